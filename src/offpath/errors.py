@@ -1,0 +1,307 @@
+"""Every error that offpath raises, as one tree.
+
+::
+
+    OffpathError
+    ├── InvalidArgument (ValueError)      a value given to the API cannot be used
+    │   ├── InvalidInput                  job input that does not fit the task's signature
+    │   ├── TooLarge                      an input or result over the configured limit
+    │   └── WrongConnection               `within=` was given something this app cannot join
+    ├── ConfigurationError                settings, environment or project file are wrong
+    │   └── MissingExtra (ImportError)    an optional dependency is not installed
+    ├── TaskError                         a task is defined wrongly
+    │   ├── DuplicateTask                 two tasks with one name
+    │   ├── UnknownTask (LookupError)     no task of this name is registered here
+    │   └── UnsupportedType (TypeError)   a signature uses a type that cannot be serialised
+    ├── Conflict                          the store already holds something else
+    │   ├── UniqueConflict                the unique key is taken and the policy refuses
+    │   └── IdConflict                    the job id is taken by another job
+    ├── StoreError                        the store could not do it
+    │   ├── StoreUnavailable              unreachable or cut: retry later; the outcome may be unknown
+    │   ├── StoreBusy                     locked by somebody else for too long: retry later
+    │   ├── StoreRejected                 the store refused a value: repeating it cannot help
+    │   ├── CapabilityMissing             this backend cannot do that
+    │   └── SchemaError                   the schema does not fit this version
+    │       ├── SchemaMissing             never migrated
+    │       ├── SchemaOutdated            older than this version needs
+    │       ├── SchemaTooNew              newer than this version knows
+    │       └── SchemaChanged             an applied migration differs from ours
+    ├── LeaseLost                         somebody else may hold this job now: nothing was written
+    ├── JobNotFound (LookupError)         no such job (any more)
+    ├── JobEnded                          a job awaited for its result ended without one
+    │   ├── JobDead                       it died: error and reason inside
+    │   └── JobCancelled                  it was cancelled
+    ├── WaitTimeout (TimeoutError)        the wait ended before the job did
+    ├── AppClosed                         the app was closed, or not opened, for this call
+    └── ControlFlow                       raised by handlers, on purpose
+        ├── Snooze                        run me again later; this attempt does not count
+        └── Abort                         dead now; no retry
+
+Each class has a stable ``code`` for logs, JSON output and other languages.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from offpath.model.job import DeadReason, Failure
+
+
+class OffpathError(Exception):
+    """Root of everything that offpath raises.
+
+    ``retryable`` tells whether the same call may succeed later without a change.
+    """
+
+    code: ClassVar[str] = "offpath"
+    retryable: ClassVar[bool] = False
+
+
+class InvalidArgument(OffpathError, ValueError):
+    """A value given to the API cannot be used; the message says what to give instead."""
+
+    code = "invalid_argument"
+
+
+class InvalidInput(InvalidArgument):
+    """Job input does not fit the task's signature; the message has the path of the value."""
+
+    code = "invalid_input"
+
+
+class TooLarge(InvalidArgument):
+    """An input or result is over the configured limit (both are named, in bytes)."""
+
+    code = "too_large"
+
+
+class WrongConnection(InvalidArgument):
+    """``within=`` was given a connection that this app cannot join."""
+
+    code = "wrong_connection"
+
+
+class ConfigurationError(OffpathError):
+    """Settings, environment or project file are wrong."""
+
+    code = "configuration"
+
+
+class MissingExtra(ConfigurationError, ImportError):
+    """An optional dependency is not installed; the message has the exact command."""
+
+    code = "missing_extra"
+
+
+class TaskError(OffpathError):
+    """A task is defined wrongly."""
+
+    code = "task"
+
+
+class DuplicateTask(TaskError):
+    """Two tasks of one app have the same name."""
+
+    code = "duplicate_task"
+
+
+class UnknownTask(TaskError, LookupError):
+    """No task of this name is registered in this app."""
+
+    code = "unknown_task"
+
+
+class UnsupportedType(TaskError, TypeError):
+    """A task's signature uses a type that cannot be serialised; the message has the remedy."""
+
+    code = "unsupported_type"
+
+
+class Conflict(OffpathError):
+    """The store already holds something else under this identity."""
+
+    code = "conflict"
+
+
+class UniqueConflict(Conflict):
+    """The unique key is taken: by a job with another payload, or the policy refuses to attach.
+
+    ``key`` is the unique key, ``holder`` the id of the job that has it.
+    """
+
+    code = "unique_conflict"
+
+    def __init__(self, message: str, *, key: str, holder: str) -> None:
+        super().__init__(message)
+        self.key = key
+        self.holder = holder
+
+
+class IdConflict(Conflict):
+    """The job id is already used by a job with another task or input."""
+
+    code = "id_conflict"
+
+
+class StoreError(OffpathError):
+    """The store could not do what was asked."""
+
+    code = "store"
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or the connection was cut.
+
+    The outcome of a write is *unknown*; repeating it with the same ids changes nothing twice.
+    """
+
+    code = "store_unavailable"
+    retryable = True
+
+
+class StoreBusy(StoreError):
+    """The store stayed locked by somebody else for too long. Nothing was written; retry later."""
+
+    code = "store_busy"
+    retryable = True
+
+
+class StoreRejected(StoreError):
+    """The store refused a value (a constraint or a type): repeating the same write cannot help."""
+
+    code = "store_rejected"
+
+
+class CapabilityMissing(StoreError):
+    """This backend does not offer what was asked; the message names one that does."""
+
+    code = "capability_missing"
+
+
+class SchemaError(StoreError):
+    """The schema in the store does not fit this version of offpath."""
+
+    code = "schema"
+
+
+class SchemaMissing(SchemaError):
+    """The store was never migrated: run ``offpath migrate`` or open with ``migrate=True``."""
+
+    code = "schema_missing"
+
+
+class SchemaOutdated(SchemaError):
+    """The schema is older than this version needs: run ``offpath migrate``."""
+
+    code = "schema_outdated"
+
+
+class SchemaTooNew(SchemaError):
+    """The schema is newer than this version knows: upgrade offpath."""
+
+    code = "schema_too_new"
+
+
+class SchemaChanged(SchemaError):
+    """A migration recorded as applied has another checksum than the one shipped."""
+
+    code = "schema_changed"
+
+
+class LeaseLost(OffpathError):
+    """The lease is no longer ours; nothing was written."""
+
+    code = "lease_lost"
+
+
+class JobNotFound(OffpathError, LookupError):
+    """No job of this id is in the store: it never was, or its retention has passed."""
+
+    code = "job_not_found"
+
+
+class JobEnded(OffpathError):
+    """A job whose result was awaited ended without one. ``id`` is the job's."""
+
+    code = "job_ended"
+
+    def __init__(self, message: str, *, id: str) -> None:  # noqa: A002 - the field's word
+        super().__init__(message)
+        self.id = id
+
+
+class JobDead(JobEnded):
+    """The job died. ``reason`` says how, ``failure`` has type, text and traceback of the last error."""
+
+    code = "job_dead"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        id: str,  # noqa: A002 - the field's word
+        reason: DeadReason,
+        failure: Failure | None,
+    ) -> None:
+        super().__init__(message, id=id)
+        self.reason = reason
+        self.failure = failure
+
+
+class JobCancelled(JobEnded):
+    """The job was cancelled."""
+
+    code = "job_cancelled"
+
+
+class WaitTimeout(OffpathError, TimeoutError):
+    """The wait reached its timeout before the job ended; the job itself goes on."""
+
+    code = "wait_timeout"
+
+
+class AppClosed(OffpathError):
+    """The app is closed, or the call needs an open one."""
+
+    code = "app_closed"
+
+
+class ControlFlow(OffpathError):
+    """Raised by handlers on purpose; never an accident."""
+
+    code = "control_flow"
+
+
+class Snooze(ControlFlow):
+    """Raise in a handler: run this job again later. The attempt does not count.
+
+    Give ``delay`` (seconds or timedelta from now) or ``until`` (an aware datetime); ``until`` wins.
+    May be raised any number of times.
+    """
+
+    code = "snooze"
+
+    def __init__(
+        self,
+        delay: float | timedelta = 0.0,
+        *,
+        until: datetime | None = None,
+        reason: str = "snoozed",
+    ) -> None:
+        super().__init__(reason)
+        self.delay = delay
+        self.until = until
+        self.reason = reason
+
+
+class Abort(ControlFlow):
+    """Raise in a handler: this job is dead now, whatever its retry policy. ``__cause__`` is kept."""
+
+    code = "abort"
+
+    def __init__(self, reason: str = "aborted") -> None:
+        super().__init__(reason)
+        self.reason = reason

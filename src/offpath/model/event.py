@@ -1,0 +1,49 @@
+"""Lifecycle events: what the seam reports of each transition."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from offpath.model.job import DeadReason, Failure, Progress
+
+
+class EventKind(StrEnum):
+    """The transitions that hooks and metrics see."""
+
+    QUEUED = "queued"
+    STARTED = "started"
+    PROGRESS = "progress"
+    SNOOZED = "snoozed"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    DEAD = "dead"
+    RESCUED = "rescued"
+    RELEASED = "released"
+    GROUP_DONE = "group_done"
+
+
+class JobEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One transition of one job, after it was committed. Carries no input and no result text."""
+
+    kind: EventKind
+    at: datetime
+    id: str
+    task: str
+    queue: str
+    group_id: str
+    attempt: int = 1
+    parent: str | None = None
+    dependents: tuple[str, ...] = ()
+    run_at: datetime | None = None
+    """When it is due next (queued, snoozed, failed with ``will_retry``)."""
+    will_retry: bool = False
+    failure: Failure | None = None
+    reason: DeadReason | None = None
+    progress: Progress | None = None
+    result: str | None = None
+    """Encoded result (succeeded only)."""

@@ -1,0 +1,244 @@
+"""A job: one durable instance of a task, and what is known of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class JobState(StrEnum):
+    """Where a job is in its life: ``blocked → queued → running → succeeded | dead | cancelled``.
+
+    Scheduled, snoozed and retrying jobs are *queued* with a future ``run_at``.
+    """
+
+    BLOCKED = "blocked"
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether a job in this state can run no more unless it is redriven."""
+        return self in TERMINAL
+
+
+TERMINAL = frozenset({JobState.SUCCEEDED, JobState.DEAD, JobState.CANCELLED})
+LIVE = frozenset({JobState.BLOCKED, JobState.QUEUED, JobState.RUNNING})
+
+
+class DeadReason(StrEnum):
+    """Why a job is dead."""
+
+    EXHAUSTED = "exhausted"
+    """It failed as often as its retry policy allows."""
+    ABORTED = "aborted"
+    """The handler raised :class:`offpath.Abort`, or the classifier said so."""
+    DEADLINE = "deadline"
+    """Its deadline passed before it had succeeded."""
+    WORKER_LOST = "worker_lost"
+    """Workers died holding it as often as is allowed."""
+    BAD_INPUT = "bad_input"
+    """Its stored input does not decode for the task as it is defined now."""
+    UNSETTLEABLE = "unsettleable"
+    """Its result or effects could not be stored."""
+
+
+class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt that failed, as recorded: plain text only, safe to store and to show.
+
+    ``kind`` is ``error``, ``timeout``, ``deadline``, ``aborted``, ``cancelled``, ``worker_lost``,
+    ``bad_input`` or ``unsettleable``.
+    """
+
+    kind: str
+    type: str
+    message: str
+    traceback: str | None = None
+    attempt: int = 1
+    at: datetime | None = None
+
+
+class UniquePolicy(StrEnum):
+    """What happens when a unique key is already held by a job in scope."""
+
+    ATTACH = "attach"
+    """The caller gets the handle of the job that holds the key (another payload is a conflict)."""
+    REPLACE = "replace"
+    """A holder that waits takes over the new input, options and run time; a running one refuses."""
+    REFUSE = "refuse"
+    """A :class:`offpath.UniqueConflict` is raised."""
+
+
+class UniqueClaim(Struct, frozen=True, kw_only=True):
+    """A unique key that a new job claims.
+
+    The key is held while the job is in one of ``states`` and, with ``period`` (seconds from
+    enqueue), not longer than that. ``key`` is the full key: callers prefix the task's name.
+    """
+
+    key: str
+    policy: UniquePolicy = UniquePolicy.ATTACH
+    states: tuple[JobState, ...] = (JobState.BLOCKED, JobState.QUEUED, JobState.RUNNING)
+    period: float | None = None
+
+
+class NewJob(Struct, frozen=True, kw_only=True):
+    """A job to enqueue, with every option resolved.
+
+    Times that count from now are given as seconds (``delay``, ``deadline_in``), so that the
+    store's clock decides and a caller's skewed clock does not; absolute ones are aware datetimes.
+    """
+
+    id: str
+    task: str
+    input: str
+    """The encoded input (codec text)."""
+    fingerprint: str
+    """Hash of task and input: tells a repeat from a conflict."""
+    queue: str = "default"
+    priority: int = 0
+    delay: float = 0.0
+    """Seconds from the store's now; ignored when ``run_at`` is given."""
+    run_at: datetime | None = None
+    deadline: datetime | None = None
+    deadline_in: float | None = None
+    """Seconds from the store's now; kept, so that a redrive gets a fresh deadline."""
+    options: str = "{}"
+    """Encoded :class:`offpath.model.options.RunOptions`: how to run it; opaque to the store."""
+    group_id: str | None = None
+    """The workflow instance; None makes the job the root of a new group whose id is its own."""
+    parent: str | None = None
+    dependents: tuple[str, ...] = ()
+    unique: UniqueClaim | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Enqueued(Struct, frozen=True, kw_only=True):
+    """What became of one :class:`NewJob`, in the order given.
+
+    ``job_id`` differs from ``id`` when the new job attached to the holder of its unique key.
+    ``created`` is False for a repeat, an attach or a replace.
+    """
+
+    id: str
+    job_id: str
+    created: bool
+    run_at: datetime | None = None
+
+
+class LeasedJob(Struct, frozen=True, kw_only=True):
+    """A job in a worker's hand. ``(id, worker, deliveries)`` is the fence of every later write."""
+
+    id: str
+    task: str
+    queue: str
+    input: str
+    worker: str
+    deliveries: int
+    """Times this job was handed out in its life, this one included; never reset."""
+    attempt: int
+    """1 for the first run; only a counted failure raises it."""
+    options: str
+    group_id: str
+    priority: int
+    run_at: datetime
+    enqueued_at: datetime
+    losses: int = 0
+    """How many workers died holding it (since the last redrive)."""
+    parent: str | None = None
+    dependents: tuple[str, ...] = ()
+    deadline: datetime | None = None
+
+
+class JobRecord(Struct, frozen=True, kw_only=True):
+    """Everything the store knows of one job."""
+
+    id: str
+    task: str
+    queue: str
+    state: JobState
+    priority: int
+    run_at: datetime
+    enqueued_at: datetime
+    attempt: int
+    deliveries: int
+    losses: int
+    redrives: int
+    group_id: str
+    input: str
+    options: str
+    fingerprint: str
+    parent: str | None = None
+    dependents: tuple[str, ...] = ()
+    deadline: datetime | None = None
+    unique_key: str | None = None
+    tags: tuple[str, ...] = ()
+    worker: str | None = None
+    cancel_requested: bool = False
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    expires_at: datetime | None = None
+    result: str | None = None
+    """Encoded result of a succeeded job; None also when the handler returned nothing."""
+    reason: str | None = None
+    """Why it is dead, cancelled, snoozed or blocked, in a word."""
+    progress: str | None = None
+    """Encoded :class:`Progress`, as last reported."""
+    failures: tuple[Failure, ...] = ()
+    """The attempts that failed, oldest first (the last 50 are kept)."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """The last failure, if any attempt failed."""
+        return self.failures[-1] if self.failures else None
+
+
+class Progress(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far a running job says it is."""
+
+    done: float
+    total: float | None = None
+    note: str | None = None
+    at: datetime | None = None
+
+
+class JobFilter(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which jobs: every given field must match; an empty tuple or None means any."""
+
+    ids: tuple[str, ...] = ()
+    states: tuple[JobState, ...] = ()
+    tasks: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    """All of these tags."""
+    group_id: str | None = None
+    parent: str | None = None
+    reasons: tuple[str, ...] = ()
+    error_types: tuple[str, ...] = ()
+    """Type names of the last failure."""
+    enqueued_after: datetime | None = None
+    enqueued_before: datetime | None = None
+    finished_after: datetime | None = None
+    finished_before: datetime | None = None
+    redrives_below: int | None = None
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """One page of a list. ``next`` is given back as ``after`` to go on; None at the end."""
+
+    items: tuple[JobRecord, ...]
+    next: str | None = None
+
+
+class Count(Struct, frozen=True, kw_only=True):
+    """How many jobs share a state, queue and task."""
+
+    state: JobState
+    queue: str
+    task: str
+    count: int

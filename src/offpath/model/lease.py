@@ -1,0 +1,82 @@
+"""Leases: who may finish which job, until when."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from offpath.model.job import JobState, LeasedJob
+
+
+class WorkerInfo(Struct, frozen=True, kw_only=True):
+    """A worker process as it registers. ``id`` is new at each start, never a host name."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    concurrency: int
+    tasks: tuple[str, ...]
+    queues: tuple[str, ...] = ()
+    """Queues it serves; empty means all."""
+
+
+class WorkerRecord(Struct, frozen=True, kw_only=True):
+    """A worker as the store sees it. ``late`` once its lease has expired."""
+
+    info: WorkerInfo
+    started_at: datetime
+    seen_at: datetime
+    expires_at: datetime
+    late: bool
+    running: int
+    """Jobs it holds now."""
+    presence: bool = False
+    """Whether its death can be seen before its lease expires."""
+
+
+class LeaseRequest(Struct, frozen=True, kw_only=True):
+    """What a worker asks for."""
+
+    worker: str
+    limit: int
+    tasks: dict[str, int]
+    """Task name → how many of it at most. A task that is absent or 0 is not fetched at all."""
+    queues: tuple[str, ...] = ()
+    """Queues to take from; empty means all."""
+
+
+class Leased(Struct, frozen=True, kw_only=True):
+    """What a worker got, best first (priority, then run time, then id)."""
+
+    jobs: tuple[LeasedJob, ...]
+    now: datetime
+    """The store's clock at the lease: deadlines are judged by it."""
+    more: bool = False
+    """Whether asking again at once may give more."""
+    due_in: float | None = None
+    """Seconds until the next future job of these tasks and queues is due; None when there is none."""
+
+
+class Extension(Struct, frozen=True, kw_only=True):
+    """The answer to a heartbeat."""
+
+    alive: bool
+    """False: the worker's row was gone or expired and its jobs may have been rescued.
+    It has been registered anew; ``lost`` says which jobs are no longer its own."""
+    cancelled: tuple[str, ...] = ()
+    """Held jobs whose cancellation was asked for."""
+    lost: tuple[str, ...] = ()
+    """Held jobs that somebody else may run now."""
+
+
+class Rescued(Struct, frozen=True, kw_only=True):
+    """A job taken from a worker that is gone.
+
+    ``state`` is queued (it runs again), dead (its workers died too often) or cancelled (it was asked).
+    """
+
+    job: LeasedJob
+    state: JobState
+    group_done: bool = False

@@ -1,0 +1,87 @@
+"""How an attempt ended, and what it leaves behind."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from offpath.model.effects import NOTHING, Effects
+from offpath.model.job import DeadReason, Enqueued, Failure, JobState, LeasedJob
+
+
+class Succeeded(Struct, frozen=True, kw_only=True):
+    """The handler returned. ``result`` is codec text, None for nothing."""
+
+    result: str | None = None
+
+
+class Retry(Struct, frozen=True, kw_only=True):
+    """The attempt failed and counts; the job is due again ``delay`` seconds from the store's now."""
+
+    delay: float
+    failure: Failure
+
+
+class Snoozed(Struct, frozen=True, kw_only=True):
+    """The attempt does not count; due again after ``delay`` seconds, or at ``until`` if given."""
+
+    delay: float = 0.0
+    until: datetime | None = None
+    reason: str = "snoozed"
+
+
+class Dead(Struct, frozen=True, kw_only=True):
+    """The job will not run again unaided."""
+
+    reason: DeadReason
+    failure: Failure
+
+
+class Cancelled(Struct, frozen=True, kw_only=True):
+    """The handler ended because its cancellation was asked for."""
+
+    failure: Failure | None = None
+
+
+class Released(Struct, frozen=True, kw_only=True):
+    """Given back unfinished by a stopping worker: due at once, nothing counted."""
+
+
+Outcome = Succeeded | Retry | Snoozed | Dead | Cancelled | Released
+
+
+class Settlement(Struct, frozen=True, kw_only=True):
+    """The end of one attempt, and its effects. Effects are only carried out with ``Succeeded``
+    and ``Snoozed``: what a failed attempt wanted to do is dropped with it."""
+
+    job: LeasedJob
+    outcome: Outcome
+    effects: Effects = NOTHING
+    keep: float | None = None
+    """Seconds to keep the ended job; None keeps it until it is deleted."""
+
+
+class SettleStatus(StrEnum):
+    """What became of a settlement."""
+
+    APPLIED = "applied"
+    LEASE_LOST = "lease_lost"
+    """The fence did not hold: nothing was written."""
+    REFUSED = "refused"
+    """The store cannot take it (``error`` says why): nothing was written, the lease is still held."""
+
+
+class Settled(Struct, frozen=True, kw_only=True):
+    """The store's answer to one settlement, in the order given."""
+
+    id: str
+    status: SettleStatus
+    state: JobState | None = None
+    """The job's state now; cancelled whatever the outcome was, when that had been asked for."""
+    run_at: datetime | None = None
+    enqueued: tuple[Enqueued, ...] = ()
+    group_done: bool = False
+    """Whether this ended the last open job of its group. True exactly once per group."""
+    error: Exception | None = None

@@ -1,0 +1,1 @@
+"""Storage: one interface whose write methods are whole transitions, and its backends."""

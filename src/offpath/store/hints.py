@@ -1,0 +1,43 @@
+"""Wake-up hints: "look now". Never needed for correctness, since everything also polls."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+
+_log = logging.getLogger("offpath.store")
+
+
+class Hint(StrEnum):
+    """What may have changed."""
+
+    WORK = "work"
+    """Jobs may be ready, or due at another time than was thought."""
+    CANCEL = "cancel"
+    """A running job's cancellation may have been asked for."""
+    ENDED = "ended"
+    """Jobs may have ended: somebody may be waiting for them."""
+
+
+class Hints:
+    """Subscribers of one store in this process. Call it only from the event loop's thread."""
+
+    def __init__(self) -> None:
+        self._subscribers: dict[int, Callable[[Hint], None]] = {}
+        self._next = 0
+
+    def subscribe(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        """Call ``callback`` for each hint until the returned function is called."""
+        key = self._next
+        self._next += 1
+        self._subscribers[key] = callback
+        return lambda: self._subscribers.pop(key, None) and None
+
+    def emit(self, hint: Hint) -> None:
+        """Tell every subscriber; one that raises does not disturb the others."""
+        for callback in tuple(self._subscribers.values()):
+            try:
+                callback(hint)
+            except Exception:  # a subscriber's fault must not reach the store
+                _log.exception("a hint subscriber raised")

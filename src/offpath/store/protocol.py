@@ -1,0 +1,294 @@
+"""The store: one transaction domain, whose write methods are whole transitions.
+
+Rules for every method
+
+* It either happens wholly or not at all. A raised error means nothing was written, except
+  :class:`~offpath.errors.StoreUnavailable`, which means *unknown*: repeating the call with the
+  same values changes nothing twice.
+* Every list is limited. Rows are locked in the order of ``docs/architecture.md``.
+* Writes by a holder carry the fence ``(id, worker, deliveries)``; a stale one writes nothing.
+* The store applies, it never decides: whether to retry, when, and with which reason are values
+  handed over. It evaluates only what needs the row lock: fences, uniqueness, counters.
+* Time is the store's clock: the database's own, or the injected one when the store was made
+  with ``clock=`` (memory, SQLite and tests).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from offpath.model.effects import Effects
+from offpath.model.job import Count, Enqueued, JobFilter, JobRecord, JobState, LeasedJob, Page
+from offpath.model.lease import (
+    Extension,
+    Leased,
+    LeaseRequest,
+    Rescued,
+    WorkerInfo,
+    WorkerRecord,
+)
+from offpath.model.settlement import Settled, Settlement
+from offpath.store.capabilities import Capabilities
+from offpath.store.hints import Hint
+
+
+class Redrive(Struct, frozen=True, kw_only=True):
+    """Put one job back: ``delay`` seconds from now, as fresh."""
+
+    id: str
+    delay: float = 0.0
+
+
+class Changed(Struct, frozen=True, kw_only=True):
+    """A job that an operator's call changed. ``was`` and ``state`` are equal when only a request
+    was noted (cancelling a running job)."""
+
+    id: str
+    task: str
+    queue: str
+    group_id: str
+    was: JobState
+    state: JobState
+    attempt: int = 1
+    parent: str | None = None
+    group_done: bool = False
+
+
+class Backlog(Struct, frozen=True, kw_only=True):
+    """Due work of one queue and task."""
+
+    queue: str
+    task: str
+    ready: int
+    """How many are due, counted up to the limit asked for."""
+    oldest_run_at: datetime
+    """When the longest-waiting became due."""
+
+
+class Migration(Struct, frozen=True, kw_only=True):
+    """One schema step: ``applied_at`` is None while it is pending."""
+
+    number: int
+    name: str
+    checksum: str
+    applied_at: datetime | None = None
+
+
+class Store(Protocol):
+    """One backend. All methods may be called concurrently from one event loop."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this backend can do."""
+        ...
+
+    # -- life ------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect and check the schema (a self-migrating backend makes it).
+
+        Raises :class:`~offpath.errors.SchemaError` kinds and ``StoreUnavailable``. Repeating it
+        on an open store does nothing.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release every connection, thread and file. Idempotent; safe after a failed open."""
+        ...
+
+    async def migrate(self) -> list[Migration]:
+        """Apply pending migrations under a lock; returns those applied by this call.
+
+        Any number of processes may call it at once: each migration runs exactly once. Works on a
+        store that is not open.
+        """
+        ...
+
+    async def migrations(self) -> list[Migration]:
+        """Every known migration, applied or pending, oldest first. Writes nothing."""
+        ...
+
+    async def ping(self) -> datetime:
+        """Ask the store for its clock: proves that it answers."""
+        ...
+
+    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        """Call ``callback`` in the event loop when something may have changed, here or elsewhere.
+
+        A hint only: it may be late, doubled or missing. Returns the function that ends it.
+        """
+        ...
+
+    # -- doors: new work -------------------------------------------------------------------
+
+    async def commit(self, effects: Effects) -> list[Enqueued]:
+        """Write all effects in one commit; the answers are in the order of ``effects.jobs``.
+
+        *Repeat*: a job whose id exists with the same fingerprint is left as it is
+        (``created=False``), in whatever state, also after it ended. Another fingerprint raises
+        ``IdConflict``. *Unique*: when the key is held by a job in scope, ``attach`` answers with
+        the holder (another fingerprint raises ``UniqueConflict``), ``replace`` rewrites a waiting
+        holder in place and answers with its id (a running one raises), ``refuse`` raises. A holder
+        that has left its scope (state, period) loses the key to the new job. A job never
+        conflicts with itself. Jobs that are due are ready at once.
+        """
+        ...
+
+    async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
+        """As :meth:`commit`, but inside the caller's transaction, on the caller's connection.
+
+        Rows appear when the caller commits and vanish when it rolls back. Accepts what
+        ``store/within.py`` lists; anything else raises ``WrongConnection`` before a statement is
+        sent. Backends without the capability ``within`` raise ``CapabilityMissing``.
+        """
+        ...
+
+    def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
+        """As :meth:`commit_within` for a blocking connection, without an event loop."""
+        ...
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """End attempts, each with its effects, in one commit if all can be stored.
+
+        Per settlement: the fence must hold (else ``LEASE_LOST`` and nothing of it is written).
+        When the job's cancellation was asked for, any outcome becomes ``cancelled`` and its
+        effects are dropped. One that the store cannot take (``UniqueConflict``, a refused value)
+        is answered ``REFUSED`` with its error and holds back none of the others. Children join
+        the job's group. The unique key is given up when the new state leaves its scope. A
+        ``Retry``, ``Dead`` or failing ``Cancelled`` adds its failure to the job's history. The
+        group is counted down when the job ends; ``group_done`` is true for exactly one settlement
+        of a group. Repeating a settlement that was applied answers ``LEASE_LOST``.
+        """
+        ...
+
+    # -- jobs --------------------------------------------------------------------------------
+
+    async def lease(self, request: LeaseRequest) -> Leased:
+        """Hand out ready jobs: due, not held, of a task asked for and with room, best first.
+
+        Order: priority (higher first), then ``run_at``, then id, over the whole backlog; a task
+        without room is not looked at, so nothing starves behind it. Each job handed out is
+        running, ``deliveries`` + 1, and nobody else gets it until it is settled or rescued. Due
+        scheduled jobs are promoted (in bounded batches) before. A worker that is not registered
+        gets nothing.
+        """
+        ...
+
+    async def progress(self, job: LeasedJob, progress: str) -> None:
+        """Record how far a held job is. Raises ``LeaseLost`` when the fence does not hold."""
+        ...
+
+    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
+        """Cancel: waiting jobs end at once, running ones are marked and told by their worker.
+
+        Ended and unknown jobs are left alone and not answered. Repeating it changes nothing.
+        """
+        ...
+
+    async def redrive(self, redrives: Sequence[Redrive]) -> list[Changed]:
+        """Put dead or cancelled jobs back as fresh: queued, attempt 1, losses 0, a fresh deadline
+        (same relative limit; an absolute one is dropped), ``redrives`` + 1; failures are kept.
+
+        A waiting job is made due (after ``delay``) with its attempt unchanged. Others, unknown ones and those
+        whose unique key is now held by another job are left alone and not answered.
+        """
+        ...
+
+    async def delete(self, ids: Sequence[str]) -> list[Changed]:
+        """Remove ended jobs, with their history. Others are left alone and not answered."""
+        ...
+
+    async def rescue(
+        self, *, limit: int, max_deliveries: int, keep: float | None = None
+    ) -> list[Rescued]:
+        """Take running jobs from workers whose lease has expired or whose row is gone.
+
+        ``losses`` + 1 each; below ``max_deliveries`` losses the job is ready again with its attempt
+        and run time unchanged, else dead with reason ``worker_lost`` and a failure in its history;
+        cancelled when that had been asked for. Worker rows that are late and hold nothing more are
+        removed. At most ``limit`` jobs a call.
+        """
+        ...
+
+    async def notice_deaths(self) -> list[str]:
+        """Expire workers whose death can be seen (capability ``presence``); returns their ids.
+
+        A missing presence lock is suspicion, not proof: a worker is expired only when it was seen
+        missing by two calls at least a second apart, and never shortly after the server itself
+        started. Elsewhere it returns nothing.
+        """
+        ...
+
+    async def prune(self, *, limit: int) -> int:
+        """Remove up to ``limit`` ended jobs whose ``keep`` has passed, expired claims, and what
+        belongs to them; returns how many jobs."""
+        ...
+
+    async def get(self, ids: Sequence[str]) -> list[JobRecord]:
+        """The jobs of these ids that exist, in no particular order, with their failures."""
+        ...
+
+    async def states(self, ids: Sequence[str]) -> dict[str, JobState]:
+        """The states of these ids; unknown ids are absent. Cheap enough to poll."""
+        ...
+
+    async def find(
+        self, where: JobFilter, *, limit: int = 100, after: str | None = None, newest: bool = True
+    ) -> Page:
+        """Jobs that match, ordered by id (newest first by default), one page.
+
+        ``failures`` holds only the last one here. ``after`` is the ``next`` of the page before.
+        """
+        ...
+
+    async def count(self, where: JobFilter) -> list[Count]:
+        """How many jobs match, by state, queue and task."""
+        ...
+
+    async def backlog(self, *, limit: int = 1000) -> list[Backlog]:
+        """Due work by queue and task, each counted up to ``limit``."""
+        ...
+
+    # -- workers -----------------------------------------------------------------------------
+
+    async def register(self, worker: WorkerInfo, *, lease_seconds: float) -> bool:
+        """Add a worker; its lease runs from now. Takes its presence lock where there is one.
+
+        Returns whether its death can be seen early. Repeating it renews the lease.
+        """
+        ...
+
+    async def extend(
+        self, worker: WorkerInfo, *, lease_seconds: float, held: Sequence[LeasedJob]
+    ) -> Extension:
+        """The heartbeat: one write that keeps every job of this worker leased.
+
+        Registers the worker anew if its row is gone. Tells which held jobs were asked to be
+        cancelled and which are no longer its own.
+        """
+        ...
+
+    async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:
+        """What :meth:`extend` tells, without renewing anything: a cheap read for prompt cancels."""
+        ...
+
+    async def deregister(self, worker: str) -> None:
+        """Remove a worker that has stopped. Jobs it still holds become due for rescue at once."""
+        ...
+
+    async def workers(self) -> list[WorkerRecord]:
+        """Every registered worker, oldest first (at most 10,000)."""
+        ...
+
+    # -- singletons ----------------------------------------------------------------------------
+
+    async def claim(self, key: str, holder: str, *, ttl: float | None = None) -> bool:
+        """Claim a name once in the fleet; True for the holder, however often it asks.
+
+        ``ttl`` seconds after the first claim it is free again; None keeps it for good.
+        """
+        ...
