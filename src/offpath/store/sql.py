@@ -1,0 +1,244 @@
+"""Named SQL statements, kept in ``.sql`` files beside the Python that runs them.
+
+A file holds blocks; a block is a name, a description, and one statement::
+
+    -- name: states
+    -- The states of some jobs, unknown ids left out.
+    select id, state from offpath.job where id = any (:ids)
+
+Parameters are written ``:name`` whatever the driver and are rendered for each one when the file
+is loaded. Values are always bound. The single substitution is the schema: the word ``offpath``
+(``offpath.job``) becomes another, validated identifier. Comments are dropped from what is sent.
+
+A name that does not exist, a duplicate, and a parameter that is missing or superfluous are
+errors, so a statement and its caller cannot drift apart unnoticed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import resources
+from typing import Any, Final
+
+from offpath.errors import InvalidArgument
+
+DEFAULT_SCHEMA: Final = "offpath"
+
+Row = Sequence[Any]
+"""One row of an answer; values are text, numbers and None, so every driver returns the same."""
+
+_BLOCK = re.compile(r"^--[ \t]*name:[ \t]*(?P<name>\S*)[ \t]*$", re.MULTILINE)
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_SCHEMA_WORD = re.compile(r"\boffpath\b")
+_BLANKS = re.compile(r"[ \t]*\n\s*")
+
+# Order matters: what may hide a colon is recognised before a parameter is looked for.
+_TOKEN = re.compile(
+    r"""
+      (?P<comment>--[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)
+    | (?P<quoted>
+          \b[eE]'(?:[^'\\]|\\.|'')*'
+        | '(?:[^']|'')*'
+        | "(?:[^"]|"")*"
+        | \$(?P<tag>[A-Za-z_]\w*|)\$.*?\$(?P=tag)\$
+      )
+    | (?P<cast>::)
+    | :(?P<parameter>[A-Za-z_]\w*)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One named statement, rendered for every driver. Calling it binds parameters."""
+
+    name: str
+    description: str
+    parameters: tuple[str, ...]
+    """Names in the order of their first appearance: ``$1`` is the first of them."""
+    occurrences: tuple[str, ...]
+    """Names as they appear, repeats included: one for each ``?``."""
+    named: str
+    """``:name``: sqlite3."""
+    pyformat: str
+    """``%(name)s``: psycopg, psycopg2, Django."""
+    dollar: str
+    """``$1``: asyncpg."""
+    qmark: str
+    """``?``: positional."""
+    _expected: frozenset[str] = field(repr=False)
+
+    def __call__(self, **params: Any) -> Query:  # noqa: ANN401 - values are the driver's business
+        """Bind ``params``; raises ``TypeError`` unless their names are exactly the statement's."""
+        if params.keys() != self._expected:
+            raise TypeError(self._mismatch(params))
+        return Query(self, params)
+
+    def _mismatch(self, params: Mapping[str, Any]) -> str:
+        missing = sorted(self._expected - params.keys())
+        unknown = sorted(params.keys() - self._expected)
+        return f"statement {self.name!r}: missing parameters {missing}, unknown {unknown}"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A statement with its parameters, for any driver."""
+
+    statement: Statement
+    params: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The statement's name."""
+        return self.statement.name
+
+    def for_dollar(self) -> tuple[Any, ...]:
+        """The arguments for :attr:`Statement.dollar`."""
+        return tuple(self.params[name] for name in self.statement.parameters)
+
+    def for_qmark(self) -> tuple[Any, ...]:
+        """The arguments for :attr:`Statement.qmark`."""
+        return tuple(self.params[name] for name in self.statement.occurrences)
+
+
+class Catalogue(Mapping[str, Statement]):
+    """The statements of one package by name."""
+
+    def __init__(self, package: str, statements: Mapping[str, Statement]) -> None:
+        self._package = package
+        self._statements = dict(statements)
+
+    def __getitem__(self, name: str) -> Statement:
+        try:
+            return self._statements[name]
+        except KeyError:
+            message = f"no statement named {name!r} in {self._package}"
+            raise LookupError(message) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._statements)
+
+    def __len__(self) -> int:
+        return len(self._statements)
+
+
+@lru_cache(maxsize=32)
+def catalogue(package: str, *, schema: str = DEFAULT_SCHEMA) -> Catalogue:
+    """Load every ``.sql`` file that lies directly in ``package``; loaded once per schema.
+
+    Raises ``InvalidArgument`` for a schema name that is no plain identifier, and ``ValueError``
+    for a file that is not made of well-formed blocks.
+    """
+    found: dict[str, Statement] = {}
+    for source in sorted(resources.files(package).iterdir(), key=lambda entry: entry.name):
+        if source.name.endswith(".sql"):
+            for statement in parse(source.read_text("utf-8"), schema=schema, origin=source.name):
+                if statement.name in found:
+                    message = f"{source.name}: a second statement is named {statement.name!r}"
+                    raise ValueError(message)
+                found[statement.name] = statement
+    return Catalogue(package, found)
+
+
+def parse(text: str, *, schema: str = DEFAULT_SCHEMA, origin: str = "sql") -> list[Statement]:
+    """The statements in ``text``; ``origin`` names it in errors."""
+    text = in_schema(text, schema)
+    heads = list(_BLOCK.finditer(text))
+    preamble = text[: heads[0].start()] if heads else text
+    if _sql_of(preamble):
+        message = f"{origin}: a statement stands before the first '-- name:' line"
+        raise ValueError(message)
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    return [
+        _statement(head["name"], text[head.end() : end], origin)
+        for head, end in zip(heads, ends, strict=True)
+    ]
+
+
+def in_schema(text: str, schema: str) -> str:
+    """``text`` with the schema's name put in. The name is validated first."""
+    checked = schema_name(schema)
+    if checked == DEFAULT_SCHEMA:
+        return text
+    return _SCHEMA_WORD.sub(f'"{checked}"', text)
+
+
+def schema_name(schema: str) -> str:
+    """``schema`` if it is a plain lower-case identifier; raises ``InvalidArgument`` if not.
+
+    At most 40 characters, so that names derived from it stay under the server's limit of 63.
+    """
+    if not _SCHEMA_NAME.fullmatch(schema):
+        message = (
+            f"{schema!r} cannot be a schema name: use a lower-case letter or underscore, then "
+            "letters, digits or underscores, at most 40 in all"
+        )
+        raise InvalidArgument(message)
+    return schema
+
+
+def _statement(name: str, block: str, origin: str) -> Statement:
+    if not _NAME.fullmatch(name):
+        message = f"{origin}: {name!r} cannot be a statement's name"
+        raise ValueError(message)
+    sql = _sql_of(block)
+    if not sql:
+        message = f"{origin}: the statement {name!r} is empty"
+        raise ValueError(message)
+    occurrences = tuple(token["parameter"] for token in _TOKEN.finditer(sql) if token["parameter"])
+    parameters = tuple(dict.fromkeys(occurrences))
+    numbers = {parameter: f"${at}" for at, parameter in enumerate(parameters, 1)}
+    return Statement(
+        name=name,
+        description=_description(block),
+        parameters=parameters,
+        occurrences=occurrences,
+        named=sql,
+        pyformat=_rendered(sql, {p: f"%({p})s" for p in parameters}, percent="%%"),
+        dollar=_rendered(sql, numbers),
+        qmark=_rendered(sql, dict.fromkeys(parameters, "?")),
+        _expected=frozenset(parameters),
+    )
+
+
+def _description(block: str) -> str:
+    lines = []
+    for line in block.strip().splitlines():
+        if not line.startswith("--"):
+            break
+        lines.append(line.removeprefix("--").strip())
+    return "\n".join(lines)
+
+
+def _sql_of(block: str) -> str:
+    """The statement alone: no comments, no final semicolon, no indentation outside quotes."""
+    pieces = []
+    end = 0
+    for token in _TOKEN.finditer(block):
+        pieces.append(_BLANKS.sub("\n", block[end : token.start()]))
+        pieces.append(" " if token["comment"] else token[0])
+        end = token.end()
+    pieces.append(_BLANKS.sub("\n", block[end:]))
+    return "".join(pieces).strip().removesuffix(";").rstrip()
+
+
+def _rendered(sql: str, marks: Mapping[str, str], *, percent: str = "%") -> str:
+    """``sql`` with each parameter replaced by its mark.
+
+    Drivers that use ``%`` for parameters look for it in quoted text as well, so it is doubled
+    everywhere.
+    """
+    pieces = []
+    end = 0
+    for token in _TOKEN.finditer(sql):
+        pieces.append(sql[end : token.start()].replace("%", percent))
+        parameter = token["parameter"]
+        pieces.append(marks[parameter] if parameter else token[0].replace("%", percent))
+        end = token.end()
+    pieces.append(sql[end:].replace("%", percent))
+    return "".join(pieces)
