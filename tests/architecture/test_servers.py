@@ -1,0 +1,66 @@
+"""The test servers themselves: databases are separate, templates are copied, clusters restart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from tests.servers import with_database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.servers import PostgresCluster
+
+
+def _tables(url: str) -> list[str]:
+    question = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+    with psycopg.connect(url) as connection:
+        return [str(row[0]) for row in connection.execute(question)]
+
+
+def _make_table(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE kept (id int)")
+
+
+def test_a_fresh_database_is_empty_whatever_another_test_left(postgres_url: str) -> None:
+    assert _tables(postgres_url) == []
+    _make_table(postgres_url)
+    assert _tables(postgres_url) == ["kept"]
+
+
+def test_a_template_is_built_once_and_each_copy_is_its_own(
+    database_from_template: Callable[[str, Callable[[str], None]], str],
+) -> None:
+    built: list[str] = []
+
+    def build(url: str) -> None:
+        built.append(url)
+        _make_table(url)
+
+    first = database_from_template("with-a-table", build)
+    second = database_from_template("with-a-table", build)
+
+    with psycopg.connect(first) as connection:
+        connection.execute("DROP TABLE kept")
+    assert (_tables(first), _tables(second), len(built)) == ([], ["kept"], 1)
+
+
+def test_an_own_cluster_keeps_its_rows_through_a_crash(own_postgres: PostgresCluster) -> None:
+    _make_table(own_postgres.url)
+    own_postgres.restart("immediate")
+    assert _tables(own_postgres.url) == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("postgresql://me:pw@db:5433/postgres", "postgresql://me:pw@db:5433/x"),
+        ("postgresql:///postgres?host=/run", "postgresql:///x?host=/run"),
+    ],
+)
+def test_only_the_database_of_a_url_is_replaced(url: str, expected: str) -> None:
+    assert with_database(url, "x") == expected

@@ -1,0 +1,92 @@
+"""Fixtures that every kind of test may use: a clean environment, and Postgres."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.servers import Databases, NoServer, PostgresCluster, find_postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# Wall time says nothing on a busy machine: a slow example is not a failing one.
+settings.register_profile(
+    "offpath", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("offpath")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's own settings must not change what is tested."""
+    for name in tuple(os.environ):
+        if name == "DATABASE_URL" or (
+            name.startswith("OFFPATH_") and not name.startswith("OFFPATH_TEST_")
+        ):
+            monkeypatch.delenv(name)
+
+
+def missing_server(reason: str) -> NoReturn:
+    """Skip the test on a laptop; fail it where ``CI`` is set, since there it would hide a hole."""
+    if os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> str:
+    """The URL of a running server on which databases may be made."""
+    try:
+        return find_postgres()
+    except NoServer as reason:
+        missing_server(str(reason))
+
+
+@pytest.fixture(scope="session")
+def postgres_databases(postgres_server: str) -> Iterator[Databases]:
+    """Makes databases, also as copies of a template that is filled once per process."""
+    databases = Databases(postgres_server)
+    yield databases
+    databases.close()
+
+
+@pytest.fixture
+def postgres_url(postgres_databases: Databases) -> Iterator[str]:
+    """A fresh, empty database, dropped after the test."""
+    url = postgres_databases.create()
+    yield url
+    postgres_databases.drop(url)
+
+
+@pytest.fixture
+def database_from_template(
+    postgres_databases: Databases,
+) -> Iterator[Callable[[str, Callable[[str], None]], str]]:
+    """``database_from_template(name, build)``: a copy of what ``build(url)`` filled once."""
+    made: list[str] = []
+
+    def copy(name: str, build: Callable[[str], None]) -> str:
+        made.append(postgres_databases.from_template(name, build))
+        return made[-1]
+
+    yield copy
+    for url in made:
+        postgres_databases.drop(url)
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresCluster]:
+    """A server of the test's own, started, which it may stop, restart and crash."""
+    try:
+        cluster = PostgresCluster.create()
+    except NoServer as reason:
+        missing_server(str(reason))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.destroy()
