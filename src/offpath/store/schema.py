@@ -1,0 +1,119 @@
+"""Numbered schema steps: what is shipped, what is applied, and whether the two fit.
+
+Steps are ``NNNN_words.sql`` files in a package, forward-only, numbered from 1 without a gap. A
+backend runs the pending ones under its own lock and records number, name and checksum of each;
+everything here is pure, so that both SQL backends decide alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+
+from offpath.errors import SchemaChanged, SchemaMissing, SchemaOutdated, SchemaTooNew
+from offpath.store.protocol import Migration
+
+_FILE = re.compile(r"(?P<number>\d{4})_(?P<words>[a-z0-9_]+)\.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One shipped schema step. ``checksum`` is over its text as shipped, in hex."""
+
+    number: int
+    name: str
+    sql: str
+    checksum: str
+
+
+@lru_cache(maxsize=8)
+def steps(package: str) -> tuple[Step, ...]:
+    """The steps shipped in ``package``, in order.
+
+    Raises ``ValueError`` for a file name that is no step and for numbers with a gap or a double:
+    both are mistakes of a release, found by the first test that loads them.
+    """
+    files = sorted(
+        (entry for entry in resources.files(package).iterdir() if entry.name.endswith(".sql")),
+        key=lambda entry: entry.name,
+    )
+    found = tuple(step(entry.name, entry.read_text("utf-8")) for entry in files)
+    if [one.number for one in found] != list(range(1, len(found) + 1)):
+        message = f"{package}: steps must be numbered from 0001 without a gap or a double"
+        raise ValueError(message)
+    return found
+
+
+def step(file_name: str, sql: str) -> Step:
+    """The step in a file. Line ends do not count for the checksum: git may change them."""
+    match = _FILE.fullmatch(file_name)
+    if match is None:
+        message = f"{file_name!r} is not named NNNN_words.sql"
+        raise ValueError(message)
+    text = sql.replace("\r\n", "\n")
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Step(number=int(match["number"]), name=match["words"], sql=text, checksum=digest)
+
+
+def listing(known: Sequence[Step], applied: Sequence[Migration]) -> list[Migration]:
+    """Every known step, with the time it was applied at or None. Judges nothing."""
+    times = {one.number: one.applied_at for one in applied}
+    return [
+        Migration(
+            number=one.number,
+            name=one.name,
+            checksum=one.checksum,
+            applied_at=times.get(one.number),
+        )
+        for one in known
+    ]
+
+
+def pending(known: Sequence[Step], applied: Sequence[Migration]) -> list[Step]:
+    """The steps still to be run, in order.
+
+    Raises ``SchemaTooNew`` when the store is ahead of this version, and ``SchemaChanged`` when an
+    applied step is not the one shipped; to go on would be a guess in both cases.
+    """
+    _refuse_newer(known, applied)
+    _refuse_changed(known, applied)
+    done = {one.number for one in applied}
+    return [one for one in known if one.number not in done]
+
+
+def require_current(known: Sequence[Step], applied: Sequence[Migration]) -> None:
+    """Raise a ``SchemaError`` kind unless exactly the known steps are applied."""
+    left = pending(known, applied)
+    if not left:
+        return
+    if not applied:
+        message = "the database has no offpath tables yet: run `offpath migrate`"
+        raise SchemaMissing(message)
+    names = ", ".join(f"{one.number:04}_{one.name}" for one in left)
+    message = f"the schema is older than this version of offpath: run `offpath migrate` ({names})"
+    raise SchemaOutdated(message)
+
+
+def _refuse_newer(known: Sequence[Step], applied: Sequence[Migration]) -> None:
+    newest = max((one.number for one in applied), default=0)
+    if newest > len(known):
+        message = (
+            f"the schema is at step {newest:04}, this version of offpath knows only "
+            f"{len(known):04}: upgrade offpath, or point it at another database"
+        )
+        raise SchemaTooNew(message)
+
+
+def _refuse_changed(known: Sequence[Step], applied: Sequence[Migration]) -> None:
+    sums = {one.number: one.checksum for one in known}
+    for one in applied:
+        if sums.get(one.number) != one.checksum:
+            message = (
+                f"migration {one.number:04}_{one.name} was applied from another text than the one "
+                "shipped: install the release that made this schema, or restore a backup"
+            )
+            raise SchemaChanged(message)
