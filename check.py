@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+"""Every gate of the project in one command: ``python3 check.py``.
+
+Needs Python 3.11 and nothing else: it makes ``.venv``, installs the locked dependencies, and starts
+Postgres when none runs. ``python3 check.py lint types unit`` runs only the steps named;
+``python3 check.py --list`` names them. The exit code is 0 only when every step passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if sys.version_info < (3, 11):  # noqa: UP036 - says so, instead of failing obscurely below
+    sys.exit("check.py: Python 3.11 or newer is needed")
+
+from tests.servers import VARIABLE, NoServer, PostgresCluster, postgres_binaries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / "bin"
+
+STEP_LIMIT = 600.0
+"""Seconds after which a step is killed: a hang must end as a failure, not as a stuck run."""
+
+STATIC = {
+    "lint": ("ruff check .",),
+    "format": ("ruff format --check .",),
+    "types": ("mypy",),
+    "typing": ("mypy tests/typing", "basedpyright tests/typing"),
+    "imports": ("lint-imports",),
+}
+SERIAL = frozenset({"architecture", "integration"})
+"""Suites that measure time or start many processes: they get the machine for themselves."""
+
+ORDER = ("unit", "conformance", "integration", "cli", "examples", "architecture")
+"""The known suites, quickest news first; a new folder of tests is found and runs after them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one step ended. ``counts`` is pytest's tally, empty for the other tools."""
+
+    step: str
+    passed: bool
+    seconds: float
+    counts: dict[str, int]
+
+
+# -- steps -----------------------------------------------------------------------------------------
+
+
+def suites() -> list[str]:
+    """Every folder below ``tests`` that holds tests; none can be forgotten."""
+    found = {
+        path.relative_to(ROOT / "tests").parts[0] for path in (ROOT / "tests").rglob("test_*.py")
+    }
+    known = [name for name in ORDER if name in found]
+    return known + sorted(found - set(ORDER) - {"typing"})
+
+
+def commands(step: str) -> tuple[str, ...]:
+    """The command lines of a step."""
+    if step in STATIC:
+        return STATIC[step]
+    workers = "" if step in SERIAL else f" -n {min(4, os.cpu_count() or 1)}"
+    color = " --color=yes" if sys.stdout.isatty() else ""
+    return (f"pytest -q tests/{step}{workers}{color}",)
+
+
+def run_step(step: str) -> Outcome:
+    """Run all commands of a step, also after one failed, so that one run shows everything."""
+    began = time.monotonic()
+    passed = True
+    output = ""
+    for command in commands(step):
+        say(f"\n== {step}: {command}")
+        code, text = stream(command.split())
+        passed = passed and code == 0
+        output += text
+    counts = {} if step in STATIC else tally(output)
+    return Outcome(step, passed, time.monotonic() - began, counts)
+
+
+def tally(output: str) -> dict[str, int]:
+    """The numbers of pytest's last line: ``{"passed": 12, "skipped": 1}``."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", output).strip()
+    last = plain.splitlines()[-1] if plain else ""
+    found = re.findall(r"(\d+) (passed|failed|skipped|errors?|xfailed|xpassed)", last)
+    return {word: int(number) for number, word in found}
+
+
+# -- processes -------------------------------------------------------------------------------------
+
+
+def stream(command: Sequence[str]) -> tuple[int, str]:
+    """Run a tool of the environment, show its output as it comes; returns exit code and output."""
+    process = subprocess.Popen(
+        [str(BIN / command[0]), *command[1:]],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    heard: list[bytes] = []
+    reader = threading.Thread(target=relay, args=(process, heard), daemon=True)
+    reader.start()
+    try:
+        code = process.wait(STEP_LIMIT)
+    except subprocess.TimeoutExpired:
+        say(f"== killed after {STEP_LIMIT:.0f} s: {' '.join(command)}")
+        code = 1
+    finally:
+        # also ends what the tool left behind, which would hold the pipe open
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        reader.join(5)
+    return code, b"".join(heard).decode(errors="replace")
+
+
+def relay(process: subprocess.Popen[bytes], heard: list[bytes]) -> None:
+    """Copy the output as it comes, unbuffered, and remember it."""
+    assert process.stdout  # noqa: S101 - opened as a pipe just above
+    with process.stdout as pipe:
+        while chunk := os.read(pipe.fileno(), 65536):
+            heard.append(chunk)
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Print at once: tools write to the same terminal."""
+    print(text, flush=True)
+
+
+def attempt(*command: str | Path) -> bool:
+    """Run a command of the set-up; whether it succeeded."""
+    say(f"== {' '.join(map(str, command))}")
+    return subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode == 0
+
+
+# -- the environment -------------------------------------------------------------------------------
+
+
+def prepare() -> None:
+    """Make ``.venv`` hold exactly the locked dependencies."""
+    # an activated environment of something else must not be filled instead of ours
+    os.environ.pop("VIRTUAL_ENV", None)
+    interpreter = () if BIN.joinpath("python").exists() else ("--python", sys.executable)
+    sync = ("sync", "--frozen", "--all-extras", "--inexact", "--quiet", *interpreter)
+    found = shutil.which("uv")
+    if found and attempt(found, *sync):
+        return
+    # no uv, or one too old to read the lock
+    if not attempt(own_uv(), *sync):
+        sys.exit("check.py: the dependencies could not be installed (see above)")
+
+
+def own_uv() -> Path:
+    """Our own uv inside ``.venv``, installed there when missing."""
+    uv = BIN / "uv"
+    if not uv.exists():
+        if not BIN.joinpath("python").exists():
+            make_venv()
+        attempt(BIN / "python", "-m", "ensurepip", "--upgrade")
+        if not attempt(BIN / "python", "-m", "pip", "install", "--quiet", "uv"):
+            sys.exit("check.py: uv could not be installed; see https://docs.astral.sh/uv/")
+    return uv
+
+
+def make_venv() -> None:
+    """A bare environment; Debian ships the module for it in a package of its own."""
+    make = (sys.executable, "-m", "venv", "--clear", VENV)
+    if attempt(*make):
+        return
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+    if not (apt_install(name) and attempt(*make)):
+        sys.exit(f"check.py: `python3 -m venv` does not work here; install {name}")
+
+
+def apt_install(package: str) -> bool:
+    """Install a system package where that is ours to do: as root, with apt."""
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        return False
+    os.environ["DEBIAN_FRONTEND"] = "noninteractive"
+    attempt("apt-get", "update", "-qq")
+    return attempt("apt-get", "install", "-y", "-qq", "--no-install-recommends", package)
+
+
+# -- Postgres --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def postgres() -> Iterator[None]:
+    """A server for the tests, in the environment; one that we started is gone afterwards."""
+    url = running_postgres()
+    if url:
+        os.environ[VARIABLE] = url
+        yield
+        return
+    cluster = own_cluster()
+    try:
+        cluster.start()
+        say(f"== started Postgres at {cluster.url}")
+        os.environ[VARIABLE] = cluster.url
+        yield
+    finally:
+        cluster.destroy()
+
+
+def running_postgres() -> str | None:
+    """The server that the tests would find by themselves."""
+    command = (BIN / "python", "-m", "tests.servers")
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if found.returncode == 0:
+        return found.stdout.strip()
+    if VARIABLE in os.environ:  # asked for by name: another one would be a surprise
+        sys.exit(f"check.py: {found.stderr.strip()}")
+    return None
+
+
+def own_cluster() -> PostgresCluster:
+    """A private cluster, with the server installed first where that is possible."""
+    try:
+        postgres_binaries()
+    except NoServer as reason:
+        if not apt_install("postgresql"):
+            sys.exit(f"check.py: {reason}")
+    return PostgresCluster.create()
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def report(outcomes: Sequence[Outcome]) -> None:
+    """The table, and pytest's numbers added up."""
+    say(f"\n{'step':<14}{'result':<9}{'seconds':>8}")
+    total: dict[str, int] = {}
+    for outcome in outcomes:
+        counts = ", ".join(f"{number} {word}" for word, number in outcome.counts.items())
+        result = "ok" if outcome.passed else "FAILED"
+        say(f"{outcome.step:<14}{result:<9}{outcome.seconds:>8.1f}  {counts}".rstrip())
+        for word, number in outcome.counts.items():
+            total[word] = total.get(word, 0) + number
+    tests = ", ".join(f"{number} {word}" for word, number in total.items()) or "no tests run"
+    failed = ", ".join(outcome.step for outcome in outcomes if not outcome.passed)
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    say(f"\n{f'FAILED: {failed}' if failed else 'all ok'} in {seconds:.0f} s: {tests}")
+
+
+def chosen(arguments: Sequence[str] | None) -> list[str]:
+    """The steps to run, in the order of a full run."""
+    every = [*STATIC, *suites()]
+    parser = argparse.ArgumentParser(description="Run the gates of the project.")
+    parser.add_argument("steps", nargs="*", help=f"of: {' '.join(every)} (default: all)")
+    parser.add_argument("--list", action="store_true", help="name the steps and stop")
+    options = parser.parse_args(arguments)
+    unknown = set(options.steps) - set(every)
+    if unknown:
+        parser.error(f"unknown step: {', '.join(sorted(unknown))} (of: {' '.join(every)})")
+    if options.list:
+        print("\n".join(every))
+        sys.exit(0)
+    return [step for step in every if step in options.steps or not options.steps]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the chosen steps; 0 when all passed."""
+    steps = chosen(arguments)
+    # so that a terminated run still stops what it started
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    prepare()
+    needs_server = any(step not in STATIC for step in steps)
+    with postgres() if needs_server else contextlib.nullcontext():
+        outcomes = [run_step(step) for step in steps]
+    report(outcomes)
+    return 0 if all(outcome.passed for outcome in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
