@@ -1,0 +1,101 @@
+"""Checks of single values that come from outside, each with an error that says what to give."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+from offpath.errors import InvalidArgument
+
+MAX_NAME = 200
+"""Longest task, queue or tag, in characters."""
+MAX_KEY = 500
+"""Longest unique key, in characters."""
+MAX_TAGS = 50
+"""Most tags of one job."""
+MAX_PRIORITY = 2**31 - 1
+MAX_SECONDS = 1e10
+"""About 317 years: longer ones cannot be added to a datetime."""
+
+
+def seconds(value: object, what: str, *, unlimited: bool = False) -> float:
+    """``value`` as seconds, finite and not negative.
+
+    With ``unlimited``, infinity is accepted and means "no limit". Raises ``InvalidArgument``.
+    """
+    given = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        msg = f"{what} must be seconds (a number) or a timedelta, not {type(value).__name__}"
+        raise InvalidArgument(msg)
+    if unlimited and given == math.inf:
+        return math.inf
+    if not 0 <= given <= MAX_SECONDS:
+        msg = f"{what} must be between 0 and {MAX_SECONDS:.0f} seconds, not {given!r}"
+        raise InvalidArgument(msg)
+    return float(given)
+
+
+def aware(value: object, what: str) -> datetime:
+    """``value`` in UTC. Raises ``InvalidArgument`` for a naive datetime or another type."""
+    if not isinstance(value, datetime):
+        msg = f"{what} must be a datetime with a time zone, not {type(value).__name__}"
+        raise InvalidArgument(msg)
+    if value.utcoffset() is None:
+        msg = (
+            f"{what} must have a time zone: write datetime(..., tzinfo=UTC) "
+            f"or datetime.now(UTC) instead of {value.isoformat()}"
+        )
+        raise InvalidArgument(msg)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError as error:
+        msg = f"{what} lies outside of the years that UTC can express: {value.isoformat()}"
+        raise InvalidArgument(msg) from error
+
+
+def name(value: object, what: str) -> str:
+    """``value``, a name that every backend can store and every terminal can show.
+
+    Raises ``InvalidArgument`` when it is empty, longer than ``MAX_NAME`` or not printable.
+    """
+    result = text(value, what, longest=MAX_NAME)
+    if not result.isprintable():
+        msg = f"{what} must not have control or unprintable characters: {result[:80]!a}"
+        raise InvalidArgument(msg)
+    return result
+
+
+def text(value: object, what: str, *, longest: int) -> str:
+    """``value``, a short text that every backend can store.
+
+    Raises ``InvalidArgument`` when it is empty, too long, or has NUL or lone surrogates.
+    """
+    if not isinstance(value, str):
+        msg = f"{what} must be a str, not {type(value).__name__}"
+        raise InvalidArgument(msg)
+    if not 0 < len(value) <= longest:
+        msg = f"{what} must have 1 to {longest} characters, not {len(value)}"
+        raise InvalidArgument(msg)
+    if "\0" in value or any("\ud800" <= each <= "\udfff" for each in value):
+        msg = f"{what} must not have NUL or lone surrogates: {value[:80]!a}"
+        raise InvalidArgument(msg)
+    return value
+
+
+def number(value: object, what: str, *, least: float, most: float) -> float:
+    """``value``, a finite number in these bounds. Raises ``InvalidArgument``."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        msg = f"{what} must be a number from {least:g} to {most:g}, not {value!r}"
+        raise InvalidArgument(msg)
+    return float(value)
+
+
+def integer(value: object, what: str, *, least: int, most: int) -> int:
+    """``value``, a whole number in these bounds. Raises ``InvalidArgument``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        msg = f"{what} must be an int, not {type(value).__name__}"
+        raise InvalidArgument(msg)
+    if not least <= value <= most:
+        msg = f"{what} must be between {least} and {most}, not {value}"
+        raise InvalidArgument(msg)
+    return value

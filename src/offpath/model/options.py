@@ -1,0 +1,338 @@
+"""How a job is to be run: what callers may say, and what is stored of it.
+
+One rule merges the levels: queue-time > computed from the input > task > app > built-in, field by
+field. An absolute time (``run_at``, a datetime as ``deadline``) given on any level beats a
+relative one on any level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Literal, TypedDict, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from offpath.errors import InvalidArgument
+from offpath.model import checks
+from offpath.model.job import LIVE, JobState, UniqueClaim, UniquePolicy
+from offpath.model.retry import (
+    DEFAULT_POLICY,
+    BackoffFunction,
+    RetryOptions,
+    RetryPolicy,
+    as_retry,
+    merged_retry,
+)
+
+DEFAULT_QUEUE = "default"
+
+_T = TypeVar("_T")
+_LIVE_STATES = (JobState.BLOCKED, JobState.QUEUED, JobState.RUNNING)
+
+
+class Unique(Struct, frozen=True, kw_only=True):
+    """One job per key: ``Unique(key="user-7", period=60)``.
+
+    The key belongs to the task (two tasks never clash). It is held while the job is in one of
+    ``states`` and, with ``period``, no longer than that from enqueue. ``policy`` says what
+    another enqueue with the same key does meanwhile: ``attach`` (the handle of the holder; another
+    input is a ``UniqueConflict``), ``replace`` a waiting holder, or ``refuse``.
+    """
+
+    key: str
+    states: Collection[JobState] = _LIVE_STATES
+    period: float | timedelta | None = None
+    policy: UniquePolicy | Literal["attach", "replace", "refuse"] = UniquePolicy.ATTACH
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What may be said of one job. None leaves it to the level below.
+
+    Durations are seconds or timedelta; ``math.inf`` lifts a limit that a lower level set.
+    """
+
+    id: str | None = None
+    """The job's own id (a UUID as text); None mints one. Given at queue time only."""
+    delay: float | timedelta | None = None
+    """How long to wait before it is due."""
+    run_at: datetime | None = None
+    """When it is due; an aware datetime. Beats ``delay``."""
+    priority: int | None = None
+    """Higher runs first; 0 by default."""
+    queue: str | None = None
+    retry: RetryOptions | RetryPolicy | int | None = None
+    """How often and when it runs again; an int is the number of attempts."""
+    timeout: float | timedelta | None = None
+    """The longest that one attempt may take."""
+    deadline: datetime | timedelta | float | None = None
+    """When the whole job must have ended: a datetime, or counted from enqueue."""
+    unique: Unique | str | Literal[False] | None = None
+    """A unique key; False lifts one that a lower level set."""
+    tags: Sequence[str] | None = None
+    retention: float | timedelta | None = None
+    """How long a succeeded job and its result are kept; ``math.inf`` until it is deleted.
+    Dead and cancelled jobs are kept as the settings say: a short-lived result loses no dead letter.
+    """
+
+
+class TaskOptions(TypedDict, total=False):
+    """The fields of :class:`Options` that are defaults of a task or an app."""
+
+    priority: int | None
+    queue: str | None
+    retry: RetryOptions | RetryPolicy | int | None
+    timeout: float | timedelta | None
+    deadline: datetime | timedelta | float | None
+    tags: Sequence[str] | None
+    retention: float | timedelta | None
+
+
+class QueueOptions(TaskOptions, total=False):
+    """All fields of :class:`Options`, as keywords of ``task.options(...)``."""
+
+    id: str | None
+    delay: float | timedelta | None
+    run_at: datetime | None
+    unique: Unique | str | Literal[False] | None
+
+
+class RunOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is stored with a job for the worker that will run it. All defaults encode to ``{}``."""
+
+    retry: RetryPolicy = DEFAULT_POLICY
+    timeout: float | None = None
+    """Seconds per attempt; None is no limit."""
+    keep: float | None = None
+    """Seconds to keep the succeeded job; None leaves it to the worker's settings."""
+    keep_forever: bool = False
+    """Keep the succeeded job until it is deleted, whatever the settings say."""
+
+    def keep_succeeded(self, default: float | None) -> float | None:
+        """Seconds to keep the succeeded job, None for ever; ``default`` is the settings' answer."""
+        if self.keep_forever:
+            return None
+        return default if self.keep is None else self.keep
+
+
+class Level(Struct, frozen=True, kw_only=True):
+    """Checked :class:`Options` of one level: seconds, UTC, tuples. Made by :func:`checked`."""
+
+    id: str | None = None
+    delay: float | None = None
+    run_at: datetime | None = None
+    priority: int | None = None
+    queue: str | None = None
+    retry: RetryOptions | None = None
+    timeout: float | None = None
+    deadline: datetime | float | None = None
+    unique: UniqueClaim | Literal[False] | None = None
+    """The claim with its bare key, not yet inside a task's name space."""
+    tags: tuple[str, ...] | None = None
+    retention: float | None = None
+
+
+class Resolved(Struct, frozen=True, kw_only=True):
+    """Every option of one job, decided. Made by :func:`resolve`."""
+
+    id: str | None = None
+    delay: float = 0.0
+    run_at: datetime | None = None
+    priority: int = 0
+    queue: str = DEFAULT_QUEUE
+    deadline: datetime | None = None
+    deadline_in: float | None = None
+    unique: UniqueClaim | None = None
+    """With its bare key: :func:`claim_of` puts it inside the task's name space."""
+    tags: tuple[str, ...] = ()
+    run: str = "{}"
+    """Encoded :class:`RunOptions`."""
+    backoff: BackoffFunction | None = None
+    """The function of a custom backoff, which is not stored."""
+
+
+_DEFAULT_RUN = RunOptions()
+_run_encoder = msgspec.json.Encoder()
+_run_decoder = msgspec.json.Decoder(RunOptions)
+
+
+def encode_run(options: RunOptions) -> str:
+    """The text that is stored with a job."""
+    return _run_encoder.encode(options).decode()
+
+
+def decode_run(text: str) -> RunOptions:
+    """What :func:`encode_run` wrote; fields of later versions are ignored.
+
+    Raises ``msgspec.ValidationError`` or ``msgspec.DecodeError`` for anything else.
+    """
+    return _DEFAULT_RUN if text == "{}" else _decode_run(text)
+
+
+@lru_cache(maxsize=1024)
+def _decode_run(text: str) -> RunOptions:
+    return _run_decoder.decode(text)
+
+
+def checked(options: Options) -> Level:
+    """The same options in one form: seconds, UTC, tuples. Raises ``InvalidArgument``."""
+    return Level(
+        id=options.id,
+        delay=_optional(options.delay, "delay"),
+        run_at=None if options.run_at is None else checks.aware(options.run_at, "run_at"),
+        priority=_optional_priority(options.priority),
+        queue=None if options.queue is None else checks.name(options.queue, "queue"),
+        retry=None if options.retry is None else as_retry(options.retry),
+        timeout=_optional_limit(options.timeout, "timeout"),
+        deadline=_optional_deadline(options.deadline),
+        unique=checked_unique(options.unique),
+        tags=None if options.tags is None else checked_tags(options.tags),
+        retention=_optional(options.retention, "retention", unlimited=True),
+    )
+
+
+def checked_queue_time(options: Options) -> Level:
+    """As :func:`checked`, and refuses what cannot be given for a single job."""
+    result = checked(options)
+    if result.retry is not None and result.retry.function is not None:
+        msg = (
+            "a custom backoff function cannot be stored with a job: "
+            "give it to the task, @app.task(retry=Backoff.custom(...))"
+        )
+        raise InvalidArgument(msg)
+    return result
+
+
+def checked_unique(value: object) -> UniqueClaim | Literal[False] | None:
+    """A unique key in one form. Raises ``InvalidArgument``."""
+    if value is None or value is False:
+        return value
+    unique = Unique(key=value) if isinstance(value, str) else value
+    if not isinstance(unique, Unique):
+        msg = f"unique must be a str or offpath.Unique, not {type(value).__name__}"
+        raise InvalidArgument(msg)
+    return UniqueClaim(
+        key=checks.text(unique.key, "unique key", longest=checks.MAX_KEY),
+        states=_unique_states(unique.states),
+        period=_optional(unique.period, "unique period"),
+        policy=_unique_policy(unique.policy),
+    )
+
+
+def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Tags without repeats, in the order given. Raises ``InvalidArgument``."""
+    if isinstance(tags, str):
+        msg = f"tags must be a list of str, not one str: write tags=[{tags!r}]"
+        raise InvalidArgument(msg)
+    result = tuple(dict.fromkeys(checks.text(tag, "tag", longest=checks.MAX_NAME) for tag in tags))
+    if len(result) > checks.MAX_TAGS:
+        msg = f"a job can have at most {checks.MAX_TAGS} tags, not {len(result)}"
+        raise InvalidArgument(msg)
+    return result
+
+
+def resolve(levels: Sequence[Level]) -> Resolved:
+    """Decide every field from levels, highest first."""
+    retry, backoff = merged_retry(tuple(level.retry for level in levels))
+    deadline, deadline_in = _deadline(tuple(level.deadline for level in levels))
+    return Resolved(
+        id=_first(level.id for level in levels),
+        delay=_first(level.delay for level in levels) or 0.0,
+        run_at=_first(level.run_at for level in levels),
+        priority=_first(level.priority for level in levels) or 0,
+        queue=_first(level.queue for level in levels) or DEFAULT_QUEUE,
+        deadline=deadline,
+        deadline_in=deadline_in,
+        unique=_claim(level.unique for level in levels),
+        tags=_first(level.tags for level in levels) or (),
+        run=encode_run(_run_options(levels, retry)),
+        backoff=backoff,
+    )
+
+
+def claim_of(task: str, claim: UniqueClaim | None) -> UniqueClaim | None:
+    """The claim inside the task's own name space: two tasks never clash."""
+    return claim and msgspec.structs.replace(claim, key=f"{task}:{claim.key}")
+
+
+def _run_options(levels: Sequence[Level], retry: RetryPolicy) -> RunOptions:
+    timeout = _first(level.timeout for level in levels)
+    keep = _first(level.retention for level in levels)
+    return RunOptions(
+        retry=retry,
+        timeout=None if timeout == math.inf else timeout,
+        keep=None if keep == math.inf else keep,
+        keep_forever=keep == math.inf,
+    )
+
+
+def _first(values: Iterable[_T | None]) -> _T | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _claim(values: Iterable[UniqueClaim | Literal[False] | None]) -> UniqueClaim | None:
+    first = next((value for value in values if value is not None), None)
+    return first or None
+
+
+def _deadline(values: Sequence[datetime | float | None]) -> tuple[datetime | None, float | None]:
+    absolute = next((value for value in values if isinstance(value, datetime)), None)
+    relative = next((value for value in values if isinstance(value, float)), None)
+    if absolute is not None:
+        return absolute, None
+    return None, None if relative == math.inf else relative
+
+
+def _optional(
+    value: float | timedelta | None, what: str, *, unlimited: bool = False
+) -> float | None:
+    return value if value is None else checks.seconds(value, what, unlimited=unlimited)
+
+
+def _optional_limit(value: float | timedelta | None, what: str) -> float | None:
+    limit = _optional(value, what, unlimited=True)
+    if limit == 0:
+        msg = f"{what} must be more than 0 seconds; math.inf lifts it"
+        raise InvalidArgument(msg)
+    return limit
+
+
+def _optional_deadline(
+    value: datetime | timedelta | float | None,
+) -> datetime | float | None:
+    if isinstance(value, datetime):
+        return checks.aware(value, "deadline")
+    return _optional_limit(value, "deadline")
+
+
+def _optional_priority(value: int | None) -> int | None:
+    if value is None:
+        return None
+    most = checks.MAX_PRIORITY
+    return checks.integer(value, "priority", least=-most, most=most)
+
+
+def _unique_states(states: Iterable[JobState]) -> tuple[JobState, ...]:
+    if isinstance(states, str):
+        msg = f"unique states must be a list of states, not one str: [{states!r}]"
+        raise InvalidArgument(msg)
+    try:
+        given = {JobState(state) for state in states}
+    except ValueError as error:
+        msg = f"unique states: {error}; the states are {', '.join(JobState)}"
+        raise InvalidArgument(msg) from error
+    if not given & LIVE:
+        msg = "unique states must have at least one of blocked, queued, running"
+        raise InvalidArgument(msg)
+    return tuple(state for state in JobState if state in given)
+
+
+def _unique_policy(policy: str) -> UniquePolicy:
+    try:
+        return UniquePolicy(policy)
+    except ValueError as error:
+        msg = f"unique policy must be one of {', '.join(UniquePolicy)}, not {policy!r}"
+        raise InvalidArgument(msg) from error
