@@ -17,7 +17,7 @@
     │   ├── UniqueConflict                the unique key is taken and the policy refuses
     │   └── IdConflict                    the job id is taken by another job
     ├── StoreError                        the store could not do it
-    │   ├── StoreUnavailable              unreachable or cut: retry later; the outcome may be unknown
+    │   ├── StoreUnavailable              unreachable or cut: retry later; the outcome is unknown
     │   ├── StoreBusy                     locked by somebody else for too long: retry later
     │   ├── StoreRejected                 the store refused a value: repeating it cannot help
     │   ├── CapabilityMissing             this backend cannot do that
@@ -234,7 +234,7 @@ class JobEnded(OffpathError):
 
 
 class JobDead(JobEnded):
-    """The job died. ``reason`` says how, ``failure`` has type, text and traceback of the last error."""
+    """The job died. ``reason`` says how, ``failure`` has the last error's type, text and trace."""
 
     code = "job_dead"
 
@@ -298,7 +298,7 @@ class Snooze(ControlFlow):
 
 
 class Abort(ControlFlow):
-    """Raise in a handler: this job is dead now, whatever its retry policy. ``__cause__`` is kept."""
+    """Raise in a handler: dead now, whatever the retry policy. ``__cause__`` is kept."""
 
     code = "abort"
 

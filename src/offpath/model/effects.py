@@ -8,7 +8,7 @@ from offpath.model.job import NewJob
 
 
 class Effects(Struct, frozen=True, kw_only=True):
-    """Jobs to enqueue, in one commit. (Events and postings join here with their features.)"""
+    """Jobs to enqueue, in one commit; events and postings join here with their features."""
 
     jobs: tuple[NewJob, ...] = ()
 

@@ -56,7 +56,7 @@ class Leased(Struct, frozen=True, kw_only=True):
     more: bool = False
     """Whether asking again at once may give more."""
     due_in: float | None = None
-    """Seconds until the next future job of these tasks and queues is due; None when there is none."""
+    """Seconds until the next future job of these tasks and queues is due; None: there is none."""
 
 
 class Extension(Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class Extension(Struct, frozen=True, kw_only=True):
 class Rescued(Struct, frozen=True, kw_only=True):
     """A job taken from a worker that is gone.
 
-    ``state`` is queued (it runs again), dead (its workers died too often) or cancelled (it was asked).
+    ``state`` is queued (it runs again), dead (its workers died too often) or cancelled (as asked).
     """
 
     job: LeasedJob

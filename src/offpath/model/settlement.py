@@ -18,7 +18,7 @@ class Succeeded(Struct, frozen=True, kw_only=True):
 
 
 class Retry(Struct, frozen=True, kw_only=True):
-    """The attempt failed and counts; the job is due again ``delay`` seconds from the store's now."""
+    """The attempt failed and counts; due again ``delay`` seconds after the store's now."""
 
     delay: float
     failure: Failure
@@ -54,7 +54,8 @@ Outcome = Succeeded | Retry | Snoozed | Dead | Cancelled | Released
 
 class Settlement(Struct, frozen=True, kw_only=True):
     """The end of one attempt, and its effects. Effects are only carried out with ``Succeeded``
-    and ``Snoozed``: what a failed attempt wanted to do is dropped with it."""
+    and ``Snoozed``: what a failed attempt wanted to do is dropped with it.
+    """
 
     job: LeasedJob
     outcome: Outcome
@@ -70,7 +71,7 @@ class SettleStatus(StrEnum):
     LEASE_LOST = "lease_lost"
     """The fence did not hold: nothing was written."""
     REFUSED = "refused"
-    """The store cannot take it (``error`` says why): nothing was written, the lease is still held."""
+    """The store cannot take it (``error`` says why): nothing was written, the lease still holds."""
 
 
 class Settled(Struct, frozen=True, kw_only=True):

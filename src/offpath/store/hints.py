@@ -39,5 +39,5 @@ class Hints:
         for callback in tuple(self._subscribers.values()):
             try:
                 callback(hint)
-            except Exception:  # a subscriber's fault must not reach the store
+            except Exception:  # noqa: BLE001 - a subscriber's fault must not reach the store
                 _log.exception("a hint subscriber raised")

@@ -45,7 +45,8 @@ class Redrive(Struct, frozen=True, kw_only=True):
 
 class Changed(Struct, frozen=True, kw_only=True):
     """A job that an operator's call changed. ``was`` and ``state`` are equal when only a request
-    was noted (cancelling a running job)."""
+    was noted (cancelling a running job).
+    """
 
     id: str
     task: str
@@ -193,8 +194,8 @@ class Store(Protocol):
         """Put dead or cancelled jobs back as fresh: queued, attempt 1, losses 0, a fresh deadline
         (same relative limit; an absolute one is dropped), ``redrives`` + 1; failures are kept.
 
-        A waiting job is made due (after ``delay``) with its attempt unchanged. Others, unknown ones and those
-        whose unique key is now held by another job are left alone and not answered.
+        A waiting job is made due (after ``delay``) with its attempt unchanged. Others, unknown
+        ones and those whose unique key is now held by another job are left alone, not answered.
         """
         ...
 
@@ -225,7 +226,8 @@ class Store(Protocol):
 
     async def prune(self, *, limit: int) -> int:
         """Remove up to ``limit`` ended jobs whose ``keep`` has passed, expired claims, and what
-        belongs to them; returns how many jobs."""
+        belongs to them; returns how many jobs.
+        """
         ...
 
     async def get(self, ids: Sequence[str]) -> list[JobRecord]:
