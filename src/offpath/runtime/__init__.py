@@ -1,0 +1,1 @@
+"""The ambient world, injectable: clock, ids, codec, metrics, log, loop, threads."""
