@@ -1,0 +1,1 @@
+"""Jobs: defining, enqueuing, running and reading them."""
