@@ -1,0 +1,98 @@
+"""What imports what: the layers, no cycles, and a light ``import offpath``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import grimp
+import pytest
+
+from tests.architecture.sources import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HEAVY = {
+    "aiosqlite", "asyncpg", "attrs", "click", "django", "hypothesis", "prometheus_client",
+    "psycopg", "psycopg_pool", "pydantic", "pytest", "rich", "sqlalchemy", "sqlite3", "tzdata",
+    "aiohttp", "multiprocessing",
+}  # fmt: skip
+"""Drivers, terminal parts and other people's models: loaded when used, never on import."""
+
+MODULES_ON_IMPORT = 450
+"""A budget of modules, standard library included: it means the same on every machine."""
+
+
+def _loaded_by(statement: str) -> set[str]:
+    script = f"import sys, json; {statement}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stdout))
+
+
+def test_importing_offpath_loads_nothing_heavy() -> None:
+    roots = {name.partition(".")[0] for name in _loaded_by("import offpath")}
+    assert "offpath" in roots
+    assert roots & HEAVY == set()
+
+
+def test_importing_offpath_stays_within_its_budget() -> None:
+    loaded = _loaded_by("import offpath") - _loaded_by("pass")
+    assert len(loaded) <= MODULES_ON_IMPORT, sorted(loaded)
+
+
+def test_the_layers_hold() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as m; m()"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    graph = grimp.build_graph("offpath", exclude_type_checking_imports=True)
+    edges = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    assert len(edges) > 1
+    assert cycles(edges) == []
+
+
+@pytest.mark.parametrize(
+    ("edges", "expected"),
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"b"}, "b": {"a"}, "c": {"a"}}, [["a", "b"]]),
+        ({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}, [["a", "b", "c"]]),
+    ],
+)
+def test_cycles_are_found(edges: Mapping[str, set[str]], expected: list[list[str]]) -> None:
+    assert cycles(edges) == expected
+
+
+def cycles(edges: Mapping[str, set[str]]) -> list[list[str]]:
+    """The groups of modules that reach each other, each sorted."""
+    reach = {name: _reachable(name, edges) for name in edges}
+    groups = {
+        tuple(sorted({name} | {other for other in reach[name] if name in reach.get(other, ())}))
+        for name in edges
+        if name in reach[name]
+    }
+    return [list(group) for group in sorted(groups)]
+
+
+def _reachable(start: str, edges: Mapping[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    ahead = list(edges.get(start, ()))
+    while ahead:
+        name = ahead.pop()
+        if name not in seen:
+            seen.add(name)
+            ahead.extend(edges.get(name, ()))
+    return seen

@@ -1,0 +1,129 @@
+"""Sizes, names and habits: what STYLE.md asks for and no linter checks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+
+import pytest
+
+from tests.architecture import sources
+from tests.architecture.sources import PACKAGE, ROOT, Source
+
+LONGEST_FUNCTION = 70
+LONGEST_MODULE = 500
+MEDIAN_FUNCTION = 8
+P95_FUNCTION = 40
+VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
+
+REAL_TIME: dict[str, str] = {}
+"""Test files that may let real time pass, each with the reason."""
+
+
+def test_no_function_is_too_long() -> None:
+    sizes = [size for source in sources.project() for size in sources.functions(source)]
+    assert [size for size in sizes if size.lines > LONGEST_FUNCTION] == []
+
+
+def test_functions_are_short_as_a_rule() -> None:
+    lines = [size.lines for source in sources.package() for size in sources.functions(source)]
+    assert statistics.median(lines) <= MEDIAN_FUNCTION, sources.report()
+    assert statistics.quantiles(lines, n=20)[-1] <= P95_FUNCTION, sources.report()
+
+
+def test_no_module_is_too_long() -> None:
+    modules = {source.name: source.lines for source in sources.project()}
+    assert {name: size for name, size in modules.items() if size > LONGEST_MODULE} == {}
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    parts = {source.name: set(source.path.with_suffix("").parts) for source in sources.project()}
+    assert [name for name, words in parts.items() if words & VAGUE] == []
+
+
+def test_no_statement_is_left_for_later() -> None:
+    marker = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3)) + r")\b")
+    kinds = {".py", ".sql", ".md", ".toml"}
+    folders = ("src", "tests", "docs", "benchmarks", "examples")
+    below = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    texts = [path for path in [*below, *ROOT.glob("*")] if path.suffix in kinds]
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in texts
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if marker.search(line)
+    ]
+    assert texts
+    assert found == []
+
+
+def test_only_the_command_line_prints() -> None:
+    quiet = [s for s in sources.package() if not s.path.is_relative_to(PACKAGE / "cli")]
+    assert _calling(quiet, {"print"}) == []
+
+
+def test_no_data_is_ever_run() -> None:
+    dangerous = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "yaml", "jsonpickle"}
+    importing = [
+        f"{source.name} imports {name}"
+        for source in sources.package()
+        for name in sources.imports(source)
+        if name.partition(".")[0] in dangerous
+    ]
+    assert importing == []
+    assert _calling(sources.package(), {"eval", "exec", "compile", "__import__"}) == []
+
+
+def test_the_model_reads_no_clock_and_no_chance() -> None:
+    forbidden = re.compile(r"(^|\.)(now|utcnow|today|uuid[1-8]|urandom|getrandom)$")
+    model = [s for s in sources.package() if s.path.is_relative_to(PACKAGE / "model")]
+    found = [
+        f"{source.name}:{call.lineno} {name}"
+        for source in model
+        for name, call in sources.calls(source)
+        if forbidden.search(name)
+    ]
+    assert model
+    assert found == []
+
+
+def test_tests_do_not_wait_for_time_to_pass() -> None:
+    sleepers = {
+        source.name: [call.lineno for name, call in sources.calls(source) if _sleeps(name, call)]
+        for source in sources.tests()
+    }
+    found = {name: lines for name, lines in sleepers.items() if lines and name not in REAL_TIME}
+    assert found == {}
+
+
+def test_each_leave_to_sleep_is_still_needed() -> None:
+    present = {source.name: source for source in sources.tests()}
+    needless = [
+        name
+        for name in REAL_TIME
+        if name not in present
+        or not any(_sleeps(called, call) for called, call in sources.calls(present[name]))
+    ]
+    assert needless == []
+
+
+def _sleeps(name: str, call: ast.Call) -> bool:
+    if name in {"time.sleep", "sleep"}:
+        return True
+    yields = [ast.unparse(argument) for argument in call.args] in (["0"], ["0.0"])
+    return name == "asyncio.sleep" and not yields
+
+
+def _calling(files: list[Source] | tuple[Source, ...], names: set[str]) -> list[str]:
+    return [
+        f"{source.name}:{call.lineno} {name}"
+        for source in files
+        for name, call in sources.calls(source)
+        if name in names
+    ]
+
+
+@pytest.mark.parametrize("name", ["STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"])
+def test_the_pages_that_a_contributor_looks_for_exist(name: str) -> None:
+    assert (ROOT / name).stat().st_size > 0
