@@ -1,0 +1,73 @@
+"""The gate itself: it finds every suite, counts rightly, and cannot be held up."""
+
+from __future__ import annotations
+
+import pytest
+
+import check
+from tests.architecture import sources
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (".....\n12 passed, 1 skipped in 3.20s\n", {"passed": 12, "skipped": 1}),
+        (
+            "\x1b[31m== \x1b[32m3 passed\x1b[0m, \x1b[1m2 failed\x1b[0m in 1s ==\n",
+            {"passed": 3, "failed": 2},
+        ),
+        ("1 passed in an earlier line\nno tests ran in 0.01s\n", {}),
+        ("1 error in 0.1s", {"error": 1}),
+        ("", {}),
+    ],
+)
+def test_the_last_line_of_pytest_is_counted(output: str, expected: dict[str, int]) -> None:
+    assert check.tally(output) == expected
+
+
+def test_every_test_file_belongs_to_a_step() -> None:
+    files = [source.name for source in sources.tests() if "/test_" in source.name]
+    steps = tuple(f"tests/{name}/" for name in [*check.suites(), "typing"])
+    assert files
+    assert [name for name in files if not name.startswith(steps)] == []
+
+
+def test_named_steps_run_in_the_order_of_a_full_run() -> None:
+    assert check.chosen(["architecture", "types", "lint"]) == ["lint", "types", "architecture"]
+
+
+def test_an_unknown_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refusal:
+        check.chosen(["lnit"])
+    assert refusal.value.code == 2
+    assert "unknown step: lnit" in capsys.readouterr().err
+
+
+def test_the_exit_code_of_a_tool_is_kept() -> None:
+    code, text = check.stream(["python", "-c", "print('seen'); raise SystemExit(3)"])
+    assert (code, text.splitlines()[-1]) == (3, "seen")
+
+
+def test_a_tool_that_hangs_is_killed_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "STEP_LIMIT", 0.2)
+    code, _ = check.stream(["python", "-c", "import threading; threading.Event().wait()"])
+    assert code == 1
+
+
+def test_what_a_tool_leaves_behind_holds_nothing_up() -> None:
+    script = (
+        "import subprocess, sys;"
+        "subprocess.Popen([sys.executable, '-c', 'import threading; threading.Event().wait()'])"
+    )
+    assert check.stream(["python", "-c", script])[0] == 0
+
+
+def test_the_table_names_what_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    check.report(
+        [
+            check.Outcome("lint", passed=False, seconds=0.1, counts={}),
+            check.Outcome("unit", passed=True, seconds=2.0, counts={"passed": 5}),
+            check.Outcome("cli", passed=True, seconds=1.0, counts={"passed": 2, "skipped": 1}),
+        ]
+    )
+    assert capsys.readouterr().out.splitlines()[-1] == "FAILED: lint in 3 s: 7 passed, 1 skipped"
