@@ -1,0 +1,95 @@
+"""The tasks of one app, by name."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from offpath.errors import DuplicateTask, UnknownTask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+_SHOWN = 5
+
+
+class Named(Protocol):
+    """What can be registered."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the store."""
+        ...
+
+    @property
+    def fn(self) -> Callable[..., Any]:
+        """The function, for error texts."""
+        ...
+
+
+TaskT = TypeVar("TaskT", bound=Named)
+
+
+class Registry(Generic[TaskT]):
+    """Name → task. Names are stable and settable; they are never import paths."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, TaskT] = {}
+
+    def __len__(self) -> int:
+        """How many tasks there are."""
+        return len(self._tasks)
+
+    def __iter__(self) -> Iterator[TaskT]:
+        """All tasks, in the order of their definition."""
+        return iter(tuple(self._tasks.values()))
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a task has this name."""
+        return name in self._tasks
+
+    def add(self, task: TaskT) -> None:
+        """Register a task. Raises ``DuplicateTask`` naming both places."""
+        present = self._tasks.get(task.name)
+        if present is not None:
+            raise DuplicateTask(
+                f"two tasks are named {task.name!r}: {place_of(present.fn)} and "
+                f"{place_of(task.fn)}; give one of them another, @app.task(name=...)"
+            )
+        self._tasks[task.name] = task
+
+    def get(self, name: str) -> TaskT:
+        """The task of this name. Raises ``UnknownTask`` listing names like it."""
+        try:
+            return self._tasks[name]
+        except KeyError:
+            raise UnknownTask(
+                f"no task is named {name!r} in this app; {self._near(name)}"
+            ) from None
+
+    def find(self, name: str) -> TaskT | None:
+        """The task of this name, if there is one."""
+        return self._tasks.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """All names, in the order of their definition."""
+        return tuple(self._tasks)
+
+    def _near(self, name: str) -> str:
+        if not self._tasks:
+            return "it has none: is the module that defines them imported?"
+        near = difflib.get_close_matches(name, self._tasks, n=_SHOWN, cutoff=0.5)
+        if near:
+            return f"did you mean {', '.join(map(repr, near))}?"
+        return f"it has {', '.join(map(repr, sorted(self._tasks)[:_SHOWN]))}" + (
+            ", …" if len(self._tasks) > _SHOWN else ""
+        )
+
+
+def place_of(fn: Callable[..., Any]) -> str:
+    """Where a function is defined, for error texts."""
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    name = getattr(fn, "__qualname__", repr(fn))
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else str(name)

@@ -1,0 +1,336 @@
+"""A task: a named, typed handler with its defaults. What ``@app.task`` makes of a function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
+
+from msgspec import Struct
+
+from offpath.errors import InvalidArgument, TaskError
+from offpath.jobs.blueprint import Blueprint, Sender, queue_level
+from offpath.jobs.context import Context
+from offpath.jobs.handle import Handle
+from offpath.jobs.job import Job
+from offpath.jobs.runnable import LogContext, OnEvent, OnFailure
+from offpath.model import checks
+from offpath.model.options import (
+    Level,
+    Options,
+    QueueOptions,
+    TaskOptions,
+    Unique,
+    checked,
+    resolve,
+)
+from offpath.model.retry import BackoffFunction
+from offpath.runtime.codec import Codec
+from offpath.runtime.ids import parse_id
+from offpath.runtime.signature import InputModel, ResultModel
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+G = TypeVar("G")
+
+
+class TaskSettings(TaskOptions, total=False):
+    """The keywords of ``@app.task(...)`` that are not a job's options."""
+
+    name: str | None
+    """Its name in the store; the function's name by default. Renaming it orphans stored jobs."""
+    concurrency: int | None
+    """How many of it one worker runs at once."""
+    unique: Callable[..., Unique | str | None] | Unique | str | None
+    """A unique key, or a function of the task's arguments that gives one."""
+    options: Callable[..., Options | None] | None
+    """A function of the task's arguments that gives options of the job."""
+    codec: Codec | None
+    on_event: OnEvent | None
+    on_failure: OnFailure | None
+    log_context: LogContext | None
+
+
+class BindOptions(QueueOptions, total=False):
+    """The keywords of ``task.options(...)``."""
+
+    within: Any
+    """A connection or session of the caller's: the jobs join its transaction."""
+
+
+class Sending(Generic[P, S, G]):
+    """A task with options of one enqueue; what ``task.options(...)`` returns."""
+
+    __slots__ = ("_blueprint", "_options", "_within")
+
+    def __init__(
+        self, blueprint: Blueprint, options: Level | None = None, within: object = None
+    ) -> None:
+        self._blueprint = blueprint
+        self._options = options
+        self._within = within
+
+    def __repr__(self) -> str:
+        """Show the task's name."""
+        return f"<{type(self).__name__} {self._blueprint.name}>"
+
+    def job(self, /, *args: P.args, **kwargs: P.kwargs) -> Job[S, G]:
+        """An unsent job with an id: give it to ``app.enqueue``, or refer to it.
+
+        Raises ``InvalidInput`` when the arguments do not fit the signature, ``TooLarge``.
+        """
+        if self._within is not None:
+            raise InvalidArgument(
+                "a job cannot carry a connection: write app.enqueue(job, within=connection)"
+            )
+        return self._blueprint.job(args, kwargs, self._options)
+
+    async def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[S, G]:
+        """Enqueue one job: when this returns, it is stored.
+
+        Raises as :meth:`job` does, ``UniqueConflict``, and ``StoreUnavailable`` when it is
+        unknown whether it was stored; to repeat safely, keep ``job = task.job(...)`` and call
+        ``app.enqueue(job)`` again.
+        """
+        job = self._blueprint.job(args, kwargs, self._options)
+        (handle,) = await self._blueprint.sender.send((job,), self._within)
+        return handle
+
+    def options(self, /, **options: Unpack[BindOptions]) -> Sending[P, S, G]:
+        """The same task with other options for what is enqueued through it.
+
+        Raises ``InvalidArgument`` for values that cannot be used.
+        """
+        within = options.pop("within", self._within)
+        rest = cast("QueueOptions", options)
+        given = queue_level(Options(**rest))
+        return Sending(self._blueprint, _over(given, self._options), within)
+
+
+class Task(Sending[P, S, G]):
+    """A registered task. Calling it calls the function, here and now, without a queue."""
+
+    def __init__(self, definition: Definition, blueprint: Blueprint) -> None:
+        super().__init__(blueprint)
+        self.name: str = blueprint.name
+        self.fn: Callable[..., Any] = definition.fn
+        self.is_async: bool = definition.is_async
+        self.takes_context: bool = definition.takes_context
+        self.inputs: InputModel = definition.inputs
+        self.results: ResultModel = definition.results
+        self.concurrency: int | None = definition.concurrency
+        self.defaults: Level = definition.defaults
+        self.backoff: BackoffFunction | None = blueprint.plain.backoff
+        self.on_event: OnEvent | None = definition.on_event
+        self.on_failure: OnFailure | None = definition.on_failure
+        self.log_context: LogContext | None = definition.log_context
+        self.__wrapped__ = definition.fn
+        self.__doc__ = definition.fn.__doc__
+        self.__name__ = getattr(definition.fn, "__name__", self.name)
+        self.__module__ = definition.fn.__module__
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - narrowed below
+        """Call the function itself."""
+        return self.fn(*args, **kwargs)
+
+    def handle(self, job_id: str, /) -> Handle[S, G]:
+        """The handle of a job of this task that was enqueued before, here or elsewhere."""
+        return self._blueprint.sender.handle(parse_id(job_id, "job_id"), self.results.decode)
+
+
+class SyncTask(Task[P, S, G]):
+    """A task on a function: it runs in a thread."""
+
+    __slots__ = ()
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> S:
+        """Call the function itself."""
+        result: S = self.fn(*args, **kwargs)
+        return result
+
+
+class AsyncTask(Task[P, S, G]):
+    """A task on a coroutine function."""
+
+    __slots__ = ()
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, S]:
+        """Call the function itself."""
+        result: Coroutine[Any, Any, S] = self.fn(*args, **kwargs)
+        return result
+
+
+class SyncContextTask(Task[P, S, G]):
+    """A task on a function that takes the context first."""
+
+    __slots__ = ()
+
+    def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> S:
+        """Call the function itself."""
+        result: S = self.fn(ctx, *args, **kwargs)
+        return result
+
+
+class AsyncContextTask(Task[P, S, G]):
+    """A task on a coroutine function that takes the context first."""
+
+    __slots__ = ()
+
+    def __call__(
+        self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, S]:
+        """Call the function itself."""
+        result: Coroutine[Any, Any, S] = self.fn(ctx, *args, **kwargs)
+        return result
+
+
+class Decorator(Protocol):
+    """What ``app.task(...)`` returns: makes a task of the function under it."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncContextTask[P, R, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> SyncContextTask[P, R, R]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R, R]: ...
+    def __call__(self, fn: Callable[..., Any], /) -> Any:
+        """Make a task of ``fn``."""
+        ...
+
+
+class Definition(Struct, frozen=True, kw_only=True):
+    """A function and what ``@app.task`` said of it, checked."""
+
+    fn: Callable[..., Any]
+    name: str
+    is_async: bool
+    takes_context: bool
+    inputs: InputModel
+    results: ResultModel
+    concurrency: int | None
+    defaults: Level
+    computed: Callable[..., Options | None] | None
+    unique_of: Callable[..., Unique | str | None] | None
+    on_event: OnEvent | None
+    on_failure: OnFailure | None
+    log_context: LogContext | None
+
+
+def define(
+    fn: Callable[..., Any], settings: TaskSettings, app: Level, codec: Codec, sender: Sender
+) -> Task[..., Any, Any]:
+    """Make a task. Raises ``TaskError`` kinds and ``InvalidArgument``; registers nothing."""
+    definition = _definition(fn, settings, codec)
+    levels = (definition.defaults, app)
+    blueprint = Blueprint(
+        name=definition.name,
+        inputs=definition.inputs,
+        decode=definition.results.decode,
+        sender=sender,
+        levels=levels,
+        plain=resolve(levels),
+        computed=definition.computed,
+        unique_of=definition.unique_of,
+    )
+    return _KINDS[definition.is_async, definition.takes_context](definition, blueprint)
+
+
+_KINDS: dict[tuple[bool, bool], type[Task[..., Any, Any]]] = {
+    (False, False): SyncTask,
+    (False, True): SyncContextTask,
+    (True, False): AsyncTask,
+    (True, True): AsyncContextTask,
+}
+
+
+def _definition(fn: Callable[..., Any], settings: TaskSettings, codec: Codec) -> Definition:
+    _refuse_unfit(fn)
+    name = checks.name(settings.get("name") or getattr(fn, "__name__", ""), "task name")
+    concurrency = settings.get("concurrency")
+    if concurrency is not None:
+        checks.integer(concurrency, "concurrency", least=1, most=1_000_000)
+    context = takes_context(fn)
+    codec = settings.get("codec") or codec
+    unique = settings.get("unique")
+    return Definition(
+        fn=fn,
+        name=name,
+        is_async=inspect.iscoroutinefunction(inspect.unwrap(fn)),
+        takes_context=context,
+        inputs=InputModel(fn, context=context, codec=codec, name=name),
+        results=ResultModel.of(fn, codec=codec, name=name),
+        concurrency=concurrency,
+        defaults=_task_level(settings, None if callable(unique) else unique),
+        computed=settings.get("options"),
+        unique_of=unique if callable(unique) else None,
+        on_event=settings.get("on_event"),
+        on_failure=settings.get("on_failure"),
+        log_context=settings.get("log_context"),
+    )
+
+
+def _task_level(settings: TaskSettings, unique: Unique | str | None) -> Level:
+    names = TaskOptions.__annotations__
+    given: Any = {name: value for name, value in settings.items() if name in names}
+    return checked(Options(**given, unique=unique))
+
+
+def _refuse_unfit(fn: object) -> None:
+    if isinstance(fn, staticmethod | classmethod | type) or not callable(fn):
+        raise TaskError(f"@app.task goes on a function, not on {fn!r}; put it directly above `def`")
+    plain = inspect.unwrap(fn)
+    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+        raise TaskError(f"task {plain.__qualname__}: a handler returns a value, it cannot `yield`")
+
+
+def takes_context(fn: Callable[..., Any]) -> bool:
+    """Whether the first parameter is annotated with :class:`offpath.Context`."""
+    first = next(iter(inspect.signature(fn).parameters.values()), None)
+    if first is None or first.kind not in {first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD}:
+        return False
+    annotation = first.annotation
+    if isinstance(annotation, str):
+        return _names_context(
+            annotation.strip("'\" "), getattr(inspect.unwrap(fn), "__globals__", {})
+        )
+    return isinstance(annotation, type) and issubclass(annotation, Context)
+
+
+def _names_context(annotation: str, names: dict[str, Any]) -> bool:
+    """A name that cannot be looked up (imported for type checkers only) is taken at its word."""
+    found, *path = annotation.split(".")
+    value: Any = names.get(found)
+    for part in path:
+        value = getattr(value, part, None)
+    if value is None:
+        return annotation.rpartition(".")[2] == "Context"
+    return isinstance(value, type) and issubclass(value, Context)
+
+
+def _over(upper: Level, lower: Level | None) -> Level:
+    """``upper`` where it says something, else ``lower``."""
+    if lower is None:
+        return upper
+    fields = Level.__struct_fields__
+    chosen: Any = {
+        name: getattr(upper, name) if getattr(upper, name) is not None else getattr(lower, name)
+        for name in fields
+    }
+    return Level(**chosen)
