@@ -127,7 +127,7 @@ async def test_system_clock() -> None:
 
 def test_naive_datetimes_are_refused_with_the_remedy() -> None:
     with pytest.raises(InvalidArgument, match=r"run_at has no time zone.*tzinfo=UTC"):
-        require_aware(datetime(2026, 1, 1), "run_at")
+        require_aware(datetime(2026, 1, 1), "run_at")  # noqa: DTZ001 - the point of the test
     with pytest.raises(InvalidArgument, match="not str"):
         require_aware("2026-01-01", "run_at")  # type: ignore[arg-type]
 
