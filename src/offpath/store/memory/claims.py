@@ -1,0 +1,31 @@
+"""Names that somebody has claimed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from offpath.store.memory.records import maybe_later
+from offpath.store.memory.tables import ClaimRow, Tables
+
+
+def claim(tables: Tables, now: datetime, key: str, holder: str, ttl: float | None) -> bool:
+    """Claim a name; the holder that has it keeps it, until the time of its first claim is over."""
+    free_at = maybe_later(now, ttl)
+    known = tables.claims.get(key)
+    if known is not None and (known.free_at is None or now < known.free_at):
+        return known.holder == holder
+    tables.claims[key] = ClaimRow(holder, free_at)
+    tables.expiring_claims.remove(key)
+    if free_at is not None:
+        tables.expiring_claims.push(key, free_at)
+    return True
+
+
+def prune(tables: Tables, now: datetime, limit: int) -> None:
+    """Forget claims whose time is over."""
+    for _ in range(limit):
+        first = tables.expiring_claims.first()
+        if first is None or now < first[0]:
+            return
+        tables.expiring_claims.remove(first[1])
+        del tables.claims[first[1]]

@@ -1,0 +1,144 @@
+"""New jobs: what a batch will do is decided as a whole before anything is filed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from offpath.errors import IdConflict, UniqueConflict
+from offpath.model.job import Enqueued, JobRecord, JobState, NewJob, UniqueClaim, UniquePolicy
+from offpath.store.memory.records import enqueued, rewritten, terms_of
+from offpath.store.memory.tables import Tables, Terms
+
+_QUEUED = JobState.QUEUED
+_WAITING = (JobState.BLOCKED, JobState.QUEUED)
+
+
+class Plan:
+    """The jobs of one transition as they will be, seen by those that come after them in it."""
+
+    __slots__ = ("_keys", "_now", "_records", "_tables", "_terms")
+
+    def __init__(self, tables: Tables, now: datetime) -> None:
+        self._tables = tables
+        self._now = now
+        self._records: dict[str, JobRecord] = {}
+        self._terms: dict[str, Terms] = {}
+        self._keys: dict[str, str | None] = {}  # keys that change hands here
+
+    def becomes(self, job: JobRecord) -> None:
+        """A job of the store that will have become this one when the new jobs arrive."""
+        terms = self._terms_of(job.id)
+        self._records[job.id] = job
+        key = job.unique_key
+        if key is None or terms.unique is None:
+            return
+        holder = self._tables.keys.get(key)
+        if holder == job.id and job.state not in terms.unique.states:
+            self._keys[key] = None
+        elif holder is None and terms.in_scope(job.state, self._now):
+            self._keys[key] = job.id
+
+    def add(self, job: NewJob, group_id: str | None = None) -> Enqueued:
+        """Decide about one new job. Raises IdConflict, UniqueConflict and StoreRejected."""
+        known = self._record_of(job.id)
+        if known is not None:
+            return _repeated(job, known)
+        holder = None if job.unique is None else self._holder_of(job.unique)
+        if job.unique is not None and holder is not None:
+            return self._meet(job, job.unique, holder)
+        record = enqueued(job, self._now, job.group_id or group_id or job.id)
+        self._records[job.id] = record
+        self._terms[job.id] = terms_of(job, self._now)
+        if job.unique is not None and _QUEUED in job.unique.states:
+            self._keys[job.unique.key] = job.id
+        return Enqueued(id=job.id, job_id=job.id, created=True, run_at=record.run_at)
+
+    def apply(self, last: str | None = None) -> bool:
+        """File what is planned, the job ``last`` after all others; True when it ended its group."""
+        for key in self._keys:
+            self._tables.keys.pop(key, None)
+        final = None if last is None else self._records.pop(last)
+        for record in self._records.values():
+            self._file(record)
+        group_done = final is not None and self._file(final)
+        for key, holder in self._keys.items():
+            if holder is not None:
+                self._tables.keys[key] = holder
+        return group_done
+
+    def record(self, job_id: str) -> JobRecord:
+        """What becomes of a planned job."""
+        return self._records[job_id]
+
+    def _file(self, record: JobRecord) -> bool:
+        self._tables.agree(record.id, self._terms_of(record.id))
+        return self._tables.file(record, self._now)
+
+    def _record_of(self, job_id: str) -> JobRecord | None:
+        return self._records.get(job_id) or self._tables.jobs.get(job_id)
+
+    def _terms_of(self, job_id: str) -> Terms:
+        return self._terms.get(job_id) or self._tables.terms(job_id)
+
+    def _holder_of(self, unique: UniqueClaim) -> JobRecord | None:
+        """Who stands in the way of this claim: the holder of its key, while in its own scope."""
+        if _QUEUED not in unique.states:
+            return None
+        key = unique.key
+        holder_id = self._keys[key] if key in self._keys else self._tables.keys.get(key)
+        holder = None if holder_id is None else self._record_of(holder_id)
+        if holder is None or not self._terms_of(holder.id).in_scope(holder.state, self._now):
+            return None
+        return holder
+
+    def _meet(self, job: NewJob, unique: UniqueClaim, holder: JobRecord) -> Enqueued:
+        """The key is held: do as the policy says."""
+        if unique.policy is UniquePolicy.ATTACH and holder.fingerprint == job.fingerprint:
+            return Enqueued(id=job.id, job_id=holder.id, created=False, run_at=holder.run_at)
+        if unique.policy is UniquePolicy.REPLACE and holder.state in _WAITING:
+            return self._rewrite(job, holder)
+        raise UniqueConflict(
+            _CONFLICT_TEXTS[unique.policy].format(id=holder.id, state=holder.state.value),
+            key=unique.key,
+            holder=holder.id,
+        )
+
+    def _rewrite(self, job: NewJob, holder: JobRecord) -> Enqueued:
+        record = rewritten(holder, job, self._now)
+        terms = replace(self._terms_of(holder.id), deadline_in=job.deadline_in)
+        self._records[holder.id] = record
+        self._terms[holder.id] = terms
+        return Enqueued(id=job.id, job_id=holder.id, created=False, run_at=record.run_at)
+
+
+_CONFLICT_TEXTS = {
+    UniquePolicy.ATTACH: (
+        "the unique key is held by job {id} ({state}) with another input: "
+        "use another key, or wait until that job has ended"
+    ),
+    UniquePolicy.REPLACE: (
+        "the unique key is held by job {id}, which is {state} and cannot be replaced: "
+        "wait until it has ended, or cancel it"
+    ),
+    UniquePolicy.REFUSE: (
+        "the unique key is held by job {id} ({state}): wait until it has ended, or cancel it"
+    ),
+}
+
+
+def _repeated(job: NewJob, known: JobRecord) -> Enqueued:
+    if known.fingerprint != job.fingerprint:
+        raise IdConflict(
+            f"job {job.id} exists with another task or input: give the new job an id of its own"
+        )
+    return Enqueued(id=job.id, job_id=job.id, created=False, run_at=known.run_at)
+
+
+def commit(tables: Tables, now: datetime, jobs: tuple[NewJob, ...]) -> list[Enqueued]:
+    """Enqueue all of these or none."""
+    plan = Plan(tables, now)
+    answers = [plan.add(job) for job in jobs]
+    plan.apply()
+    return answers

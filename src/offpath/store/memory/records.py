@@ -1,0 +1,243 @@
+"""How a record becomes the next one. Pure: the caller files what these make."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from offpath.errors import StoreRejected
+from offpath.model.job import Failure, JobRecord, JobState, LeasedJob, NewJob
+from offpath.model.settlement import (
+    Cancelled,
+    Dead,
+    Outcome,
+    Released,
+    Retry,
+    Snoozed,
+    Succeeded,
+)
+from offpath.store.memory.tables import PLAIN, Terms
+
+_QUEUED = JobState.QUEUED
+_RUNNING = JobState.RUNNING
+_FAILURES_KEPT = 50
+
+
+def later(now: datetime, seconds: float) -> datetime:
+    """A moment ``seconds`` from now. Raises StoreRejected when there is no such moment."""
+    if seconds == 0.0:
+        return now
+    try:
+        return now + timedelta(seconds=seconds)
+    except (OverflowError, ValueError) as error:
+        raise StoreRejected(f"{seconds} seconds from now is no moment in time") from error
+
+
+def maybe_later(now: datetime, seconds: float | None) -> datetime | None:
+    """As :func:`later`; None stays None."""
+    return None if seconds is None else later(now, seconds)
+
+
+def run_at_of(job: NewJob, now: datetime) -> datetime:
+    """When a new job is due."""
+    return later(now, job.delay) if job.run_at is None else job.run_at.astimezone(UTC)
+
+
+def deadline_of(job: NewJob, now: datetime) -> datetime | None:
+    """The deadline of a new job."""
+    if job.deadline is not None:
+        return job.deadline.astimezone(UTC)
+    return maybe_later(now, job.deadline_in)
+
+
+def terms_of(job: NewJob, now: datetime) -> Terms:
+    """The terms of a new job."""
+    if job.unique is None and job.deadline_in is None:
+        return PLAIN
+    period = None if job.unique is None else job.unique.period
+    return Terms(
+        unique=job.unique, unique_until=maybe_later(now, period), deadline_in=job.deadline_in
+    )
+
+
+def enqueued(job: NewJob, now: datetime, group_id: str) -> JobRecord:
+    """The record of a new job."""
+    return JobRecord(
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        state=_QUEUED,
+        priority=job.priority,
+        run_at=run_at_of(job, now),
+        enqueued_at=now,
+        attempt=1,
+        deliveries=0,
+        losses=0,
+        redrives=0,
+        group_id=group_id,
+        input=job.input,
+        options=job.options,
+        fingerprint=job.fingerprint,
+        parent=job.parent,
+        dependents=job.dependents,
+        deadline=deadline_of(job, now),
+        unique_key=None if job.unique is None else job.unique.key,
+        tags=job.tags,
+    )
+
+
+def rewritten(holder: JobRecord, job: NewJob, now: datetime) -> JobRecord:
+    """A waiting job that takes over the input, options and times of another.
+
+    It stays who it is: id, group, parent, unique scope and what it has been through.
+    """
+    return replace(
+        holder,
+        task=job.task,
+        queue=job.queue,
+        priority=job.priority,
+        run_at=run_at_of(job, now),
+        deadline=deadline_of(job, now),
+        input=job.input,
+        fingerprint=job.fingerprint,
+        options=job.options,
+        dependents=job.dependents,
+        tags=job.tags,
+    )
+
+
+def handed_out(job: JobRecord, worker: str, now: datetime) -> JobRecord:
+    """A job in a worker's hand."""
+    return replace(
+        job,
+        state=_RUNNING,
+        worker=worker,
+        deliveries=job.deliveries + 1,
+        started_at=now,
+        reason=None,
+    )
+
+
+def leased(job: JobRecord) -> LeasedJob:
+    """What a worker is told of a running job."""
+    return LeasedJob(
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        input=job.input,
+        worker=job.worker or "",
+        deliveries=job.deliveries,
+        attempt=job.attempt,
+        options=job.options,
+        group_id=job.group_id,
+        priority=job.priority,
+        run_at=job.run_at,
+        enqueued_at=job.enqueued_at,
+        losses=job.losses,
+        parent=job.parent,
+        dependents=job.dependents,
+        deadline=job.deadline,
+    )
+
+
+def ended(
+    job: JobRecord,
+    state: JobState,
+    now: datetime,
+    expires_at: datetime | None,
+    *,
+    reason: str | None = None,
+    result: str | None = None,
+    failure: Failure | None = None,
+) -> JobRecord:
+    """A job that runs no more."""
+    return replace(
+        job,
+        state=state,
+        worker=None,
+        finished_at=now,
+        expires_at=expires_at,
+        reason=reason,
+        result=result,
+        failures=_with(job.failures, failure, now),
+    )
+
+
+def cancelled(
+    job: JobRecord, now: datetime, expires_at: datetime | None, failure: Failure | None = None
+) -> JobRecord:
+    """A job that was cancelled."""
+    return ended(job, JobState.CANCELLED, now, expires_at, reason="cancelled", failure=failure)
+
+
+def waiting(
+    job: JobRecord,
+    run_at: datetime,
+    *,
+    attempt: int,
+    reason: str | None = None,
+) -> JobRecord:
+    """A job that was held and waits again."""
+    return replace(job, state=_QUEUED, worker=None, run_at=run_at, attempt=attempt, reason=reason)
+
+
+def fresh(job: JobRecord, run_at: datetime, deadline: datetime | None) -> JobRecord:
+    """An ended job put back as if it were new; what happened to it stays in its history."""
+    return replace(
+        job,
+        state=_QUEUED,
+        run_at=run_at,
+        deadline=deadline,
+        attempt=1,
+        losses=0,
+        redrives=job.redrives + 1,
+        cancel_requested=False,
+        started_at=None,
+        finished_at=None,
+        expires_at=None,
+        result=None,
+        reason=None,
+        progress=None,
+    )
+
+
+def settled(
+    job: JobRecord, outcome: Outcome, now: datetime, expires_at: datetime | None
+) -> JobRecord:
+    """A held job after its attempt has ended this way. Raises StoreRejected."""
+    if job.cancel_requested:
+        return cancelled(job, now, expires_at, _failure_of(outcome))
+    match outcome:
+        case Succeeded(result=result):
+            return ended(job, JobState.SUCCEEDED, now, expires_at, result=result)
+        case Retry(delay=delay, failure=failure):
+            again = waiting(job, later(now, delay), attempt=job.attempt + 1)
+            return replace(again, failures=_with(job.failures, failure, now))
+        case Snoozed(delay=delay, until=until, reason=reason):
+            due = later(now, delay) if until is None else until.astimezone(UTC)
+            return waiting(job, due, attempt=job.attempt, reason=reason)
+        case Dead(reason=reason, failure=failure):
+            return ended(job, JobState.DEAD, now, expires_at, reason=reason.value, failure=failure)
+        case Cancelled(failure=failure):
+            return cancelled(job, now, expires_at, failure)
+        case Released():
+            return waiting(job, job.run_at, attempt=job.attempt)
+        case _:
+            assert_never(outcome)
+
+
+def _failure_of(outcome: Outcome) -> Failure | None:
+    return outcome.failure if isinstance(outcome, Retry | Dead | Cancelled) else None
+
+
+def _with(
+    failures: tuple[Failure, ...], failure: Failure | None, now: datetime
+) -> tuple[Failure, ...]:
+    """The history with one more; the oldest give way."""
+    if failure is None:
+        return failures
+    if failure.at is None:
+        failure = replace(failure, at=now)
+    return (*failures, failure)[-_FAILURES_KEPT:]

@@ -1,0 +1,230 @@
+"""The memory backend: its life, its doors, and the transitions that each facet's file does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, NoReturn
+
+from offpath.errors import CapabilityMissing
+from offpath.model.effects import Effects
+from offpath.model.job import (
+    TERMINAL,
+    Count,
+    Enqueued,
+    JobFilter,
+    JobRecord,
+    JobState,
+    LeasedJob,
+    Page,
+)
+from offpath.model.lease import (
+    Extension,
+    Leased,
+    LeaseRequest,
+    Rescued,
+    WorkerInfo,
+    WorkerRecord,
+)
+from offpath.model.settlement import Settled, Settlement
+from offpath.runtime.clock import Clock, SystemClock
+from offpath.store.capabilities import Capabilities
+from offpath.store.hints import Hint, Hints
+from offpath.store.memory import claims, enqueue, jobs, reading, settling, workers
+from offpath.store.memory.tables import Tables
+from offpath.store.protocol import Backlog, Changed, Migration, Redrive
+
+_CAPABILITIES = Capabilities(
+    name="memory",
+    durable=False,
+    shared=False,
+    within=False,
+    presence=False,
+    pushes=False,
+    self_migrating=True,
+)
+
+
+class MemoryStore:
+    """A :class:`~offpath.store.protocol.Store` in this process's memory, lost with the process.
+
+    Belongs to one event loop. No method waits, so each is one step that nothing can interrupt.
+    What it holds outlives :meth:`close`, as a database would.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._tables = Tables()
+        self._hints = Hints()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this backend can do."""
+        return _CAPABILITIES
+
+    # -- life ------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Nothing is needed to open it."""
+
+    async def close(self) -> None:
+        """Nothing is held that would have to be released."""
+
+    async def migrate(self) -> list[Migration]:
+        """There is no schema."""
+        return []
+
+    async def migrations(self) -> list[Migration]:
+        """There is no schema."""
+        return []
+
+    async def ping(self) -> datetime:
+        """The clock it was made with."""
+        return self._clock.now()
+
+    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        """Call ``callback`` when something may have changed, until the answer is called."""
+        return self._hints.subscribe(callback)
+
+    # -- doors: new work -------------------------------------------------------------------
+
+    async def commit(self, effects: Effects) -> list[Enqueued]:
+        """Write all effects or none."""
+        answers = enqueue.commit(self._tables, self._clock.now(), effects.jobs)
+        if answers:
+            self._hints.emit(Hint.WORK)
+        return answers
+
+    async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401, ARG002
+        """Memory has no transactions to join."""
+        _no_transactions()
+
+    def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401, ARG002
+        """Memory has no transactions to join."""
+        _no_transactions()
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """End attempts, each with its effects."""
+        batch = settling.settle(self._tables, self._clock.now(), settlements)
+        self._tell(waiting=batch.waiting, ended=batch.ended)
+        return batch.answers
+
+    # -- jobs ------------------------------------------------------------------------------
+
+    async def lease(self, request: LeaseRequest) -> Leased:
+        """Hand out ready jobs, best first."""
+        return jobs.lease(self._tables, self._clock.now(), request)
+
+    async def progress(self, job: LeasedJob, progress: str) -> None:
+        """Record how far a held job is."""
+        jobs.progress(self._tables, self._clock.now(), job, progress)
+
+    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
+        """Cancel waiting jobs, ask running ones to end."""
+        changed = jobs.cancel(self._tables, self._clock.now(), ids, keep)
+        if any(not each.state.terminal for each in changed):
+            self._hints.emit(Hint.CANCEL)
+        self._tell(ended=any(each.state.terminal for each in changed))
+        return changed
+
+    async def redrive(self, redrives: Sequence[Redrive]) -> list[Changed]:
+        """Put dead or cancelled jobs back, make waiting ones due."""
+        changed = jobs.redrive(self._tables, self._clock.now(), redrives)
+        self._tell(waiting=bool(changed))
+        return changed
+
+    async def delete(self, ids: Sequence[str]) -> list[Changed]:
+        """Remove ended jobs."""
+        return jobs.delete(self._tables, ids)
+
+    async def rescue(
+        self, *, limit: int, max_deliveries: int, keep: float | None = None
+    ) -> list[Rescued]:
+        """Take jobs from workers that are gone."""
+        rescued = jobs.rescue(
+            self._tables,
+            self._clock.now(),
+            limit=limit,
+            max_deliveries=max_deliveries,
+            keep=keep,
+        )
+        states = {each.state for each in rescued}
+        self._tell(waiting=JobState.QUEUED in states, ended=bool(states & TERMINAL))
+        return rescued
+
+    async def notice_deaths(self) -> list[str]:
+        """A worker in this process cannot die alone."""
+        return []
+
+    async def prune(self, *, limit: int) -> int:
+        """Remove what has been kept long enough."""
+        now = self._clock.now()
+        claims.prune(self._tables, now, limit)
+        return jobs.prune(self._tables, now, limit)
+
+    async def get(self, ids: Sequence[str]) -> list[JobRecord]:
+        """The jobs of these ids that exist."""
+        return reading.get(self._tables, ids)
+
+    async def states(self, ids: Sequence[str]) -> dict[str, JobState]:
+        """The states of these ids."""
+        return reading.states(self._tables, ids)
+
+    async def find(
+        self, where: JobFilter, *, limit: int = 100, after: str | None = None, newest: bool = True
+    ) -> Page:
+        """One page of the jobs that match."""
+        return reading.find(self._tables, where, limit=limit, after=after, newest=newest)
+
+    async def count(self, where: JobFilter) -> list[Count]:
+        """How many jobs match."""
+        return reading.count(self._tables, where)
+
+    async def backlog(self, *, limit: int = 1000) -> list[Backlog]:
+        """Due work by queue and task."""
+        return reading.backlog(self._tables, self._clock.now(), limit)
+
+    # -- workers ---------------------------------------------------------------------------
+
+    async def register(self, worker: WorkerInfo, *, lease_seconds: float) -> bool:
+        """Add a worker; its death cannot be seen early."""
+        workers.register(self._tables, self._clock.now(), worker, lease_seconds)
+        return False
+
+    async def extend(
+        self, worker: WorkerInfo, *, lease_seconds: float, held: Sequence[LeasedJob]
+    ) -> Extension:
+        """Keep a worker's jobs leased."""
+        return workers.extend(
+            self._tables, self._clock.now(), worker, lease_seconds=lease_seconds, held=held
+        )
+
+    async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:
+        """What a worker should know, without renewing anything."""
+        return workers.signals(self._tables, self._clock.now(), worker, held)
+
+    async def deregister(self, worker: str) -> None:
+        """Remove a worker that has stopped."""
+        workers.deregister(self._tables, worker)
+
+    async def workers(self) -> list[WorkerRecord]:
+        """Every registered worker."""
+        return workers.workers(self._tables, self._clock.now())
+
+    # -- singletons ------------------------------------------------------------------------
+
+    async def claim(self, key: str, holder: str, *, ttl: float | None = None) -> bool:
+        """Claim a name once."""
+        return claims.claim(self._tables, self._clock.now(), key, holder, ttl)
+
+    def _tell(self, *, waiting: bool = False, ended: bool = False) -> None:
+        if waiting:
+            self._hints.emit(Hint.WORK)
+        if ended:
+            self._hints.emit(Hint.ENDED)
+
+
+def _no_transactions() -> NoReturn:
+    raise CapabilityMissing(
+        "the memory backend cannot join a transaction: use sqlite:/// or postgresql:// with within="
+    )

@@ -1,0 +1,204 @@
+"""Everything the memory backend knows: records, and indexes that are kept with them.
+
+A record is never changed: a transition makes the record as it will be and files it. Filing is
+the only write, cannot fail, and keeps every index, so a transition that has decided is applied.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from offpath.model.job import TERMINAL, JobRecord, JobState, LeasedJob, UniqueClaim
+from offpath.model.lease import WorkerRecord
+from offpath.store.memory.heap import LazyHeap
+from offpath.store.memory.lanes import Lanes
+
+_QUEUED = JobState.QUEUED
+_RUNNING = JobState.RUNNING
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """What was agreed when a job was enqueued and is needed again later."""
+
+    unique: UniqueClaim | None = None
+    unique_until: datetime | None = None
+    deadline_in: float | None = None
+
+    def in_scope(self, state: JobState, now: datetime) -> bool:
+        """Whether a job in ``state`` may have its unique key at ``now``."""
+        if self.unique is None or state not in self.unique.states:
+            return False
+        return self.unique_until is None or now < self.unique_until
+
+
+PLAIN = Terms()
+
+
+class ClaimRow(Struct, frozen=True):
+    """A claimed name; ``free_at`` is None when it is held for good."""
+
+    holder: str
+    free_at: datetime | None
+
+
+class Tables:
+    """The state of one store."""
+
+    __slots__ = (
+        "_children",
+        "_open_children",
+        "_terms",
+        "claims",
+        "expiring",
+        "expiring_claims",
+        "held",
+        "jobs",
+        "keys",
+        "lanes",
+        "tally",
+        "workers",
+    )
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobRecord] = {}
+        self._terms: dict[str, Terms] = {}  # only of jobs whose terms are not plain
+        self.lanes = Lanes()
+        self.held: dict[str, dict[str, None]] = {}  # worker -> its running jobs, oldest first
+        self.keys: dict[str, str] = {}  # unique key -> who has it
+        self._open_children: dict[str, set[str]] = {}  # group -> open members except the root
+        self._children: dict[str, set[str]] = {}  # group -> all members except the root
+        self.expiring: LazyHeap[datetime] = LazyHeap()
+        self.tally: dict[tuple[JobState, str, str], int] = {}
+        self.workers: dict[str, WorkerRecord] = {}
+        self.claims: dict[str, ClaimRow] = {}
+        self.expiring_claims: LazyHeap[datetime] = LazyHeap()
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def terms(self, job_id: str) -> Terms:
+        """The terms of a job."""
+        return self._terms.get(job_id, PLAIN)
+
+    def held_by(self, job: LeasedJob) -> JobRecord | None:
+        """The record of a held job, None when the fence does not hold."""
+        record = self.jobs.get(job.id)
+        if (
+            record is None
+            or record.state is not _RUNNING
+            or record.worker != job.worker
+            or record.deliveries != job.deliveries
+        ):
+            return None
+        return record
+
+    def members(self, group_id: str) -> list[str]:
+        """The ids of a group's jobs."""
+        root = [group_id] if group_id in self.jobs else []
+        return root + sorted(self._children.get(group_id, ()))
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def agree(self, job_id: str, terms: Terms) -> None:
+        """Note the terms of a job, before it is filed."""
+        if terms is not PLAIN:
+            self._terms[job_id] = terms
+
+    def file(self, job: JobRecord, now: datetime) -> bool:
+        """Put a record in the place of the one before, if any.
+
+        True when this ended the last open job of its group.
+        """
+        before = self.jobs.get(job.id)
+        if before is not None:
+            self._leave(before)
+        self.jobs[job.id] = job
+        self._enter(job, now)
+        if job.unique_key is not None:
+            self._hold_key(job, job.unique_key, now)
+        return self._count_in_group(before, job)
+
+    def drop(self, job: JobRecord) -> None:
+        """Remove an ended job and all that belongs to it."""
+        self._leave(job)
+        del self.jobs[job.id]
+        self._terms.pop(job.id, None)
+        if job.unique_key is not None:
+            self.release_key(job.unique_key, job.id)
+        if job.group_id != job.id:
+            _discard(self._children, job.group_id, job.id)
+
+    def release_key(self, key: str, job_id: str) -> None:
+        """This job has the unique key no more."""
+        if self.keys.get(key) == job_id:
+            del self.keys[key]
+
+    # -- indexes ---------------------------------------------------------------------------
+
+    def _leave(self, job: JobRecord) -> None:
+        self._count(job, -1)
+        if job.state is _QUEUED:
+            self.lanes.remove(job)
+        elif job.state is _RUNNING and job.worker is not None:
+            jobs = self.held[job.worker]
+            del jobs[job.id]
+            if not jobs:
+                del self.held[job.worker]
+        elif job.expires_at is not None:
+            self.expiring.remove(job.id)
+
+    def _enter(self, job: JobRecord, now: datetime) -> None:
+        self._count(job, 1)
+        if job.state is _QUEUED:
+            self.lanes.add(job, now)
+        elif job.state is _RUNNING and job.worker is not None:
+            self.held.setdefault(job.worker, {})[job.id] = None
+        elif job.expires_at is not None:
+            self.expiring.push(job.id, job.expires_at)
+
+    def _count(self, job: JobRecord, step: int) -> None:
+        key = job.state, job.queue, job.task
+        count = self.tally.get(key, 0) + step
+        if count < 0:
+            raise AssertionError(f"the count of {key} fell below zero")
+        if count:
+            self.tally[key] = count
+        else:
+            del self.tally[key]
+
+    def _hold_key(self, job: JobRecord, key: str, now: datetime) -> None:
+        """A key is held exactly while its job is in scope; a free one is taken (again)."""
+        holder = self.keys.get(key)
+        terms = self.terms(job.id)
+        if holder == job.id:
+            if terms.unique is None or job.state not in terms.unique.states:
+                del self.keys[key]
+        elif holder is None and terms.in_scope(job.state, now):
+            self.keys[key] = job.id
+
+    def _count_in_group(self, before: JobRecord | None, job: JobRecord) -> bool:
+        was_open = before is not None and before.state not in TERMINAL
+        is_open = job.state not in TERMINAL
+        if job.group_id != job.id:
+            if before is None:
+                self._children.setdefault(job.group_id, set()).add(job.id)
+            if is_open:
+                self._open_children.setdefault(job.group_id, set()).add(job.id)
+            elif was_open:
+                _discard(self._open_children, job.group_id, job.id)
+        return was_open and not is_open and not self._is_open(job.group_id)
+
+    def _is_open(self, group_id: str) -> bool:
+        if group_id in self._open_children:
+            return True
+        root = self.jobs.get(group_id)
+        return root is not None and root.group_id == group_id and root.state not in TERMINAL
+
+
+def _discard(index: dict[str, set[str]], key: str, member: str) -> None:
+    """Take a member out, and the key with its last one."""
+    members = index[key]
+    members.discard(member)
+    if not members:
+        del index[key]

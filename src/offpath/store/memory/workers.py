@@ -1,0 +1,71 @@
+"""Workers: who is alive, and what they should know of the jobs they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from offpath.model.job import LeasedJob
+from offpath.model.lease import Extension, WorkerInfo, WorkerRecord
+from offpath.store.memory.records import later
+from offpath.store.memory.tables import Tables
+
+_LISTED = 10_000
+
+
+def register(tables: Tables, now: datetime, worker: WorkerInfo, lease_seconds: float) -> None:
+    """Add a worker, or renew its lease."""
+    known = tables.workers.get(worker.id)
+    tables.workers[worker.id] = WorkerRecord(
+        info=worker,
+        started_at=now if known is None else known.started_at,
+        seen_at=now,
+        expires_at=later(now, lease_seconds),
+        late=False,
+        running=0,
+    )
+
+
+def extend(
+    tables: Tables,
+    now: datetime,
+    worker: WorkerInfo,
+    *,
+    lease_seconds: float,
+    held: Sequence[LeasedJob],
+) -> Extension:
+    """Renew a worker's lease, and tell it about its jobs."""
+    told = signals(tables, now, worker.id, held)
+    register(tables, now, worker, lease_seconds)
+    return told
+
+
+def signals(tables: Tables, now: datetime, worker: str, held: Sequence[LeasedJob]) -> Extension:
+    """Tell a worker about its jobs."""
+    known = tables.workers.get(worker)
+    records = [(job.id, tables.held_by(job)) for job in held]
+    return Extension(
+        alive=known is not None and now < known.expires_at,
+        cancelled=tuple(each for each, job in records if job and job.cancel_requested),
+        lost=tuple(each for each, job in records if job is None),
+    )
+
+
+def deregister(tables: Tables, worker: str) -> None:
+    """Forget a worker; what it holds is up for rescue."""
+    tables.workers.pop(worker, None)
+
+
+def workers(tables: Tables, now: datetime) -> list[WorkerRecord]:
+    """Every worker, oldest first."""
+    records = sorted(tables.workers.values(), key=lambda each: (each.started_at, each.info.id))
+    return [
+        replace(
+            each,
+            late=each.expires_at <= now,
+            running=len(tables.held.get(each.info.id, ())),
+        )
+        for each in records[:_LISTED]
+    ]
