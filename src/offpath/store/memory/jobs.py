@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from offpath.errors import LeaseLost
 from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJob
 from offpath.model.lease import Leased, LeaseRequest, Rescued
-from offpath.store.memory.lanes import Lane, Place
+from offpath.store.memory.lanes import Lane
 from offpath.store.memory.records import (
     cancelled,
     ended,
@@ -75,21 +75,14 @@ def _take(
         tables.file(job, now)
         taken.append(job)
         room[lane.task] -= 1
-        _step(heads, lane, room[lane.task])
+        if room[lane.task] == 0:
+            heads = [head for head in heads if head[1].task != lane.task]
+            heapq.heapify(heads)
+        elif first := lane.ready.first():
+            heapq.heapreplace(heads, (first[0], lane))
+        else:
+            heapq.heappop(heads)
     return taken, bool(heads)
-
-
-def _step(heads: list[tuple[Place, Lane]], lane: Lane, room: int) -> None:
-    """The best lane has given a job: put its next one in the contest, or leave its task out."""
-    if room == 0:
-        heads[:] = [head for head in heads if head[1].task != lane.task]
-        heapq.heapify(heads)
-        return
-    first = lane.ready.first()
-    if first is None:
-        heapq.heappop(heads)
-    else:
-        heapq.heapreplace(heads, (first[0], lane))
 
 
 def _due_in(lanes: Iterable[Lane], now: datetime) -> float | None:

@@ -29,7 +29,7 @@ class Lane:
         self.scheduled: LazyHeap[datetime] = LazyHeap()
 
     def __bool__(self) -> bool:
-        return bool(self.ready) or bool(self.scheduled)
+        return len(self.ready) > 0 or len(self.scheduled) > 0
 
     def add(self, job: JobRecord, now: datetime) -> None:
         """Let a job wait here."""

@@ -14,6 +14,7 @@ from offpath.model.job import TERMINAL, JobRecord, JobState, LeasedJob, UniqueCl
 from offpath.model.lease import WorkerRecord
 from offpath.store.memory.heap import LazyHeap
 from offpath.store.memory.lanes import Lanes
+from offpath.store.memory.tally import Tally
 
 _QUEUED = JobState.QUEUED
 _RUNNING = JobState.RUNNING
@@ -70,7 +71,7 @@ class Tables:
         self._open_children: dict[str, set[str]] = {}  # group -> open members except the root
         self._children: dict[str, set[str]] = {}  # group -> all members except the root
         self.expiring: LazyHeap[datetime] = LazyHeap()
-        self.tally: dict[tuple[JobState, str, str], int] = {}
+        self.tally = Tally()
         self.workers: dict[str, WorkerRecord] = {}
         self.claims: dict[str, ClaimRow] = {}
         self.expiring_claims: LazyHeap[datetime] = LazyHeap()
@@ -115,13 +116,19 @@ class Tables:
             self._leave(before)
         self.jobs[job.id] = job
         self._enter(job, now)
+        self.tally.count(before, job)
         if job.unique_key is not None:
             self._hold_key(job, job.unique_key, now)
-        return self._count_in_group(before, job)
+        if job.group_id != job.id:
+            self._count_child(before, job)
+        if job.state not in TERMINAL or before is None or before.state in TERMINAL:
+            return False
+        return not self._is_open(job.group_id)
 
     def drop(self, job: JobRecord) -> None:
         """Remove an ended job and all that belongs to it."""
         self._leave(job)
+        self.tally.count(job, None)
         del self.jobs[job.id]
         self._terms.pop(job.id, None)
         if job.unique_key is not None:
@@ -137,10 +144,9 @@ class Tables:
     # -- indexes ---------------------------------------------------------------------------
 
     def _leave(self, job: JobRecord) -> None:
-        self._count(job, -1)
         if job.state is _QUEUED:
             self.lanes.remove(job)
-        elif job.state is _RUNNING and job.worker is not None:
+        elif job.worker is not None:
             jobs = self.held[job.worker]
             del jobs[job.id]
             if not jobs:
@@ -149,23 +155,15 @@ class Tables:
             self.expiring.remove(job.id)
 
     def _enter(self, job: JobRecord, now: datetime) -> None:
-        self._count(job, 1)
         if job.state is _QUEUED:
             self.lanes.add(job, now)
-        elif job.state is _RUNNING and job.worker is not None:
-            self.held.setdefault(job.worker, {})[job.id] = None
+        elif job.worker is not None:
+            jobs = self.held.get(job.worker)
+            if jobs is None:
+                jobs = self.held[job.worker] = {}
+            jobs[job.id] = None
         elif job.expires_at is not None:
             self.expiring.push(job.id, job.expires_at)
-
-    def _count(self, job: JobRecord, step: int) -> None:
-        key = job.state, job.queue, job.task
-        count = self.tally.get(key, 0) + step
-        if count < 0:
-            raise AssertionError(f"the count of {key} fell below zero")
-        if count:
-            self.tally[key] = count
-        else:
-            del self.tally[key]
 
     def _hold_key(self, job: JobRecord, key: str, now: datetime) -> None:
         """A key is held exactly while its job is in scope; a free one is taken (again)."""
@@ -177,17 +175,13 @@ class Tables:
         elif holder is None and terms.in_scope(job.state, now):
             self.keys[key] = job.id
 
-    def _count_in_group(self, before: JobRecord | None, job: JobRecord) -> bool:
-        was_open = before is not None and before.state not in TERMINAL
-        is_open = job.state not in TERMINAL
-        if job.group_id != job.id:
-            if before is None:
-                self._children.setdefault(job.group_id, set()).add(job.id)
-            if is_open:
-                self._open_children.setdefault(job.group_id, set()).add(job.id)
-            elif was_open:
-                _discard(self._open_children, job.group_id, job.id)
-        return was_open and not is_open and not self._is_open(job.group_id)
+    def _count_child(self, before: JobRecord | None, job: JobRecord) -> None:
+        if before is None:
+            self._children.setdefault(job.group_id, set()).add(job.id)
+        if job.state not in TERMINAL:
+            self._open_children.setdefault(job.group_id, set()).add(job.id)
+        elif before is not None and before.state not in TERMINAL:
+            _discard(self._open_children, job.group_id, job.id)
 
     def _is_open(self, group_id: str) -> bool:
         if group_id in self._open_children:
