@@ -1,0 +1,394 @@
+"""``app.blocking``: the client's verbs for code that has no event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack, overload
+
+from offpath.errors import AppClosed, InvalidArgument
+from offpath.jobs.client import as_jobs, effects_of
+from offpath.jobs.job import G_co, Job, S_co
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from concurrent.futures import Future
+    from datetime import timedelta
+
+    from offpath.jobs.client import Client
+    from offpath.jobs.dead import DeadLetters
+    from offpath.jobs.handle import Handle
+    from offpath.jobs.reading import JobsView
+    from offpath.jobs.selection import Where
+    from offpath.jobs.task import Sending
+    from offpath.model.job import Count, JobRecord, Page, Progress
+    from offpath.model.lease import WorkerRecord
+    from offpath.model.options import Options
+    from offpath.store.protocol import Backlog, Changed, Migration, Store
+
+T = TypeVar("T")
+S = TypeVar("S")
+G = TypeVar("G")
+
+
+class AsyncApp(Protocol):
+    """The app, as the blocking side needs it."""
+
+    client: Client
+
+    @property
+    def jobs(self) -> JobsView:
+        """Reading and acting on jobs."""
+        ...
+
+    @property
+    def dead(self) -> DeadLetters:
+        """Dead letters."""
+        ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop in which it is open; None while it is not."""
+        ...
+
+    def unopened_store(self) -> Store:
+        """The store, open or not."""
+        ...
+
+    def by_name(self, name: str, /, options: Options | None = None) -> Sending[..., Any, Any]:
+        """A task by its name."""
+        ...
+
+    async def open(self) -> None:
+        """Open it."""
+        ...
+
+    async def close(self) -> None:
+        """Close it."""
+        ...
+
+    async def migrate(self) -> list[Migration]:
+        """Apply pending schema steps."""
+        ...
+
+    async def workers(self) -> list[WorkerRecord]:
+        """Every registered worker."""
+        ...
+
+    async def backlog(self) -> list[Backlog]:
+        """Due work by queue and task."""
+        ...
+
+
+class LoopThread:
+    """A private event loop in a daemon thread: one per app, started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The running loop."""
+        with self._lock:
+            if self._loop is None or not (self._thread and self._thread.is_alive()):
+                self._start()
+            assert self._loop is not None  # noqa: S101 - set by _start
+            return self._loop
+
+    def owns(self, loop: asyncio.AbstractEventLoop | None) -> bool:
+        """Whether this is the private loop."""
+        return loop is not None and loop is self._loop
+
+    def stop(self) -> None:
+        """End the loop and its thread. Idempotent."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is not None and thread is not None and thread.is_alive():
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+
+    def _start(self) -> None:
+        started = threading.Event()
+        self._loop = loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=_serve, args=(loop, started), name="offpath blocking client", daemon=True
+        )
+        self._thread.start()
+        started.wait()
+
+
+def _serve(loop: asyncio.AbstractEventLoop, started: threading.Event) -> None:
+    asyncio.set_event_loop(loop)
+    loop.call_soon(started.set)
+    try:
+        loop.run_forever()
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+class BlockingClient:
+    """The same verbs as on the app, blocking. Threads may share it.
+
+    Its calls run in the app's event loop if the app is open in one (call them from other threads
+    then), else in a private loop. In a coroutine they raise: ``await`` the app's own verb there.
+    """
+
+    def __init__(self, app: AsyncApp) -> None:
+        self._app = app
+        self._thread = LoopThread()
+        self.jobs = BlockingJobs(self, app)
+        self.dead = BlockingDead(self, app)
+
+    def __enter__(self) -> Self:
+        """Open the app."""
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the app, if it was opened here."""
+        self.close()
+
+    def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine of the app and wait for it: ``app.blocking.run(lambda: app.open())``.
+
+        Raises ``InvalidArgument`` inside an event loop: it would stand still meanwhile.
+        """
+        if _in_a_loop():
+            raise InvalidArgument(
+                "app.blocking would block the event loop that runs here: "
+                "use the app's own verb with `await` instead"
+            )
+        loop = self._app.loop or self._thread.loop()
+        if not loop.is_running():
+            raise AppClosed(
+                "the event loop in which this app was opened is not running: close the app there, "
+                "or use only app.blocking in this process"
+            )
+        return _wait(asyncio.run_coroutine_threadsafe(make(), loop))
+
+    def open(self) -> None:
+        """Open the app now instead of at the first call."""
+        self.run(self._app.open)
+
+    def close(self) -> None:
+        """Close the app, if it was opened here, and end the private loop. Idempotent."""
+        if self._thread.owns(self._app.loop):
+            self.run(self._app.close)
+        self._thread.stop()
+
+    @overload
+    def enqueue(self, job: Job[S, G], /, *, within: object = None) -> BlockingHandle[S, G]: ...
+    @overload
+    def enqueue(
+        self, jobs: Iterable[Job[S, G]], /, *, within: object = None
+    ) -> list[BlockingHandle[S, G]]: ...
+    def enqueue(
+        self, jobs: Job[Any, Any] | Iterable[Job[Any, Any]], /, *, within: object = None
+    ) -> BlockingHandle[Any, Any] | list[BlockingHandle[Any, Any]]:
+        """Enqueue one job or several in one commit; see :meth:`offpath.App.enqueue`.
+
+        ``within`` takes a blocking connection or session, and needs no event loop at all.
+        """
+        several = as_jobs(jobs)
+        handles = [BlockingHandle(self, one) for one in self._send(several, within)]
+        return handles[0] if isinstance(jobs, Job) else handles
+
+    def enqueue_by_name(
+        self,
+        name: str,
+        options: Options | None = None,
+        /,
+        **inputs: Any,  # noqa: ANN401 - checked against the task's signature
+    ) -> BlockingHandle[Any, Any]:
+        """Enqueue by a task's name; see :meth:`offpath.App.enqueue_by_name`."""
+        return self.enqueue(self._app.by_name(name, options).job(**inputs))
+
+    def handle(self, handle: Handle[S, G], /) -> BlockingHandle[S, G]:
+        """The blocking form of a handle."""
+        return BlockingHandle(self, handle)
+
+    def migrate(self) -> list[Migration]:
+        """Apply pending schema steps; returns those applied."""
+        return self.run(self._app.migrate)
+
+    def workers(self) -> list[WorkerRecord]:
+        """Every registered worker."""
+        return self.run(self._app.workers)
+
+    def backlog(self) -> list[Backlog]:
+        """Due work by queue and task."""
+        return self.run(self._app.backlog)
+
+    def _send(self, jobs: Sequence[Job[Any, Any]], within: object) -> list[Handle[Any, Any]]:
+        if not jobs:
+            return []
+        if within is None:
+            return self.run(lambda: self._app.client.send(jobs))
+        store = self._app.unopened_store()
+        answers = store.commit_within_blocking(within, effects_of(jobs))
+        return self._app.client.handles(jobs, answers)
+
+
+class BlockingHandle(Generic[S_co, G_co]):
+    """One enqueued job, for blocking code."""
+
+    __slots__ = ("_client", "_handle")
+
+    def __init__(self, client: BlockingClient, handle: Handle[S_co, G_co]) -> None:
+        self._client = client
+        self._handle = handle
+
+    def __repr__(self) -> str:
+        """Show the id."""
+        return f"<BlockingHandle {self._handle.id}>"
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self._handle.id
+
+    @property
+    def created(self) -> bool:
+        """Whether this enqueue made the job."""
+        return self._handle.created
+
+    def result(self, *, timeout: float | timedelta | None = None) -> S_co:
+        """Wait for the job to end and return its result; see :meth:`offpath.Handle.result`."""
+        return self._client.run(lambda: self._handle.result(timeout=timeout))
+
+    def status(self) -> JobRecord:
+        """Everything the store knows of the job now."""
+        return self._client.run(self._handle.status)
+
+    def progress(self) -> Progress | None:
+        """What the handler last told."""
+        return self._client.run(self._handle.progress)
+
+    def cancel(self) -> bool:
+        """Cancel the job; False when it had ended already."""
+        return self._client.run(self._handle.cancel)
+
+
+class BlockingJobs:
+    """``app.blocking.jobs``; see :class:`offpath.jobs.reading.JobsView`."""
+
+    def __init__(self, client: BlockingClient, app: AsyncApp) -> None:
+        self._run = client.run
+        self._app = app
+
+    def get(self, job_id: str, /) -> JobRecord:
+        """One job. Raises ``JobNotFound``."""
+        return self._run(lambda: self._app.jobs.get(job_id))
+
+    def find(
+        self,
+        *,
+        limit: int = 100,
+        after: str | None = None,
+        newest: bool = True,
+        **where: Unpack[Where],
+    ) -> Page:
+        """One page of jobs."""
+        find = self._app.jobs.find
+        return self._run(lambda: find(limit=limit, after=after, newest=newest, **where))
+
+    def count(self, **where: Unpack[Where]) -> int:
+        """How many jobs match."""
+        return self._run(lambda: self._app.jobs.count(**where))
+
+    def counts(self, **where: Unpack[Where]) -> list[Count]:
+        """How many jobs match, by state, queue and task."""
+        return self._run(lambda: self._app.jobs.counts(**where))
+
+    def cancel(self, *ids: str, **where: Unpack[Where]) -> list[Changed]:
+        """Cancel jobs by id or filter."""
+        return self._run(lambda: self._app.jobs.cancel(*ids, **where))
+
+    def retry(
+        self, *ids: str, delay: float | timedelta = 0.0, **where: Unpack[Where]
+    ) -> list[Changed]:
+        """Put dead or cancelled jobs back; make waiting ones due."""
+        return self._run(lambda: self._app.jobs.retry(*ids, delay=delay, **where))
+
+    def delete(self, *ids: str, **where: Unpack[Where]) -> list[Changed]:
+        """Remove ended jobs."""
+        return self._run(lambda: self._app.jobs.delete(*ids, **where))
+
+
+_Changes = list["Changed"]  # inside of the class, `list` is the verb
+
+
+class BlockingDead:
+    """``app.blocking.dead``; see :class:`offpath.jobs.dead.DeadLetters`."""
+
+    def __init__(self, client: BlockingClient, app: AsyncApp) -> None:
+        self._run = client.run
+        self._app = app
+
+    def list(
+        self,
+        *,
+        limit: int = 100,
+        after: str | None = None,
+        newest: bool = True,
+        **where: Unpack[Where],
+    ) -> Page:
+        """One page of dead jobs."""
+        letters = self._app.dead.list
+        return self._run(lambda: letters(limit=limit, after=after, newest=newest, **where))
+
+    def show(self, job_id: str, /) -> JobRecord:
+        """One dead job with every failure kept."""
+        return self._run(lambda: self._app.dead.show(job_id))
+
+    def redrive(
+        self,
+        *ids: str,
+        per_second: float | None = None,
+        delay: float | timedelta = 0.0,
+        limit: int | None = None,
+        everything: bool = False,
+        **where: Unpack[Where],
+    ) -> _Changes:
+        """Put dead jobs back as fresh."""
+        redrive = self._app.dead.redrive
+        return self._run(
+            lambda: redrive(
+                *ids,
+                per_second=per_second,
+                delay=delay,
+                limit=limit,
+                everything=everything,
+                **where,
+            )
+        )
+
+    def discard(
+        self,
+        *ids: str,
+        limit: int | None = None,
+        everything: bool = False,
+        **where: Unpack[Where],
+    ) -> _Changes:
+        """Delete dead jobs for good."""
+        discard = self._app.dead.discard
+        return self._run(lambda: discard(*ids, limit=limit, everything=everything, **where))
+
+
+def _in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _wait(future: Future[T]) -> T:
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()  # Ctrl-C in this thread must not leave the call running in the other
+        raise
