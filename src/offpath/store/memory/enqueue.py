@@ -29,16 +29,15 @@ class Plan:
 
     def becomes(self, job: JobRecord) -> None:
         """A job of the store that will have become this one when the new jobs arrive."""
-        terms = self._terms_of(job.id)
         self._records[job.id] = job
         key = job.unique_key
-        if key is None or terms.unique is None:
+        if key is None:
             return
-        holder = self._tables.keys.get(key)
-        if holder == job.id and job.state not in terms.unique.states:
-            self._keys[key] = None
-        elif holder is None and terms.in_scope(job.state, self._now):
-            self._keys[key] = job.id
+        holder = self._tables.holder_of(key, self._now)
+        if holder is not None and holder.id != job.id:
+            return
+        in_scope = self._terms_of(job.id).in_scope(job.state, self._now)
+        self._keys[key] = job.id if in_scope else None
 
     def add(self, job: NewJob, group_id: str | None = None) -> Enqueued:
         """Decide about one new job. Raises IdConflict, UniqueConflict and StoreRejected."""

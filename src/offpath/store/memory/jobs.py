@@ -37,10 +37,9 @@ _REDRIVABLE = (JobState.DEAD, JobState.CANCELLED)
 
 def lease(tables: Tables, now: datetime, request: LeaseRequest) -> Leased:
     """Hand out the best ready jobs of the lanes that were asked for."""
-    worker = tables.workers.get(request.worker)
-    if worker is None or worker.expires_at <= now:
+    if request.worker not in tables.workers:
         return Leased(jobs=(), now=now)
-    room = {task: count for task, count in request.tasks.items() if count > 0}
+    room = _room(request)
     lanes = tables.lanes.of(room, request.queues)
     held_back = _promote(tables, now, lanes)
     taken, left = _take(tables, now, lanes, request, room)
@@ -50,6 +49,15 @@ def lease(tables: Tables, now: datetime, request: LeaseRequest) -> Leased:
         more=left or held_back,
         due_in=_due_in(lanes, now),
     )
+
+
+def _room(request: LeaseRequest) -> dict[str, int]:
+    """How many of each task may be had. The limit as a whole is never a task's own."""
+    return {
+        task: count if count < request.limit else request.limit + 1
+        for task, count in request.tasks.items()
+        if count > 0
+    }
 
 
 def _promote(tables: Tables, now: datetime, lanes: Iterable[Lane]) -> bool:
@@ -130,23 +138,19 @@ def redrive(tables: Tables, now: datetime, redrives: Sequence[Redrive]) -> list[
 
 def _redriven(tables: Tables, now: datetime, job: JobRecord, run_at: datetime) -> JobRecord | None:
     if job.state is JobState.QUEUED:
-        return replace(job, run_at=run_at)
-    if job.state not in _REDRIVABLE or not _regains_key(tables, now, job):
+        return replace(job, run_at=run_at, reason=None)
+    if job.state not in _REDRIVABLE or _key_is_taken(tables, now, job):
         return None
     return fresh(job, run_at, maybe_later(now, tables.terms(job.id).deadline_in))
 
 
-def _regains_key(tables: Tables, now: datetime, job: JobRecord) -> bool:
-    """Whether the job's unique key, if it has one, is not in another's way; a lapsed holder is
-    not one.
-    """
-    holder = None if job.unique_key is None else tables.keys.get(job.unique_key)
-    if holder is None or holder == job.id or job.unique_key is None:
-        return True
-    if tables.terms(holder).in_scope(tables.jobs[holder].state, now):
+def _key_is_taken(tables: Tables, now: datetime, job: JobRecord) -> bool:
+    """Whether another job holds the unique key that this one would hold again."""
+    unique = tables.terms(job.id).unique
+    if unique is None or JobState.QUEUED not in unique.states:
         return False
-    tables.release_key(job.unique_key, holder)
-    return True
+    holder = tables.holder_of(unique.key, now)
+    return holder is not None and holder.id != job.id
 
 
 def delete(tables: Tables, ids: Sequence[str]) -> list[Changed]:

@@ -99,6 +99,13 @@ class Tables:
         root = [group_id] if group_id in self.jobs else []
         return root + sorted(self._children.get(group_id, ()))
 
+    def holder_of(self, key: str, now: datetime) -> JobRecord | None:
+        """Who holds a unique key now."""
+        holder = self.jobs.get(self.keys.get(key, ""))
+        if holder is None or not self.terms(holder.id).in_scope(holder.state, now):
+            return None
+        return holder
+
     # -- writing ---------------------------------------------------------------------------
 
     def agree(self, job_id: str, terms: Terms) -> None:
@@ -167,13 +174,11 @@ class Tables:
 
     def _hold_key(self, job: JobRecord, key: str, now: datetime) -> None:
         """A key is held exactly while its job is in scope; a free one is taken (again)."""
-        holder = self.keys.get(key)
-        terms = self.terms(job.id)
-        if holder == job.id:
-            if terms.unique is None or job.state not in terms.unique.states:
-                del self.keys[key]
-        elif holder is None and terms.in_scope(job.state, now):
-            self.keys[key] = job.id
+        if self.terms(job.id).in_scope(job.state, now):
+            if self.holder_of(key, now) is None:
+                self.keys[key] = job.id
+        else:
+            self.release_key(key, job.id)
 
     def _count_child(self, before: JobRecord | None, job: JobRecord) -> None:
         if before is None:
