@@ -1,0 +1,137 @@
+"""Threads for sync handlers.
+
+Not the standard library's executor: its threads are joined when the interpreter ends, so one
+handler that hangs would keep the process from ending for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from msgspec import Struct
+
+from offpath.errors import AppClosed, InvalidArgument
+
+
+class _Call(Struct, frozen=True):
+    function: Callable[[], Any]
+    context: Context
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+
+class Threads:
+    """Runs functions in up to ``limit`` daemon threads, started when they are needed.
+
+    A call beyond the limit waits for a free thread. Belongs to one event loop.
+    """
+
+    __slots__ = ("_calls", "_closed", "_idle", "_limit", "_lock", "_name", "_started", "_working")
+
+    def __init__(self, limit: int, name: str = "offpath-handler") -> None:
+        if limit < 1:
+            raise InvalidArgument(f"a pool needs one thread or more, not {limit}")
+        self._limit = limit
+        self._name = name
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._lock = threading.Lock()
+        self._started = 0
+        self._working = 0
+        self._closed = False
+
+    @property
+    def started(self) -> int:
+        """How many threads there are."""
+        return self._started
+
+    @property
+    def working(self) -> int:
+        """How many of them run a function now; those whose caller gave up included."""
+        return self._working
+
+    def run(self, function: Callable[[], Any], /) -> asyncio.Future[Any]:
+        """Call ``function`` in a thread with the caller's context variables.
+
+        Cancelling the future does not stop the function: nothing can stop a thread. Raises
+        AppClosed after :meth:`close`.
+        """
+        if self._closed:
+            raise AppClosed("the threads for sync handlers are closed")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._make_room()
+        self._calls.put(_Call(function, copy_context(), loop, future))
+        return future
+
+    def close(self) -> None:
+        """End every thread as soon as its function returns, without waiting. Idempotent."""
+        if not self._closed:
+            self._closed = True
+            for _ in range(self._started):
+                self._calls.put(None)
+
+    def _make_room(self) -> None:
+        if self._idle.acquire(blocking=False) or self._started >= self._limit:
+            return
+        number = self._started + 1
+        thread = threading.Thread(target=self._work, name=f"{self._name}-{number}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # The system has no more threads to give: those that run will take the call.
+            if not self._started:
+                raise
+            return
+        self._started = number
+
+    def _work(self) -> None:
+        while (call := self._next()) is not None:
+            self._count(1)
+            try:
+                _answer(call)
+            finally:
+                self._count(-1)
+            # A thread that waits for its next call must not keep the last one's arguments alive.
+            del call
+
+    def _next(self) -> _Call | None:
+        try:
+            return self._calls.get_nowait()
+        except Empty:
+            self._idle.release()
+            return self._calls.get()
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._working += change
+
+
+def _answer(call: _Call) -> None:
+    try:
+        value, error = call.context.run(call.function), None
+    except BaseException as raised:  # noqa: BLE001 - handed to the caller, whatever it is
+        value, error = None, raised
+    try:
+        call.loop.call_soon_threadsafe(_settle, call.future, value, error)
+    except RuntimeError:
+        return  # the loop is closed: nobody waits any more
+
+
+def _settle(future: asyncio.Future[Any], value: object, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(value)
+    elif isinstance(error, StopIteration):
+        # A future cannot carry it: inside a coroutine it would mean something else.
+        wrapped = RuntimeError("the function raised StopIteration")
+        wrapped.__cause__ = error
+        future.set_exception(wrapped)
+    else:
+        future.set_exception(error)
