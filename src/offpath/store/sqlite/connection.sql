@@ -1,0 +1,59 @@
+-- name: journal_mode
+-- Readers and the writer do not wait for each other.
+pragma journal_mode = wal
+
+-- name: synchronous
+-- A commit that was answered survives a power cut.
+pragma synchronous = full
+
+-- name: no_autocheckpoint
+-- One place decides when to move the log into the file (see writer).
+pragma wal_autocheckpoint = 0
+
+-- name: no_mmap
+-- Memory mapping makes the WAL-reset fault of SQLite before 3.51.3 worse.
+pragma mmap_size = 0
+
+-- name: temp_store
+-- Sorting and temporary indices need no file.
+pragma temp_store = memory
+
+-- name: cache_size
+-- Kibibytes: the hot end of the tables.
+pragma cache_size = -16000
+
+-- name: query_only
+-- A reading connection cannot write, whatever a fault in a statement says.
+pragma query_only = on
+
+-- name: begin
+-- The write lock at once: upgrading a read is what "database is locked" is made of.
+begin immediate
+
+-- name: begin_read
+-- One snapshot for several reads.
+begin deferred
+
+-- name: commit
+commit
+
+-- name: savepoint
+savepoint offpath_request
+
+-- name: release
+release savepoint offpath_request
+
+-- name: undo
+rollback to savepoint offpath_request
+
+-- name: data_version
+-- Changes when another connection has committed, never by our own commits.
+pragma data_version
+
+-- name: checkpoint
+-- Takes the writer lock while it copies, so no commit can come between.
+pragma wal_checkpoint (truncate)
+
+-- name: databases
+-- Which files a connection has open.
+pragma database_list

@@ -1,0 +1,270 @@
+"""Enqueueing, without I/O: the same steps on our own connection and on the caller's.
+
+:func:`enqueue_steps` yields statements and is sent their rows. It makes no savepoint, because on a
+caller's connection that could end up as a commit of its own; what it has inserted before it finds
+a conflict it takes back itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+from offpath.errors import IdConflict, UniqueConflict, WrongConnection
+from offpath.model.effects import Effects
+from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
+from offpath.store.sql import Row
+from offpath.store.sqlite.instants import instant, later, micros, span
+from offpath.store.sqlite.parameters import batch, texts
+from offpath.store.sqlite.session import SQL, Steps
+
+T = TypeVar("T")
+
+_ID, _TASK, _STATE, _RUN_AT, _KEY, _FINGERPRINT = 0, 1, 3, 5, 10, 14
+"""Places in a row of ``job_insert``."""
+
+_INNER: Final = {
+    state: "scheduled,ready" if state is JobState.QUEUED else state.value for state in JobState
+}
+"""States as they are kept: queued is two of them."""
+
+
+class _Holder(NamedTuple):
+    """Who has a unique key."""
+
+    id: str
+    fingerprint: str
+    state: str
+    run_at: int
+    until: int | None = None
+
+
+def enqueue_steps(effects: Effects, now: datetime) -> Steps[list[Enqueued]]:
+    """Write ``effects`` at ``now``, inside whatever transaction is open.
+
+    Answers in the order of ``effects.jobs``. Raises ``IdConflict``, ``UniqueConflict`` and
+    ``StoreRejected``, and has then written nothing.
+    """
+    answers = yield from insert_steps(effects.jobs, micros(now))
+    joined = members_created(effects.jobs, answers)
+    if joined:
+        yield SQL["group_ensure"](groups=batch([(group, None) for group in joined]))
+        yield SQL["group_change"](changes=batch(list(joined.items())))
+    return answers
+
+
+def on_file(path: Path, steps: Steps[T]) -> Steps[T]:
+    """``steps``, after making sure that the connection has this file open as its main database.
+
+    Raises ``WrongConnection``: a job enqueued into another file would never run.
+    """
+    databases = yield SQL["databases"]()
+    main = next((file for _, name, file in databases if name == "main"), "")
+    if not main or Path(main).resolve() != path.resolve():
+        found = main or "an in-memory database"
+        message = f"the connection given as within= is of {found}, the store's file is {path}"
+        raise WrongConnection(message)
+    return (yield from steps)
+
+
+def members_created(jobs: Iterable[NewJob], answers: Iterable[Enqueued]) -> Counter[str]:
+    """How many jobs were added to which group, new groups of one left out."""
+    return Counter(
+        job.group_id
+        for job, answer in zip(jobs, answers, strict=True)
+        if answer.created and job.group_id is not None and job.group_id != job.id
+    )
+
+
+def insert_steps(jobs: Sequence[NewJob], now: int) -> Steps[list[Enqueued]]:
+    """The jobs alone, without their groups' counts."""
+    if not jobs:
+        return []
+    rows = [_row(job, now) for job in jobs]
+    inserted = yield SQL["job_insert"](batch=batch(rows), now=now)
+    if len(inserted) == len(jobs):
+        return [_created(row) for row in rows]
+    return (yield from _resolved(jobs, rows, {row[0] for row in inserted}, now))
+
+
+def _created(row: Sequence[Any]) -> Enqueued:
+    return Enqueued(id=row[_ID], job_id=row[_ID], created=True, run_at=instant(row[_RUN_AT]))
+
+
+def _row(job: NewJob, now: int) -> tuple[Any, ...]:
+    run_at = later(now, job.delay) if job.run_at is None else micros(job.run_at)
+    deadline_in = span(job.deadline_in)
+    return (
+        job.id,
+        job.task,
+        job.queue,
+        "ready" if run_at <= now else "scheduled",
+        job.priority,
+        run_at,
+        job.group_id or job.id,
+        job.parent,
+        _deadline(job, now),
+        deadline_in,
+        *(_NO_KEY if job.unique is None else _key_columns(job.unique, now)),
+        job.fingerprint,
+        texts(job.dependents),
+        texts(job.tags),
+        job.options,
+        job.input,
+    )
+
+
+_NO_KEY: Final = (None, None, None, None)
+
+
+def _deadline(job: NewJob, now: int) -> int | None:
+    if job.deadline is not None:
+        return micros(job.deadline)
+    return None if job.deadline_in is None else later(now, job.deadline_in)
+
+
+def _key_columns(unique: UniqueClaim, now: int) -> tuple[str, str | None, str, int | None]:
+    """Key, slot, states and end of the period."""
+    held = JobState.QUEUED in unique.states
+    until = None if unique.period is None else later(now, unique.period)
+    states = ",".join(_INNER[state] for state in unique.states)
+    return unique.key, unique.key if held else None, states, until
+
+
+# -- what the database left out --------------------------------------------------------------------
+
+
+def _resolved(
+    jobs: Sequence[NewJob], rows: Sequence[tuple[Any, ...]], inserted: set[str], now: int
+) -> Steps[list[Enqueued]]:
+    """Some ids or keys were taken: say for each job what became of it, or take all back."""
+    left = _left_out(rows, inserted)
+    known = yield SQL["job_same"](ids=batch([rows[at][_ID] for at in left]))
+    keys = batch([rows[at][_KEY] for at in left if rows[at][_KEY] is not None])
+    held = yield SQL["slot_holders"](keys=keys)
+    plan = _Plan(jobs, rows, known, held, now)
+    try:
+        for at in left:
+            plan.meet(at)
+    except (IdConflict, UniqueConflict):
+        yield SQL["job_undo"](ids=batch(list(inserted)))
+        raise
+    yield from _carried_out(plan, now)
+    return [plan.answers.get(at) or _created(row) for at, row in enumerate(rows)]
+
+
+def _left_out(rows: Sequence[tuple[Any, ...]], inserted: set[str]) -> list[int]:
+    """The places of the rows that were not inserted; of a doubled id the first one was."""
+    fresh = set(inserted)
+    left = []
+    for at, row in enumerate(rows):
+        if row[_ID] in fresh:
+            fresh.remove(row[_ID])
+        else:
+            left.append(at)
+    return left
+
+
+def _carried_out(plan: _Plan, now: int) -> Steps[None]:
+    if plan.freed:
+        yield SQL["slot_free"](keys=batch(list(plan.freed)), now=now)
+        yield SQL["job_insert"](batch=batch(plan.second), now=now)
+    if plan.replaced:
+        yield SQL["job_replace"](batch=batch(list(plan.replaced.values())))
+
+
+class _Plan:
+    """What to do with the jobs whose id or unique key is taken; decides, writes nothing."""
+
+    def __init__(
+        self,
+        jobs: Sequence[NewJob],
+        rows: Sequence[tuple[Any, ...]],
+        known: Iterable[Row],
+        held: Iterable[Row],
+        now: int,
+    ) -> None:
+        self._jobs = jobs
+        self._rows = rows
+        self._now = now
+        self._known: dict[str, Row] = {row[0]: row for row in known}
+        self._holders = {row[0]: _Holder(*row[1:]) for row in held}
+        self.answers: dict[int, Enqueued] = {}
+        self.freed: dict[str, None] = {}
+        self.second: list[tuple[Any, ...]] = []
+        self.replaced: dict[str, tuple[Any, ...]] = {}
+
+    def meet(self, at: int) -> None:
+        """Decide about the job at this place."""
+        job = self._jobs[at]
+        known = self._known.get(job.id)
+        if known is not None:
+            self.answers[at] = _repeated(job, known)
+            return
+        if job.unique is None:  # only an id or a key can be taken
+            message = f"job {job.id} was refused by the database"
+            raise AssertionError(message)
+        holder = self._holders.get(job.unique.key)
+        if holder is None or self._has_lapsed(holder):
+            self._take_over(at, job.unique.key)
+        else:
+            self.answers[at] = self._held(at, job, job.unique, holder)
+
+    def _has_lapsed(self, holder: _Holder) -> bool:
+        return holder.until is not None and holder.until <= self._now
+
+    def _take_over(self, at: int, key: str) -> None:
+        row = self._rows[at]
+        self.freed[key] = None
+        self.second.append(row)
+        self._holders[key] = _Holder(row[_ID], row[_FINGERPRINT], row[_STATE], row[_RUN_AT])
+        self._known[row[_ID]] = (row[_ID], row[_FINGERPRINT], row[_RUN_AT])
+
+    def _held(self, at: int, job: NewJob, unique: UniqueClaim, holder: _Holder) -> Enqueued:
+        if unique.policy is UniquePolicy.ATTACH and holder.fingerprint == job.fingerprint:
+            return _joined(job, holder)
+        if unique.policy is UniquePolicy.REPLACE and holder.state in _WAITING:
+            row = (holder.id, *self._rows[at][_TASK:])
+            self.replaced[holder.id] = row
+            taken = holder._replace(fingerprint=job.fingerprint, run_at=row[_RUN_AT])
+            self._holders[unique.key] = taken
+            return _joined(job, taken)
+        message = _CONFLICTS[unique.policy].format(id=holder.id, state=_shown(holder.state))
+        raise UniqueConflict(message, key=unique.key, holder=holder.id)
+
+
+_WAITING: Final = frozenset({"blocked", "scheduled", "ready"})
+
+_CONFLICTS: Final[Mapping[UniquePolicy, str]] = {
+    UniquePolicy.ATTACH: (
+        "the unique key is held by job {id} ({state}) with another input: "
+        "use another key, or wait until that job has ended"
+    ),
+    UniquePolicy.REPLACE: (
+        "the unique key is held by job {id}, which is {state} and cannot be replaced: "
+        "wait until it has ended, or cancel it"
+    ),
+    UniquePolicy.REFUSE: (
+        "the unique key is held by job {id} ({state}): wait until it has ended, or cancel it"
+    ),
+}
+
+
+def _shown(state: str) -> str:
+    return "queued" if state in {"scheduled", "ready"} else state
+
+
+def _joined(job: NewJob, holder: _Holder) -> Enqueued:
+    return Enqueued(id=job.id, job_id=holder.id, created=False, run_at=instant(holder.run_at))
+
+
+def _repeated(job: NewJob, known: Row) -> Enqueued:
+    if known[1] != job.fingerprint:
+        message = (
+            f"job {job.id} exists with another task or input: give the new job an id of its own"
+        )
+        raise IdConflict(message)
+    return Enqueued(id=job.id, job_id=job.id, created=False, run_at=instant(known[2]))

@@ -1,0 +1,222 @@
+"""Transitions of jobs that exist, except their lease and their settlement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from offpath.errors import LeaseLost
+from offpath.model.job import DeadReason, Failure, JobState, LeasedJob
+from offpath.model.lease import Rescued
+from offpath.store.protocol import Changed, Redrive
+from offpath.store.sql import Row
+from offpath.store.sqlite import groups
+from offpath.store.sqlite.instants import instant, later
+from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.rows import OUTER, leased_job
+from offpath.store.sqlite.session import SQL, Session
+from offpath.store.sqlite.settling import record_failures
+
+_REDRIVABLE: Final = frozenset({JobState.DEAD, JobState.CANCELLED})
+_WAITING: Final = frozenset({JobState.QUEUED, JobState.BLOCKED})
+
+
+class _Known(NamedTuple):
+    """A job as an operator's call finds it."""
+
+    id: str
+    seq: int
+    task: str
+    queue: str
+    group_id: str
+    state: str
+    attempt: int
+    parent: str | None
+
+    @property
+    def outer(self) -> JobState:
+        """Its state as others see it."""
+        return OUTER[self.state]
+
+
+def _known(session: Session, ids: Iterable[str]) -> list[_Known]:
+    """The jobs of these ids that exist, each once, in the order of their ids."""
+    return [_Known(*row) for row in session.run(SQL["jobs_known"](ids=batch(list(ids))))]
+
+
+def _seqs(jobs: Iterable[_Known]) -> str:
+    return batch([job.seq for job in jobs])
+
+
+def _changed(
+    job: _Known, state: JobState, *, attempt: int | None = None, group_done: bool = False
+) -> Changed:
+    return Changed(
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        group_id=job.group_id,
+        was=job.outer,
+        state=state,
+        attempt=job.attempt if attempt is None else attempt,
+        parent=job.parent,
+        group_done=group_done,
+    )
+
+
+def progress(session: Session, job: LeasedJob, text: str) -> None:
+    """Record how far a held job is."""
+    fence = {"id": job.id, "worker": job.worker, "deliveries": job.deliveries}
+    if not session.run(SQL["progress"](progress=text, **fence)):
+        message = f"job {job.id} is not held by this worker any more: stop working on it"
+        raise LeaseLost(message)
+
+
+def cancel(session: Session, now: int, ids: Sequence[str], keep: float | None) -> list[Changed]:
+    """End what waits, mark what runs."""
+    expires_at = None if keep is None else later(now, keep)
+    jobs = [job for job in _known(session, ids) if not job.outer.terminal]
+    waiting = [job for job in jobs if job.outer in _WAITING]
+    running = [job for job in jobs if job.outer is JobState.RUNNING]
+    if running:
+        session.run(SQL["cancel_running"](jobs=_seqs(running)))
+    if not waiting:
+        return [_changed(job, JobState.RUNNING) for job in running]
+    session.run(SQL["cancel_waiting"](jobs=_seqs(waiting), now=now, expires_at=expires_at))
+    done = groups.count(session, [(job.id, job.group_id) for job in waiting])
+    return [
+        _changed(job, JobState.RUNNING)
+        if job.outer is JobState.RUNNING
+        else _changed(job, JobState.CANCELLED, group_done=job.id in done)
+        for job in jobs
+    ]
+
+
+def redrive(session: Session, now: int, redrives: Sequence[Redrive]) -> list[Changed]:
+    """Put ended jobs back, and make waiting ones due."""
+    due = {each.id: later(now, each.delay) for each in redrives}
+    jobs = _known(session, due)
+    waiting = [job for job in jobs if job.outer is JobState.QUEUED]
+    ended = [job for job in jobs if job.outer in _REDRIVABLE]
+    if waiting:
+        rows = batch([(job.seq, due[job.id]) for job in waiting])
+        session.run(SQL["redrive_waiting"](jobs=rows, now=now))
+    back = _put_back(session, now, ended, due)
+    groups.reopen(session, [job.group_id for job in ended if job.id in back])
+    return [
+        _changed(job, JobState.QUEUED, attempt=1 if job.id in back else None)
+        for job in jobs
+        if job.outer is JobState.QUEUED or job.id in back
+    ]
+
+
+def _put_back(session: Session, now: int, jobs: list[_Known], due: dict[str, int]) -> set[str]:
+    """Make ended jobs fresh; returns the ids of those whose unique key allowed it."""
+    if not jobs:
+        return set()
+    session.run(SQL["slot_lapsed"](jobs=_seqs(jobs), now=now))
+    rows = batch([(job.seq, due[job.id]) for job in jobs])
+    return {row[0] for row in session.run(SQL["redrive_ended"](jobs=rows, now=now))}
+
+
+def delete(session: Session, ids: Sequence[str]) -> list[Changed]:
+    """Remove ended jobs."""
+    jobs = [job for job in _known(session, ids) if job.outer.terminal]
+    _remove(session, [(job.seq, job.group_id) for job in jobs])
+    return [_changed(job, job.outer) for job in jobs]
+
+
+def prune(session: Session, now: int, limit: int) -> int:
+    """Remove ended jobs whose time has come, and claims."""
+    expired = session.run(SQL["expired"](now=now, limit=limit))
+    _remove(session, expired)
+    session.run(SQL["claim_prune"](now=now, limit=limit))
+    return len(expired)
+
+
+def _remove(session: Session, jobs: Sequence[Row]) -> None:
+    """Remove jobs, given as ``seq`` and group, with all that belongs to them."""
+    if jobs:
+        seqs = batch([seq for seq, _ in jobs])
+        session.run(SQL["failure_remove"](jobs=seqs))
+        session.run(SQL["job_remove"](jobs=seqs))
+        groups.forget(session, {group for _, group in jobs})
+
+
+# -- rescue ----------------------------------------------------------------------------------------
+
+
+class Rules(NamedTuple):
+    """How a rescue ends."""
+
+    limit: int
+    max_deliveries: int
+    keep: float | None
+
+
+class _Orphan(NamedTuple):
+    """A job that its worker has left, and what becomes of it."""
+
+    job: LeasedJob
+    seq: int
+    state: JobState
+    row: tuple[Any, ...]
+
+
+def nothing_to_rescue(session: Session, now: int) -> list[Rescued] | None:
+    """An empty list when there is neither an orphan nor a worker to forget; else None."""
+    if session.run(SQL["orphans"](now=now, limit=1)) or session.run(SQL["workers_gone"](now=now)):
+        return None
+    return []
+
+
+def rescue(session: Session, now: int, rules: Rules) -> list[Rescued]:
+    """Take jobs from workers that are gone, and forget the workers."""
+    rows = session.run(SQL["orphans"](now=now, limit=rules.limit))
+    orphans = [_orphan(row, now, rules.max_deliveries) for row in rows]
+    rescued = _move_on(session, now, orphans, rules.keep) if orphans else []
+    gone = [row[0] for row in session.run(SQL["workers_gone"](now=now))]
+    if gone:
+        session.run(SQL["workers_forget"](ids=batch(gone)))
+    return rescued
+
+
+def _orphan(row: Row, now: int, max_deliveries: int) -> _Orphan:
+    job = leased_job(row)
+    job = replace(job, losses=job.losses + 1)
+    seq, cancel_requested = row[16], row[17]
+    if cancel_requested:
+        return _Orphan(job, seq, JobState.CANCELLED, (seq, "cancelled", "cancelled", 1))
+    if job.losses < max_deliveries:
+        inner = "ready" if row[10] <= now else "scheduled"
+        return _Orphan(job, seq, JobState.QUEUED, (seq, inner, None, 0))
+    return _Orphan(job, seq, JobState.DEAD, (seq, "dead", DeadReason.WORKER_LOST.value, 1))
+
+
+def _move_on(
+    session: Session, now: int, orphans: list[_Orphan], keep: float | None
+) -> list[Rescued]:
+    expires_at = None if keep is None else later(now, keep)
+    rows = batch([orphan.row for orphan in orphans])
+    moved = session.run(SQL["rescue"](batch=rows, now=now, expires_at=expires_at))
+    seqs = {row[0] for row in moved}
+    orphans = [orphan for orphan in orphans if orphan.seq in seqs]
+    dead = [orphan for orphan in orphans if orphan.state is JobState.DEAD]
+    record_failures(session, now, [(orphan.seq, _worker_lost(orphan.job, now)) for orphan in dead])
+    ended = [(each.job.id, each.job.group_id) for each in orphans if each.state.terminal]
+    done = groups.count(session, ended)
+    return [
+        Rescued(job=each.job, state=each.state, group_done=each.job.id in done) for each in orphans
+    ]
+
+
+def _worker_lost(job: LeasedJob, now: int) -> Failure:
+    return Failure(
+        kind="worker_lost",
+        type="WorkerLost",
+        message=f"{job.losses} workers died holding this job; the last was {job.worker}",
+        attempt=job.attempt,
+        at=instant(now),
+    )

@@ -1,0 +1,145 @@
+-- name: ready_lanes
+-- Which queues and tasks have ready jobs: one index probe each, however many jobs there are.
+with recursive lane (queue, task) as (
+    select * from (
+        select queue, task from offpath_job where state = 'ready' order by queue, task limit 1
+    )
+    union all
+    select
+        (
+            select job.queue from offpath_job as job
+            where job.state = 'ready' and (job.queue, job.task) > (lane.queue, lane.task)
+            order by job.queue, job.task limit 1
+        ),
+        (
+            select job.task from offpath_job as job
+            where job.state = 'ready' and (job.queue, job.task) > (lane.queue, lane.task)
+            order by job.queue, job.task limit 1
+        )
+    from lane where lane.queue is not null
+)
+select queue, task from lane where queue is not null
+
+-- name: scheduled_lanes
+-- Which queues and tasks have jobs that are not due, with the first due time of each.
+with recursive lane (queue, task) as (
+    select * from (
+        select queue, task from offpath_job where state = 'scheduled' order by queue, task limit 1
+    )
+    union all
+    select
+        (
+            select job.queue from offpath_job as job
+            where job.state = 'scheduled' and (job.queue, job.task) > (lane.queue, lane.task)
+            order by job.queue, job.task limit 1
+        ),
+        (
+            select job.task from offpath_job as job
+            where job.state = 'scheduled' and (job.queue, job.task) > (lane.queue, lane.task)
+            order by job.queue, job.task limit 1
+        )
+    from lane where lane.queue is not null
+)
+select
+    lane.queue, lane.task,
+    (
+        select job.run_at from offpath_job as job
+        where job.state = 'scheduled' and job.queue = lane.queue and job.task = lane.task
+        order by job.run_at limit 1
+    )
+from lane where lane.queue is not null
+
+-- name: promote
+-- Makes the due jobs of some lanes ready, the longest due first, a bounded number.
+update offpath_job set state = 'ready'
+where seq in (
+    select job.seq
+    from json_each(:lanes) as lane
+    cross join offpath_job as job
+    where
+        job.state = 'scheduled'
+        and job.queue = lane.value ->> 0
+        and job.task = lane.value ->> 1
+        and job.run_at <= :now
+    order by job.run_at
+    limit :limit
+)
+returning seq
+
+-- name: lease_lane
+-- The best jobs of one lane. Of two that want one unique key while they run, one must wait.
+update or ignore offpath_job set
+    state = 'running',
+    worker = :worker,
+    deliveries = deliveries + 1,
+    started_at = :now,
+    reason = null,
+    unique_slot = case
+        when unique_key is null then null
+        when not instr(unique_states, 'running') then null
+        when unique_slot is not null then unique_slot
+        when
+            (unique_until is null or unique_until > :now)
+            and not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
+where seq in (
+    select seq from offpath_job
+    where state = 'ready' and queue = :queue and task = :task
+    order by priority desc, run_at, id
+    limit :limit
+)
+returning
+    id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
+    enqueued_at, losses, parent, dependents, deadline
+
+-- name: lease_lanes
+-- The best jobs over several lanes, at most the room of each task over all its queues.
+update or ignore offpath_job set
+    state = 'running',
+    worker = :worker,
+    deliveries = deliveries + 1,
+    started_at = :now,
+    reason = null,
+    unique_slot = case
+        when unique_key is null then null
+        when not instr(unique_states, 'running') then null
+        when unique_slot is not null then unique_slot
+        when
+            (unique_until is null or unique_until > :now)
+            and not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
+where seq in (
+    select seq from (
+        select
+            job.seq, job.priority, job.run_at, job.id, lane.value ->> 2 as room,
+            row_number() over (
+                partition by job.task order by job.priority desc, job.run_at, job.id
+            ) as place
+        from json_each(:lanes) as lane
+        cross join offpath_job as job
+        where
+            job.seq in (
+                select best.seq from offpath_job as best
+                where
+                    best.state = 'ready'
+                    and best.queue = lane.value ->> 0
+                    and best.task = lane.value ->> 1
+                order by best.priority desc, best.run_at, best.id
+                limit :limit
+            )
+    )
+    where place <= room
+    order by priority desc, run_at, id
+    limit :limit
+)
+returning
+    id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
+    enqueued_at, losses, parent, dependents, deadline

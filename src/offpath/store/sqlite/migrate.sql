@@ -1,0 +1,18 @@
+-- name: migration_table
+-- Whether anything was ever migrated here.
+select 1 from sqlite_schema where type = 'table' and name = 'offpath_migration'
+
+-- name: migration_make
+create table if not exists offpath_migration (
+    number integer primary key,
+    name text not null,
+    checksum text not null,
+    applied_at integer not null
+) strict
+
+-- name: migration_list
+select number, name, checksum, applied_at from offpath_migration order by number
+
+-- name: migration_add
+insert into offpath_migration (number, name, checksum, applied_at)
+values (:number, :name, :checksum, :applied_at)

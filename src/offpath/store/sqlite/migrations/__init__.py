@@ -1,0 +1,1 @@
+"""The schema steps of the SQLite backend."""

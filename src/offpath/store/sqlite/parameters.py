@@ -1,0 +1,42 @@
+"""Batches travel as one JSON parameter, so that a batch is one statement whatever its size.
+
+Fewer statements also means fewer hand-overs of the interpreter lock between the writer's thread
+and a busy event loop, each of which may cost milliseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from offpath.errors import StoreRejected
+
+_encode = msgspec.json.Encoder().encode
+
+# An escaped NUL that is not itself the text of an escape (an even run of backslashes before it).
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def batch(rows: Iterable[Any]) -> str:
+    """``rows`` as JSON text.
+
+    Raises ``StoreRejected`` for text that SQLite's JSON functions would not give back unchanged:
+    lone surrogates cannot be encoded, and a NUL would silently cut the text.
+    """
+    try:
+        text = _encode(rows if isinstance(rows, list | tuple) else list(rows)).decode()
+    except UnicodeEncodeError as error:
+        message = "a text holds a lone surrogate (half a character), which cannot be stored"
+        raise StoreRejected(message) from error
+    if "\\u0000" in text and _NUL.search(text):
+        message = "a text holds a NUL character, which SQLite would cut off: remove or escape it"
+        raise StoreRejected(message)
+    return text
+
+
+def texts(values: tuple[str, ...]) -> str | None:
+    """A list of texts as kept in one column: JSON, NULL when empty."""
+    return _encode(values).decode() if values else None

@@ -1,0 +1,168 @@
+"""Seeing a worker's death at once: each living worker holds a lock on a file of its own.
+
+The operating system frees the lock when the process ends, however it ends. ``flock`` is used,
+never POSIX locks, which vanish when the process closes any other descriptor of the file. A forked
+child inherits the descriptor and would keep its parent "alive": it closes it. It must not unlock
+it, which would free the parent's lock.
+
+Locking, probing and removing happen under the lock of the directory's registry, so that a probe
+is never mistaken for a holder and no file is removed under a worker that is just starting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+try:
+    import fcntl
+except ImportError:  # Windows: the lease alone decides
+    fcntl = None  # type: ignore[assignment]
+
+AVAILABLE: Final = fcntl is not None
+"""Whether this platform has ``flock``."""
+
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+_MODE: Final = 0o600
+
+# Descriptors of this process's locks: closed in forked children.
+_held: set[int] = set()
+
+
+@cache
+def _watch_forks() -> None:
+    os.register_at_fork(after_in_child=_close_inherited)
+
+
+def _close_inherited() -> None:
+    for descriptor in _held:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    _held.clear()
+
+
+class Presence:
+    """The lock files beside one database file."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._locks: dict[str, int] = {}
+        self._pid = os.getpid()
+
+    def hold(self, worker: str) -> bool:
+        """Take the worker's lock, or keep it; False when this file system does not allow it."""
+        if not AVAILABLE or os.getpid() != self._pid:
+            return False
+        if worker in self._locks:
+            return True
+        try:
+            self._directory.mkdir(mode=0o700, exist_ok=True)
+            with self._registry():
+                self._locks[worker] = self._locked(worker)
+        except OSError:
+            return False
+        return True
+
+    def release(self, worker: str) -> None:
+        """Let go of the worker's lock and remove its file. Never raises."""
+        descriptor = self._locks.pop(worker, None)
+        if descriptor is None or os.getpid() != self._pid:
+            return
+        with contextlib.suppress(OSError), self._registry():
+            self._file(worker).unlink(missing_ok=True)
+        _held.discard(descriptor)
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+    def release_all(self) -> None:
+        """Let go of every lock of this store."""
+        for worker in tuple(self._locks):
+            self.release(worker)
+
+    def missing(self, workers: Iterable[str]) -> set[str]:
+        """Those whose lock is free though their file is there: nobody holds it any more.
+
+        Where the file is gone nothing is known, and the lease decides.
+        """
+        suspects = [worker for worker in workers if worker not in self._locks]
+        if not suspects or not AVAILABLE:
+            return set()
+        try:
+            with self._registry():
+                return {worker for worker in suspects if _is_free(self._file(worker))}
+        except OSError:
+            return set()
+
+    def forget(self, workers: Iterable[str]) -> None:
+        """Remove the files of dead workers."""
+        with contextlib.suppress(OSError), self._registry():
+            for worker in workers:
+                if _is_free(self._file(worker)):
+                    self._file(worker).unlink(missing_ok=True)
+
+    def sweep(self, known: Iterable[str]) -> None:
+        """Remove the files that no worker in ``known`` has and nobody holds."""
+        names = {self._file(worker).name for worker in (*known, *self._locks)}
+        with contextlib.suppress(OSError), self._registry():
+            for path in self._directory.glob("*.lock"):
+                if path.name not in names and _is_free(path):
+                    path.unlink(missing_ok=True)
+
+    def _file(self, worker: str) -> Path:
+        # Ids are the caller's text; a digest is a safe file name.
+        return self._directory / f"{hashlib.sha256(worker.encode()).hexdigest()[:32]}.lock"
+
+    def _locked(self, worker: str) -> int:
+        _watch_forks()
+        descriptor = os.open(self._file(worker), _FLAGS, _MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise
+        _held.add(descriptor)
+        return descriptor
+
+    @contextlib.contextmanager
+    def _registry(self) -> Iterator[None]:
+        descriptor = os.open(self._directory / "registry", _FLAGS, _MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _is_free(path: Path) -> bool:
+    """Whether the file is there and its lock can be had."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+class Suspicion:
+    """A missing lock is suspicion, not proof: it must be seen twice, a second apart."""
+
+    APART: Final = 1.0
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def confirmed(self, missing: Iterable[str], now: float) -> list[str]:
+        """Those that were already missing at least a second before ``now`` (monotonic)."""
+        missing = set(missing)
+        self._since = {worker: self._since.get(worker, now) for worker in missing}
+        return sorted(worker for worker in missing if now - self._since[worker] >= self.APART)

@@ -1,0 +1,104 @@
+"""Rows as values of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from offpath.model.job import Failure, JobRecord, JobState, LeasedJob
+from offpath.model.lease import WorkerInfo, WorkerRecord
+from offpath.store.sql import Row
+from offpath.store.sqlite.instants import instant
+
+_texts: Final = msgspec.json.Decoder(tuple[str, ...]).decode
+_failures: Final = msgspec.json.Decoder(tuple[Failure, ...]).decode
+_info: Final = msgspec.json.Decoder(WorkerInfo).decode
+
+OUTER: Final = {
+    "scheduled": JobState.QUEUED,
+    "ready": JobState.QUEUED,
+    **{state.value: state for state in JobState if state is not JobState.QUEUED},
+}
+"""States as others see them."""
+
+
+def leased_job(row: Row) -> LeasedJob:
+    """A row of ``lease_lane``, ``lease_lanes`` or ``rescue_candidates``."""
+    return LeasedJob(
+        id=row[0],
+        task=row[1],
+        queue=row[2],
+        input=row[3],
+        worker=row[4],
+        deliveries=row[5],
+        attempt=row[6],
+        options=row[7],
+        group_id=row[8],
+        priority=row[9],
+        run_at=instant(row[10]),
+        enqueued_at=instant(row[11]),
+        losses=row[12],
+        parent=row[13],
+        dependents=_texts(row[14]) if row[14] else (),
+        deadline=instant(row[15]),
+    )
+
+
+def job_record(row: Row) -> JobRecord:
+    """A row of ``get``."""
+    return JobRecord(
+        id=row[0],
+        task=row[1],
+        queue=row[2],
+        state=OUTER[row[3]],
+        priority=row[4],
+        run_at=instant(row[5]),
+        enqueued_at=instant(row[6]),
+        attempt=row[7],
+        deliveries=row[8],
+        losses=row[9],
+        redrives=row[10],
+        group_id=row[11],
+        input=row[12],
+        options=row[13],
+        fingerprint=row[14],
+        parent=row[15],
+        dependents=_texts(row[16]) if row[16] else (),
+        deadline=instant(row[17]),
+        unique_key=row[18],
+        tags=_texts(row[19]) if row[19] else (),
+        worker=row[20],
+        cancel_requested=bool(row[21]),
+        started_at=instant(row[22]),
+        finished_at=instant(row[23]),
+        expires_at=instant(row[24]),
+        result=row[25],
+        reason=row[26],
+        progress=row[27],
+        failures=_failures(row[28]) if row[28] else (),
+    )
+
+
+def worker_record(row: Row, now: int) -> WorkerRecord:
+    """A row of ``worker_list``."""
+    return WorkerRecord(
+        info=_info(row[0]),
+        started_at=instant(row[1]),
+        seen_at=instant(row[2]),
+        expires_at=instant(row[3]),
+        late=row[3] <= now,
+        presence=bool(row[4]),
+        running=row[5],
+    )
+
+
+def rank(job: LeasedJob) -> tuple[int, float, str]:
+    """Sorts the best job first."""
+    return -job.priority, job.run_at.timestamp(), job.id
+
+
+def best_first(jobs: Sequence[LeasedJob]) -> tuple[LeasedJob, ...]:
+    """The jobs in the order in which they should be run."""
+    return tuple(sorted(jobs, key=rank))

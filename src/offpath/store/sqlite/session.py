@@ -1,0 +1,200 @@
+"""One connection to the file: how it is set up, and how statements run on it."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from offpath.errors import ConfigurationError, InvalidArgument, StoreUnavailable
+from offpath.store.sql import Catalogue, Query, Row, Statement, catalogue
+from offpath.store.sqlite.faults import CAUGHT, is_busy, translated
+
+T = TypeVar("T")
+Steps = Generator[Query, Sequence[Row], T]
+"""A transition without I/O: yields statements, is sent their rows, returns its answer."""
+
+MINIMUM: Final = (3, 38, 0)
+"""RETURNING, STRICT tables, ``->>`` and JSON built in."""
+
+_FIRST_PAUSE: Final = 0.0002
+_LONGEST_PAUSE: Final = 0.005
+_CACHED_STATEMENTS: Final = 256
+
+SQL: Final[Catalogue] = catalogue("offpath.store.sqlite")
+
+
+def file_path(path: str | os.PathLike[str]) -> Path:
+    """``path`` as an absolute path. Raises ``InvalidArgument`` for what is not a file."""
+    text = os.fspath(path)
+    if not text or text == ":memory:" or "mode=memory" in text:
+        message = (
+            "an in-memory SQLite database is private to one connection and cannot be a store: "
+            'use "memory://" or give a file'
+        )
+        raise InvalidArgument(message)
+    if text.startswith("file:") or "\0" in text:
+        message = f"{text!r} is not a plain file path: give one, or a sqlite:///… URL"
+        raise InvalidArgument(message)
+    return Path(text).absolute()
+
+
+def require_version(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
+    """Raise ``ConfigurationError`` when the SQLite library is too old."""
+    if version < MINIMUM:
+        have = ".".join(map(str, version))
+        need = ".".join(map(str, MINIMUM[:2]))
+        message = (
+            f"Python is linked with SQLite {have}; offpath needs {need} or newer: "
+            "use a Python with a newer SQLite"
+        )
+        raise ConfigurationError(message)
+
+
+def patiently(action: Callable[[], T], *, limit: float) -> T:
+    """Run ``action`` until the file is not locked, for at most ``limit`` seconds.
+
+    Short jittered pauses give more throughput and a far lower worst case than SQLite's own
+    waiting, which backs off to 100 ms.
+    """
+    until = time.monotonic() + limit
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() >= until:
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+class Session:
+    """A connection, used by one thread at a time."""
+
+    __slots__ = ("_connection", "before", "patience")
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        *,
+        before: Callable[[str], None],
+        patience: float,
+    ) -> None:
+        self._connection = connection
+        self.before = before
+        self.patience = patience
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return self._connection.in_transaction
+
+    @property
+    def changes(self) -> int:
+        """Rows changed since the connection was opened."""
+        return self._connection.total_changes
+
+    def run(self, query: Query) -> list[Row]:
+        """Run one statement and give back all its rows. Raises offpath errors only."""
+        self.before(query.statement.name)
+        try:
+            return self._connection.execute(query.statement.named, query.params).fetchall()
+        except CAUGHT as error:
+            raise translated(error) from error
+
+    def drive(self, steps: Steps[T]) -> T:
+        """Run a transition to its end."""
+        try:
+            query = next(steps)
+            while True:
+                query = steps.send(self.run(query))
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+
+    def control(self, statement: Statement) -> None:
+        """Run a statement of the transaction's own life, waiting while the file is locked."""
+        self.before(statement.name)
+        self.raw(statement.named)
+
+    def raw(self, sql: str) -> list[Row]:
+        """Run plain SQL without parameters, waiting while the file is locked."""
+
+        def action() -> list[Row]:
+            return self._connection.execute(sql).fetchall()
+
+        try:
+            return patiently(action, limit=self.patience)
+        except CAUGHT as error:
+            raise translated(error) from error
+
+    def rollback(self) -> None:
+        """Leave the transaction, if one is still open; some errors have ended it already."""
+        if self._connection.in_transaction:
+            try:
+                self._connection.rollback()
+            except CAUGHT as error:
+                raise translated(error) from error
+
+    def interrupt(self) -> None:
+        """Abort the running statement; may be called from another thread."""
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        """Close the connection; an open transaction is rolled back."""
+        try:
+            self._connection.close()
+        except CAUGHT as error:
+            raise translated(error) from error
+
+
+def connect(
+    path: Path, *, before: Callable[[str], None], patience: float, create: bool, reading: bool
+) -> Session:
+    """Open the file, set up as every connection of offpath must be.
+
+    Without ``create`` a missing file is an error: a file that was moved away under a running
+    worker must not come back empty. Raises offpath errors only.
+    """
+    mode = "rwc" if create else "rw"
+    if create and not path.parent.is_dir():
+        message = f"cannot create {path}: the directory {path.parent} does not exist"
+        raise StoreUnavailable(message)
+    try:
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=_LONGEST_PAUSE,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=_CACHED_STATEMENTS,
+        )
+    except sqlite3.Error as error:
+        message = f"cannot open {path}: {error}"
+        raise StoreUnavailable(message) from error
+    session = Session(connection, before=before, patience=patience)
+    try:
+        _set_up(session, path, reading=reading)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _set_up(session: Session, path: Path, *, reading: bool) -> None:
+    [[mode]] = session.raw(SQL["journal_mode"].named)
+    if mode != "wal":
+        message = (
+            f"{path} cannot be put into WAL mode (it stays {mode!r}): it must lie on a local, "
+            "writable file system"
+        )
+        raise StoreUnavailable(message)
+    for name in ("synchronous", "no_autocheckpoint", "no_mmap", "temp_store", "cache_size"):
+        session.raw(SQL[name].named)
+    if reading:
+        session.raw(SQL["query_only"].named)

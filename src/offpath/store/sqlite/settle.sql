@@ -1,0 +1,82 @@
+-- name: settle_ended
+-- Attempts that end their jobs. The fence is in the condition; `+` keeps the planner on the id.
+update offpath_job set
+    state = case when cancel_requested then 'cancelled' else new.value ->> 3 end,
+    worker = null,
+    result = case when not cancel_requested then new.value ->> 4 end,
+    reason = case when cancel_requested then 'cancelled' else new.value ->> 5 end,
+    finished_at = :now,
+    expires_at = new.value ->> 6,
+    unique_slot = case
+        when unique_key is null then null
+        when
+            not instr(
+                unique_states, case when cancel_requested then 'cancelled' else new.value ->> 3 end
+            )
+            then null
+        when unique_slot is not null then unique_slot
+        when
+            (unique_until is null or unique_until > :now)
+            and not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
+from json_each(:batch) as new
+where
+    offpath_job.id = new.value ->> 0
+    and +offpath_job.worker = new.value ->> 1
+    and offpath_job.deliveries = new.value ->> 2
+    and +offpath_job.state = 'running'
+returning id, seq, state, group_id
+
+-- name: settle_waiting
+-- Attempts after which the job waits again, unless its cancellation was asked for.
+update offpath_job set
+    state = case when cancel_requested then 'cancelled' else new.value ->> 3 end,
+    worker = null,
+    run_at = case when cancel_requested then run_at else coalesce(new.value ->> 4, run_at) end,
+    reason = case when cancel_requested then 'cancelled' else new.value ->> 5 end,
+    finished_at = case when cancel_requested then :now end,
+    expires_at = case when cancel_requested then new.value ->> 6 end,
+    attempt = attempt + case when cancel_requested then 0 else new.value ->> 7 end,
+    unique_slot = case
+        when unique_key is null then null
+        when
+            not instr(
+                unique_states, case when cancel_requested then 'cancelled' else new.value ->> 3 end
+            )
+            then null
+        when unique_slot is not null then unique_slot
+        when
+            (unique_until is null or unique_until > :now)
+            and not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
+from json_each(:batch) as new
+where
+    offpath_job.id = new.value ->> 0
+    and +offpath_job.worker = new.value ->> 1
+    and offpath_job.deliveries = new.value ->> 2
+    and +offpath_job.state = 'running'
+returning id, seq, state, group_id
+
+-- name: failure_add
+-- Attempts that failed, for the history of their jobs.
+insert into offpath_failure (job, type, failure)
+select value ->> 0, value ->> 1, value ->> 2 from json_each(:failures)
+
+-- name: failure_trim
+-- Keeps the last failures of each job.
+delete from offpath_failure
+where
+    job in (select value from json_each(:jobs))
+    and seq <= (
+        select newer.seq from offpath_failure as newer
+        where newer.job = offpath_failure.job
+        order by newer.seq desc limit 1 offset :keep
+    )

@@ -1,0 +1,235 @@
+"""The end of attempts: a batch is a few statements; one that cannot be stored is isolated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from offpath.errors import Conflict, StoreRejected
+from offpath.model.job import Enqueued, Failure, JobState, NewJob
+from offpath.model.settlement import (
+    Cancelled,
+    Dead,
+    Released,
+    Retry,
+    Settled,
+    Settlement,
+    SettleStatus,
+    Snoozed,
+    Succeeded,
+)
+from offpath.store.sqlite.enqueue import insert_steps, members_created
+from offpath.store.sqlite.groups import count
+from offpath.store.sqlite.instants import instant, later, micros
+from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.rows import OUTER
+from offpath.store.sqlite.session import SQL, Session
+
+FAILURES_KEPT: Final = 50
+
+_encode = msgspec.json.Encoder().encode
+_CANCELLED: Final = JobState.CANCELLED.value
+
+_Fence = tuple[str, str, int]
+
+
+def settle(session: Session, now: int, settlements: Sequence[Settlement]) -> list[Settled]:
+    """Settle a batch; the answers are in its order."""
+    first: dict[_Fence, Settlement] = {}
+    for one in settlements:
+        first.setdefault(_fence(one), one)
+    answers = _isolating(session, now, list(first.values()))
+    by_fence: dict[_Fence, Settled | None] = dict(zip(first, answers, strict=True))
+    if len(first) == len(settlements):
+        return answers
+    # The second settlement of one attempt finds it ended, as it would in a batch of its own.
+    return [by_fence.pop(_fence(one), None) or _lost(one) for one in settlements]
+
+
+def _fence(settlement: Settlement) -> _Fence:
+    job = settlement.job
+    return job.id, job.worker, job.deliveries
+
+
+def _lost(settlement: Settlement) -> Settled:
+    return Settled(id=settlement.job.id, status=SettleStatus.LEASE_LOST)
+
+
+def _isolating(session: Session, now: int, settlements: list[Settlement]) -> list[Settled]:
+    """All at once; when one of them cannot be stored, by halves until it stands alone."""
+    if not settlements:
+        return []
+    session.raw(SQL["savepoint"].named)
+    try:
+        answers = _Batch(session, now, settlements).settle()
+    except (Conflict, StoreRejected) as error:
+        session.raw(SQL["undo"].named)
+        session.raw(SQL["release"].named)
+        return _without_the_culprit(session, now, settlements, error)
+    session.raw(SQL["release"].named)
+    return answers
+
+
+def _without_the_culprit(
+    session: Session, now: int, settlements: list[Settlement], error: Exception
+) -> list[Settled]:
+    if len(settlements) == 1:
+        refused = settlements[0].job.id
+        return [Settled(id=refused, status=SettleStatus.REFUSED, error=error)]
+    half = len(settlements) // 2
+    return [
+        *_isolating(session, now, settlements[:half]),
+        *_isolating(session, now, settlements[half:]),
+    ]
+
+
+class _Batch:
+    """One attempt to settle some settlements; raises when one of them cannot be stored."""
+
+    def __init__(self, session: Session, now: int, settlements: list[Settlement]) -> None:
+        self._session = session
+        self._now = now
+        self._settlements = settlements
+        self._applied: dict[str, tuple[int, str, str]] = {}
+        self._enqueued: dict[str, tuple[Enqueued, ...]] = {}
+
+    def settle(self) -> list[Settled]:
+        """Write it all; the groups' counts come last."""
+        due = self._write_jobs()
+        self._write_failures()
+        added = self._enqueue()
+        ended = [
+            (one.job.id, self._applied[one.job.id][2])
+            for one in self._mine()
+            if OUTER[self._applied[one.job.id][1]].terminal
+        ]
+        done = count(self._session, ended, added, self._applied)
+        return [self._answer(one, due, done) for one in self._settlements]
+
+    def _mine(self) -> list[Settlement]:
+        """The settlements whose fence held, in the order given."""
+        return [one for one in self._settlements if self._holds(one)]
+
+    def _holds(self, settlement: Settlement) -> bool:
+        return settlement.job.id in self._applied
+
+    def _write_jobs(self) -> dict[str, int | None]:
+        """Move the jobs on; returns when those that wait again are due."""
+        ending: list[tuple[Any, ...]] = []
+        waiting: list[tuple[Any, ...]] = []
+        for one in self._settlements:
+            row = _columns(one, self._now)
+            (ending if OUTER[row[3]].terminal else waiting).append(row)
+        for name, rows in (("settle_ended", ending), ("settle_waiting", waiting)):
+            if rows:
+                found = self._session.run(SQL[name](batch=batch(rows), now=self._now))
+                self._applied.update({row[0]: (row[1], row[2], row[3]) for row in found})
+        return {row[0]: row[4] for row in waiting}
+
+    def _write_failures(self) -> None:
+        failures = [
+            (self._applied[one.job.id][0], failure)
+            for one in self._mine()
+            if (failure := _failure(one)) is not None
+        ]
+        record_failures(self._session, self._now, failures)
+
+    def _enqueue(self) -> Counter[str]:
+        """The effects of all, in one go; returns how many jobs each group has more."""
+        carriers = [one for one in self._mine() if self._carries(one)]
+        jobs = [job for one in carriers for job in _children(one)]
+        answers = self._session.drive(insert_steps(jobs, self._now))
+        left = iter(answers)
+        for one in carriers:
+            self._enqueued[one.job.id] = tuple(next(left) for _ in one.effects.jobs)
+        return members_created(jobs, answers)
+
+    def _carries(self, settlement: Settlement) -> bool:
+        """Whether the effects are to be carried out: not those of a failed or cancelled attempt."""
+        return (
+            bool(settlement.effects)
+            and isinstance(settlement.outcome, Succeeded | Snoozed)
+            and self._applied[settlement.job.id][1] != _CANCELLED
+        )
+
+    def _answer(
+        self, settlement: Settlement, due: dict[str, int | None], done: set[str]
+    ) -> Settled:
+        job_id = settlement.job.id
+        applied = self._applied.get(job_id)
+        if applied is None:
+            return _lost(settlement)
+        state = OUTER[applied[1]]
+        return Settled(
+            id=job_id,
+            status=SettleStatus.APPLIED,
+            state=state,
+            run_at=None if state.terminal else instant(due[job_id]) or settlement.job.run_at,
+            enqueued=self._enqueued.get(job_id, ()),
+            group_done=job_id in done,
+        )
+
+
+def _children(settlement: Settlement) -> Iterable[NewJob]:
+    group = settlement.job.group_id
+    for job in settlement.effects.jobs:
+        yield job if job.group_id is not None else replace(job, group_id=group)
+
+
+def _failure(settlement: Settlement) -> Failure | None:
+    outcome = settlement.outcome
+    return outcome.failure if isinstance(outcome, Retry | Dead | Cancelled) else None
+
+
+def _columns(settlement: Settlement, now: int) -> tuple[Any, ...]:
+    """Id, worker, deliveries, state, result or run time, reason, expiry, and the attempt's step."""
+    job = settlement.job
+    expires = None if settlement.keep is None else later(now, settlement.keep)
+    head = (job.id, job.worker, job.deliveries)
+    match settlement.outcome:
+        case Succeeded(result=result):
+            return (*head, "succeeded", result, None, expires)
+        case Dead(reason=why):
+            return (*head, "dead", None, why.value, expires)
+        case Cancelled():
+            return (*head, _CANCELLED, None, _CANCELLED, expires)
+        case Retry(delay=delay):
+            return (*head, *_due(now, later(now, delay)), None, expires, 1)
+        case Snoozed(delay=delay, until=until, reason=reason):
+            due = later(now, delay) if until is None else micros(until)
+            return (*head, *_due(now, due), reason, expires, 0)
+        case Released():
+            return (*head, *_due(now, micros(job.run_at)), None, expires, 0)
+        case other:
+            assert_never(other)
+
+
+def _due(now: int, run_at: int) -> tuple[str, int]:
+    return "ready" if run_at <= now else "scheduled", run_at
+
+
+def record_failures(session: Session, now: int, failures: Sequence[tuple[int, Failure]]) -> None:
+    """Add failures to the histories of jobs, named by ``seq``; the oldest give way."""
+    if not failures:
+        return
+    at = instant(now)
+    rows = []
+    for job, failure in failures:
+        dated = failure if failure.at is not None else replace(failure, at=at)
+        # The type is only for filters; the document keeps it exactly.
+        rows.append((job, dated.type.replace("\0", "\N{REPLACEMENT CHARACTER}"), _document(dated)))
+    session.run(SQL["failure_add"](failures=batch(rows)))
+    jobs = batch([row[0] for row in rows])
+    session.run(SQL["failure_trim"](jobs=jobs, keep=FAILURES_KEPT))
+
+
+def _document(failure: Failure) -> str:
+    try:
+        return _encode(failure).decode()
+    except UnicodeEncodeError as error:
+        message = "a failure's text holds a lone surrogate (half a character)"
+        raise StoreRejected(message) from error

@@ -1,0 +1,391 @@
+"""The SQLite backend: its life, its doors, and the transitions that each facet's file does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from offpath.errors import StoreUnavailable
+from offpath.model.effects import Effects
+from offpath.model.job import Count, Enqueued, JobFilter, JobRecord, JobState, LeasedJob, Page
+from offpath.model.lease import (
+    Extension,
+    Leased,
+    LeaseRequest,
+    Rescued,
+    WorkerInfo,
+    WorkerRecord,
+)
+from offpath.model.settlement import Settled, Settlement
+from offpath.runtime.clock import Clock, SystemClock
+from offpath.store.capabilities import Capabilities
+from offpath.store.hints import Hint, Hints
+from offpath.store.protocol import Backlog, Changed, Migration, Redrive
+from offpath.store.schema import listing
+from offpath.store.sqlite import jobs, leasing, migrate, reading, settling, workers
+from offpath.store.sqlite.enqueue import enqueue_steps, on_file
+from offpath.store.sqlite.instants import micros
+from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
+from offpath.store.sqlite.readers import Readers
+from offpath.store.sqlite.session import Session, connect, file_path, require_version
+from offpath.store.sqlite.writer import Writer
+
+T = TypeVar("T")
+
+_CAPABILITIES: Final = Capabilities(
+    name="sqlite",
+    durable=True,
+    shared=True,
+    within=True,
+    presence=AVAILABLE,
+    pushes=True,
+    self_migrating=True,
+)
+
+
+class SqliteStore:
+    """A :class:`~offpath.store.protocol.Store` in one SQLite file, shared by any processes.
+
+    Writes go through one thread with group commit, reads through others; the event loop waits
+    for neither. ``busy_timeout`` is for how many seconds a write waits for somebody else's
+    transaction before it raises ``StoreBusy``. Use the file in this process only through Python's
+    own ``sqlite3``: a second SQLite library in one process breaks the file's locks.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clock: Clock | None = None,
+        busy_timeout: float = 15.0,
+    ) -> None:
+        self.path = file_path(path)
+        self._clock = clock or SystemClock()
+        self._busy_timeout = busy_timeout
+        self._hints = Hints()
+        self._listeners = 0
+        self._writer: Writer | None = None
+        self._readers: Readers | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opening = asyncio.Lock()
+        self._presence = Presence(self.path.with_name(self.path.name + ".workers"))
+        self._suspicion = Suspicion()
+        self._before_statement: Callable[[str], None] | None = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this backend can do."""
+        return _CAPABILITIES
+
+    # -- life ------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Open the file, make or complete its schema, start the threads."""
+        async with self._opening:
+            if self._writer is not None:
+                return
+            await self.migrate()
+            self._loop = asyncio.get_running_loop()
+            self._writer = Writer(self.path, self._connect_writer, self._foreign_commit)
+            self._writer.polling = self._listeners > 0
+            self._readers = Readers(self._connect_reader)
+            self._writer.start()
+
+    async def close(self) -> None:
+        """Finish what was asked for, end the threads, close the file, give up presence locks."""
+        writer, readers = self._writer, self._readers
+        self._writer = self._readers = None
+        for part in (readers, writer):
+            if part is not None:
+                await asyncio.to_thread(part.stop)
+        await asyncio.to_thread(self._presence.release_all)
+
+    async def migrate(self) -> list[Migration]:
+        """Apply pending schema steps; makes the file if there is none."""
+        now = self._now()
+        return await asyncio.to_thread(
+            self._once, lambda session: migrate.migrate(session, now), create=True
+        )
+
+    async def migrations(self) -> list[Migration]:
+        """Every known schema step; a file that does not exist has none applied."""
+
+        def read() -> list[Migration]:
+            if not self.path.exists():
+                return listing(migrate.KNOWN, [])
+            applied = self._once(migrate.applied, create=False)
+            return listing(migrate.KNOWN, applied)
+
+        return await asyncio.to_thread(read)
+
+    async def ping(self) -> datetime:
+        """The store's clock, after reading from the file."""
+        await self._read(migrate.applied)
+        return self._clock.now()
+
+    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        """Call ``callback`` in the event loop when something may have changed.
+
+        What this process does is told at once, what others commit within about 20 ms.
+        """
+        end = self._hints.subscribe(callback)
+        self._listen(+1)
+        left = [end]
+
+        def stop() -> None:
+            if left:
+                left.pop()()
+                self._listen(-1)
+
+        return stop
+
+    # -- doors: new work -------------------------------------------------------------------
+
+    async def commit(self, effects: Effects) -> list[Enqueued]:
+        """Write all effects or none; answered after the commit is on the disk."""
+        if not effects:
+            return []
+        answers = await self._write(
+            lambda session: session.drive(enqueue_steps(effects, self._clock.now()))
+        )
+        self._hints.emit(Hint.WORK)
+        return answers
+
+    async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
+        """Write all effects on the caller's connection, in its transaction."""
+        from offpath.store import within
+
+        steps = on_file(self.path, enqueue_steps(effects, self._clock.now()))
+        return await within.run_within(connection, steps, dialect="sqlite")
+
+    def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
+        """Write all effects on the caller's blocking connection, in its transaction."""
+        from offpath.store import within
+
+        steps = on_file(self.path, enqueue_steps(effects, self._clock.now()))
+        return within.run_within_blocking(connection, steps, dialect="sqlite")
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """End attempts, each with its effects."""
+        if not settlements:
+            return []
+        settled = await self._write(
+            lambda session: settling.settle(session, self._now(), settlements)
+        )
+        states = {each.state for each in settled if each.state is not None}
+        self._tell(
+            waiting=JobState.QUEUED in states or any(each.enqueued for each in settled),
+            ended=any(state.terminal for state in states),
+        )
+        return settled
+
+    # -- jobs ------------------------------------------------------------------------------
+
+    async def lease(self, request: LeaseRequest) -> Leased:
+        """Hand out ready jobs, best first."""
+        return await self._write(
+            lambda session: leasing.lease(session, self._now(), request),
+            peek=lambda session: leasing.nothing_to_lease(session, self._now(), request),
+        )
+
+    async def progress(self, job: LeasedJob, progress: str) -> None:
+        """Record how far a held job is."""
+        await self._write(lambda session: jobs.progress(session, job, progress))
+
+    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
+        """Cancel waiting jobs, ask running ones to end."""
+        changed = await self._write(lambda session: jobs.cancel(session, self._now(), ids, keep))
+        if any(not each.state.terminal for each in changed):
+            self._hints.emit(Hint.CANCEL)
+        self._tell(ended=any(each.state.terminal for each in changed))
+        return changed
+
+    async def redrive(self, redrives: Sequence[Redrive]) -> list[Changed]:
+        """Put dead or cancelled jobs back, make waiting ones due."""
+        changed = await self._write(lambda session: jobs.redrive(session, self._now(), redrives))
+        self._tell(waiting=bool(changed))
+        return changed
+
+    async def delete(self, ids: Sequence[str]) -> list[Changed]:
+        """Remove ended jobs."""
+        return await self._write(lambda session: jobs.delete(session, ids))
+
+    async def rescue(
+        self, *, limit: int, max_deliveries: int, keep: float | None = None
+    ) -> list[Rescued]:
+        """Take jobs from workers that are gone."""
+        rules = jobs.Rules(limit, max_deliveries, keep)
+        rescued = await self._write(
+            lambda session: jobs.rescue(session, self._now(), rules),
+            peek=lambda session: jobs.nothing_to_rescue(session, self._now()),
+        )
+        self._tell(
+            waiting=any(not each.state.terminal for each in rescued),
+            ended=any(each.state.terminal for each in rescued),
+        )
+        return rescued
+
+    async def notice_deaths(self) -> list[str]:
+        """End the lease of workers whose lock was twice seen to be free."""
+        if not AVAILABLE:
+            return []
+        present = await self._read(lambda session: workers.present(session, self._now()))
+        missing = await self._block(lambda: self._presence.missing(present))
+        dead = self._suspicion.confirmed(missing, self._clock.monotonic())
+        if not dead:
+            return []
+        expired = await self._write(lambda session: workers.expire(session, self._now(), dead))
+        await self._block(lambda: self._presence.forget(expired))
+        return expired
+
+    async def prune(self, *, limit: int) -> int:
+        """Remove ended jobs whose time has passed, claims, and lock files nobody has."""
+        removed = await self._write(lambda session: jobs.prune(session, self._now(), limit))
+        known = await self._read(workers.known)
+        await self._block(lambda: self._presence.sweep(known))
+        return removed
+
+    async def get(self, ids: Sequence[str]) -> list[JobRecord]:
+        """The jobs of these ids that exist."""
+        return await self._read(lambda session: reading.get(session, ids))
+
+    async def states(self, ids: Sequence[str]) -> dict[str, JobState]:
+        """The states of those that exist."""
+        return await self._read(lambda session: reading.states(session, ids))
+
+    async def find(
+        self, where: JobFilter, *, limit: int = 100, after: str | None = None, newest: bool = True
+    ) -> Page:
+        """One page of the jobs that match, by id."""
+        return await self._read(lambda session: reading.find(session, where, limit, after, newest))
+
+    async def count(self, where: JobFilter) -> list[Count]:
+        """How many match, by state, queue and task."""
+        return await self._read(lambda session: reading.count(session, where))
+
+    async def backlog(self, *, limit: int = 1000) -> list[Backlog]:
+        """Due work by queue and task."""
+        return await self._read(lambda session: reading.backlog(session, self._now(), limit))
+
+    # -- workers ---------------------------------------------------------------------------
+
+    async def register(self, worker: WorkerInfo, *, lease_seconds: float) -> bool:
+        """Add a worker, or renew its lease; takes its presence lock."""
+        presence = await self._block(lambda: self._presence.hold(worker.id))
+        await self._write(
+            lambda session: workers.register(session, self._now(), worker, lease_seconds, presence)
+        )
+        return presence
+
+    async def extend(
+        self, worker: WorkerInfo, *, lease_seconds: float, held: Sequence[LeasedJob]
+    ) -> Extension:
+        """Renew a worker's lease, and tell it about its jobs."""
+        presence = await self._block(lambda: self._presence.hold(worker.id))
+
+        def renew(session: Session) -> Extension:
+            now = self._now()
+            told = workers.told(session, now, worker.id, held)
+            workers.register(session, now, worker, lease_seconds, presence)
+            return told
+
+        return await self._write(renew)
+
+    async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:
+        """Tell a worker about its jobs."""
+        return await self._read(lambda session: workers.told(session, self._now(), worker, held))
+
+    async def deregister(self, worker: str) -> None:
+        """Forget a worker; what it holds is up for rescue."""
+        await self._write(lambda session: workers.deregister(session, worker))
+        await self._block(lambda: self._presence.release(worker))
+
+    async def workers(self) -> list[WorkerRecord]:
+        """Every worker, oldest first."""
+        return await self._read(lambda session: workers.listed(session, self._now()))
+
+    # -- singletons ------------------------------------------------------------------------
+
+    async def claim(self, key: str, holder: str, *, ttl: float | None = None) -> bool:
+        """Claim a name once in the fleet."""
+        return await self._write(
+            lambda session: workers.claim(session, self._now(), key, holder, ttl)
+        )
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _now(self) -> int:
+        return micros(self._clock.now())
+
+    async def _write(
+        self, work: Callable[[Session], T], *, peek: Callable[[Session], T | None] | None = None
+    ) -> T:
+        if self._writer is None:
+            raise _not_open()
+        return await self._writer.do(work, peek=peek)
+
+    async def _read(self, work: Callable[[Session], T]) -> T:
+        if self._readers is None:
+            raise _not_open()
+        return await self._readers.do(work)
+
+    async def _block(self, work: Callable[[], T]) -> T:
+        if self._readers is None:
+            raise _not_open()
+        return await self._readers.run(work)
+
+    def _tell(self, *, waiting: bool = False, ended: bool = False) -> None:
+        if waiting:
+            self._hints.emit(Hint.WORK)
+        if ended:
+            self._hints.emit(Hint.ENDED)
+
+    def _listen(self, step: int) -> None:
+        self._listeners += step
+        if self._writer is not None:
+            self._writer.listen(self._listeners > 0)
+
+    def _foreign_commit(self) -> None:
+        """Another connection has committed something; called in the writer's thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._hint_all)
+
+    def _hint_all(self) -> None:
+        for hint in Hint:
+            self._hints.emit(hint)
+
+    def _before(self, name: str) -> None:
+        if self._before_statement is not None:
+            self._before_statement(name)
+
+    def _connect_writer(self) -> Session:
+        return self._connect(create=False, reading=False)
+
+    def _connect_reader(self) -> Session:
+        return self._connect(create=False, reading=True)
+
+    def _connect(self, *, create: bool, reading: bool) -> Session:
+        require_version()
+        before = _unwatched if reading else self._before
+        return connect(
+            self.path, before=before, patience=self._busy_timeout, create=create, reading=reading
+        )
+
+    def _once(self, work: Callable[[Session], T], *, create: bool) -> T:
+        """Run something on a connection of its own. Blocks."""
+        session = self._connect(create=create, reading=False)
+        try:
+            return work(session)
+        finally:
+            session.close()
+
+
+def _unwatched(_name: str) -> None:
+    """Reads change nothing: the fault hook does not concern them."""
+
+
+def _not_open() -> StoreUnavailable:
+    return StoreUnavailable("the store is not open: `async with` it, or await its open() first")

@@ -1,0 +1,82 @@
+"""Workers and claims: who is alive, and who has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from offpath.model.job import LeasedJob
+from offpath.model.lease import Extension, WorkerInfo, WorkerRecord
+from offpath.store.sqlite.instants import later
+from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.rows import worker_record
+from offpath.store.sqlite.session import SQL, Session
+
+LISTED: Final = 10_000
+
+_encode = msgspec.json.Encoder().encode
+
+
+def register(
+    session: Session, now: int, worker: WorkerInfo, lease_seconds: float, presence: bool
+) -> None:
+    """Add a worker, or renew its lease."""
+    session.run(
+        SQL["worker_put"](
+            id=worker.id,
+            info=_encode(worker).decode(),
+            now=now,
+            expires_at=later(now, lease_seconds),
+            presence=int(presence),
+        )
+    )
+
+
+def told(session: Session, now: int, worker: str, held: Sequence[LeasedJob]) -> Extension:
+    """What a worker should know of itself and of the jobs it holds."""
+    alive = bool(session.run(SQL["worker_alive"](id=worker, now=now)))
+    if not held:
+        return Extension(alive=alive)
+    rows = session.run(SQL["held"](ids=batch([job.id for job in held]), worker=worker))
+    own = {(job, deliveries): cancelled for job, deliveries, cancelled in rows}
+    return Extension(
+        alive=alive,
+        cancelled=tuple(job.id for job in held if own.get((job.id, job.deliveries))),
+        lost=tuple(job.id for job in held if (job.id, job.deliveries) not in own),
+    )
+
+
+def deregister(session: Session, worker: str) -> None:
+    """Forget a worker; what it holds is up for rescue."""
+    session.run(SQL["worker_remove"](id=worker))
+
+
+def listed(session: Session, now: int) -> list[WorkerRecord]:
+    """Every worker, oldest first."""
+    return [worker_record(row, now) for row in session.run(SQL["worker_list"](limit=LISTED))]
+
+
+def present(session: Session, now: int) -> list[str]:
+    """The workers with a presence lock whose lease still runs."""
+    return [row[0] for row in session.run(SQL["worker_present"](now=now))]
+
+
+def known(session: Session) -> list[str]:
+    """The ids of all workers."""
+    return [row[0] for row in session.run(SQL["worker_ids"]())]
+
+
+def expire(session: Session, now: int, workers: Sequence[str]) -> list[str]:
+    """End the lease of workers that are dead."""
+    rows = session.run(SQL["worker_expire"](ids=batch(list(workers)), now=now))
+    return sorted(row[0] for row in rows)
+
+
+def claim(session: Session, now: int, key: str, holder: str, ttl: float | None) -> bool:
+    """Claim a name; who has it keeps it, until the time of the first claim is over."""
+    expires_at = None if ttl is None else later(now, ttl)
+    session.run(SQL["claim_put"](key=key, holder=holder, expires_at=expires_at, now=now))
+    [[owner]] = session.run(SQL["claim_holder"](key=key))
+    return bool(owner == holder)

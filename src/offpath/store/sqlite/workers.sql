@@ -1,0 +1,56 @@
+-- name: worker_put
+-- A worker starts its lease, or renews it.
+insert into offpath_worker (id, info, started_at, seen_at, expires_at, presence)
+values (:id, :info, :now, :now, :expires_at, :presence)
+on conflict (id) do update set
+    info = excluded.info,
+    seen_at = excluded.seen_at,
+    expires_at = excluded.expires_at,
+    presence = excluded.presence
+
+-- name: worker_renew
+-- Renews the lease of a worker that still has one.
+update offpath_worker set seen_at = :now, expires_at = :expires_at
+where id = :id and expires_at > :now
+returning presence
+
+-- name: worker_known
+-- Whether a worker may lease.
+select 1 from offpath_worker where id = :id
+
+-- name: worker_alive
+-- Whether a worker's lease runs.
+select 1 from offpath_worker where id = :id and expires_at > :now
+
+-- name: worker_remove
+delete from offpath_worker where id = :id
+
+-- name: worker_list
+-- Every worker with the number of jobs it holds.
+select
+    worker.info, worker.started_at, worker.seen_at, worker.expires_at, worker.presence,
+    (
+        select count(*) from offpath_job as job
+        where job.state = 'running' and job.worker = worker.id
+    )
+from offpath_worker as worker
+order by worker.started_at, worker.id
+limit :limit
+
+-- name: worker_present
+-- Workers with a presence lock whose lease still runs.
+select id from offpath_worker where presence = 1 and expires_at > :now
+
+-- name: worker_ids
+select id from offpath_worker
+
+-- name: worker_expire
+-- Ends the lease of workers that were seen to be dead.
+update offpath_worker set expires_at = :now
+where id in (select value from json_each(:ids)) and expires_at > :now
+returning id
+
+-- name: held
+-- What is known of the jobs that a worker believes to hold.
+select id, deliveries, cancel_requested from offpath_job
+where id in (select value from json_each(:ids)) and +worker = :worker and +state = 'running'

@@ -1,0 +1,328 @@
+"""The one thread that writes: group commit.
+
+Whatever the callers of this process asked for while the last transaction was on its way to the
+disk goes into the next one, so that a hundred callers pay for one fsync. A caller is answered
+after COMMIT, never before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from offpath.errors import StoreUnavailable
+from offpath.store.sqlite.faults import is_environment, translated
+from offpath.store.sqlite.session import SQL, Session
+
+T = TypeVar("T")
+
+_log = logging.getLogger("offpath.store")
+
+DRAIN: Final = 1_000
+"""Requests in one transaction: bounds how long another process waits for the lock."""
+
+POLL: Final = 0.02
+"""Seconds between looks for commits of others, while somebody listens."""
+
+CHECKPOINT_BYTES: Final = 8 * 1024 * 1024
+"""The log is moved into the file when it is larger than this."""
+
+_CHECKPOINT_PATIENCE_MS: Final = 25
+_CHECKPOINT_PAUSE: Final = 1.0
+_PINNED_BYTES: Final = 16 * CHECKPOINT_BYTES
+_WARN_EVERY: Final = 60.0
+
+_NUDGE: Final = object()  # wakes the thread and asks for nothing
+
+
+class Request:
+    """One transition that somebody waits for."""
+
+    __slots__ = ("error", "future", "loop", "peek", "result", "work")
+
+    def __init__(
+        self,
+        work: Callable[[Session], Any],
+        peek: Callable[[Session], Any] | None,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.work = work
+        self.peek = peek
+        self.loop = loop
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self.result: Any = None
+        self.error: Exception | None = None
+
+    def settle(self) -> None:
+        """Answer the caller; in its loop's thread."""
+        if self.future.done():  # the caller has gone; what it asked for was done all the same
+            return
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+
+
+class Writer:
+    """Runs transitions in transactions on its own thread and connection.
+
+    ``connect`` makes a session; it is called in the thread, and again after an error of the file,
+    because a handle whose fsync has failed must not be trusted with a second one.
+    ``on_foreign_commit`` is called in the thread when another connection has committed.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        connect: Callable[[], Session],
+        on_foreign_commit: Callable[[], None],
+    ) -> None:
+        self._connect = connect
+        self._on_foreign_commit = on_foreign_commit
+        self._requests: queue.SimpleQueue[Request | object | None] = queue.SimpleQueue()
+        self._session: Session | None = None
+        self._version: int | None = None
+        self._pid = os.getpid()
+        self._closing = False
+        self._checkpoints = Checkpoints(path.with_name(path.name + "-wal"))
+        self._thread = threading.Thread(target=self._run, name="offpath-sqlite", daemon=True)
+        self.polling = False
+        """Whether to look for commits of other connections; change it through :meth:`listen`."""
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    async def do(
+        self, work: Callable[[Session], T], *, peek: Callable[[Session], T | None] | None = None
+    ) -> T:
+        """Run ``work`` in a transaction and return its answer once that is committed.
+
+        ``work`` may be run again after a failure of a neighbour, and must depend on nothing but
+        the store. ``peek`` may answer without the write lock: anything but None is the answer.
+        """
+        if self._closing or os.getpid() != self._pid:
+            message = (
+                "the store is closed"
+                if self._closing
+                else "the store was opened in the parent process: open a new one after the fork"
+            )
+            raise StoreUnavailable(message)
+        request = Request(work, peek, asyncio.get_running_loop())
+        self._requests.put(request)
+        answer: T = await request.future
+        return answer
+
+    def listen(self, polling: bool) -> None:
+        """Start or stop looking for commits of other connections."""
+        if self.polling != polling:
+            self.polling = polling
+            self._requests.put(_NUDGE)
+
+    def stop(self) -> None:
+        """Finish what was asked for and end the thread. Blocks; idempotent."""
+        if not self._closing:
+            self._closing = True
+            self._requests.put(None)
+        if self._pid == os.getpid() and self._thread.is_alive():
+            self._thread.join()
+
+    # -- the thread --------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        going = True
+        while going:
+            drained, going = self._drain()
+            if drained:
+                self._serve(drained)
+            if self.polling and going:
+                self._look()
+        self._disconnect()
+
+    def _drain(self) -> tuple[list[Request], bool]:
+        """What is waiting, and whether to go on afterwards. Blocks until there is something."""
+        drained: list[Request] = []
+        try:
+            item = self._requests.get(timeout=POLL if self.polling else None)
+            while item is not None:
+                if isinstance(item, Request):
+                    drained.append(item)
+                if len(drained) >= DRAIN:
+                    return drained, True
+                item = self._requests.get_nowait()
+        except queue.Empty:
+            return drained, True
+        return drained, False
+
+    def _serve(self, requests: list[Request]) -> None:
+        try:
+            session = self._connected()
+            if not _peeked(session, requests):
+                _transact(session, requests)
+        except Exception as error:  # noqa: BLE001 - whatever it is, every caller must be told
+            self._fail(requests, error)
+        _answer(requests)
+        self._checkpoints.after_commit(self._session)
+
+    def _fail(self, requests: list[Request], error: Exception) -> None:
+        outcome = translated(error)
+        for request in requests:
+            request.result, request.error = None, outcome
+        if isinstance(outcome, StoreUnavailable):
+            self._disconnect()
+
+    def _connected(self) -> Session:
+        if self._session is None:
+            self._session = self._connect()
+            self._version = None
+        return self._session
+
+    def _disconnect(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            try:
+                session.close()
+            except Exception as error:  # noqa: BLE001 - it is given up either way
+                _log.warning("closing the SQLite file failed: %s", error)
+
+    def _look(self) -> None:
+        try:
+            [[version]] = self._connected().raw(SQL["data_version"].named)
+        except Exception as error:  # noqa: BLE001 - only a hint is lost; the next write reports it
+            _log.debug("looking for commits of others failed: %s", error)
+            self._disconnect()
+            time.sleep(POLL)
+            return
+        if self._version is not None and version != self._version:
+            self._on_foreign_commit()
+        self._version = version
+
+
+def _peeked(session: Session, requests: list[Request]) -> bool:
+    """Answer a lone request without the write lock, if it can be."""
+    if len(requests) > 1 or requests[0].peek is None:
+        return False
+    requests[0].result = requests[0].peek(session)
+    return requests[0].result is not None
+
+
+def _transact(session: Session, requests: list[Request]) -> None:
+    """All requests in one transaction; when one fails, again with each behind a savepoint."""
+    try:
+        _attempt(session, requests, _plainly)
+    except Exception as error:
+        session.rollback()
+        if is_environment(error):
+            raise
+        if len(requests) == 1:
+            requests[0].result, requests[0].error = None, _of_caller(error)
+            return
+        _attempt_isolated(session, requests)
+
+
+def _attempt_isolated(session: Session, requests: list[Request]) -> None:
+    try:
+        _attempt(session, requests, _behind_a_savepoint)
+    except Exception:
+        session.rollback()
+        raise
+
+
+def _attempt(
+    session: Session, requests: list[Request], run: Callable[[Session, Request], None]
+) -> None:
+    session.control(SQL["begin"])
+    for request in requests:
+        run(session, request)
+    session.control(SQL["commit"])
+
+
+def _plainly(session: Session, request: Request) -> None:
+    request.result = request.work(session)
+
+
+def _behind_a_savepoint(session: Session, request: Request) -> None:
+    session.raw(SQL["savepoint"].named)
+    try:
+        request.result, request.error = request.work(session), None
+    except Exception as error:
+        if is_environment(error) or not session.in_transaction:
+            raise
+        session.raw(SQL["undo"].named)
+        request.result, request.error = None, _of_caller(error)
+    session.raw(SQL["release"].named)
+
+
+def _of_caller(error: Exception) -> Exception:
+    """The error as its caller sees it: the driver's become ours, all others stay as they are."""
+    return translated(error) if type(error).__module__ == "sqlite3" else error
+
+
+def _answer(requests: list[Request]) -> None:
+    """Answer all callers with one hand-over per event loop, not one per caller."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Request]] = {}
+    for request in requests:
+        by_loop.setdefault(request.loop, []).append(request)
+    for loop, group in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle_all, group)
+        except RuntimeError:
+            _log.debug("an event loop was closed before its %d requests were answered", len(group))
+
+
+def _settle_all(requests: list[Request]) -> None:
+    for request in requests:
+        request.settle()
+
+
+class Checkpoints:
+    """Moves the log into the file, by size, from this one place.
+
+    Before 3.51.3 SQLite can damage a file when two connections write and checkpoint at the same
+    moment, hence TRUNCATE, which takes the writer lock first. It waits a few milliseconds only:
+    a reader that holds an old snapshot must not hold up every writer.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._not_before = 0.0
+        self._warned = 0.0
+
+    def after_commit(self, session: Session | None) -> None:
+        """Checkpoint if the log has grown enough. Never raises: the commit has been made."""
+        if session is None or session.in_transaction:
+            return
+        try:
+            size = self._log.stat().st_size
+        except OSError:
+            return
+        now = time.monotonic()
+        if size > CHECKPOINT_BYTES and now >= self._not_before:
+            self._checkpoint(session, size, now)
+
+    def _checkpoint(self, session: Session, size: int, now: float) -> None:
+        try:
+            session.raw(f"pragma busy_timeout = {_CHECKPOINT_PATIENCE_MS}")
+            [[busy, *_]] = session.raw(SQL["checkpoint"].named)
+        except Exception as error:  # noqa: BLE001 - tried again; a real fault shows on a write
+            _log.warning("a checkpoint of the SQLite log failed: %s", error)
+            busy = 1
+        if busy:
+            self._not_before = now + _CHECKPOINT_PAUSE
+            self._warn(size, now)
+
+    def _warn(self, size: int, now: float) -> None:
+        if size > _PINNED_BYTES and now - self._warned >= _WARN_EVERY:
+            self._warned = now
+            _log.warning(
+                "the SQLite log has grown to %d MiB and cannot be shortened: a reader holds an "
+                "old snapshot open; end its transaction",
+                size // (1024 * 1024),
+            )
