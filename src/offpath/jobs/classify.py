@@ -1,0 +1,148 @@
+"""What a failed attempt leads to: retry, later, or never. Pure decisions over values."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import Final, Literal
+
+from msgspec import Struct, structs
+
+from offpath.errors import Abort, Snooze
+from offpath.jobs.failures import failure_of, message_of
+from offpath.model.job import DeadReason, Failure
+from offpath.model.settlement import Dead, Retry, Snoozed
+
+LONGEST_DELAY = 3_153_600_000.0
+"""Seconds (100 years): keeps due times within what a datetime and every backend can hold."""
+
+
+class Decision(Enum):
+    """What a classifier (``on_failure``) may answer besides a :class:`offpath.Snooze` or None."""
+
+    RETRY = "retry"
+    ABORT = "abort"
+
+
+RETRY: Final = Decision.RETRY
+"""Classifier's answer: retry as the policy says (also the meaning of None)."""
+ABORT: Final = Decision.ABORT
+"""Classifier's answer: dead now, whatever the policy says."""
+
+Verdict = Literal[Decision.RETRY, Decision.ABORT] | Snooze | None
+
+
+class FailureInfo(Struct, frozen=True, kw_only=True):
+    """What a classifier is told besides the error. It carries no input."""
+
+    id: str
+    task: str
+    queue: str
+    group_id: str
+    attempt: int
+    """The attempt that failed, from 1."""
+    attempts: int
+    """How many the policy allows."""
+    deliveries: int
+
+
+class Moment(Struct, frozen=True, kw_only=True):
+    """When an attempt ended, and what limits its next one. ``now`` is the store's clock."""
+
+    attempt: int
+    attempts: int
+    now: datetime
+    deadline: datetime | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.late(self.now)
+
+    def late(self, due: datetime) -> bool:
+        """Whether the deadline has passed at ``due``."""
+        return self.deadline is not None and due > self.deadline
+
+
+def verdict(answer: object) -> Verdict:
+    """Return a classifier's answer; raises TypeError for anything else."""
+    if answer is None or isinstance(answer, Decision | Snooze):
+        return answer
+    msg = (
+        "on_failure must return offpath.RETRY, offpath.ABORT, an offpath.Snooze or None, "
+        f"not {type(answer).__name__}"
+    )
+    raise TypeError(msg)
+
+
+def aborted(error: BaseException, moment: Moment) -> Dead:
+    """Dead now. An :class:`Abort` with a cause is recorded as the cause: that went wrong."""
+    root = error
+    if isinstance(error, Abort) and error.__cause__ is not None:
+        root = error.__cause__
+    failure = failure_of(root, attempt=moment.attempt, at=moment.now, kind="aborted")
+    return Dead(reason=DeadReason.ABORTED, failure=failure)
+
+
+def failed(failure: Failure, moment: Moment, delay: float) -> Retry | Dead:
+    """Retry after ``delay`` seconds while attempts and the deadline allow it, else dead."""
+    if moment.attempt >= moment.attempts:
+        return Dead(reason=DeadReason.EXHAUSTED, failure=failure)
+    delay = bounded(delay)
+    if moment.late(moment.now + timedelta(seconds=delay)):
+        return _too_late(failure, "the deadline comes before the next attempt")
+    return Retry(delay=delay, failure=failure)
+
+
+def snoozed(snooze: Snooze, moment: Moment) -> Snoozed | Dead:
+    """Later, uncounted; dead when the deadline comes first.
+
+    Raises ValueError when the snooze names no usable time (a naive ``until``, a delay that is
+    not a finite number): the handler's mistake, to be recorded as its failure.
+    """
+    due = _due(snooze, moment.now)
+    if moment.late(due):
+        failure = failure_of(snooze, attempt=moment.attempt, at=moment.now, kind="deadline")
+        return _too_late(failure, "the deadline comes before the snooze ends")
+    reason = message_of(snooze)
+    if snooze.until is not None:
+        return Snoozed(until=due, reason=reason)
+    return Snoozed(delay=(due - moment.now).total_seconds(), reason=reason)
+
+
+def expired(moment: Moment, deadline: datetime, when: str) -> Dead:
+    """Dead because the deadline passed; ``when`` says at which point that was seen."""
+    failure = Failure(
+        kind="deadline",
+        type="DeadlineExceeded",
+        message=f"deadline exceeded {when} (it was {deadline.isoformat()})",
+        attempt=moment.attempt,
+        at=moment.now,
+    )
+    return Dead(reason=DeadReason.DEADLINE, failure=failure)
+
+
+def bounded(delay: float) -> float:
+    """Return a delay that every store can add to its clock; nonsense means at once."""
+    return min(max(delay, 0.0), LONGEST_DELAY) if not math.isnan(delay) else 0.0
+
+
+def _too_late(failure: Failure, why: str) -> Dead:
+    text = f"deadline exceeded: {why}; the attempt ended with {failure.type}: {failure.message}"
+    late = structs.replace(failure, kind="deadline", message=text)
+    return Dead(reason=DeadReason.DEADLINE, failure=late)
+
+
+def _due(snooze: Snooze, now: datetime) -> datetime:
+    if snooze.until is not None:
+        if snooze.until.tzinfo is None:
+            msg = "Snooze(until=...) needs an aware datetime, e.g. datetime.now(UTC) + ..."
+            raise ValueError(msg)
+        return max(snooze.until.astimezone(UTC), now)
+    delay = snooze.delay
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+    if not math.isfinite(seconds):
+        msg = f"Snooze({seconds!r}) is not a number of seconds"
+        raise ValueError(msg)
+    return now + timedelta(seconds=bounded(seconds))

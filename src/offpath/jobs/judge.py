@@ -1,0 +1,273 @@
+"""How an attempt ended: from what a handler did, and why it was told to end, to an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, assert_never
+
+from msgspec import Struct
+
+from offpath.errors import Abort, Conflict, Snooze
+from offpath.jobs import classify
+from offpath.jobs.classify import Decision, FailureInfo, Moment
+from offpath.jobs.failures import failure_of, traceback_of
+from offpath.jobs.runnable import OnFailure
+from offpath.jobs.running import Interruption
+from offpath.model import retry
+from offpath.model.effects import NOTHING
+from offpath.model.job import DeadReason, Failure
+from offpath.model.settlement import (
+    Cancelled,
+    Dead,
+    Outcome,
+    Released,
+    Settlement,
+    Snoozed,
+    Succeeded,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from offpath.jobs.running import Run
+    from offpath.runtime.clock import Clock
+
+_HEEDED = (Abort, Snooze)
+"""Raised on purpose: heeded also from a handler that was told to end."""
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """What the app decides for all its attempts. Durations in seconds; None keeps for ever."""
+
+    keep_succeeded: float | None = None
+    """How long jobs that succeeded are kept, unless the job says otherwise."""
+    keep_dead: float | None = None
+    keep_cancelled: float | None = None
+    on_failure: OnFailure | None = None
+    abort_fails: bool = False
+    """Whether a job that a stopping worker aborts is dead, instead of given back."""
+
+
+class Judge:
+    """Turns what happened into outcomes. It changes nothing and keeps nothing."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        rules: Rules,
+        *,
+        report: Callable[[BaseException, str], None],
+        random: Callable[[], float],
+    ) -> None:
+        self._clock = clock
+        self._rules = rules
+        self._report = report
+        self._random = random
+
+    def settlement(self, run: Run, outcome: Outcome) -> Settlement:
+        """Return the end of ``run``, with the effects its handler asked for if it may have them."""
+        carried = isinstance(outcome, Succeeded | Snoozed)
+        effects = run.context.effects() if carried and run.context is not None else NOTHING
+        return Settlement(
+            job=run.job, outcome=outcome, effects=effects, keep=self._keep(run, outcome)
+        )
+
+    def returned(self, run: Run, result: str | None) -> Outcome | None:
+        """Judge a handler that returned; None when there is nothing left that we may write.
+
+        A value in time is a success, also in a worker that stops or doubts its lease: the store's
+        fence decides about the latter.
+        """
+        match run.interrupted:
+            case None | Interruption.STOP | Interruption.EXPIRED:
+                return Succeeded(result=result)
+            case Interruption.LOST:
+                return None
+            case Interruption.CANCEL:
+                return Cancelled()
+            case Interruption.DEADLINE:
+                return self._overrun(run)
+            case Interruption.TIMEOUT:
+                moment, failure = self._moment(run), self._timed_out(run, None)
+                return classify.failed(failure, moment, self._backoff(run))
+        assert_never(run.interrupted)
+
+    async def raised(self, run: Run, error: BaseException) -> Outcome | None:
+        """Judge a handler that raised; None when there is nothing left that we may write."""
+        heeded = isinstance(error, _HEEDED)
+        match run.interrupted:
+            case None:
+                return await self._failed(run, error)
+            case Interruption.LOST:
+                return None
+            case Interruption.CANCEL:
+                return self._cancelled(run, error)
+            case Interruption.DEADLINE:
+                return self._overrun(run)
+            case Interruption.EXPIRED:
+                return Released()
+            case Interruption.STOP:
+                return await self._failed(run, error) if heeded else self.stopped(run)
+            case Interruption.TIMEOUT:
+                timeout = error if heeded else self._timeout(run)
+                return await self._failed(run, timeout, self._timed_out(run, error))
+        assert_never(run.interrupted)
+
+    def expired(self, run: Run) -> Dead | None:
+        """Judge a job that is about to run: dead when its deadline has passed, else None."""
+        deadline = run.job.deadline
+        if deadline is None:
+            return None
+        moment = self._moment(run)
+        return classify.expired(moment, deadline, "before it ran") if moment.over else None
+
+    def unreadable(self, run: Run, error: Exception) -> Dead:
+        """Judge an input that does not decode: no attempt of any worker can run it."""
+        return Dead(reason=DeadReason.BAD_INPUT, failure=self._failure(run, error, "bad_input"))
+
+    def refused(self, run: Run, error: Exception | None) -> Outcome:
+        """Judge an end that the store would not take.
+
+        A conflict (a child's unique key is taken) counts as the handler's failure, as if it had
+        raised it: the key may be free at the next attempt. A value that cannot be stored would be
+        refused again, so the job is dead.
+        """
+        if isinstance(error, Conflict):
+            failure = self._failure(run, error)
+            return classify.failed(failure, self._moment(run), self._backoff(run))
+        text = "the store refused the job's end without a reason"
+        failure = self._failure(run, error or RuntimeError(text), "unsettleable")
+        return Dead(reason=DeadReason.UNSETTLEABLE, failure=failure)
+
+    def unsettleable(self, run: Run) -> Dead:
+        """Judge an end that the store refused with its failure too: with nothing foreign in it."""
+        failure = Failure(
+            kind="unsettleable",
+            type="StoreRejected",
+            message="the store refused how this attempt ended, and the description of that too",
+            attempt=run.job.attempt,
+            at=self._moment(run).now,
+        )
+        return Dead(reason=DeadReason.UNSETTLEABLE, failure=failure)
+
+    def broken(self, run: Run, error: BaseException) -> Outcome:
+        """Judge an attempt that the engine itself failed to run: it counts as a failure."""
+        return classify.failed(self._failure(run, error), self._moment(run), self._backoff(run))
+
+    def stopped(self, run: Run) -> Outcome:
+        """Judge an attempt that a stopping worker ended."""
+        if not self._rules.abort_fails:
+            return Released()
+        failure = Failure(
+            kind="aborted",
+            type="Aborted",
+            message="aborted: its worker was stopped",
+            attempt=run.job.attempt,
+            at=self._moment(run).now,
+        )
+        return Dead(reason=DeadReason.ABORTED, failure=failure)
+
+    # -- failures --------------------------------------------------------------------------------
+
+    async def _failed(
+        self, run: Run, error: BaseException, failure: Failure | None = None
+    ) -> Outcome:
+        moment = self._moment(run)
+        if isinstance(error, Snooze):
+            return self._snoozed(run, error, moment)
+        if isinstance(error, Abort):
+            return classify.aborted(error, moment)
+        verdict = await self._classified(run, error)
+        if isinstance(verdict, Snooze):
+            return self._snoozed(run, verdict, moment)
+        if verdict is Decision.ABORT:
+            return classify.aborted(error, moment)
+        return classify.failed(failure or self._failure(run, error), moment, self._backoff(run))
+
+    def _snoozed(self, run: Run, snooze: Snooze, moment: Moment) -> Outcome:
+        try:
+            return classify.snoozed(snooze, moment)
+        except (TypeError, ValueError) as error:
+            return classify.failed(self._failure(run, error), moment, self._backoff(run))
+
+    async def _classified(self, run: Run, error: BaseException) -> classify.Verdict:
+        """Ask the task's classifier, else the app's. One that fails is reported and means retry."""
+        classifier = run.task.on_failure or self._rules.on_failure
+        if classifier is None:
+            return None
+        try:
+            answer = classifier(error, self._info(run))
+            return classify.verdict(await answer if inspect.isawaitable(answer) else answer)
+        except Exception as fault:  # noqa: BLE001 - the handler's error counts, not this one
+            self._report(fault, "classify")
+            return None
+
+    def _backoff(self, run: Run) -> float:
+        policy, failures = run.options.retry, run.job.attempt
+        function = run.task.backoff
+        if function is not None and policy.kind is retry.BackoffKind.CUSTOM:
+            try:
+                return retry.custom_delay(function, failures)
+            except Exception as error:  # noqa: BLE001 - a broken backoff must not lose the retry
+                self._report(error, "backoff")
+        return retry.delay(policy, failures, self._random())
+
+    def _cancelled(self, run: Run, error: BaseException) -> Cancelled:
+        quiet = isinstance(error, asyncio.CancelledError)
+        return Cancelled(failure=None if quiet else self._failure(run, error, "cancelled"))
+
+    def _overrun(self, run: Run) -> Dead:
+        moment = self._moment(run)
+        return classify.expired(moment, run.job.deadline or moment.now, "while it ran")
+
+    @staticmethod
+    def _timeout(run: Run) -> TimeoutError:
+        return TimeoutError(f"the attempt ran longer than its timeout of {run.options.timeout:g} s")
+
+    def _timed_out(self, run: Run, error: BaseException | None) -> Failure:
+        return Failure(
+            kind="timeout",
+            type="TimeoutError",
+            message=str(self._timeout(run)),
+            # Where it was when it was cancelled: usually the call that hung.
+            traceback=None if error is None else traceback_of(error),
+            attempt=run.job.attempt,
+            at=self._moment(run).now,
+        )
+
+    def _failure(self, run: Run, error: BaseException, kind: str = "error") -> Failure:
+        at = run.store_time.at(self._clock.monotonic())
+        return failure_of(error, attempt=run.job.attempt, at=at, kind=kind)
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def _moment(self, run: Run) -> Moment:
+        return Moment(
+            attempt=run.job.attempt,
+            attempts=run.options.retry.attempts,
+            now=run.store_time.at(self._clock.monotonic()),
+            deadline=run.job.deadline,
+        )
+
+    def _info(self, run: Run) -> FailureInfo:
+        job = run.job
+        return FailureInfo(
+            id=job.id,
+            task=job.task,
+            queue=job.queue,
+            group_id=job.group_id,
+            attempt=job.attempt,
+            attempts=run.options.retry.attempts,
+            deliveries=job.deliveries,
+        )
+
+    def _keep(self, run: Run, outcome: Outcome) -> float | None:
+        """How long the ended job is kept. One that goes on may still end here: by a cancel."""
+        match outcome:
+            case Succeeded():
+                return run.options.keep_succeeded(self._rules.keep_succeeded)
+            case Dead():
+                return self._rules.keep_dead
+            case _:
+                return self._rules.keep_cancelled
