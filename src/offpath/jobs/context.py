@@ -1,0 +1,265 @@
+"""What a running handler knows of its job, and what it can ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from msgspec import json, structs
+
+from offpath.errors import InvalidArgument
+from offpath.jobs.failures import clean
+from offpath.jobs.job import Job
+from offpath.jobs.running import LEASE_DOUBTED, Interruption
+from offpath.jobs.signals import Signal, in_loop
+from offpath.model.effects import NOTHING, Effects
+from offpath.model.job import Progress
+from offpath.runtime import log
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from offpath.jobs.running import Run
+    from offpath.model.job import JobState, NewJob
+    from offpath.runtime.clock import Clock
+    from offpath.store.protocol import Store
+
+T = TypeVar("T")
+
+NOTE_LIMIT = 1_000
+
+_making = threading.Lock()
+"""Held while a signal is made or set: a thread may ask for one while the loop interrupts.
+One for all contexts, since signals are rarely asked for and one lock per job would cost more."""
+
+
+class Home(Protocol):
+    """What a context needs of the worker that runs it."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    store: Store
+
+    def progressed(self, run: Run) -> None:
+        """Note that ``run`` has progress to write."""
+        ...
+
+
+class _Done:
+    """Awaitable that is ready: lets one method serve coroutines and threads alike."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield  # makes this a generator
+
+
+_DONE = _Done()
+
+
+class Context:
+    """One attempt of one job, as its handler sees it. Usable from coroutines and threads.
+
+    Everything written through it is joined to the end of the attempt: jobs enqueued here exist
+    when, and only when, the attempt's success (or snooze) is recorded.
+    """
+
+    __slots__ = (
+        "_cancelled",
+        "_home",
+        "_jobs",
+        "_lease_lost",
+        "_log_fields",
+        "_progress",
+        "_run",
+    )
+
+    def __init__(self, run: Run, home: Home, log_fields: Mapping[str, Any] | None = None) -> None:
+        self._run = run
+        self._home = home
+        self._log_fields = log_fields
+        self._jobs: list[NewJob] = []
+        self._progress: Progress | None = None
+        self._cancelled: Signal | None = None
+        self._lease_lost: Signal | None = None
+
+    def __repr__(self) -> str:
+        """Show which attempt of which job; never its input."""
+        job = self._run.job
+        return f"<Context task={job.task!r} id={job.id!r} attempt={job.attempt}>"
+
+    # -- what it is --------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The job's id: the same at every attempt, so fit as an idempotency key."""
+        return self._run.job.id
+
+    @property
+    def group_id(self) -> str:
+        """The group the job is counted in."""
+        return self._run.job.group_id
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1. Snoozes, releases and lost workers do not count."""
+        return self._run.job.attempt
+
+    @property
+    def deliveries(self) -> int:
+        """How often the job was handed to a worker, this time included."""
+        return self._run.job.deliveries
+
+    @property
+    def parent(self) -> str | None:
+        """Id of the job whose handler enqueued this one."""
+        return self._run.job.parent
+
+    @property
+    def dependents(self) -> tuple[str, ...]:
+        """Ids of the jobs that this one waited for."""
+        return self._run.job.dependents
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return self._run.job.task
+
+    @property
+    def queue(self) -> str:
+        """The queue it came from."""
+        return self._run.job.queue
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the whole job must have succeeded, by the store's clock; None: never too late."""
+        return self._run.job.deadline
+
+    def now(self) -> datetime:
+        """Return the store's present time (the clock that deadlines go by)."""
+        return self._run.store_time.at(self._home.clock.monotonic())
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose records carry job id, task, attempt and the ``log_context``."""
+        job = self._run.job
+        fields = {"job_id": job.id, "task": job.task, "queue": job.queue, "attempt": job.attempt}
+        return log.adapter("job", {**fields, **(self._log_fields or {})})
+
+    # -- must it end? ------------------------------------------------------------------------
+
+    @property
+    def cancelled(self) -> Signal:
+        """Set when this attempt must end: cancelled, timed out, past its deadline, worker stopping.
+
+        An async handler is also cancelled where it awaits; a sync one should look now and then.
+        """
+        with _making:
+            if self._cancelled is None:
+                told = self._run.interrupted is not None
+                self._cancelled = Signal(self._home.loop, is_set=told)
+            return self._cancelled
+
+    @property
+    def lease_lost(self) -> Signal:
+        """Set when another worker may be running this job: nothing this attempt does counts."""
+        with _making:
+            if self._lease_lost is None:
+                told = self._run.interrupted in LEASE_DOUBTED
+                self._lease_lost = Signal(self._home.loop, is_set=told)
+            return self._lease_lost
+
+    @property
+    def interruption(self) -> Interruption | None:
+        """Why the attempt must end; None while it may go on."""
+        return self._run.interrupted
+
+    # -- asking and writing --------------------------------------------------------------------
+
+    async def states(self, ids: Sequence[str]) -> dict[str, JobState]:
+        """Return the states of these jobs; unknown ids are absent."""
+        return await self._home.store.states(ids)
+
+    async def claim(self, key: str, *, ttl: float | None = None) -> bool:
+        """Claim ``key`` once in the fleet; whether this job has it.
+
+        The claim is held by the job, not by the attempt: a re-run of this job gets True again.
+        ``ttl`` seconds later it is free again; None keeps it for good.
+        """
+        return await self._home.store.claim(key, self._run.job.id, ttl=ttl)
+
+    def enqueue(self, jobs: Job[Any, Any] | Iterable[Job[Any, Any]], /) -> None:
+        """Enqueue jobs together with the end of this attempt.
+
+        They join this job's group with it as their parent. Dropped when the attempt fails, so a
+        retry does not enqueue them twice. Raises InvalidArgument after the attempt has ended.
+        """
+        if self._run.over:
+            msg = f"the attempt of job {self.id} has ended: nothing can be joined to it any more"
+            raise InvalidArgument(msg)
+        several = (jobs,) if isinstance(jobs, Job) else tuple(jobs)
+        parent, group = self._run.job.id, self._run.job.group_id
+        joined = [structs.replace(one.new, parent=parent, group_id=group) for one in several]
+        self._jobs.extend(joined)
+
+    def progress(self, done: float, total: float | None = None, note: str | None = None) -> _Done:
+        """Tell how far the job is. Written at most about once a second, the last call wins.
+
+        Both ``await ctx.progress(...)`` and a plain call (from a sync handler) do it.
+        """
+        _check_amount(done, "done")
+        if total is not None:
+            _check_amount(total, "total")
+        text = None if note is None else clean(note, NOTE_LIMIT)
+        self._progress = Progress(done=done, total=total, note=text, at=self.now())
+        if in_loop(self._home.loop):
+            self._home.progressed(self._run)
+        else:
+            self._home.loop.call_soon_threadsafe(self._home.progressed, self._run)
+        return _DONE
+
+    def blocking(self, call: Coroutine[Any, Any, T]) -> T:
+        """Wait in a sync handler's thread for a coroutine that runs in the worker's loop.
+
+        ``ctx.blocking(ctx.claim("x"))``. Raises RuntimeError inside the loop: await it there.
+        """
+        if in_loop(self._home.loop):
+            call.close()
+            msg = "Context.blocking() is for sync handlers: in a coroutine use await instead"
+            raise RuntimeError(msg)
+        return asyncio.run_coroutine_threadsafe(call, self._home.loop).result()
+
+    # -- the engine's side ---------------------------------------------------------------------
+
+    def _tell(self, why: Interruption) -> None:
+        with _making:
+            if self._cancelled is not None:
+                self._cancelled.set()
+            if self._lease_lost is not None and why in LEASE_DOUBTED:
+                self._lease_lost.set()
+
+    def effects(self) -> Effects:
+        """Return what is joined to the end of this attempt so far."""
+        return Effects(jobs=tuple(self._jobs)) if self._jobs else NOTHING
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether progress was reported that is not written yet."""
+        return self._progress is not None
+
+    def take_progress(self) -> str | None:
+        """Return what is not written yet, encoded, and forget it."""
+        latest, self._progress = self._progress, None
+        return None if latest is None else json.encode(latest).decode()
+
+
+def _check_amount(value: object, name: str) -> None:
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return
+    msg = f"progress: {name} must be a finite number, not {value!r}"
+    raise InvalidArgument(msg)

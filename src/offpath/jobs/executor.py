@@ -1,0 +1,139 @@
+"""One attempt, from stored input to settlement: decode, run, judge.
+
+Whatever a handler does (return, raise anything at all, hang, ignore its cancellation), the
+attempt ends in one settlement. Inputs are never logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from offpath.errors import TooLarge
+from offpath.jobs.context import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from offpath.jobs.context import Home
+    from offpath.jobs.judge import Judge
+    from offpath.jobs.runnable import LogContext
+    from offpath.jobs.running import Run
+    from offpath.jobs.watch import Watch
+    from offpath.model.settlement import Outcome, Settlement
+
+
+class Threads(Protocol):
+    """Where sync handlers run."""
+
+    def run(self, function: Callable[[], Any], /) -> Awaitable[Any]:
+        """Call ``function`` in a thread, with the caller's context variables."""
+        ...
+
+
+class Executor:
+    """Runs attempts. One for all of a worker's jobs; it keeps nothing between them."""
+
+    def __init__(
+        self,
+        home: Home,
+        judge: Judge,
+        *,
+        threads: Threads,
+        watch: Watch,
+        report: Callable[[BaseException, str], None],
+        max_result_bytes: int,
+        log_context: LogContext | None = None,
+    ) -> None:
+        self._home = home
+        self._judge = judge
+        self._monotonic = home.clock.monotonic
+        self._threads = threads
+        self._watch = watch
+        self._report = report
+        self._max_result_bytes = max_result_bytes
+        self._log_context = log_context
+
+    async def attempt(self, run: Run) -> Settlement | None:
+        """Run the job and say how it ended; None when there is nothing left that we may write."""
+        run.started_at = self._monotonic()
+        judge = self._judge
+        late = judge.expired(run)
+        if late is not None:
+            return self._untried(run, late)
+        try:
+            if run.fault is not None:
+                raise run.fault
+            args, kwargs = run.task.inputs.decode(run.job.input)
+        except Exception as error:  # noqa: BLE001 - any codec, any fault: the job is unreadable
+            return self._untried(run, judge.unreadable(run, error))
+        try:
+            result = await self._run(run, args, kwargs)
+        except BaseException as error:  # noqa: BLE001 - a handler may raise anything
+            self._end(run)
+            outcome = await judge.raised(run, error)
+        else:
+            self._end(run)
+            outcome = judge.returned(run, result)
+        return None if outcome is None else judge.settlement(run, outcome)
+
+    def broken(self, run: Run, error: BaseException) -> Settlement:
+        """Settle an attempt that the engine itself failed to run."""
+        return self._untried(run, self._judge.broken(run, error))
+
+    def _untried(self, run: Run, outcome: Outcome) -> Settlement:
+        self._end(run)
+        return self._judge.settlement(run, outcome)
+
+    def _end(self, run: Run) -> None:
+        run.over = True
+        run.ended_at = self._monotonic()
+
+    async def _run(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        task = run.task
+        if task.takes_context or self._log_context or task.log_context:
+            fields = self._log_fields(run, args, kwargs)
+            run.context = Context(run, self._home, fields)
+        if run.options.timeout is not None or run.job.deadline is not None:
+            self._watch.start(run, self._monotonic())
+        if run.interrupted is not None:  # told before it had begun
+            raise asyncio.CancelledError
+        if task.takes_context:
+            args = (run.context, *args)
+        run.entered = True
+        if task.is_async:
+            value = await task.fn(*args, **kwargs)
+        else:
+            value = await self._in_thread(task.fn, args, kwargs)
+        return self._encoded(run, value)
+
+    async def _in_thread(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:  # noqa: ANN401 - whatever the handler returns
+        value = await self._threads.run(partial(fn, *args, **kwargs))
+        return await value if inspect.isawaitable(value) else value
+
+    def _encoded(self, run: Run, value: Any) -> str | None:  # noqa: ANN401 - any result
+        text = run.task.results.encode(value)
+        limit = self._max_result_bytes
+        # Four bytes are the most that a character can take: most results need no counting.
+        if text is not None and len(text) * 4 > limit:
+            size = len(text.encode())
+            if size > limit:
+                msg = f"the result has {size} bytes encoded; max_result_bytes is {limit}"
+                raise TooLarge(msg)
+        return text
+
+    def _log_fields(
+        self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for callback in (self._log_context, run.task.log_context):
+            if callback is not None:
+                try:
+                    fields.update(callback(*args, **kwargs))
+                except Exception as error:  # noqa: BLE001 - a log line is not worth a job
+                    self._report(error, "log_context")
+        return fields

@@ -1,0 +1,129 @@
+"""A job in this worker's hand, from its lease to its settlement."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+    from datetime import datetime
+
+    from offpath.jobs.context import Context
+    from offpath.jobs.runnable import Runnable
+    from offpath.model.job import LeasedJob
+    from offpath.model.options import RunOptions
+
+
+class Interruption(StrEnum):
+    """Why the engine, not the handler, ended an attempt."""
+
+    TIMEOUT = "timeout"
+    """It ran longer than one attempt may."""
+    DEADLINE = "deadline"
+    """The job's deadline passed while it ran."""
+    CANCEL = "cancel"
+    """Somebody asked for the job to be cancelled."""
+    STOP = "stop"
+    """The worker was told to stop and its patience ended."""
+    EXPIRED = "expired"
+    """The store could not be reached for a whole lease: the job may be somebody else's."""
+    LOST = "lost"
+    """The store says that the job is somebody else's."""
+
+
+LEASE_DOUBTED = frozenset({Interruption.EXPIRED, Interruption.LOST})
+
+
+class StoreTime:
+    """The store's clock as last told, carried forward by this machine's monotonic clock."""
+
+    __slots__ = ("_at", "_told")
+
+    def __init__(self, told: datetime, at: float) -> None:
+        self._told = told
+        self._at = at
+
+    def at(self, monotonic: float) -> datetime:
+        """Return the store's time at a reading of the monotonic clock."""
+        return self._told + timedelta(seconds=monotonic - self._at)
+
+    def reading(self, moment: datetime) -> float:
+        """Return the reading of the monotonic clock at a time of the store."""
+        return self._at + (moment - self._told).total_seconds()
+
+
+def silent() -> None:
+    """Stand in for a wake-up that nobody is waiting for."""
+
+
+class Run:
+    """One attempt. Changed only in the loop's thread."""
+
+    __slots__ = (
+        "context",
+        "ended_at",
+        "entered",
+        "fault",
+        "given_up",
+        "interrupted",
+        "job",
+        "leased_at",
+        "options",
+        "over",
+        "runner",
+        "started_at",
+        "store_time",
+        "task",
+    )
+
+    def __init__(
+        self,
+        job: LeasedJob,
+        task: Runnable,
+        options: RunOptions,
+        *,
+        store_time: StoreTime,
+        leased_at: float,
+    ) -> None:
+        self.job = job
+        self.task = task
+        self.options = options
+        self.store_time = store_time
+        self.leased_at = leased_at
+        self.started_at: float | None = None
+        self.ended_at: float | None = None
+        self.context: Context | None = None
+        self.interrupted: Interruption | None = None
+        self.runner: asyncio.Task[None] | None = None
+        self.fault: Exception | None = None
+        """Why its stored options could not be read."""
+        self.entered = False
+        """Whether the handler may be running, so that cancelling its task reaches it."""
+        self.given_up = False
+        """Whether its end was written without waiting for the handler any longer."""
+        self.over = False
+        """Whether the handler has ended, or was given up on."""
+
+    def interrupt(self, why: Interruption) -> bool:
+        """Tell the handler that it must end; the first reason stays, unless the lease is lost.
+
+        Returns whether this was news. An async handler is cancelled where it awaits; one in a
+        thread can only be told through its context.
+        """
+        if self.over or (self.interrupted is not None and why not in LEASE_DOUBTED):
+            return False
+        if self.interrupted in LEASE_DOUBTED and why is not Interruption.LOST:
+            return False
+        news = self.interrupted is not why
+        self.interrupted = why
+        if self.context is not None:
+            self.context._tell(why)  # noqa: SLF001 - the context's engine side
+        self.nudge()
+        return news
+
+    def nudge(self) -> None:
+        """Cancel an async handler where it awaits; again, should it have swallowed it once."""
+        if self.entered and not self.over and self.task.is_async and self.runner is not None:
+            self.runner.cancel()
