@@ -1,0 +1,116 @@
+"""Taking work: asking the store for as much as there is room for, when there may be some."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import MsgspecError
+
+from offpath.jobs.running import Run, StoreTime, silent
+from offpath.model.lease import LeaseRequest
+from offpath.model.options import RunOptions, decode_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from offpath.jobs.hand import Hand
+    from offpath.model.job import LeasedJob
+    from offpath.runtime.clock import Clock
+    from offpath.store.protocol import Store
+
+BATCH = 500
+"""Most jobs asked for at once."""
+_NO_OPTIONS = RunOptions()
+_SOONEST = 0.001
+"""Seconds: a job that is due in no time must not make the loop spin until the store agrees."""
+
+
+class Claimer:
+    """Leases jobs and hands them to ``start``.
+
+    It asks when something may have changed: work was announced, a slot was freed after an answer
+    that left work behind, a job has come due, or the poll interval has passed.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        hand: Hand,
+        *,
+        worker: str,
+        queues: tuple[str, ...],
+        start: Callable[[Run], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._hand = hand
+        self._worker = worker
+        self._queues = queues
+        self._start = start
+        self._left_behind = True
+        """Whether the store may have more than was taken: then a free slot is a reason to ask."""
+        self.wake: Callable[[], None] = silent
+        """Makes the next step come soon; set by who repeats it."""
+        self.open = False
+        """Whether jobs may be taken: this worker is registered and not stopping."""
+
+        self.asking = False
+        """Whether the store is being asked right now: its answer may bring jobs."""
+
+    def announce(self) -> None:
+        """Work may be ready: ask soon, or as soon as there is room."""
+        self._left_behind = True
+        self.wake()
+
+    def slot_freed(self) -> None:
+        """Ask again if there was more than could be taken."""
+        if self._left_behind:
+            self.wake()
+
+    async def step(self) -> bool | float | None:
+        """Ask once; returns when to ask again unbidden (True: at once, None: at the next poll)."""
+        again, _ = await self.claim()
+        return again
+
+    async def claim(self) -> tuple[bool | float | None, int]:
+        """Take what there is room for; returns when to ask again, and how many came."""
+        most = min(self._hand.free, BATCH)
+        room = self._hand.room(most) if self.open and most else {}
+        if not room:
+            self._left_behind = True
+            return None, 0
+        self._left_behind = False
+        request = LeaseRequest(worker=self._worker, limit=most, tasks=room, queues=self._queues)
+        self.asking = True
+        try:
+            leased = await self._store.lease(request)
+        except BaseException:
+            self._left_behind = True
+            raise
+        finally:
+            self.asking = False
+        taken = len(leased.jobs)
+        if taken:
+            at = self._clock.monotonic()
+            time = StoreTime(leased.now, at)
+            for job in leased.jobs:
+                self._start(self._run(job, time, at))
+        saturated = len(room) < len(self._hand.tasks)
+        self._left_behind = self._left_behind or leased.more or saturated
+        return self._next(more=leased.more, due_in=leased.due_in), taken
+
+    def _next(self, *, more: bool, due_in: float | None) -> bool | float | None:
+        if more and self._hand.free:
+            return True
+        return None if due_in is None else max(due_in, _SOONEST)
+
+    def _run(self, job: LeasedJob, time: StoreTime, at: float) -> Run:
+        fault: Exception | None = None
+        try:
+            options = decode_run(job.options)
+        except MsgspecError as error:
+            options, fault = _NO_OPTIONS, error
+        run = Run(job, self._hand.tasks[job.task], options, store_time=time, leased_at=at)
+        run.fault = fault
+        return run

@@ -1,0 +1,189 @@
+"""The way of one job through a worker: leased, run, settled. Joins the parts that do each."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from offpath.errors import LeaseLost, OffpathError
+from offpath.jobs.claiming import Claimer
+from offpath.jobs.executor import Executor
+from offpath.jobs.hand import Hand
+from offpath.jobs.heartbeat import Heartbeat
+from offpath.jobs.judge import Judge
+from offpath.jobs.progressing import ProgressWriter
+from offpath.jobs.settling import Settler
+from offpath.jobs.terms import Counts
+from offpath.jobs.watch import Watch
+from offpath.model.job import JobState
+from offpath.model.settlement import (
+    Cancelled,
+    Dead,
+    Released,
+    Retry,
+    SettleStatus,
+    Snoozed,
+    Succeeded,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from offpath.jobs.runnable import Runnable
+    from offpath.jobs.running import Run
+    from offpath.jobs.terms import Parts, WorkerSettings
+    from offpath.model.settlement import Settled, Settlement
+
+_COUNT_OF: dict[type, str] = {
+    Succeeded: "succeeded",
+    Retry: "retried",
+    Snoozed: "snoozed",
+    Dead: "dead",
+    Cancelled: "cancelled",
+    Released: "released",
+}
+
+
+class Ignoring(OffpathError):
+    """A handler goes on although it was cancelled several times; its slot stays taken."""
+
+    code = "ignoring"
+
+
+class Engine:
+    """The parts of one worker, and what happens between them. Belongs to one event loop."""
+
+    loop: asyncio.AbstractEventLoop
+    """The loop it was started in; not set before."""
+
+    def __init__(
+        self, parts: Parts, tasks: Mapping[str, Runnable], settings: WorkerSettings
+    ) -> None:
+        self.store, self.clock = parts.store, parts.clock
+        self.report = parts.report
+        self.info = settings.info(parts.new_id(), tasks)
+        self.counts = Counts()
+        self.stopping = False
+        """Whether jobs that still come in are given back."""
+        self.hand = Hand(settings.concurrency, tasks)
+        self.judge = Judge(parts.clock, settings.rules, report=parts.report, random=parts.random)
+        self.watch = Watch(parts.clock, self._ignoring)
+        self.settler = Settler(parts.store, self.judge, done=self._settled, report=parts.report)
+        self.progress = ProgressWriter(
+            parts.store, parts.clock, lost=self._lost, report=parts.report
+        )
+        self.executor = self._executor(parts, settings)
+        self.claimer = self._claimer(parts, settings)
+        self.heartbeat = self._heartbeat(settings)
+
+    def progressed(self, run: Run) -> None:
+        """A context has progress to write."""
+        self.progress.note(run)
+
+    def close_door(self) -> None:
+        """Take no more jobs; those that an answer on its way still brings are given back."""
+        self.stopping = self.heartbeat.stopping = True
+        self.claimer.open = False
+
+    def give_up(self, run: Run) -> None:
+        """Settle a run without waiting for its handler any longer: a stopping worker's last means.
+
+        Whatever the handler still does is without effect.
+        """
+        run.given_up = run.over = True
+        self.hand.free_slot(run)
+        self.settler.put(run, self.judge.settlement(run, self.judge.stopped(run)))
+
+    # -- the way of a job ------------------------------------------------------------------------
+
+    def start(self, run: Run) -> None:
+        """Begin a leased job."""
+        older = self.hand.take(run)
+        if older is not None:
+            self._lost(older)
+        if self.stopping:
+            run.over = True
+            self.hand.free_slot(run)
+            self.settler.put(run, self.judge.settlement(run, Released()))
+        else:
+            run.runner = self.loop.create_task(self._attempt(run))
+
+    async def _attempt(self, run: Run) -> None:
+        try:
+            settlement = await self.executor.attempt(run)
+        except BaseException as error:  # noqa: BLE001 - our own fault: the job must still end
+            self.report(error, "execute")
+            settlement = self.executor.broken(run, error)
+        if run.context is not None and run.context.unwritten and settlement is not None:
+            await self.progress.write(run)
+        if not run.given_up:
+            self._ended(run, settlement)
+
+    def _ended(self, run: Run, settlement: Settlement | None) -> None:
+        self.hand.free_slot(run)
+        if settlement is None:
+            self._let_go_lost(run)
+        else:
+            self.settler.put(run, settlement)
+        self.claimer.slot_freed()
+
+    def _settled(self, run: Run, settlement: Settlement, answer: Settled) -> None:
+        if answer.status is SettleStatus.LEASE_LOST:
+            self._let_go_lost(run)
+            return
+        self.hand.let_go(run)
+        self.claimer.slot_freed()
+        if answer.status is SettleStatus.APPLIED:
+            cancelled = answer.state is JobState.CANCELLED
+            name = "cancelled" if cancelled else _COUNT_OF[type(settlement.outcome)]
+            setattr(self.counts, name, getattr(self.counts, name) + 1)
+
+    def _let_go_lost(self, run: Run) -> None:
+        """Nothing was written: the job is somebody else's, or an answer we missed settled it."""
+        self.hand.let_go(run)
+        self.claimer.slot_freed()
+        self.counts.lease_lost += 1
+        msg = f"job {run.job.id} was no longer this worker's when its attempt ended"
+        self.report(LeaseLost(msg), "settle")
+
+    def _lost(self, run: Run) -> None:
+        self.heartbeat.lose((run,))
+
+    def _ignoring(self, run: Run) -> None:
+        msg = f"job {run.job.id} of task {run.job.task} ignores that it was cancelled"
+        self.report(Ignoring(msg), "cancel")
+
+    # -- assembly --------------------------------------------------------------------------------
+
+    def _executor(self, parts: Parts, settings: WorkerSettings) -> Executor:
+        return Executor(
+            self,
+            self.judge,
+            threads=parts.threads,
+            watch=self.watch,
+            report=parts.report,
+            max_result_bytes=settings.max_result_bytes,
+            log_context=parts.log_context,
+        )
+
+    def _claimer(self, parts: Parts, settings: WorkerSettings) -> Claimer:
+        return Claimer(
+            parts.store,
+            parts.clock,
+            self.hand,
+            worker=self.info.id,
+            queues=settings.queues,
+            start=self.start,
+        )
+
+    def _heartbeat(self, settings: WorkerSettings) -> Heartbeat:
+        return Heartbeat(
+            self.store,
+            self.clock,
+            self.hand,
+            info=self.info,
+            lease_seconds=settings.lease_seconds,
+            watch=self.watch,
+            claimer=self.claimer,
+            report=self.report,
+        )

@@ -1,0 +1,103 @@
+"""What a worker holds: which jobs, in how many slots, with room for what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from offpath.jobs.runnable import Runnable
+    from offpath.jobs.running import Run
+    from offpath.model.job import LeasedJob
+
+
+class Hand:
+    """The jobs of one worker. A *slot* is taken while a handler runs; a job is *held* until its
+    end is recorded, which is a little longer.
+    """
+
+    def __init__(self, capacity: int, tasks: Mapping[str, Runnable]) -> None:
+        self.capacity = capacity
+        self.tasks = tasks
+        self.changed = asyncio.Event()
+        """Set whenever a slot was freed or a job was let go; cleared by who waits for that."""
+        self._most_unsettled = max(capacity, 1_000)
+        self._held: dict[str, Run] = {}
+        self._stale: set[Run] = set()
+        self._busy = 0
+        self._busy_by_task: Counter[str] = Counter()
+        self.peak = 0
+        """The most slots that were in use at once."""
+
+    def __len__(self) -> int:
+        """How many jobs are held."""
+        return len(self._held) + len(self._stale)
+
+    @property
+    def busy(self) -> int:
+        """How many slots are in use."""
+        return self._busy
+
+    @property
+    def free(self) -> int:
+        """How many more jobs can be taken; fewer than there are slots when ends pile up."""
+        unsettled = len(self) - self._busy
+        return max(min(self.capacity - self._busy, self._most_unsettled - unsettled), 0)
+
+    def room(self, most: int) -> dict[str, int]:
+        """How many of each task may run now, at most ``most``; tasks without room are left out."""
+        room: dict[str, int] = {}
+        for name, task in self.tasks.items():
+            limit = task.concurrency
+            free = most if limit is None else min(limit - self._busy_by_task[name], most)
+            if free > 0:
+                room[name] = free
+        return room
+
+    def take(self, run: Run) -> Run | None:
+        """Take a leased job into a slot.
+
+        Returns the older run of the same job, if one is still here: its lease was lost without our
+        noticing, else the store would not have handed the job out again.
+        """
+        older = self._held.get(run.job.id)
+        if older is not None:
+            self._stale.add(older)
+        self._held[run.job.id] = run
+        self._busy += 1
+        self._busy_by_task[run.job.task] += 1
+        self.peak = max(self.peak, self._busy)
+        return older
+
+    def free_slot(self, run: Run) -> None:
+        """Free the slot of a run whose handler has ended."""
+        self._busy -= 1
+        self._busy_by_task[run.job.task] -= 1
+        self.changed.set()
+
+    def let_go(self, run: Run) -> None:
+        """Hold a run no longer: its end is recorded, or is not ours to record."""
+        if self._held.get(run.job.id) is run:
+            del self._held[run.job.id]
+        else:
+            self._stale.discard(run)
+        self.changed.set()
+
+    def jobs(self) -> list[LeasedJob]:
+        """Return the jobs whose leases are to be kept."""
+        return [run.job for run in self._held.values()]
+
+    def find(self, ids: Iterable[str]) -> list[Run]:
+        """Return the held runs of these jobs."""
+        return [self._held[each] for each in ids if each in self._held]
+
+    def runs(self) -> Sequence[Run]:
+        """Return every run, the ones that lost their lease included."""
+        return [*self._held.values(), *self._stale]
+
+    def unfinished(self) -> list[Run]:
+        """Return the runs whose handler has not ended."""
+        return [run for run in self.runs() if not run.over]

@@ -1,0 +1,146 @@
+"""Calling what users hooked in: told of everything, disturbing nothing.
+
+Hooks run after the commit they tell of. Plain functions are called at once, coroutine functions
+one after the other in a task of their own, in the order of the events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from typing import TYPE_CHECKING
+
+from offpath.errors import OffpathError
+from offpath.runtime import log
+from offpath.runtime.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from offpath.jobs.runnable import OnError, OnEvent, Runnable
+    from offpath.model.event import JobEvent
+    from offpath.runtime.clock import Clock
+
+MOST_WAITING = 10_000
+"""Events kept for slow async hooks; more are dropped, oldest first, and reported."""
+QUIET = 60.0
+"""Seconds between two log lines of one kind."""
+
+_log = log.logger("worker")
+
+
+class HookOverload(OffpathError):
+    """Async hooks were so slow that events were dropped."""
+
+    code = "hook_overload"
+
+
+class Reporter:
+    """Where everything goes that the engine swallows: the user's ``on_error``, and the log.
+
+    One line a minute for each kind of error, since an outage repeats itself thousands of times.
+    """
+
+    def __init__(self, on_error: OnError | None = None, clock: Clock | None = None) -> None:
+        self._on_error = on_error
+        self._log = log.RateLimited(_log, clock or SystemClock(), QUIET)
+        self._calls: set[asyncio.Future[None]] = set()
+
+    def __call__(self, error: BaseException, phase: str) -> None:
+        """Report ``error``, met in ``phase``. Never raises."""
+        self._write(error, phase)
+        if self._on_error is None:
+            return
+        try:
+            answer = self._on_error(error, phase)
+            if inspect.isawaitable(answer):
+                call = asyncio.ensure_future(answer)
+                self._calls.add(call)
+                call.add_done_callback(self._called)
+        except Exception:  # noqa: BLE001 - there is nobody left to tell
+            _log.debug("on_error raised", exc_info=True)
+
+    def _called(self, call: asyncio.Future[None]) -> None:
+        self._calls.discard(call)
+        if not call.cancelled() and call.exception() is not None:
+            _log.debug("on_error raised", exc_info=call.exception())
+
+    def _write(self, error: BaseException, phase: str) -> None:
+        kind = type(error).__name__
+        # A foreign error's text may quote job arguments or secrets; our own never does.
+        text = f": {error}" if isinstance(error, OffpathError) else ""
+        self._log.log(logging.WARNING, f"{phase} {kind}", "%s: %s%s", phase, kind, text)
+        _log.debug("%s failed", phase, exc_info=error)
+
+
+class Hooks:
+    """The app's ``on_event`` first, then the task's."""
+
+    def __init__(
+        self, report: Reporter, on_event: OnEvent | None, tasks: Mapping[str, Runnable]
+    ) -> None:
+        self._report = report
+        self._on_event = on_event
+        self._tasks = tasks
+        self._line: deque[JobEvent] = deque()
+        self._runner: asyncio.Task[None] | None = None
+
+    def wants(self, task: str) -> bool:
+        """Whether anybody is to be told of this task's jobs."""
+        return self._on_event is not None or self._own(task) is not None
+
+    def deliver(self, events: Sequence[JobEvent]) -> None:
+        """Tell the hooks of these events, in this order. Never raises."""
+        for event in events:
+            hooks = self._hooks(event.task)
+            if self._runner is not None or any(_is_async(hook) for hook in hooks):
+                self._enqueue(event)
+                continue
+            for hook in hooks:
+                try:
+                    hook(event)
+                except Exception as error:  # noqa: BLE001 - a hook disturbs nothing
+                    self._report(error, "hook")
+
+    async def flush(self) -> None:
+        """Return when every event delivered so far was told."""
+        while self._runner is not None:
+            await asyncio.wait((self._runner,))
+
+    def _own(self, task: str) -> OnEvent | None:
+        runnable = self._tasks.get(task)
+        return None if runnable is None else runnable.on_event
+
+    def _hooks(self, task: str) -> list[OnEvent]:
+        return [hook for hook in (self._on_event, self._own(task)) if hook is not None]
+
+    def _enqueue(self, event: JobEvent) -> None:
+        if len(self._line) >= MOST_WAITING:
+            self._line.popleft()
+            self._report(HookOverload("async on_event hooks are too slow: events dropped"), "hook")
+        self._line.append(event)
+        if self._runner is None:
+            self._runner = asyncio.create_task(self._run(), name="offpath hooks")
+
+    async def _run(self) -> None:
+        try:
+            while self._line:
+                await self._tell(self._line.popleft())
+        finally:
+            self._runner = None
+
+    async def _tell(self, event: JobEvent) -> None:
+        for hook in self._hooks(event.task):
+            try:
+                answer = hook(event)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception as error:  # noqa: BLE001 - a hook disturbs nothing
+                self._report(error, "hook")
+
+
+def _is_async(hook: OnEvent) -> bool:
+    called = getattr(hook, "__call__", None)  # noqa: B004 - objects with an async __call__
+    return inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(called)

@@ -1,0 +1,127 @@
+"""Recording how attempts ended: what has gathered goes in one commit, one commit at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from offpath.errors import StoreError
+from offpath.jobs.running import Interruption, silent
+from offpath.model.settlement import Settled, SettleStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from offpath.jobs.judge import Judge
+    from offpath.jobs.running import Run
+    from offpath.model.settlement import Settlement
+    from offpath.store.protocol import Store
+
+BATCH = 500
+"""Most settlements in one commit."""
+_REFUSALS = 2
+"""How often an end is rewritten when the store refuses it."""
+
+Ending = tuple["Run", "Settlement"]
+
+
+class Settler:
+    """Keeps ended attempts until the store has taken them.
+
+    An outage loses nothing: what could not be sent stays first in line, and repeating a
+    settlement is safe because the store's fence takes it once.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        judge: Judge,
+        *,
+        done: Callable[[Run, Settlement, Settled], None],
+        report: Callable[[BaseException, str], None],
+    ) -> None:
+        self._store = store
+        self._judge = judge
+        self._done = done
+        self._report = report
+        self._line: deque[Ending] = deque()
+        self._sent: dict[Run, Settlement] = {}
+        self._refusals: dict[Run, int] = {}
+        self.wake: Callable[[], None] = silent
+        """Makes the next flush come soon; set by who repeats it."""
+
+    def __len__(self) -> int:
+        """How many ends are not recorded yet."""
+        return len(self._line) + len(self._sent)
+
+    def put(self, run: Run, settlement: Settlement) -> None:
+        """Record this end as soon as may be."""
+        self._line.append((run, settlement))
+        self.wake()
+
+    async def flush(self) -> bool:
+        """Record what has gathered, at most one batch; returns whether more has come meanwhile.
+
+        Raises what the store raised when it may be tried again; then nothing is lost from the
+        line.
+        """
+        batch = self._next_batch()
+        if not batch:
+            return False
+        self._sent = dict(batch)
+        try:
+            await self._settle(batch)
+        finally:
+            if self._sent:  # no answer for these: first in line again
+                self._line.extendleft(reversed(self._sent.items()))
+                self._sent = {}
+                self.wake()
+        return bool(self._line)
+
+    def _next_batch(self) -> list[Ending]:
+        line = self._line
+        return [line.popleft() for _ in range(min(len(line), BATCH))]
+
+    async def _settle(self, batch: list[Ending]) -> None:
+        try:
+            answers = await self._store.settle([settlement for _, settlement in batch])
+        except StoreError as error:
+            if error.retryable:
+                raise
+            await self._settle_apart(batch, error)
+        except Exception as error:  # noqa: BLE001 - a value that the backend chokes on
+            await self._settle_apart(batch, error)
+        else:
+            for (run, settlement), answer in zip(batch, answers, strict=True):
+                self._answered(run, settlement, answer)
+
+    async def _settle_apart(self, batch: list[Ending], error: Exception) -> None:
+        """One end that cannot be stored must not hold back the others of its batch."""
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            for part in (batch[:middle], batch[middle:]):
+                await self._settle(part)
+            return
+        run, settlement = batch[0]
+        answer = Settled(id=run.job.id, status=SettleStatus.REFUSED, error=error)
+        self._answered(run, settlement, answer)
+
+    def _answered(self, run: Run, settlement: Settlement, answer: Settled) -> None:
+        del self._sent[run]
+        if answer.status is SettleStatus.REFUSED and run.interrupted is not Interruption.LOST:
+            self._refused(run, settlement, answer)
+            return
+        self._refusals.pop(run, None)
+        self._done(run, settlement, answer)
+
+    def _refused(self, run: Run, settlement: Settlement, answer: Settled) -> None:
+        refusals = self._refusals[run] = self._refusals.get(run, 0) + 1
+        self._report(answer.error or RuntimeError("the store refused an end"), "settle")
+        if refusals > _REFUSALS:
+            # Nothing of ours is left in it: let the lease run out, and the delivery count decide.
+            del self._refusals[run]
+            self._done(run, settlement, answer)
+            return
+        first = refusals == 1
+        outcome = self._judge.refused(run, answer.error) if first else self._judge.unsettleable(run)
+        self.put(run, self._judge.settlement(run, outcome))

@@ -1,0 +1,87 @@
+"""Stopping a worker in bounded time: drain, then abort, then leave, whatever hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING
+
+from offpath.jobs.running import Interruption
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from offpath.jobs.engine import Engine
+    from offpath.runtime.loop import Loop
+
+ABORT_GRACE = 0.8
+"""Seconds that aborted handlers get to end."""
+RECORD_GRACE = 0.4
+"""Seconds for the last ends to be recorded."""
+LEAVE_GRACE = 0.3
+"""Seconds for each step of leaving (the loops, the store). With both, the graces stay below 2 s."""
+
+
+class Stopper:
+    """One stop of one engine. Asking again can only make it sooner."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._clock = engine.clock
+        self._abort_at = math.inf
+
+    def within(self, seconds: float) -> None:
+        """Abort what runs ``seconds`` from now, unless that was to be sooner."""
+        self._abort_at = min(self._abort_at, self._clock.monotonic() + seconds)
+        self._engine.hand.changed.set()
+
+    async def drain(self) -> bool:
+        """Wait until nothing is held, or the time to abort; returns whether it was drained."""
+        engine = self._engine
+        return await self._until(
+            lambda: not engine.hand and not engine.claimer.asking, lambda: self._abort_at
+        )
+
+    async def abort(self) -> int:
+        """End what runs; returns how many handlers had to be given up."""
+        engine = self._engine
+        for run in engine.hand.unfinished():
+            engine.watch.interrupt(run, Interruption.STOP)
+        end = self._clock.monotonic() + ABORT_GRACE
+        await self._until(lambda: not engine.hand.unfinished(), lambda: end)
+        stuck = engine.hand.unfinished()
+        for run in stuck:
+            engine.give_up(run)
+        return len(stuck)
+
+    async def record(self) -> int:
+        """Wait a little for the last ends to be recorded; returns how many were not."""
+        end = self._clock.monotonic() + RECORD_GRACE
+        await self._until(lambda: not self._engine.hand, lambda: end)
+        return len(self._engine.hand)
+
+    async def leave(self, loops: Iterable[Loop]) -> None:
+        """End the loops, and tell the store that this worker is gone, if the store listens."""
+        await self._briefly(asyncio.gather(*(loop.stop() for loop in loops)))
+        await self._briefly(self._engine.store.deregister(self._engine.info.id))
+
+    async def _until(self, done: Callable[[], bool], end: Callable[[], float]) -> bool:
+        changed = self._engine.hand.changed
+        while not done():
+            left = end() - self._clock.monotonic()
+            if left <= 0:
+                return False
+            changed.clear()
+            await self._clock.wait(changed, None if left == math.inf else left)
+        return True
+
+    async def _briefly(self, call: Awaitable[object]) -> None:
+        """Await ``call``; its error is reported, its hanging is cut short."""
+        task = asyncio.ensure_future(call)
+        over = asyncio.Event()
+        task.add_done_callback(lambda _: over.set())
+        await self._clock.wait(over, LEAVE_GRACE)
+        if not task.done():
+            task.cancel()
+        elif not task.cancelled() and (error := task.exception()) is not None:
+            self._engine.report(error, "stop")

@@ -1,0 +1,136 @@
+"""What a worker is given, and what it tells of itself."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from offpath.jobs.executor import Threads
+from offpath.jobs.judge import Rules
+from offpath.jobs.runnable import LogContext
+from offpath.model.lease import WorkerInfo
+from offpath.runtime.clock import Clock
+from offpath.store.protocol import Store
+
+
+class WorkerSettings(Struct, frozen=True, kw_only=True):
+    """How a worker works. Durations in seconds."""
+
+    concurrency: int = 100
+    """How many jobs run at once."""
+    queues: tuple[str, ...] = ()
+    """Queues to serve; empty means all."""
+    lease_seconds: float = 30.0
+    """How long the worker may be out of touch before its jobs are given to others."""
+    poll_interval: float = 1.0
+    """The longest time between two looks for work, when nothing announces any."""
+    drain_timeout: float = 30.0
+    """How long ``stop`` waits for running jobs before it aborts them."""
+    max_deliveries: int = 3
+    """How many workers may die holding a job before it is dead."""
+    max_result_bytes: int = 1_048_576
+    prune_every: float = 60.0
+    rules: Rules = Rules()
+    version: str = ""
+
+    def info(self, worker_id: str, tasks: Iterable[str]) -> WorkerInfo:
+        """Describe a worker of this process."""
+        return WorkerInfo(
+            id=worker_id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=self.version,
+            concurrency=self.concurrency,
+            tasks=tuple(sorted(tasks)),
+            queues=self.queues,
+        )
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """What a worker works with."""
+
+    store: Store
+    clock: Clock
+    threads: Threads
+    report: Callable[[BaseException, str], None]
+    """Told of what the worker swallows, and in which phase. Must not raise."""
+    new_id: Callable[[], str]
+    random: Callable[[], float]
+    """Numbers in [0, 1), for jitter."""
+    log_context: LogContext | None = None
+    when_idle: Callable[[], Awaitable[int]] | None = None
+    """Done every few seconds while no job is held; returns how much it did."""
+
+
+class Stage(StrEnum):
+    """How far a held job is."""
+
+    PENDING = "pending"
+    """Leased, not begun."""
+    RUNNING = "running"
+    ENDING = "ending"
+    """Its handler has ended; the end is not recorded yet."""
+
+
+class Active(Struct, frozen=True, kw_only=True):
+    """A job that a worker holds."""
+
+    id: str
+    task: str
+    queue: str
+    attempt: int
+    deliveries: int
+    since: datetime
+    """When it was leased, by the store's clock."""
+    stage: Stage
+
+
+class Counts(Struct, kw_only=True):
+    """How many attempts ended which way in one worker."""
+
+    succeeded: int = 0
+    retried: int = 0
+    snoozed: int = 0
+    dead: int = 0
+    cancelled: int = 0
+    released: int = 0
+    lease_lost: int = 0
+    """Ended without effect: somebody else had the job."""
+
+    def __sub__(self, earlier: Counts) -> Counts:
+        """Return what was counted since ``earlier``."""
+        return Counts(**{name: getattr(self, name) - getattr(earlier, name) for name in COUNTED})
+
+    def copy(self) -> Counts:
+        """Return the counts as they are now."""
+        return self - Counts()
+
+    @property
+    def total(self) -> int:
+        """How many attempts ended."""
+        return sum(getattr(self, name) for name in COUNTED)
+
+
+COUNTED = Counts.__struct_fields__
+
+
+class Stopped(Struct, frozen=True, kw_only=True):
+    """How a worker's stop went."""
+
+    drained: bool = True
+    """Whether every job ended by itself within the limit."""
+    given_up: int = 0
+    """Handlers that went on although they were told to end. Their jobs were settled without them;
+    whatever they still do does not count."""
+    unrecorded: int = 0
+    """Ends that the store did not take in time: those jobs are rescued by another worker."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 when every job's end (or its release) is recorded, else 1."""
+        return 1 if self.unrecorded else 0

@@ -1,0 +1,300 @@
+"""The worker: leases jobs, runs them, settles them, and keeps what it holds alive.
+
+Lease, run and settle overlap: while a batch of ends is being written, handlers run and the next
+jobs are fetched. Each of its loops is isolated from the others' errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from offpath.errors import AppClosed, StoreError
+from offpath.jobs.engine import Engine
+from offpath.jobs.maintenance import Maintenance
+from offpath.jobs.signalling import caught
+from offpath.jobs.stopping import Stopper
+from offpath.jobs.terms import Active, Counts, Stage, Stopped
+from offpath.runtime.loop import Loop, Pace, Tasks
+from offpath.store.hints import Hint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from offpath.jobs.runnable import Runnable
+    from offpath.jobs.running import Run
+    from offpath.jobs.terms import Parts, WorkerSettings
+    from offpath.runtime.loop import Iteration, LoopStatus
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks for cancellations, while jobs are held."""
+UNHURRIED = 60.0
+"""Seconds between two turns of loops that are woken whenever there is something to do."""
+LONGEST_BACKOFF = 4.0
+"""Seconds between two tries while the store is away: work goes on within 5 s of its return."""
+IDLE_LOOK = 5.0
+"""Seconds between two tries of what is done while there is nothing else to do."""
+RESCUE_EVERY = 0.75
+"""Seconds: with jitter it stays below one, so that a late job runs within its lease and 1 s."""
+
+
+class State(Enum):
+    """The life of a worker."""
+
+    NEW = auto()
+    RUNNING = auto()
+    STOPPING = auto()
+    STOPPED = auto()
+
+
+class Worker:
+    """Runs the jobs of ``tasks`` from one store, in this process and event loop.
+
+    ``start`` and ``stop`` it, or ``run`` it until it is stopped. A stopped worker stays stopped:
+    make another.
+    """
+
+    def __init__(
+        self, parts: Parts, tasks: Mapping[str, Runnable], settings: WorkerSettings
+    ) -> None:
+        self._parts = parts
+        self._settings = settings
+        self._engine = Engine(parts, tasks, settings)
+        self._stopper = Stopper(self._engine)
+        self._state = State.NEW
+        self._loops: dict[str, Loop] = {}
+        self._stop_listening: Callable[[], None] = lambda: None
+        self._closing: asyncio.Task[Stopped] | None = None
+        self._closed = asyncio.Event()
+        self._result = Stopped()
+        self._tasks = Tasks(parts.report)
+
+    def __repr__(self) -> str:
+        """Show id and state."""
+        return f"<Worker {self.id} {self._state.name.lower()}>"
+
+    @property
+    def id(self) -> str:
+        """Its id: new for each worker."""
+        return self._engine.info.id
+
+    @property
+    def counts(self) -> Counts:
+        """How many attempts ended which way so far."""
+        return self._engine.counts.copy()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its lease is known to hold."""
+        return self._engine.heartbeat.alive
+
+    def active(self) -> list[Active]:
+        """Return the jobs it holds, longest held first."""
+        runs = sorted(self._engine.hand.runs(), key=lambda run: run.leased_at)
+        return [_active(run) for run in runs]
+
+    def health(self) -> list[LoopStatus]:
+        """Tell how each of its loops goes."""
+        return [loop.status() for loop in self._loops.values()]
+
+    # -- life ------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Register and begin to take jobs. Idempotent.
+
+        An unreachable store is waited for in the background; another error (a missing schema)
+        is raised. Raises AppClosed when the worker was stopped.
+        """
+        if await self._begin():
+            self._engine.claimer.announce()
+            self._run_loops(self._working())
+
+    async def run(self, *, signals: bool = False) -> Stopped:
+        """Start, and return when it was stopped.
+
+        With ``signals``, SIGTERM and SIGINT drain it, and a second one aborts it. Only in the main
+        thread. When this call is cancelled, the worker aborts what it runs.
+        """
+        await self.start()
+        try:
+            with caught(self._signalled if signals else None):
+                await self._closed.wait()
+        except asyncio.CancelledError:
+            await self.stop(drain=False)
+            raise
+        return self._result
+
+    async def stop(self, *, drain: bool = True, timeout: float | None = None) -> Stopped:  # noqa: ASYNC109 - the drain's limit, not this call's
+        """Take no more jobs, let those that run end, and leave; within ``timeout`` + 2 seconds.
+
+        ``timeout`` is ``drain_timeout`` by default. What still runs then (or at once, without
+        ``drain``) is aborted: async handlers are cancelled, sync ones told through their context,
+        and their jobs are given back without losing an attempt (or fail, as the settings say).
+        May be called any number of times, also at once: the shortest limit counts. A handler that
+        calls it does not wait for the end.
+        """
+        if self._state is State.NEW:
+            self._state = State.STOPPED
+            self._closed.set()
+        if self._state is State.STOPPED:
+            return self._result
+        self._state = State.STOPPING
+        self._engine.close_door()
+        limit = self._settings.drain_timeout if timeout is None else timeout
+        self._stopper.within(limit if drain else 0.0)
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(), name="offpath worker stop")
+        if self._called_by_handler():
+            return self._result
+        return await asyncio.shield(self._closing)
+
+    async def run_until_idle(self) -> Counts:
+        """Run everything that is due now and what it leads to; returns what ended, and how.
+
+        For tests and one-off runs. A worker that was not started is stopped afterwards.
+        """
+        before = self.counts
+        own = await self._begin()
+        if own:
+            self._run_loops(self._serving())
+        try:
+            while await self._claim_or_wait():
+                pass
+        finally:
+            if own:
+                await self.stop()
+        return self.counts - before
+
+    # -- beginning -------------------------------------------------------------------------------
+
+    async def _begin(self) -> bool:
+        """Register; returns False when it had begun before."""
+        if self._state in {State.STOPPING, State.STOPPED}:
+            msg = "this worker was stopped: make another one"
+            raise AppClosed(msg)
+        if self._state is State.RUNNING:
+            return False
+        self._state = State.RUNNING
+        self._engine.loop = asyncio.get_running_loop()
+        self._stop_listening = self._engine.store.listen(self._hinted)
+        try:
+            await self._engine.heartbeat.register()
+        except StoreError as error:
+            if not error.retryable:
+                self._state = State.NEW
+                self._stop_listening()
+                raise
+            self._engine.report(error, "heartbeat")
+        return True
+
+    def _run_loops(self, loops: Iterable[Loop]) -> None:
+        self._loops = {loop.name: loop for loop in loops}
+        engine = self._engine
+        engine.watch.wake = self._loops["limits"].wake
+        engine.settler.wake = self._loops["settle"].wake
+        engine.progress.wake = self._loops["progress"].wake
+        if "claim" in self._loops:
+            engine.claimer.wake = self._loops["claim"].wake
+        for loop in self._loops.values():
+            loop.start()
+
+    def _serving(self) -> Iterator[Loop]:
+        """The loops that running jobs need."""
+        engine = self._engine
+        yield self._loop("heartbeat", engine.heartbeat.beat, self._settings.lease_seconds / 3)
+        yield self._loop("signals", engine.heartbeat.look, LOOK_EVERY)
+        yield self._loop("limits", engine.watch.step)
+        yield self._loop("settle", engine.settler.flush)
+        yield self._loop("progress", engine.progress.step)
+
+    def _working(self) -> Iterator[Loop]:
+        """All loops."""
+        settings = self._settings
+        maintenance = Maintenance(
+            self._engine.store,
+            max_deliveries=settings.max_deliveries,
+            keep_dead=settings.rules.keep_dead,
+        )
+        yield from self._serving()
+        yield self._loop("claim", self._engine.claimer.step, settings.poll_interval)
+        rescue_every = min(RESCUE_EVERY, settings.lease_seconds / 10)
+        yield self._loop("rescue", maintenance.rescue, rescue_every)
+        yield self._loop("prune", maintenance.prune, settings.prune_every)
+        if self._parts.when_idle is not None:
+            yield self._loop("idle", self._when_idle, IDLE_LOOK)
+
+    def _loop(self, name: str, step: Iteration, interval: float = UNHURRIED) -> Loop:
+        return Loop(
+            name,
+            step,
+            clock=self._engine.clock,
+            pace=Pace(interval=interval, longest_backoff=LONGEST_BACKOFF),
+            report=self._engine.report,
+            chance=self._parts.random,
+        )
+
+    async def _when_idle(self) -> bool:
+        if self._parts.when_idle is None or self._engine.hand:
+            return False
+        return await self._parts.when_idle() > 0
+
+    async def _claim_or_wait(self) -> bool:
+        """Take what is due, or wait for what may bring more; False when there is nothing left."""
+        engine = self._engine
+        engine.hand.changed.clear()
+        _, taken = await engine.claimer.claim()
+        if taken == 0:
+            if not engine.hand:
+                return False
+            await engine.hand.changed.wait()
+        return True
+
+    # -- hints and signals -----------------------------------------------------------------------
+
+    def _hinted(self, hint: Hint) -> None:
+        match hint:
+            case Hint.WORK:
+                self._engine.claimer.announce()
+                self._engine.hand.changed.set()
+            case Hint.CANCEL:
+                if "signals" in self._loops:
+                    self._loops["signals"].wake()
+            case Hint.ENDED:
+                pass
+
+    def _signalled(self) -> None:
+        drain = self._state is not State.STOPPING
+        _ = self._tasks.spawn(self.stop(drain=drain), "stop")
+
+    # -- ending ----------------------------------------------------------------------------------
+
+    async def _close(self) -> Stopped:
+        stopper = self._stopper
+        drained = await stopper.drain()
+        given_up = 0 if drained else await stopper.abort()
+        unrecorded = await stopper.record()
+        await stopper.leave(self._loops.values())
+        self._stop_listening()
+        self._result = Stopped(drained=drained, given_up=given_up, unrecorded=unrecorded)
+        self._state = State.STOPPED
+        self._closed.set()
+        return self._result
+
+    def _called_by_handler(self) -> bool:
+        task = asyncio.current_task()
+        return any(run.runner is task for run in self._engine.hand.runs())
+
+
+def _active(run: Run) -> Active:
+    job = run.job
+    stage = Stage.PENDING if run.started_at is None else Stage.RUNNING
+    return Active(
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        attempt=job.attempt,
+        deliveries=job.deliveries,
+        since=run.store_time.at(run.leased_at),
+        stage=Stage.ENDING if run.over else stage,
+    )
