@@ -174,8 +174,8 @@ class Store(Protocol):
         Order: priority (higher first), then ``run_at``, then id, over the whole backlog; a task
         without room is not looked at, so nothing starves behind it. Each job handed out is
         running, ``deliveries`` + 1, and nobody else gets it until it is settled or rescued. Due
-        scheduled jobs are promoted (in bounded batches) before. A worker that is not registered
-        gets nothing.
+        scheduled jobs are promoted (in bounded batches) before. A worker that is not registered,
+        or whose lease has expired, gets nothing: what it took would be rescued at once.
         """
         ...
 

@@ -37,7 +37,8 @@ _REDRIVABLE = (JobState.DEAD, JobState.CANCELLED)
 
 def lease(tables: Tables, now: datetime, request: LeaseRequest) -> Leased:
     """Hand out the best ready jobs of the lanes that were asked for."""
-    if request.worker not in tables.workers:
+    worker = tables.workers.get(request.worker)
+    if worker is None or worker.expires_at <= now:
         return Leased(jobs=(), now=now)
     room = _room(request)
     lanes = tables.lanes.of(room, request.queues)
