@@ -194,6 +194,8 @@ class Waiters:
 
     async def _round(self) -> None:
         await self._read_suspects()
+        if not self._waiting:
+            return
         due_in = self._polled_at + self._interval() - self._clock.monotonic()
         if due_in > 0:
             await self._clock.wait(self._wake, due_in)

@@ -44,7 +44,7 @@ class Unique(Struct, frozen=True, kw_only=True):
     """
 
     key: str
-    states: Collection[JobState] = _LIVE_STATES
+    states: Collection[JobState | str] = _LIVE_STATES
     period: float | timedelta | None = None
     policy: UniquePolicy | Literal["attach", "replace", "refuse"] = UniquePolicy.ATTACH
 
@@ -315,7 +315,7 @@ def _optional_priority(value: int | None) -> int | None:
     return checks.integer(value, "priority", least=-most, most=most)
 
 
-def _unique_states(states: Iterable[JobState]) -> tuple[JobState, ...]:
+def _unique_states(states: Iterable[JobState | str]) -> tuple[JobState, ...]:
     if isinstance(states, str):
         msg = f"unique states must be a list of states, not one str: [{states!r}]"
         raise InvalidArgument(msg)

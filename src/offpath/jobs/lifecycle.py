@@ -1,0 +1,129 @@
+"""Opening and closing an app: once, in one event loop and one process, whoever asks first."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from offpath.errors import AppClosed
+
+SessionT = TypeVar("SessionT")
+
+
+class _Live(Generic[SessionT]):
+    """A session with where it lives."""
+
+    __slots__ = ("loop", "pid", "session")
+
+    def __init__(self, session: SessionT, loop: asyncio.AbstractEventLoop, pid: int) -> None:
+        self.session = session
+        self.loop = loop
+        self.pid = pid
+
+
+class Lifecycle(Generic[SessionT]):
+    """Holds at most one session. Use opens it; after :meth:`close` only :meth:`open` does."""
+
+    def __init__(
+        self,
+        start: Callable[[], Awaitable[SessionT]],
+        finish: Callable[[SessionT], Awaitable[None]],
+    ) -> None:
+        self._start = start
+        self._finish = finish
+        self._live: _Live[SessionT] | None = None
+        self._opening: asyncio.Task[SessionT] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop in which it is open, or being opened; None while it is not."""
+        if self._live is not None and self._live.pid == os.getpid():
+            return self._live.loop
+        return None if self._opening is None else self._opening.get_loop()
+
+    @property
+    def session(self) -> SessionT | None:
+        """The open session, if there is one."""
+        return None if self._live is None else self._live.session
+
+    async def opened(self) -> SessionT:
+        """The session, opened if need be. Raises ``AppClosed`` after a close."""
+        live = self._live
+        if live is None:
+            return await self._first_use()
+        _check_home(live.loop, live.pid)
+        return live.session
+
+    async def open(self) -> SessionT:
+        """The session, opened if need be, also after a close."""
+        if self._closing is not None:
+            await asyncio.wait((self._closing,))
+        self._closed = False
+        return await self.opened()
+
+    async def close(self) -> None:
+        """Finish the session. Idempotent; ends also when its caller is cancelled."""
+        self._closed = True
+        if self._opening is not None:
+            await asyncio.wait((self._opening,))
+        if self._closing is None:
+            live, self._live = self._live, None
+            if live is None or live.pid != os.getpid() or live.loop.is_closed():
+                return  # what a parent process or a dead loop held cannot be closed from here
+            if live.loop is not asyncio.get_running_loop():
+                self._live = live
+                _check_home(live.loop, live.pid)
+            self._closing = asyncio.create_task(self._end(live.session), name="offpath close")
+        await asyncio.shield(self._closing)
+
+    async def _first_use(self) -> SessionT:
+        if self._closed:
+            raise AppClosed("the app was closed: open it again with `async with app`")
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._begin(), name="offpath open")
+            self._opening.add_done_callback(_retrieved)
+        _check_home(self._opening.get_loop(), os.getpid())
+        return await asyncio.shield(self._opening)
+
+    async def _begin(self) -> SessionT:
+        try:
+            session = await self._start()
+            self._live = _Live(session, asyncio.get_running_loop(), os.getpid())
+            return session
+        finally:
+            self._opening = None
+
+    async def _end(self, session: SessionT) -> None:
+        try:
+            await self._finish(session)
+        finally:
+            self._closing = None
+
+
+def _retrieved(task: asyncio.Task[SessionT]) -> None:
+    """Its error went to whoever waited; if nobody did, the next use meets it again."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _check_home(loop: asyncio.AbstractEventLoop, pid: int) -> None:
+    if pid != os.getpid():
+        raise AppClosed(
+            "this app was opened before the process forked, and a store cannot be shared by two "
+            "processes: open the app in each child, after the fork"
+        )
+    if loop is asyncio.get_running_loop():
+        return
+    if loop.is_closed():
+        raise AppClosed(
+            "the event loop in which this app was opened has ended without closing it: "
+            "write `async with app:` inside each asyncio.run()"
+        )
+    raise AppClosed(
+        "this app is open in another event loop (of another thread, or app.blocking's own): "
+        "use one loop per app, or call app.blocking from threads"
+    )

@@ -1,0 +1,70 @@
+"""From a URL to a store. A backend and its driver are imported when a URL names them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from offpath.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from offpath.runtime.clock import Clock
+    from offpath.store.protocol import Store
+
+_FORMS = "memory://, sqlite:///path/to/file.db, postgresql://user:password@host/database"
+_DRIVER = re.compile(r"^(postgres(?:ql)?|sqlite)\+\w+$")
+
+
+def scheme_of(url: str) -> str:
+    """``memory``, ``sqlite`` or ``postgresql``. Raises ``ConfigurationError``.
+
+    SQLAlchemy's ``postgresql+psycopg`` and the like are understood: the driver is ours to choose.
+    The URL itself is never shown: it may hold a password.
+    """
+    scheme = url.partition("://")[0] if "://" in url else ""
+    scheme = _DRIVER.sub(r"\1", scheme.lower()).replace("postgresql", "postgres")
+    names = {"memory": "memory", "sqlite": "sqlite", "postgres": "postgresql"}
+    if scheme not in names:
+        said = f"unknown scheme {scheme[:20]!r}" if scheme else "no scheme"
+        raise ConfigurationError(f"the store's URL has {said}; it is one of {_FORMS}")
+    return names[scheme]
+
+
+def make_store(url: str, *, clock: Clock | None, migrate: bool = False) -> Store:
+    """A store that is not open yet. ``clock`` replaces the store's own; None leaves it.
+
+    ``migrate`` makes opening apply pending migrations, where the backend would only check them.
+    Raises ``ConfigurationError``, and ``MissingExtra`` when the driver is not installed.
+    """
+    match scheme_of(url):
+        case "memory":
+            from offpath.store.memory import MemoryStore
+
+            return MemoryStore(clock)
+        case "sqlite":
+            from offpath.store.sqlite import SqliteStore
+
+            path = sqlite_path(url)
+            return SqliteStore(path) if clock is None else SqliteStore(path, clock=clock)
+        case _:
+            from offpath.store.postgres import PostgresStore
+
+            rest = url.partition("://")[2]
+            return PostgresStore(f"postgresql://{rest}", clock=clock, migrate=migrate)
+
+
+def sqlite_path(url: str) -> str:
+    """The file of a SQLite URL: three slashes for a relative path, four for an absolute one."""
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.netloc:
+        raise ConfigurationError(
+            "a SQLite URL has three slashes before a relative path (sqlite:///work.db) "
+            "and four before an absolute one (sqlite:////var/lib/work.db)"
+        )
+    if path in {"", "/", "/:memory:"}:
+        raise ConfigurationError("a SQLite URL names a file; for a store in memory use memory://")
+    if parts.query:
+        raise ConfigurationError("a SQLite URL takes no parameters after `?`")
+    return path[1:]
