@@ -34,6 +34,8 @@ class LazyHeap(Generic[Rank]):
 
     def push(self, name: str, rank: Rank) -> None:
         """Add ``name``, or move it to another rank."""
+        if name in self._serials:
+            self.remove(name)
         self._serial += 1
         self._serials[name] = self._serial
         heapq.heappush(self._entries, (rank, self._serial, name))
