@@ -91,6 +91,8 @@ class LoopStatus(Struct, frozen=True, kw_only=True):
     name: str
     state: LoopState
     iterations: int
+    failures: int
+    """How many of the iterations failed."""
     consecutive_failures: int
     last_success: datetime | None
     last_failure: datetime | None
@@ -132,6 +134,7 @@ class Loop:
         "_chance",
         "_clock",
         "_ending",
+        "_failed_turns",
         "_failures",
         "_iteration",
         "_iterations",
@@ -168,6 +171,7 @@ class Loop:
         self._state = LoopState.NEW
         self._iterations = 0
         self._failures = 0
+        self._failed_turns = 0
         self._last_success: datetime | None = None
         self._last_failure: datetime | None = None
         self._last_error: str | None = None
@@ -213,6 +217,7 @@ class Loop:
             name=self.name,
             state=self._state,
             iterations=self._iterations,
+            failures=self._failed_turns,
             consecutive_failures=self._failures,
             last_success=self._last_success,
             last_failure=self._last_failure,
@@ -255,6 +260,7 @@ class Loop:
     async def _failed(self, error: BaseException) -> None:
         self._iterations += 1
         self._failures += 1
+        self._failed_turns += 1
         self._last_failure = self._clock.now()
         self._last_error = type(error).__name__
         self._state = LoopState.FAILING

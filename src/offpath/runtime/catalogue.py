@@ -1,0 +1,116 @@
+"""Every metric that the engine makes, in one table. Times are seconds."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+DEFAULT_BOUNDS: tuple[float, ...] = (
+    *(1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000),
+)
+"""Upper bounds of a summary's buckets when its metric names none; above the last is one more."""
+
+TIME_BOUNDS: tuple[float, ...] = (
+    *(bound / 1_000 for bound in DEFAULT_BOUNDS),
+    *(300.0, 1_800.0, 7_200.0, 86_400.0),
+)
+"""A millisecond to a day: queued jobs may wait long."""
+
+COUNT_BOUNDS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 25.0, 50.0, 100.0)
+
+
+class MetricKind(StrEnum):
+    """What a metric does."""
+
+    COUNTER = "counter"
+    """Only goes up."""
+    GAUGE = "gauge"
+    """Goes up and down."""
+    SUMMARY = "summary"
+    """Count, total, least and greatest of what was observed, and quantiles by buckets."""
+
+
+class Metric(Struct, frozen=True):
+    """One row of the catalogue. A metric has a series for each combination of its labels."""
+
+    name: str
+    kind: MetricKind
+    labels: tuple[str, ...]
+    help: str
+    bounds: tuple[float, ...] = ()
+
+
+_JOB = ("task", "queue")
+
+
+def _counter(name: str, help_text: str, labels: tuple[str, ...] = _JOB) -> Metric:
+    return Metric(f"offpath_{name}_total", MetricKind.COUNTER, labels, help_text)
+
+
+def _gauge(name: str, help_text: str, labels: tuple[str, ...] = _JOB) -> Metric:
+    return Metric(f"offpath_{name}", MetricKind.GAUGE, labels, help_text)
+
+
+def _time(name: str, help_text: str, labels: tuple[str, ...] = _JOB) -> Metric:
+    name = f"offpath_{name}_seconds"
+    return Metric(name, MetricKind.SUMMARY, labels, help_text, TIME_BOUNDS)
+
+
+ROWS = (
+    _counter("jobs_queued", "Jobs enqueued."),
+    _counter("jobs_started", "Attempts started."),
+    _counter("jobs_succeeded", "Jobs that succeeded."),
+    _counter("jobs_failed", "Attempts that failed."),
+    _counter("jobs_retried", "Failed attempts that will be repeated."),
+    _counter("jobs_snoozed", "Attempts that asked to run again later."),
+    _counter("jobs_released", "Attempts given back unfinished by a stopping worker."),
+    _counter("jobs_rescued", "Jobs taken back from a worker that was lost."),
+    _counter("jobs_expired", "Jobs whose deadline passed."),
+    _counter("jobs_cancelled", "Jobs cancelled."),
+    _counter("jobs_dead", "Jobs that died, for any reason."),
+    _counter("jobs_redriven", "Dead or cancelled jobs put back."),
+    _counter("jobs_deleted", "Ended jobs deleted, by retention or by hand."),
+    _counter("jobs_timed_out", "Attempts that ran longer than their timeout."),
+    _counter("jobs_lease_lost", "Attempts whose lease was lost before they were settled."),
+    _counter("jobs_unsettleable", "Outcomes that the store refused."),
+    _counter(
+        "job_moves",
+        "Jobs that went from one state to another; none before it is made and after it is gone.",
+        (*_JOB, "left", "entered"),
+    ),
+    _counter("groups_done", "Groups whose last job ended.", ()),
+    _gauge("jobs_active", "Jobs in this worker's hand: waiting for a slot or running."),
+    _gauge("jobs_pending", "Jobs in this worker's hand that wait for a slot."),
+    _gauge("jobs_running", "Jobs whose handler runs in this worker."),
+    _gauge("jobs_peak_active", "The most jobs that this worker has had in hand."),
+    _gauge("jobs_last_queued_timestamp_seconds", "When a job was last enqueued (Unix time)."),
+    _gauge("jobs_last_started_timestamp_seconds", "When an attempt last started (Unix time)."),
+    _gauge("jobs_last_succeeded_timestamp_seconds", "When a job last succeeded (Unix time)."),
+    _gauge("jobs_last_failed_timestamp_seconds", "When an attempt last failed (Unix time)."),
+    _gauge("jobs_ready", "Due jobs, as last counted."),
+    _gauge("jobs_ready_oldest_seconds", "How long the oldest due job has waited."),
+    _time("job_wait", "From due to started."),
+    _time("job_total", "From enqueued to ended."),
+    _time("job_success", "Run time of attempts that succeeded."),
+    _time("job_error", "Run time of attempts that failed."),
+    _time("job_snooze", "How long snoozed attempts asked to wait."),
+    Metric(
+        "offpath_job_attempts",
+        MetricKind.SUMMARY,
+        _JOB,
+        "Attempts that ended jobs had.",
+        COUNT_BOUNDS,
+    ),
+    _time("store_operation", "Duration of store operations.", ("backend", "operation")),
+    _counter("store_errors", "Store operations that failed.", ("backend", "operation", "error")),
+    _counter("loop_iterations", "Turns of the engine's loops.", ("loop",)),
+    _counter("loop_errors", "Turns of the engine's loops that failed.", ("loop",)),
+    _gauge("loop_last_success_timestamp_seconds", "When a loop last succeeded.", ("loop",)),
+    _counter("swallowed_errors", "Errors that the engine survived.", ("phase",)),
+    _gauge("worker_slots", "Jobs that this worker may run at once.", ()),
+    _gauge("worker_up", "1 while this process runs a worker.", ()),
+)
+
+CATALOGUE: dict[str, Metric] = {row.name: row for row in ROWS}
+"""The table by name. The engine makes no metric that is not in it."""
