@@ -6,6 +6,10 @@ pragma journal_mode = wal
 -- A commit that was answered survives a power cut.
 pragma synchronous = full
 
+-- name: synchronous_later
+-- The commit is written at once but reaches the disk with the next full one.
+pragma synchronous = normal
+
 -- name: no_autocheckpoint
 -- One place decides when to move the log into the file (see writer).
 pragma wal_autocheckpoint = 0

@@ -23,6 +23,27 @@ from offpath.store.sqlite.session import SQL, Steps
 
 T = TypeVar("T")
 
+_COLUMNS: Final = (
+    "id",
+    "task",
+    "queue",
+    "state",
+    "priority",
+    "run_at",
+    "group_id",
+    "parent",
+    "deadline",
+    "deadline_in",
+    "unique_key",
+    "unique_slot",
+    "unique_states",
+    "unique_until",
+    "fingerprint",
+    "dependents",
+    "tags",
+    "options",
+    "input",
+)
 _ID, _TASK, _STATE, _RUN_AT, _KEY, _FINGERPRINT = 0, 1, 3, 5, 10, 14
 """Places in a row of ``job_insert``."""
 
@@ -84,10 +105,20 @@ def insert_steps(jobs: Sequence[NewJob], now: int) -> Steps[list[Enqueued]]:
     if not jobs:
         return []
     rows = [_row(job, now) for job in jobs]
-    inserted = yield SQL["job_insert"](batch=batch(rows), now=now)
+    if len(rows) == 1:
+        inserted = yield SQL["job_insert_one"](**_named(rows[0]), now=now)
+    else:
+        inserted = yield SQL["job_insert"](batch=batch(rows), now=now)
     if len(inserted) == len(jobs):
         return [_created(row) for row in rows]
     return (yield from _resolved(jobs, rows, {row[0] for row in inserted}, now))
+
+
+def _named(row: tuple[Any, ...]) -> dict[str, Any]:
+    """A row as parameters of ``job_insert_one``."""
+    if any("\0" in value for value in row if isinstance(value, str)):
+        batch([row])  # raises: one job is refused for what would be refused among others
+    return dict(zip(_COLUMNS, row, strict=True))
 
 
 def _created(row: Sequence[Any]) -> Enqueued:

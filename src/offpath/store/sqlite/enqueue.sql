@@ -15,6 +15,21 @@ where true
 on conflict do nothing
 returning id
 
+-- name: job_insert_one
+-- As job_insert for a single job, the most frequent case, without the detour over JSON.
+insert into offpath_job (
+    id, task, queue, state, priority, run_at, enqueued_at, group_id, parent, deadline,
+    deadline_in, unique_key, unique_slot, unique_states, unique_until, fingerprint, dependents,
+    tags, options, input
+)
+values (
+    :id, :task, :queue, :state, :priority, :run_at, :now, :group_id, :parent, :deadline,
+    :deadline_in, :unique_key, :unique_slot, :unique_states, :unique_until, :fingerprint,
+    :dependents, :tags, :options, :input
+)
+on conflict do nothing
+returning id
+
 -- name: job_same
 -- The jobs that already have one of these ids.
 select id, fingerprint, run_at from offpath_job

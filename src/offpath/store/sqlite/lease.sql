@@ -1,44 +1,78 @@
 -- name: ready_lanes
 -- Which queues and tasks have ready jobs: one index probe each, however many jobs there are.
-with recursive lane (queue, task) as (
-    select * from (
-        select queue, task from offpath_job where state = 'ready' order by queue, task limit 1
+-- (Comparing (queue, task) as a pair would walk all jobs of a queue: only its first part is used
+-- to enter the index.)
+with recursive
+line (queue) as (
+    select (
+        select job.queue from offpath_job as job
+        where job.state = 'ready'
+        order by job.queue limit 1
     )
     union all
+    select (
+        select job.queue from offpath_job as job
+        where job.state = 'ready' and job.queue > line.queue
+        order by job.queue limit 1
+    )
+    from line where line.queue is not null
+),
+lane (queue, task) as (
     select
-        (
-            select job.queue from offpath_job as job
-            where job.state = 'ready' and (job.queue, job.task) > (lane.queue, lane.task)
-            order by job.queue, job.task limit 1
-        ),
+        line.queue,
         (
             select job.task from offpath_job as job
-            where job.state = 'ready' and (job.queue, job.task) > (lane.queue, lane.task)
-            order by job.queue, job.task limit 1
+            where job.state = 'ready' and job.queue = line.queue
+            order by job.task limit 1
         )
-    from lane where lane.queue is not null
+    from line where line.queue is not null
+    union all
+    select
+        lane.queue,
+        (
+            select job.task from offpath_job as job
+            where job.state = 'ready' and job.queue = lane.queue and job.task > lane.task
+            order by job.task limit 1
+        )
+    from lane where lane.task is not null
 )
-select queue, task from lane where queue is not null
+select queue, task from lane where task is not null
 
 -- name: scheduled_lanes
 -- Which queues and tasks have jobs that are not due, with the first due time of each.
-with recursive lane (queue, task) as (
-    select * from (
-        select queue, task from offpath_job where state = 'scheduled' order by queue, task limit 1
+with recursive
+line (queue) as (
+    select (
+        select job.queue from offpath_job as job
+        where job.state = 'scheduled'
+        order by job.queue limit 1
     )
     union all
+    select (
+        select job.queue from offpath_job as job
+        where job.state = 'scheduled' and job.queue > line.queue
+        order by job.queue limit 1
+    )
+    from line where line.queue is not null
+),
+lane (queue, task) as (
     select
-        (
-            select job.queue from offpath_job as job
-            where job.state = 'scheduled' and (job.queue, job.task) > (lane.queue, lane.task)
-            order by job.queue, job.task limit 1
-        ),
+        line.queue,
         (
             select job.task from offpath_job as job
-            where job.state = 'scheduled' and (job.queue, job.task) > (lane.queue, lane.task)
-            order by job.queue, job.task limit 1
+            where job.state = 'scheduled' and job.queue = line.queue
+            order by job.task limit 1
         )
-    from lane where lane.queue is not null
+    from line where line.queue is not null
+    union all
+    select
+        lane.queue,
+        (
+            select job.task from offpath_job as job
+            where job.state = 'scheduled' and job.queue = lane.queue and job.task > lane.task
+            order by job.task limit 1
+        )
+    from lane where lane.task is not null
 )
 select
     lane.queue, lane.task,
@@ -47,7 +81,7 @@ select
         where job.state = 'scheduled' and job.queue = lane.queue and job.task = lane.task
         order by job.run_at limit 1
     )
-from lane where lane.queue is not null
+from lane where lane.task is not null
 
 -- name: promote
 -- Makes the due jobs of some lanes ready, the longest due first, a bounded number.

@@ -10,7 +10,7 @@ from offpath.model.lease import Leased, LeaseRequest
 from offpath.store.sql import Row
 from offpath.store.sqlite.instants import instant
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.rows import best_first, leased_job
+from offpath.store.sqlite.rows import leased_jobs
 from offpath.store.sqlite.session import SQL, Session
 
 PROMOTED_AT_ONCE: Final = 1_000
@@ -45,7 +45,7 @@ def lease(session: Session, now: int, request: LeaseRequest) -> Leased:
     ready = _lanes(session, "ready_lanes", request)
     jobs = _take(session, now, request, ready)
     return Leased(
-        jobs=best_first(jobs),
+        jobs=jobs,
         now=instant(now),
         more=held_back or (len(jobs) >= request.limit > 0),
         due_in=_seconds_until([lane[2] for lane in scheduled], now),
@@ -74,10 +74,12 @@ def _promote(session: Session, now: int, scheduled: Iterable[Row]) -> bool:
     return len(session.run(query)) >= PROMOTED_AT_ONCE
 
 
-def _take(session: Session, now: int, request: LeaseRequest, lanes: list[Row]) -> list[LeasedJob]:
+def _take(
+    session: Session, now: int, request: LeaseRequest, lanes: list[Row]
+) -> tuple[LeasedJob, ...]:
     shared = {"worker": request.worker, "now": now}
     if request.limit <= 0 or not lanes:
-        return []
+        return ()
     if len(lanes) == 1:
         queue, task = lanes[0]
         limit = min(request.limit, request.tasks[task])
@@ -85,7 +87,7 @@ def _take(session: Session, now: int, request: LeaseRequest, lanes: list[Row]) -
     else:
         rooms = batch([(queue, task, request.tasks[task]) for queue, task in lanes])
         query = SQL["lease_lanes"](lanes=rooms, limit=request.limit, **shared)
-    return [leased_job(row) for row in session.run(query)]
+    return leased_jobs(session.run(query))
 
 
 def _seconds_until(due: Iterable[int], now: int) -> float | None:

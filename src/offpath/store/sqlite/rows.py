@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -94,11 +93,11 @@ def worker_record(row: Row, now: int) -> WorkerRecord:
     )
 
 
-def rank(job: LeasedJob) -> tuple[int, float, str]:
-    """Sorts the best job first."""
-    return -job.priority, job.run_at.timestamp(), job.id
+def leased_jobs(rows: list[Row]) -> tuple[LeasedJob, ...]:
+    """Leased rows in the order in which they should be run."""
+    rows.sort(key=_rank)
+    return tuple(map(leased_job, rows))
 
 
-def best_first(jobs: Sequence[LeasedJob]) -> tuple[LeasedJob, ...]:
-    """The jobs in the order in which they should be run."""
-    return tuple(sorted(jobs, key=rank))
+def _rank(row: Row) -> tuple[int, int, str]:
+    return -row[9], row[10], row[0]

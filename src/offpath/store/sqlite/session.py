@@ -76,7 +76,7 @@ def patiently(action: Callable[[], T], *, limit: float) -> T:
 class Session:
     """A connection, used by one thread at a time."""
 
-    __slots__ = ("_connection", "before", "patience")
+    __slots__ = ("_connection", "_durable", "before", "patience")
 
     def __init__(
         self,
@@ -86,6 +86,7 @@ class Session:
         patience: float,
     ) -> None:
         self._connection = connection
+        self._durable = True  # as _set_up leaves it
         self.before = before
         self.patience = patience
 
@@ -93,11 +94,6 @@ class Session:
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
         return self._connection.in_transaction
-
-    @property
-    def changes(self) -> int:
-        """Rows changed since the connection was opened."""
-        return self._connection.total_changes
 
     def run(self, query: Query) -> list[Row]:
         """Run one statement and give back all its rows. Raises offpath errors only."""
@@ -132,6 +128,12 @@ class Session:
             return patiently(action, limit=self.patience)
         except CAUGHT as error:
             raise translated(error) from error
+
+    def sync(self, *, durably: bool) -> None:
+        """Whether the next commits wait for the disk; outside a transaction only."""
+        if durably != self._durable:
+            self.raw(SQL["synchronous" if durably else "synchronous_later"].named)
+            self._durable = durably
 
     def rollback(self) -> None:
         """Leave the transaction, if one is still open; some errors have ended it already."""

@@ -34,6 +34,9 @@ FAILURES_KEPT: Final = 50
 _encode = msgspec.json.Encoder().encode
 _CANCELLED: Final = JobState.CANCELLED.value
 
+_ENDING: Final = 7
+"""Columns of a settlement that ends its job; the others have one more."""
+
 _Fence = tuple[str, str, int]
 
 
@@ -100,47 +103,42 @@ class _Batch:
     def settle(self) -> list[Settled]:
         """Write it all; the groups' counts come last."""
         due = self._write_jobs()
-        self._write_failures()
-        added = self._enqueue()
+        mine = [one for one in self._settlements if one.job.id in self._applied]
+        self._write_failures(mine)
+        added = self._enqueue(mine)
         ended = [
-            (one.job.id, self._applied[one.job.id][2])
-            for one in self._mine()
-            if OUTER[self._applied[one.job.id][1]].terminal
+            (one.job.id, group)
+            for one in mine
+            for _, state, group in (self._applied[one.job.id],)
+            if OUTER[state].terminal
         ]
         done = count(self._session, ended, added, self._applied)
         return [self._answer(one, due, done) for one in self._settlements]
 
-    def _mine(self) -> list[Settlement]:
-        """The settlements whose fence held, in the order given."""
-        return [one for one in self._settlements if self._holds(one)]
-
-    def _holds(self, settlement: Settlement) -> bool:
-        return settlement.job.id in self._applied
-
-    def _write_jobs(self) -> dict[str, int | None]:
+    def _write_jobs(self) -> dict[str, int]:
         """Move the jobs on; returns when those that wait again are due."""
         ending: list[tuple[Any, ...]] = []
         waiting: list[tuple[Any, ...]] = []
         for one in self._settlements:
             row = _columns(one, self._now)
-            (ending if OUTER[row[3]].terminal else waiting).append(row)
+            (ending if len(row) == _ENDING else waiting).append(row)
         for name, rows in (("settle_ended", ending), ("settle_waiting", waiting)):
             if rows:
                 found = self._session.run(SQL[name](batch=batch(rows), now=self._now))
                 self._applied.update({row[0]: (row[1], row[2], row[3]) for row in found})
         return {row[0]: row[4] for row in waiting}
 
-    def _write_failures(self) -> None:
+    def _write_failures(self, mine: list[Settlement]) -> None:
         failures = [
-            (self._applied[one.job.id][0], failure)
-            for one in self._mine()
-            if (failure := _failure(one)) is not None
+            (self._applied[one.job.id][0], one.outcome.failure)
+            for one in mine
+            if isinstance(one.outcome, Retry | Dead | Cancelled) and one.outcome.failure is not None
         ]
         record_failures(self._session, self._now, failures)
 
-    def _enqueue(self) -> Counter[str]:
+    def _enqueue(self, mine: list[Settlement]) -> Counter[str]:
         """The effects of all, in one go; returns how many jobs each group has more."""
-        carriers = [one for one in self._mine() if self._carries(one)]
+        carriers = [one for one in mine if one.effects and self._carries(one)]
         jobs = [job for one in carriers for job in _children(one)]
         answers = self._session.drive(insert_steps(jobs, self._now))
         left = iter(answers)
@@ -151,14 +149,11 @@ class _Batch:
     def _carries(self, settlement: Settlement) -> bool:
         """Whether the effects are to be carried out: not those of a failed or cancelled attempt."""
         return (
-            bool(settlement.effects)
-            and isinstance(settlement.outcome, Succeeded | Snoozed)
+            isinstance(settlement.outcome, Succeeded | Snoozed)
             and self._applied[settlement.job.id][1] != _CANCELLED
         )
 
-    def _answer(
-        self, settlement: Settlement, due: dict[str, int | None], done: set[str]
-    ) -> Settled:
+    def _answer(self, settlement: Settlement, due: dict[str, int], done: set[str]) -> Settled:
         job_id = settlement.job.id
         applied = self._applied.get(job_id)
         if applied is None:
@@ -168,7 +163,7 @@ class _Batch:
             id=job_id,
             status=SettleStatus.APPLIED,
             state=state,
-            run_at=None if state.terminal else instant(due[job_id]) or settlement.job.run_at,
+            run_at=None if state.terminal else instant(due[job_id]),
             enqueued=self._enqueued.get(job_id, ()),
             group_done=job_id in done,
         )
@@ -178,11 +173,6 @@ def _children(settlement: Settlement) -> Iterable[NewJob]:
     group = settlement.job.group_id
     for job in settlement.effects.jobs:
         yield job if job.group_id is not None else replace(job, group_id=group)
-
-
-def _failure(settlement: Settlement) -> Failure | None:
-    outcome = settlement.outcome
-    return outcome.failure if isinstance(outcome, Retry | Dead | Cancelled) else None
 
 
 def _columns(settlement: Settlement, now: int) -> tuple[Any, ...]:

@@ -189,11 +189,12 @@ class SqliteStore:
         return await self._write(
             lambda session: leasing.lease(session, self._now(), request),
             peek=lambda session: leasing.nothing_to_lease(session, self._now(), request),
+            relaxed=True,  # lost with the power, it leaves the job ready, and its worker is gone
         )
 
     async def progress(self, job: LeasedJob, progress: str) -> None:
         """Record how far a held job is."""
-        await self._write(lambda session: jobs.progress(session, job, progress))
+        await self._write(lambda session: jobs.progress(session, job, progress), relaxed=True)
 
     async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
         """Cancel waiting jobs, ask running ones to end."""
@@ -292,7 +293,7 @@ class SqliteStore:
             workers.register(session, now, worker, lease_seconds, presence)
             return told
 
-        return await self._write(renew)
+        return await self._write(renew, relaxed=True)
 
     async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:
         """Tell a worker about its jobs."""
@@ -321,11 +322,15 @@ class SqliteStore:
         return micros(self._clock.now())
 
     async def _write(
-        self, work: Callable[[Session], T], *, peek: Callable[[Session], T | None] | None = None
+        self,
+        work: Callable[[Session], T],
+        *,
+        peek: Callable[[Session], T | None] | None = None,
+        relaxed: bool = False,
     ) -> T:
         if self._writer is None:
             raise _not_open()
-        return await self._writer.do(work, peek=peek)
+        return await self._writer.do(work, peek=peek, relaxed=relaxed)
 
     async def _read(self, work: Callable[[Session], T]) -> T:
         if self._readers is None:

@@ -45,16 +45,18 @@ _NUDGE: Final = object()  # wakes the thread and asks for nothing
 class Request:
     """One transition that somebody waits for."""
 
-    __slots__ = ("error", "future", "loop", "peek", "result", "work")
+    __slots__ = ("error", "future", "loop", "peek", "relaxed", "result", "work")
 
     def __init__(
         self,
         work: Callable[[Session], Any],
         peek: Callable[[Session], Any] | None,
+        relaxed: bool,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.work = work
         self.peek = peek
+        self.relaxed = relaxed
         self.loop = loop
         self.future: asyncio.Future[Any] = loop.create_future()
         self.result: Any = None
@@ -101,12 +103,18 @@ class Writer:
         self._thread.start()
 
     async def do(
-        self, work: Callable[[Session], T], *, peek: Callable[[Session], T | None] | None = None
+        self,
+        work: Callable[[Session], T],
+        *,
+        peek: Callable[[Session], T | None] | None = None,
+        relaxed: bool = False,
     ) -> T:
         """Run ``work`` in a transaction and return its answer once that is committed.
 
         ``work`` may be run again after a failure of a neighbour, and must depend on nothing but
         the store. ``peek`` may answer without the write lock: anything but None is the answer.
+        ``relaxed`` is for what a power cut may undo without harm, because it is no promise to
+        anybody: it is committed at once and reaches the disk with the next commit that is not.
         """
         if self._closing or os.getpid() != self._pid:
             message = (
@@ -115,7 +123,7 @@ class Writer:
                 else "the store was opened in the parent process: open a new one after the fork"
             )
             raise StoreUnavailable(message)
-        request = Request(work, peek, asyncio.get_running_loop())
+        request = Request(work, peek, relaxed, asyncio.get_running_loop())
         self._requests.put(request)
         answer: T = await request.future
         return answer
@@ -238,6 +246,7 @@ def _attempt_isolated(session: Session, requests: list[Request]) -> None:
 def _attempt(
     session: Session, requests: list[Request], run: Callable[[Session, Request], None]
 ) -> None:
+    session.sync(durably=not all(request.relaxed for request in requests))
     session.control(SQL["begin"])
     for request in requests:
         run(session, request)

@@ -8,8 +8,10 @@ create table offpath_job (
     id text not null unique,
     task text not null,
     queue text not null,
+    -- `or` and not `in`: SQLite builds the list of an `in` anew for each row it checks.
     state text not null check (
-        state in ('blocked', 'scheduled', 'ready', 'running', 'succeeded', 'dead', 'cancelled')
+        state = 'ready' or state = 'running' or state = 'succeeded' or state = 'scheduled'
+        or state = 'dead' or state = 'cancelled' or state = 'blocked'
     ),
     priority integer not null,
     run_at integer not null,
@@ -24,7 +26,8 @@ create table offpath_job (
     parent text,
     started_at integer,
     finished_at integer check (
-        (finished_at is not null) = (state in ('succeeded', 'dead', 'cancelled'))
+        (finished_at is not null)
+        = (state = 'succeeded' or state = 'dead' or state = 'cancelled')
     ),
     expires_at integer check (expires_at is null or finished_at is not null),
     deadline integer,
