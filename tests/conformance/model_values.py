@@ -1,0 +1,161 @@
+"""What the model-based test draws, and how it compares answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from offpath.errors import UniqueConflict
+from offpath.model.job import (
+    DeadReason,
+    Enqueued,
+    Failure,
+    JobRecord,
+    JobState,
+    Page,
+    UniqueClaim,
+    UniquePolicy,
+)
+from offpath.model.lease import Extension, Leased, Rescued, WorkerRecord
+from offpath.model.settlement import (
+    Cancelled,
+    Dead,
+    Outcome,
+    Released,
+    Retry,
+    Settled,
+    Snoozed,
+    Succeeded,
+)
+from offpath.store.protocol import Changed
+from tests.conformance.builders import failure, uid
+
+IDS = [uid(number) for number in range(24)]
+TASKS = ["a", "b", "c"]
+QUEUES = ["q", "r"]
+WORKERS = ["w1", "w2", "w3"]
+
+# -- what is drawn ---------------------------------------------------------------------------------
+
+ids = st.sampled_from(IDS)
+some_ids = st.lists(ids, min_size=1, max_size=6)
+workers = st.sampled_from(WORKERS)
+keeps = st.sampled_from([None, 0.0, 15.0])
+delays = st.sampled_from([0.0, 0.0, 0.25, 7.0, 40.0])
+scopes = st.sampled_from(
+    [
+        UniqueClaim(key="").states,
+        (JobState.QUEUED,),
+        (JobState.QUEUED, JobState.RUNNING),
+        (JobState.QUEUED, JobState.RUNNING, JobState.SUCCEEDED, JobState.DEAD),
+        tuple(JobState),
+        (JobState.RUNNING,),
+    ]
+)
+claims = st.builds(
+    UniqueClaim,
+    key=st.sampled_from(["k", "l"]),
+    policy=st.sampled_from(UniquePolicy),
+    states=scopes,
+    period=st.sampled_from([None, None, 12.0]),
+)
+plain_fields = st.fixed_dictionaries(
+    {
+        "id": ids,
+        "task": st.sampled_from(TASKS),
+        "input": st.sampled_from(["1", "2"]),
+        "queue": st.sampled_from(QUEUES),
+        "priority": st.sampled_from([0, 0, -2, 5]),
+        "delay": delays,
+    },
+    optional={
+        "run_in": st.sampled_from([-30.0, 9.0]),
+        "deadline_at": st.sampled_from([-1.0, 25.0]),
+        "deadline_in": st.sampled_from([5.0, 60.0]),
+        "parent": ids,
+        "dependents": st.lists(ids, max_size=2).map(tuple),
+        "tags": st.lists(st.sampled_from(["x", "y"]), unique=True, max_size=2).map(tuple),
+        "options": st.just('{"timeout":5}'),
+    },
+)
+new_jobs = st.tuples(plain_fields, st.one_of(st.none(), ids), st.one_of(st.none(), claims)).map(
+    lambda drawn: drawn[0] | {"group_id": drawn[1], "unique": drawn[2]}
+)
+
+failures = st.builds(
+    failure, st.sampled_from(["no", "nope"]), type=st.sampled_from(["E", "F"]), at=st.just(None)
+)
+outcomes: st.SearchStrategy[Outcome] = st.one_of(
+    st.builds(Succeeded, result=st.sampled_from([None, "1"])),
+    st.builds(Retry, delay=delays, failure=failures),
+    st.builds(Snoozed, delay=delays, reason=st.sampled_from(["snoozed", "limit"])),
+    st.builds(Dead, reason=st.sampled_from(DeadReason), failure=failures),
+    st.builds(Cancelled, failure=st.one_of(st.none(), failures)),
+    st.just(Released()),
+)
+filters = st.fixed_dictionaries(
+    {},
+    optional={
+        "ids": some_ids.map(tuple),
+        "states": st.lists(st.sampled_from(JobState), min_size=1, max_size=3).map(tuple),
+        "tasks": st.lists(st.sampled_from(TASKS), min_size=1, max_size=2).map(tuple),
+        "queues": st.lists(st.sampled_from(QUEUES), min_size=1, max_size=1).map(tuple),
+        "tags": st.lists(st.sampled_from(["x", "y"]), min_size=1, unique=True).map(tuple),
+        "group_id": ids,
+        "parent": ids,
+        "reasons": st.sampled_from([("exhausted",), ("cancelled", "limit"), ("worker_lost",)]),
+        "error_types": st.sampled_from([("E",), ("F", "WorkerLost")]),
+        "enqueued_after": st.just("enqueued"),
+        "finished_before": st.just("finished"),
+        "redrives_below": st.sampled_from([1, 2]),
+    },
+)
+
+# -- what is compared ------------------------------------------------------------------------------
+
+
+def told(error: Exception | None) -> tuple[Any, ...] | None:
+    """An error as far as a caller acts on it."""
+    if isinstance(error, UniqueConflict):
+        return type(error), error.key, error.holder
+    return None if error is None else (type(error),)
+
+
+def alike(answer: Any) -> Any:
+    """An answer without what the contract leaves open: the order of some lists, and wording."""
+    match answer:
+        case list() | tuple():
+            return [alike(each) for each in _in_order(answer)]
+        case Settled():
+            return replace(answer, error=None), told(answer.error)
+        case Leased():
+            return replace(answer, more=False)
+        case Page():
+            return [alike(each) for each in answer.items], answer.next
+        case JobRecord():
+            return replace(answer, failures=tuple(_without_text(f) for f in answer.failures))
+        case WorkerRecord():
+            return replace(answer, presence=False)
+        case Extension():
+            return answer.alive, sorted(answer.cancelled), sorted(answer.lost)
+        case _:
+            return answer
+
+
+def _in_order(answers: Sequence[Any]) -> Sequence[Any]:
+    match answers:
+        case [Changed(), *_] | [JobRecord(), *_]:
+            return sorted(answers, key=lambda each: each.id)
+        case [Rescued(), *_]:
+            return sorted(answers, key=lambda each: each.job.id)
+        case [WorkerRecord(), *_] | [Settled(), *_] | [Enqueued(), *_]:
+            return answers
+        case _:
+            return sorted(answers, key=repr)
+
+
+def _without_text(failed: Failure) -> Failure:
+    return replace(failed, message="") if failed.kind == "worker_lost" else failed

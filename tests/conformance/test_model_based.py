@@ -1,0 +1,393 @@
+"""Random calls, made alike on the memory store and on a second one, must be answered alike.
+
+Memory is the oracle, and is itself held against what its records say: what a lease hands out is
+worked out anew from the definition, and a group is done when no member of it is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any, cast
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from offpath.errors import OffpathError
+from offpath.model.effects import Effects
+from offpath.model.job import JobFilter, JobRecord, JobState, LeasedJob, NewJob
+from offpath.model.lease import LeaseRequest, Rescued
+from offpath.model.settlement import Outcome, Settlement, SettleStatus, Snoozed, Succeeded
+from offpath.runtime.clock import ManualClock
+from offpath.store.memory import MemoryStore
+from offpath.store.protocol import Redrive, Store
+from tests.conformance.backends import Backend
+from tests.conformance.builders import START, worker_info
+from tests.conformance.model_values import (
+    IDS,
+    TASKS,
+    WORKERS,
+    alike,
+    delays,
+    filters,
+    ids,
+    keeps,
+    new_jobs,
+    outcomes,
+    plain_fields,
+    some_ids,
+    told,
+    workers,
+)
+from tests.unit.store.memory.audit import audit
+
+_ALL = JobFilter()
+_MANY = 1_000
+
+
+class Machine(RuleBasedStateMachine):
+    """Two stores that are told the same."""
+
+    def __init__(
+        self,
+        runner: asyncio.Runner,
+        clock: ManualClock,
+        oracle: MemoryStore,
+        other: Store,
+    ) -> None:
+        super().__init__()
+        self._runner = runner
+        self._clock = clock
+        self._oracle = oracle
+        self._other = other
+        self._held: list[LeasedJob] = []
+        self._known: set[str] = set()
+
+    # -- telling both --------------------------------------------------------------------------
+
+    def _both(self, call: Callable[[Store], Awaitable[Any]]) -> Any:
+        """Make one call on both stores; the oracle's answer, None when both raised."""
+        right, said = self._try(self._oracle, call)
+        answer, also = self._try(self._other, call)
+        assert also == said, f"the oracle says {said}"
+        assert alike(answer) == alike(right)
+        return right
+
+    def _try(self, store: Store, call: Callable[[Store], Awaitable[Any]]) -> tuple[Any, Any]:
+        async def run() -> Any:
+            return await call(store)
+
+        try:
+            return self._runner.run(run()), None
+        except OffpathError as error:
+            return None, told(error)
+
+    def _records(self) -> dict[str, JobRecord]:
+        return dict(self._oracle._tables.jobs)
+
+    # -- making values -------------------------------------------------------------------------
+
+    def _job(self, fields: dict[str, Any]) -> NewJob:
+        fields = dict(fields)
+        for name, relative in (("run_at", "run_in"), ("deadline", "deadline_at")):
+            if relative in fields:
+                fields[name] = self._clock.now() + timedelta(seconds=fields.pop(relative))
+        if fields.get("group_id") == fields["id"]:
+            fields["group_id"] = None
+        self._known.add(fields["id"])
+        return NewJob(fingerprint=fields["task"] + fields["input"], **fields)
+
+    def _jobs(self, drawn: Iterable[dict[str, Any]]) -> tuple[NewJob, ...]:
+        """One of each id and key: what several of one mean in one call has its own tests."""
+        jobs: dict[str, NewJob] = {}
+        keys: set[str] = set()
+        for job in map(self._job, drawn):
+            key = job.unique.key if job.unique else None
+            if job.id not in jobs and key not in keys:
+                jobs[job.id] = job
+                keys |= {key} if key else set()
+        return tuple(jobs.values())
+
+    def _pick(self, at: int) -> LeasedJob:
+        return self._held[-1 - at % len(self._held)]
+
+    # -- rules: new work -----------------------------------------------------------------------
+
+    @initialize(lease_seconds=st.sampled_from([20.0, 60.0]))
+    def start_workers(self, lease_seconds: float) -> None:
+        for worker in WORKERS[:2]:
+            self.register(worker, lease_seconds)
+
+    @rule(drawn=st.lists(new_jobs, min_size=1, max_size=4))
+    def enqueue(self, drawn: list[dict[str, Any]]) -> None:
+        effects = Effects(jobs=self._jobs(drawn))
+        self._both(lambda store: store.commit(effects))
+
+    @rule(drawn=st.lists(plain_fields, min_size=2, max_size=8))
+    def enqueue_plain(self, drawn: list[dict[str, Any]]) -> None:
+        effects = Effects(jobs=self._jobs(drawn))
+        self._both(lambda store: store.commit(effects))
+
+    # -- rules: the rhythm ---------------------------------------------------------------------
+
+    @rule(
+        worker=workers,
+        limit=st.integers(0, 6),
+        tasks=st.dictionaries(st.sampled_from(TASKS), st.integers(0, 4), min_size=1),
+        queues=st.sampled_from([(), (), ("q",), ("r", "q"), ("none",)]),
+    )
+    def lease(
+        self, worker: str, limit: int, tasks: dict[str, int], queues: tuple[str, ...]
+    ) -> None:
+        self._lease(LeaseRequest(worker=worker, limit=limit, tasks=tasks, queues=queues))
+
+    @rule(worker=workers)
+    def lease_much(self, worker: str) -> None:
+        self._lease(LeaseRequest(worker=worker, limit=8, tasks=dict.fromkeys(TASKS, 8)))
+
+    def _lease(self, request: LeaseRequest) -> None:
+        right = self._should_lease(request)
+        answer = self._both(lambda store: store.lease(request))
+        assert [job.id for job in answer.jobs] == right
+        self._held += answer.jobs
+
+    def _should_lease(self, request: LeaseRequest) -> list[str]:
+        """What the definition of a lease hands out, worked out by looking at every job."""
+        now = self._clock.now()
+        worker = self._oracle._tables.workers.get(request.worker)
+        if worker is None or worker.expires_at <= now:
+            return []
+        due = [
+            job
+            for job in self._records().values()
+            if job.state is JobState.QUEUED
+            and job.run_at <= now
+            and (not request.queues or job.queue in request.queues)
+        ]
+        due.sort(key=lambda job: (-job.priority, job.run_at, job.id))
+        room = dict(request.tasks)
+        chosen: list[str] = []
+        for job in due:
+            if room.get(job.task, 0) > 0 and len(chosen) < request.limit:
+                room[job.task] -= 1
+                chosen.append(job.id)
+        return chosen
+
+    @precondition(lambda self: self._held)
+    @rule(
+        ends=st.lists(
+            st.tuples(st.integers(0, 9), outcomes, st.lists(plain_fields, max_size=2), keeps),
+            min_size=1,
+            max_size=5,
+        )
+    )
+    def settle(self, ends: list[tuple[int, Outcome, list[dict[str, Any]], float | None]]) -> None:
+        """A batch. Its effects are new jobs of one id each: they depend on no order in it."""
+        taken = set(self._records())
+        batch = []
+        for at, outcome, drawn, keep in ends:
+            jobs = tuple(job for job in self._jobs(drawn) if job.id not in taken)
+            taken |= {job.id for job in jobs}
+            effects = Effects(jobs=jobs)
+            batch.append(
+                Settlement(job=self._pick(at), outcome=outcome, effects=effects, keep=keep)
+            )
+        self._settle(batch)
+
+    @precondition(lambda self: self._held)
+    @rule(
+        at=st.integers(0, 9),
+        outcome=st.one_of(st.just(Succeeded()), st.just(Snoozed()), outcomes),
+        drawn=st.lists(new_jobs, min_size=1, max_size=3),
+        keep=keeps,
+    )
+    def settle_with_effects(
+        self, at: int, outcome: Outcome, drawn: list[dict[str, Any]], keep: float | None
+    ) -> None:
+        """One settlement whose effects may meet any job that there is."""
+        effects = Effects(jobs=self._jobs(drawn))
+        job = self._pick(at)
+        self._settle([Settlement(job=job, outcome=outcome, effects=effects, keep=keep)])
+
+    def _settle(self, batch: list[Settlement]) -> None:
+        with self._groups_checked() as done:
+            for answer in self._both(lambda store: store.settle(batch)):
+                assert answer.status is SettleStatus.APPLIED or not answer.group_done
+                if answer.group_done:
+                    done.append(answer.id)
+
+    @precondition(lambda self: self._held)
+    @rule(at=st.integers(0, 9), text=st.sampled_from(['{"done":1}', '{"done":2}']))
+    def progress(self, at: int, text: str) -> None:
+        job = self._pick(at)
+        self._both(lambda store: store.progress(job, text))
+
+    # -- rules: operators and upkeep -----------------------------------------------------------
+
+    @rule(chosen=some_ids, keep=keeps)
+    def cancel(self, chosen: list[str], keep: float | None) -> None:
+        with self._groups_checked() as done:
+            changed = self._both(lambda store: store.cancel(chosen, keep=keep))
+            done += [each.id for each in changed if each.group_done]
+
+    @rule(chosen=st.lists(ids, min_size=1, max_size=6, unique=True), delay=delays)
+    def redrive(self, chosen: list[str], delay: float) -> None:
+        redrives = [Redrive(id=each, delay=delay) for each in chosen]
+        self._both(lambda store: store.redrive(redrives))
+
+    @rule(chosen=some_ids)
+    def delete(self, chosen: list[str]) -> None:
+        self._both(lambda store: store.delete(chosen))
+
+    @rule(max_deliveries=st.integers(1, 3), keep=keeps)
+    def rescue(self, max_deliveries: int, keep: float | None) -> None:
+        call = partial(_rescue, max_deliveries=max_deliveries, keep=keep)
+        with self._groups_checked() as done:
+            done += [each.job.id for each in self._both(call) if each.group_done]
+
+    @rule()
+    def prune(self) -> None:
+        self._both(lambda store: store.prune(limit=_MANY))
+
+    @rule(seconds=st.sampled_from([0.25, 3.0, 11.0, 30.0]))
+    def pass_time(self, seconds: float) -> None:
+        self._clock.advance(seconds)
+
+    # -- rules: workers and names --------------------------------------------------------------
+
+    @rule(worker=workers, lease_seconds=st.sampled_from([5.0, 20.0, 60.0]))
+    def register(self, worker: str, lease_seconds: float) -> None:
+        self._both(partial(_register, worker=worker, lease_seconds=lease_seconds))
+
+    @rule(worker=workers, lease_seconds=st.sampled_from([5.0, 60.0]), held=st.integers(0, 8))
+    def extend(self, worker: str, lease_seconds: float, held: int) -> None:
+        info, jobs = worker_info(worker), self._mine(worker, held)
+        self._both(lambda store: store.extend(info, lease_seconds=lease_seconds, held=jobs))
+
+    @rule(worker=workers, held=st.integers(0, 8))
+    def signals(self, worker: str, held: int) -> None:
+        jobs = self._mine(worker, held)
+        self._both(lambda store: store.signals(worker, jobs))
+
+    def _mine(self, worker: str, most: int) -> list[LeasedJob]:
+        """What a worker may believe to hold: each job once, as it was last handed to it."""
+        last = {job.id: job for job in self._held if job.worker == worker}
+        return list(last.values())[:most]
+
+    @rule(worker=workers)
+    def deregister(self, worker: str) -> None:
+        self._both(lambda store: store.deregister(worker))
+
+    @rule(
+        key=st.sampled_from(["one", "two"]), holder=workers, ttl=st.sampled_from([None, 0.5, 10.0])
+    )
+    def claim(self, key: str, holder: str, ttl: float | None) -> None:
+        # names are claimed for good: the next example needs others
+        self._both(lambda store: store.claim(f"{id(self)}:{key}", holder, ttl=ttl))
+
+    # -- rules: reading ------------------------------------------------------------------------
+
+    @rule(
+        fields=filters,
+        limit=st.integers(1, 5),
+        after=st.one_of(st.none(), ids),
+        newest=st.booleans(),
+    )
+    def find(self, fields: dict[str, Any], limit: int, after: str | None, newest: bool) -> None:
+        where = self._filter(fields)
+        self._both(lambda store: store.find(where, limit=limit, after=after, newest=newest))
+        self._both(lambda store: store.count(where))
+
+    def _filter(self, fields: dict[str, Any]) -> JobFilter:
+        """Times are those of a job that there is, so that the edges are met."""
+        fields = dict(fields)
+        some = next(iter(self._records().values()), None)
+        for name in {"enqueued_after", "finished_before"} & set(fields):
+            fields[name] = some.finished_at or some.enqueued_at if some else START
+        return JobFilter(**fields)
+
+    @rule(limit=st.sampled_from([1, 2, 1_000]))
+    def backlog(self, limit: int) -> None:
+        self._both(lambda store: store.backlog(limit=limit))
+
+    # -- what always holds ---------------------------------------------------------------------
+
+    @contextmanager
+    def _groups_checked(self) -> Iterator[list[str]]:
+        """A call that ends the last open job of a group says so once, and no other call does."""
+        known, done = self._records(), list[str]()
+        yield done
+        after = self._records()
+        groups = [(after.get(each) or known[each]).group_id for each in done]
+        closed = _open_groups(known) - _open_groups(after)
+        assert sorted(groups) == sorted(closed)
+
+    @invariant()
+    def the_same_is_kept(self) -> None:
+        self._both(lambda store: store.get(IDS))
+        self._both(lambda store: store.count(_ALL))
+        self._both(lambda store: store.states(IDS))
+        self._both(lambda store: store.workers())
+
+    @invariant()
+    def the_oracle_is_sound(self) -> None:
+        audit(self._oracle)
+
+    def teardown(self) -> None:
+        """Everything can be ended and removed, and then nothing is left for the next example."""
+        for worker in WORKERS:
+            self.deregister(worker)
+        self.cancel(IDS, keep=None)
+        self.rescue(max_deliveries=1, keep=None)
+        self.delete(IDS)
+        assert self._both(lambda store: store.count(_ALL)) == []
+        assert self._both(lambda store: store.workers()) == []
+
+
+def _open_groups(records: dict[str, JobRecord]) -> set[str]:
+    return {job.group_id for job in records.values() if not job.state.terminal}
+
+
+async def _rescue(store: Store, *, max_deliveries: int, keep: float | None) -> list[Rescued]:
+    return await store.rescue(limit=_MANY, max_deliveries=max_deliveries, keep=keep)
+
+
+async def _register(store: Store, *, worker: str, lease_seconds: float) -> None:
+    """Without the answer: it is no more than a capability."""
+    await store.register(worker_info(worker), lease_seconds=lease_seconds)
+
+
+EXAMPLES = int(os.environ.get("OFFPATH_TEST_EXAMPLES", "25"))
+
+
+@pytest.mark.timeout(60 + 4 * EXAMPLES)
+def test_both_stores_answer_alike(backend: Backend, clock: ManualClock) -> None:
+    with asyncio.Runner() as runner:
+        other = backend.store(clock)
+        runner.run(other.open())
+        try:
+            run_state_machine_as_test(
+                cast("type[Machine]", partial(Machine, runner, clock, MemoryStore(clock), other)),
+                settings=settings(
+                    max_examples=EXAMPLES,
+                    stateful_step_count=40,
+                    deadline=None,
+                    suppress_health_check=list(HealthCheck),
+                    print_blob=True,
+                ),
+            )
+        finally:
+            runner.run(other.close())
