@@ -1,0 +1,203 @@
+"""What the answers of a store mean: which jobs went from which state to which, and as what event.
+
+Pure functions from what was asked and answered to :class:`Move` lists, shared by the metrics and
+the event hooks, so that no transition can be seen by one and missed by the other.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, assert_never
+
+from msgspec import Struct, json
+
+from offpath.model.event import EventKind, JobEvent
+from offpath.model.job import DeadReason, Failure, JobState, LeasedJob, NewJob, Progress
+from offpath.model.settlement import (
+    Cancelled,
+    Dead,
+    Released,
+    Retry,
+    Settled,
+    Settlement,
+    SettleStatus,
+    Snoozed,
+    Succeeded,
+)
+from offpath.store.protocol import Changed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from offpath.model.job import Enqueued
+    from offpath.model.lease import Rescued
+
+
+class Move(Struct, frozen=True):
+    """The way one job went. ``left`` is None for a new job, ``entered`` for a deleted one."""
+
+    task: str
+    queue: str
+    left: JobState | None
+    entered: JobState | None
+    kinds: tuple[EventKind, ...]
+    """What hooks are told, in this order."""
+
+
+class Step(Struct, frozen=True):
+    """One transition of one job, with what its events need."""
+
+    move: Move
+    job: NewJob | LeasedJob | Changed
+    """The job as it was asked for, held or changed."""
+    settlement: Settlement | None = None
+    run_at: datetime | None = None
+    group_done: bool = False
+    progress: Progress | None = None
+
+
+_K = EventKind
+_S = JobState
+_ENDS: dict[type, tuple[JobState, tuple[EventKind, ...]]] = {
+    Succeeded: (_S.SUCCEEDED, (_K.SUCCEEDED,)),
+    Retry: (_S.QUEUED, (_K.FAILED,)),
+    Snoozed: (_S.QUEUED, (_K.SNOOZED,)),
+    Dead: (_S.DEAD, (_K.FAILED, _K.DEAD)),
+    Cancelled: (_S.CANCELLED, (_K.CANCELLED,)),
+    Released: (_S.QUEUED, (_K.RELEASED,)),
+}
+_CANCELLED_END = _ENDS[Cancelled]
+_EXPIRED_END = (_S.DEAD, (_K.EXPIRED, _K.DEAD))
+_RESCUES: dict[JobState, tuple[EventKind, ...]] = {
+    _S.QUEUED: (_K.RESCUED,),
+    _S.DEAD: (_K.RESCUED, _K.DEAD),
+    _S.CANCELLED: (_K.RESCUED, _K.CANCELLED),
+}
+
+
+def enqueued(jobs: Sequence[NewJob], answers: Sequence[Enqueued]) -> Iterator[Step]:
+    """Say which of ``jobs`` are new; repeats and attached ones went nowhere."""
+    for job, answer in zip(jobs, answers, strict=True):
+        if answer.created:
+            move = Move(job.task, job.queue, None, _S.QUEUED, (_K.QUEUED,))
+            yield Step(move, job, run_at=answer.run_at)
+
+
+def leased(jobs: Iterable[LeasedJob]) -> Iterator[Step]:
+    """Say that these jobs started."""
+    for job in jobs:
+        yield Step(Move(job.task, job.queue, _S.QUEUED, _S.RUNNING, (_K.STARTED,)), job)
+
+
+def settled(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> Iterator[Step]:
+    """Say how these attempts ended, and which jobs their effects made."""
+    for settlement, answer in zip(settlements, answers, strict=True):
+        if answer.status is not SettleStatus.APPLIED:
+            continue
+        job = settlement.job
+        entered, kinds = _end(settlement, answer)
+        yield Step(
+            Move(job.task, job.queue, _S.RUNNING, entered, kinds),
+            job,
+            settlement,
+            answer.run_at,
+            answer.group_done,
+        )
+        if answer.enqueued:
+            yield from enqueued(settlement.effects.jobs, answer.enqueued)
+
+
+def progressed(job: LeasedJob, text: str) -> Step:
+    """Say how far a running job is: it goes nowhere."""
+    move = Move(job.task, job.queue, None, None, (_K.PROGRESS,))
+    return Step(move, job, progress=json.decode(text, type=Progress))
+
+
+def rescued(answers: Iterable[Rescued]) -> Iterator[Step]:
+    """Say what became of jobs whose worker is gone."""
+    for answer in answers:
+        job = answer.job
+        move = Move(job.task, job.queue, _S.RUNNING, answer.state, _RESCUES[answer.state])
+        yield Step(move, job, group_done=answer.group_done)
+
+
+def changed(answers: Iterable[Changed]) -> Iterator[Step]:
+    """Say what an operator's cancel or redrive changed; a mere request changed nothing."""
+    for answer in answers:
+        if answer.was is answer.state:
+            continue
+        kinds = (_K.CANCELLED,) if answer.state is _S.CANCELLED else (_K.QUEUED,)
+        move = Move(answer.task, answer.queue, answer.was, answer.state, kinds)
+        yield Step(move, answer, group_done=answer.group_done)
+
+
+def deleted(answers: Iterable[Changed]) -> Iterator[Step]:
+    """Say which ended jobs are gone."""
+    for answer in answers:
+        yield Step(Move(answer.task, answer.queue, answer.was, None, ()), answer)
+
+
+def ended(steps: Iterable[Step]) -> list[str]:
+    """Return the ids of the jobs that ended."""
+    return [
+        step.job.id
+        for step in steps
+        if step.move.entered is not None and step.move.entered.terminal
+    ]
+
+
+def events(step: Step, at: datetime) -> Iterator[JobEvent]:
+    """Return what hooks are told of one step."""
+    for kind in step.move.kinds:
+        yield _event(kind, step, at)
+    if step.group_done:
+        yield _event(_K.GROUP_DONE, step, at)
+
+
+def _end(settlement: Settlement, answer: Settled) -> tuple[JobState, tuple[EventKind, ...]]:
+    outcome = settlement.outcome
+    if answer.state is _S.CANCELLED:  # whatever the outcome was: it had been asked for
+        return _CANCELLED_END
+    if isinstance(outcome, Dead) and outcome.reason is DeadReason.DEADLINE:
+        return _EXPIRED_END
+    return _ENDS[type(outcome)]
+
+
+def _event(kind: EventKind, step: Step, at: datetime) -> JobEvent:
+    job, settlement = step.job, step.settlement
+    outcome = None if settlement is None else settlement.outcome
+    return JobEvent(
+        kind=kind,
+        at=at,
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        group_id=job.group_id or job.id,
+        attempt=getattr(job, "attempt", 1),
+        parent=job.parent,
+        dependents=getattr(job, "dependents", ()),
+        run_at=step.run_at,
+        will_retry=isinstance(outcome, Retry),
+        failure=_failure(settlement),
+        reason=_reason(step),
+        progress=step.progress,
+        result=outcome.result if kind is _K.SUCCEEDED and isinstance(outcome, Succeeded) else None,
+    )
+
+
+def _failure(settlement: Settlement | None) -> Failure | None:
+    if settlement is None:
+        return None
+    match settlement.outcome:
+        case Retry(failure=failure) | Dead(failure=failure) | Cancelled(failure=failure):
+            return failure
+        case Succeeded() | Snoozed() | Released():
+            return None
+    assert_never(settlement.outcome)
+
+
+def _reason(step: Step) -> DeadReason | None:
+    if step.move.entered is not _S.DEAD:
+        return None
+    outcome = None if step.settlement is None else step.settlement.outcome
+    return outcome.reason if isinstance(outcome, Dead) else DeadReason.WORKER_LOST
