@@ -13,6 +13,7 @@ from offpath.jobs.heartbeat import Heartbeat
 from offpath.jobs.judge import Judge
 from offpath.jobs.progressing import ProgressWriter
 from offpath.jobs.settling import Settler
+from offpath.jobs.telemetry import Telemetry
 from offpath.jobs.terms import Counts
 from offpath.jobs.watch import Watch
 from offpath.model.job import JobState
@@ -65,6 +66,7 @@ class Engine:
         self.counts = Counts()
         self.stopping = False
         """Whether jobs that still come in are given back."""
+        self.telemetry = Telemetry(parts.metrics)
         self.hand = Hand(settings.concurrency, tasks)
         self.judge = Judge(parts.clock, settings.rules, report=parts.report, random=parts.random)
         self.watch = Watch(parts.clock, self._ignoring)
@@ -91,20 +93,20 @@ class Engine:
         Whatever the handler still does is without effect.
         """
         run.given_up = run.over = True
-        self.hand.free_slot(run)
-        self.settler.put(run, self.judge.settlement(run, self.judge.stopped(run)))
+        self._ended(run, self.judge.settlement(run, self.judge.stopped(run)))
 
     # -- the way of a job ------------------------------------------------------------------------
 
     def start(self, run: Run) -> None:
         """Begin a leased job."""
         older = self.hand.take(run)
+        run.lane = self.telemetry.lane(run.job.task, run.job.queue)
+        run.lane.took()
         if older is not None:
             self._lost(older)
         if self.stopping:
             run.over = True
-            self.hand.free_slot(run)
-            self.settler.put(run, self.judge.settlement(run, Released()))
+            self._ended(run, self.judge.settlement(run, Released()))
         else:
             run.runner = self.loop.create_task(self._attempt(run))
 
@@ -121,6 +123,8 @@ class Engine:
 
     def _ended(self, run: Run, settlement: Settlement | None) -> None:
         self.hand.free_slot(run)
+        if run.lane is not None:
+            run.lane.ran(run, None if settlement is None else settlement.outcome)
         if settlement is None:
             self._let_go_lost(run)
         else:
@@ -131,18 +135,26 @@ class Engine:
         if answer.status is SettleStatus.LEASE_LOST:
             self._let_go_lost(run)
             return
-        self.hand.let_go(run)
-        self.claimer.slot_freed()
+        self._let_go(run)
         if answer.status is SettleStatus.APPLIED:
             cancelled = answer.state is JobState.CANCELLED
             name = "cancelled" if cancelled else _COUNT_OF[type(settlement.outcome)]
             setattr(self.counts, name, getattr(self.counts, name) + 1)
+            if run.lane is not None:
+                run.lane.judged(settlement.outcome)
+
+    def _let_go(self, run: Run) -> None:
+        self.hand.let_go(run)
+        if run.lane is not None:
+            run.lane.let_go()
+        self.claimer.slot_freed()
 
     def _let_go_lost(self, run: Run) -> None:
         """Nothing was written: the job is somebody else's, or an answer we missed settled it."""
-        self.hand.let_go(run)
-        self.claimer.slot_freed()
+        self._let_go(run)
         self.counts.lease_lost += 1
+        if run.lane is not None:
+            run.lane.lease_lost.add()
         msg = f"job {run.job.id} was no longer this worker's when its attempt ended"
         self.report(LeaseLost(msg), "settle")
 

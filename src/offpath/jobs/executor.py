@@ -102,7 +102,7 @@ class Executor:
             raise asyncio.CancelledError
         if task.takes_context:
             args = (run.context, *args)
-        run.entered = True
+        run.entered_at = self._monotonic()
         if task.is_async:
             value = await task.fn(*args, **kwargs)
         else:

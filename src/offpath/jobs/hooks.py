@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING
 from offpath.errors import OffpathError
 from offpath.runtime import log
 from offpath.runtime.clock import SystemClock
+from offpath.store import observed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from offpath.jobs.runnable import OnError, OnEvent, Runnable
     from offpath.model.event import JobEvent
     from offpath.runtime.clock import Clock
+    from offpath.runtime.metrics import Metrics
+    from offpath.store.observed import Step
 
 MOST_WAITING = 10_000
 """Events kept for slow async hooks; more are dropped, oldest first, and reported."""
@@ -43,14 +47,22 @@ class Reporter:
     One line a minute for each kind of error, since an outage repeats itself thousands of times.
     """
 
-    def __init__(self, on_error: OnError | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        on_error: OnError | None = None,
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
         self._on_error = on_error
+        self._metrics = metrics
         self._log = log.RateLimited(_log, clock or SystemClock(), QUIET)
         self._calls: set[asyncio.Future[None]] = set()
 
     def __call__(self, error: BaseException, phase: str) -> None:
         """Report ``error``, met in ``phase``. Never raises."""
         self._write(error, phase)
+        if self._metrics is not None:
+            self._metrics.counter("offpath_swallowed_errors_total", phase=phase).add()
         if self._on_error is None:
             return
         try:
@@ -76,7 +88,7 @@ class Reporter:
 
 
 class Hooks:
-    """The app's ``on_event`` first, then the task's."""
+    """The app's ``on_event`` first, then the task's. An observer of the instrumented store."""
 
     def __init__(
         self, report: Reporter, on_event: OnEvent | None, tasks: Mapping[str, Runnable]
@@ -87,9 +99,11 @@ class Hooks:
         self._line: deque[JobEvent] = deque()
         self._runner: asyncio.Task[None] | None = None
 
-    def wants(self, task: str) -> bool:
-        """Whether anybody is to be told of this task's jobs."""
-        return self._on_event is not None or self._own(task) is not None
+    def moved(self, steps: Sequence[Step], at: datetime) -> None:
+        """Tell the hooks of committed transitions; nothing is built for tasks without a hook."""
+        for step in steps:
+            if self._on_event is not None or self._own(step.move.task) is not None:
+                self.deliver(tuple(observed.events(step, at)))
 
     def deliver(self, events: Sequence[JobEvent]) -> None:
         """Tell the hooks of these events, in this order. Never raises."""
@@ -139,6 +153,19 @@ class Hooks:
                     await answer
             except Exception as error:  # noqa: BLE001 - a hook disturbs nothing
                 self._report(error, "hook")
+
+
+class EndWatch:
+    """Tells who waits for jobs which have ended in this process; an observer as well."""
+
+    def __init__(self, ended: Callable[[Sequence[str]], None]) -> None:
+        self._ended = ended
+
+    def moved(self, steps: Sequence[Step], at: datetime) -> None:  # noqa: ARG002 - an observer's
+        """Pass on the ids of jobs that ended."""
+        ids = observed.ended(steps)
+        if ids:
+            self._ended(ids)
 
 
 def _is_async(hook: OnEvent) -> bool:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.context import Context
     from offpath.jobs.runnable import Runnable
+    from offpath.jobs.telemetry import Lane
     from offpath.model.job import LeasedJob
     from offpath.model.options import RunOptions
 
@@ -64,11 +65,12 @@ class Run:
     __slots__ = (
         "context",
         "ended_at",
-        "entered",
+        "entered_at",
         "fault",
         "given_up",
         "interrupted",
         "job",
+        "lane",
         "leased_at",
         "options",
         "over",
@@ -93,14 +95,15 @@ class Run:
         self.store_time = store_time
         self.leased_at = leased_at
         self.started_at: float | None = None
+        self.entered_at: float | None = None
+        """When its handler was called; None before, and then cancelling its task would miss it."""
         self.ended_at: float | None = None
+        self.lane: Lane | None = None
         self.context: Context | None = None
         self.interrupted: Interruption | None = None
         self.runner: asyncio.Task[None] | None = None
         self.fault: Exception | None = None
         """Why its stored options could not be read."""
-        self.entered = False
-        """Whether the handler may be running, so that cancelling its task reaches it."""
         self.given_up = False
         """Whether its end was written without waiting for the handler any longer."""
         self.over = False
@@ -125,5 +128,6 @@ class Run:
 
     def nudge(self) -> None:
         """Cancel an async handler where it awaits; again, should it have swallowed it once."""
-        if self.entered and not self.over and self.task.is_async and self.runner is not None:
+        reachable = self.entered_at is not None and not self.over and self.task.is_async
+        if reachable and self.runner is not None:
             self.runner.cancel()

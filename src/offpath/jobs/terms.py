@@ -15,6 +15,7 @@ from offpath.jobs.judge import Rules
 from offpath.jobs.runnable import LogContext
 from offpath.model.lease import WorkerInfo
 from offpath.runtime.clock import Clock
+from offpath.runtime.metrics import Metrics
 from offpath.store.protocol import Store
 
 
@@ -62,6 +63,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     new_id: Callable[[], str]
     random: Callable[[], float]
     """Numbers in [0, 1), for jitter."""
+    metrics: Metrics
     log_context: LogContext | None = None
     when_idle: Callable[[], Awaitable[int]] | None = None
     """Done every few seconds while no job is held; returns how much it did."""

@@ -196,6 +196,7 @@ class Worker:
         engine.progress.wake = self._loops["progress"].wake
         if "claim" in self._loops:
             engine.claimer.wake = self._loops["claim"].wake
+        engine.telemetry.up(self._settings.concurrency)
         for loop in self._loops.values():
             loop.start()
 
@@ -203,7 +204,7 @@ class Worker:
         """The loops that running jobs need."""
         engine = self._engine
         yield self._loop("heartbeat", engine.heartbeat.beat, self._settings.lease_seconds / 3)
-        yield self._loop("signals", engine.heartbeat.look, LOOK_EVERY)
+        yield self._loop("signals", self._look, LOOK_EVERY)
         yield self._loop("limits", engine.watch.step)
         yield self._loop("settle", engine.settler.flush)
         yield self._loop("progress", engine.progress.step)
@@ -230,9 +231,17 @@ class Worker:
             step,
             clock=self._engine.clock,
             pace=Pace(interval=interval, longest_backoff=LONGEST_BACKOFF),
-            report=self._engine.report,
+            report=self._loop_failed,
             chance=self._parts.random,
         )
+
+    def _loop_failed(self, error: BaseException, loop: str) -> None:
+        self._engine.telemetry.loop_failed(loop)
+        self._engine.report(error, loop)
+
+    async def _look(self) -> None:
+        self._engine.telemetry.loops(self.health())
+        await self._engine.heartbeat.look()
 
     async def _when_idle(self) -> bool:
         if self._parts.when_idle is None or self._engine.hand:
@@ -276,6 +285,7 @@ class Worker:
         unrecorded = await stopper.record()
         await stopper.leave(self._loops.values())
         self._stop_listening()
+        self._engine.telemetry.up(0)
         self._result = Stopped(drained=drained, given_up=given_up, unrecorded=unrecorded)
         self._state = State.STOPPED
         self._closed.set()
