@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from offpath.errors import InvalidArgument, TooLarge
 from offpath.jobs.job import Job
@@ -155,9 +156,7 @@ class AnyInputs:
 def queue_level(options: Options) -> Level:
     """Checked options of one enqueue. Raises ``InvalidArgument``."""
     level = checked_queue_time(options)
-    if level.id is not None:
-        parse_id(level.id, "id")
-    return level
+    return level if level.id is None else replace(level, id=parse_id(level.id, "id"))
 
 
 def _computed_level(name: str, options: object) -> Level:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
 from offpath.errors import DuplicateTask, UnknownTask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
 
 _SHOWN = 5
 
@@ -32,23 +29,23 @@ class Named(Protocol):
 TaskT = TypeVar("TaskT", bound=Named)
 
 
-class Registry(Generic[TaskT]):
+class Registry(Mapping[str, TaskT]):
     """Name → task. Names are stable and settable; they are never import paths."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, TaskT] = {}
 
+    def __getitem__(self, name: str) -> TaskT:
+        """The task of this name. Raises ``KeyError``; :meth:`named` says more."""
+        return self._tasks[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """All names, in the order of their definition."""
+        return iter(tuple(self._tasks))
+
     def __len__(self) -> int:
         """How many tasks there are."""
         return len(self._tasks)
-
-    def __iter__(self) -> Iterator[TaskT]:
-        """All tasks, in the order of their definition."""
-        return iter(tuple(self._tasks.values()))
-
-    def __contains__(self, name: object) -> bool:
-        """Whether a task has this name."""
-        return name in self._tasks
 
     def add(self, task: TaskT) -> None:
         """Register a task. Raises ``DuplicateTask`` naming both places."""
@@ -60,22 +57,13 @@ class Registry(Generic[TaskT]):
             )
         self._tasks[task.name] = task
 
-    def get(self, name: str) -> TaskT:
+    def named(self, name: str) -> TaskT:
         """The task of this name. Raises ``UnknownTask`` listing names like it."""
         try:
             return self._tasks[name]
         except KeyError:
-            raise UnknownTask(
-                f"no task is named {name!r} in this app; {self._near(name)}"
-            ) from None
-
-    def find(self, name: str) -> TaskT | None:
-        """The task of this name, if there is one."""
-        return self._tasks.get(name)
-
-    def names(self) -> tuple[str, ...]:
-        """All names, in the order of their definition."""
-        return tuple(self._tasks)
+            near = self._near(name)
+            raise UnknownTask(f"no task is named {name!r} in this app; {near}") from None
 
     def _near(self, name: str) -> str:
         if not self._tasks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Coroutine
 from typing import (
@@ -144,6 +145,10 @@ class Task(Sending[P, S, G]):
         """Call the function itself."""
         return self.fn(*args, **kwargs)
 
+    def sending(self, options: Level | None = None) -> Sending[P, S, G]:
+        """This task with checked options of one enqueue."""
+        return Sending(self._blueprint, options)
+
     def handle(self, job_id: str, /) -> Handle[S, G]:
         """The handle of a job of this task that was enqueued before, here or elsewhere."""
         return self._blueprint.sender.handle(parse_id(job_id, "job_id"), self.results.decode)
@@ -262,6 +267,7 @@ _KINDS: dict[tuple[bool, bool], type[Task[..., Any, Any]]] = {
 
 def _definition(fn: Callable[..., Any], settings: TaskSettings, codec: Codec) -> Definition:
     _refuse_unfit(fn)
+    _refuse_unknown(settings)
     name = checks.name(settings.get("name") or getattr(fn, "__name__", ""), "task name")
     concurrency = settings.get("concurrency")
     if concurrency is not None:
@@ -298,6 +304,15 @@ def _refuse_unfit(fn: object) -> None:
     plain = inspect.unwrap(fn)
     if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
         raise TaskError(f"task {plain.__qualname__}: a handler returns a value, it cannot `yield`")
+
+
+def _refuse_unknown(settings: TaskSettings) -> None:
+    known = (*TaskSettings.__annotations__, *TaskOptions.__annotations__)
+    for name in settings:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
+            raise TaskError(f"@app.task has no setting {name!r}; {hint}")
 
 
 def takes_context(fn: Callable[..., Any]) -> bool:

@@ -31,10 +31,9 @@ def scheme_of(url: str) -> str:
     return names[scheme]
 
 
-def make_store(url: str, *, clock: Clock | None, migrate: bool = False) -> Store:
+def make_store(url: str, *, clock: Clock | None = None) -> Store:
     """A store that is not open yet. ``clock`` replaces the store's own; None leaves it.
 
-    ``migrate`` makes opening apply pending migrations, where the backend would only check them.
     Raises ``ConfigurationError``, and ``MissingExtra`` when the driver is not installed.
     """
     match scheme_of(url):
@@ -51,7 +50,7 @@ def make_store(url: str, *, clock: Clock | None, migrate: bool = False) -> Store
             from offpath.store.postgres import PostgresStore
 
             rest = url.partition("://")[2]
-            return PostgresStore(f"postgresql://{rest}", clock=clock, migrate=migrate)
+            return PostgresStore(f"postgresql://{rest}", clock=clock)
 
 
 def sqlite_path(url: str) -> str:
@@ -68,3 +67,25 @@ def sqlite_path(url: str) -> str:
     if parts.query:
         raise ConfigurationError("a SQLite URL takes no parameters after `?`")
     return path[1:]
+
+
+class Backend:
+    """Makes the store of one app, again after each close.
+
+    A given store, and one in memory, stays the same: what it holds outlives its closing.
+    """
+
+    def __init__(self, url: str, *, store: Store | None = None, clock: Clock | None = None) -> None:
+        self._url = url
+        self._clock = clock
+        self._kept = store
+        self.name = type(store).__name__ if store is not None else scheme_of(url)
+
+    def make(self) -> Store:
+        """A store that is not open."""
+        if self._kept is not None:
+            return self._kept
+        store = make_store(self._url, clock=self._clock)
+        if not store.capabilities.durable:
+            self._kept = store
+        return store
