@@ -137,11 +137,15 @@ class Summary(Series):
 
     def observe(self, value: float, times: int = 1) -> None:
         """Add one value, or the same value several times."""
-        value = max(value, self._floor)
+        # Comparisons and not max() and min(): three calls are most of what this would cost.
+        if value < self._floor:  # noqa: PLR1730 - see above
+            value = self._floor
+        if value < self.min:  # noqa: PLR1730 - see above
+            self.min = value
+        if value > self.max:  # noqa: PLR1730 - see above
+            self.max = value
         self.count += times
         self.total += value * times
-        self.min = min(self.min, value)
-        self.max = max(self.max, value)
         self._counts[bisect_left(self._bounds, value)] += times
         if self._owner.watched:
             self._owner.changed(self)

@@ -1,0 +1,315 @@
+"""Settings: argument > environment (``OFFPATH_*``) > pyproject.toml (``[tool.offpath]``) > default.
+
+Durations are seconds; in the environment and in the project file they may have a unit
+(``500ms``, ``30s``, ``5m``, ``12h``, ``7d``), and ``forever`` where a limit can be lifted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import math
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from offpath.errors import ConfigurationError
+from offpath.model.redact import redact_text, redact_url
+
+PREFIX = "OFFPATH_"
+MEMORY_URL = "memory://"
+
+_DAY = 86_400.0
+_log = logging.getLogger("offpath.config")
+
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Seconds = Annotated[float, Meta(ge=0, le=1e10)]
+SomeSeconds = Annotated[float, Meta(gt=0, le=1e10)]
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """How an app and its workers work. Made by :func:`load_settings`, or by hand for tests."""
+
+    url: str = MEMORY_URL
+    """Where jobs live: ``memory://``, ``sqlite:///work.db`` or ``postgresql://…``."""
+    app: str | None = None
+    """The app that the command line works with, as ``module:attribute``."""
+    concurrency: Count = 100
+    """Jobs that one worker process runs at once."""
+    processes: Annotated[int, Meta(ge=1, le=256)] = 1
+    """Worker processes that ``offpath worker`` starts."""
+    threads: Count | None = None
+    """Sync handlers that run at once; None is as many as ``concurrency``."""
+    queues: tuple[str, ...] = ()
+    """Queues that a worker serves; none means all."""
+    lease_seconds: Annotated[float, Meta(ge=0.1, le=_DAY)] = 30.0
+    """How long a worker may be out of touch before its jobs are given to others."""
+    poll_interval: SomeSeconds = 1.0
+    """The longest time between two looks for work, when nothing announces any."""
+    drain_timeout: Seconds = 30.0
+    """How long a stopping worker lets running jobs go on."""
+    abort: Literal["release", "fail"] = "release"
+    """What becomes of a job that a stopping worker aborts: given back, or failed."""
+    max_deliveries: Annotated[int, Meta(ge=1, le=10_000)] = 3
+    """How many workers may die holding a job before it is dead."""
+    keep_succeeded: Seconds | None = 7 * _DAY
+    """How long succeeded jobs and their results are kept; None for ever."""
+    keep_dead: Seconds | None = 30 * _DAY
+    """How long dead jobs are kept; None for ever."""
+    keep_cancelled: Seconds | None = 7 * _DAY
+    """How long cancelled jobs are kept; None for ever."""
+    max_input_bytes: Annotated[int, Meta(ge=1, le=2**29)] = 2**20
+    """The largest encoded input that is accepted."""
+    max_result_bytes: Annotated[int, Meta(ge=1, le=2**29)] = 2**20
+    """The largest encoded result that is accepted."""
+    migrate: bool = False
+    """Whether opening a Postgres app brings its schema up to date."""
+    redact: tuple[str, ...] = ()
+    """Field names to hide in logs, beside the built-in ones (password, token, …)."""
+    origins: tuple[tuple[str, str], ...] = ()
+    """Field and origin of what was not left at its default; see :meth:`sources`."""
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """How often a worker renews its lease: three chances before it runs out."""
+        return self.lease_seconds / 3
+
+    @property
+    def handler_threads(self) -> int:
+        """Sync handlers that run at once."""
+        return self.threads or self.concurrency
+
+    def sources(self) -> dict[str, str]:
+        """Where the value of each setting came from."""
+        found = dict(self.origins)
+        return {name: found.get(name, "default") for name in FIELDS}
+
+    def shown(self) -> dict[str, Any]:
+        """The settings as they may be printed: passwords hidden."""
+        values = {name: getattr(self, name) for name in FIELDS}
+        return {**values, "url": redact_url(self.url)}
+
+    def __repr__(self) -> str:
+        """All settings, without passwords."""
+        inside = ", ".join(f"{name}={value!r}" for name, value in self.shown().items())
+        return f"Settings({inside})"
+
+
+FIELDS = tuple(name for name in Settings.__struct_fields__ if name != "origins")
+"""The names of the settings."""
+
+_HINTS: dict[str, Any] = get_type_hints(Settings, include_extras=True)
+_FOREVER = frozenset({"keep_succeeded", "keep_dead", "keep_cancelled"})
+_DURATIONS = _FOREVER | {"lease_seconds", "poll_interval", "drain_timeout"}
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": _DAY, "w": 7 * _DAY, "": 1.0}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w|)\s*")
+# Kubernetes sets these for a service that is called offpath.
+_NOT_OURS = re.compile(r"OFFPATH_(TEST_.*|SERVICE_HOST|SERVICE_PORT.*|PORT|PORT_\d+_.*)")
+
+_Found = tuple[Any, str]
+"""A value as it was given, and where."""
+
+
+def load_settings(
+    *,
+    environ: Mapping[str, str] | None = None,
+    directory: Path | str | None = None,
+    database_url: bool = False,
+    **given: Any,  # noqa: ANN401 - checked against the fields
+) -> Settings:
+    """Settings from everywhere, the nearest first. None as an argument means: not given.
+
+    ``environ`` and ``directory`` stand for the process's own; the project file is looked for from
+    ``directory`` upwards. With ``database_url``, ``DATABASE_URL`` is read where ``OFFPATH_URL``
+    is not set, as the command line does.
+
+    Raises ConfigurationError, which names the place of the value and what it should be.
+    """
+    variables = os.environ if environ is None else environ
+    found: dict[str, _Found] = {}
+    found.update(_from_project(Path.cwd() if directory is None else Path(directory)))
+    found.update(_from_environment(variables, database_url=database_url))
+    found.update(_from_arguments(given))
+    values: dict[str, Any] = {name: _value(name, *one) for name, one in found.items()}
+    origins = tuple((name, where) for name, (_, where) in found.items())
+    return Settings(**values, origins=origins)
+
+
+def normal_url(url: str) -> str:
+    """``url`` with a scheme of ours; raises ConfigurationError for another kind of database.
+
+    ``postgres://`` and SQLAlchemy's ``postgresql+driver://`` and ``sqlite+driver://`` are taken.
+    """
+    text = url.strip()
+    if "://" not in text:
+        return _without_scheme(text)
+    scheme, rest = text.split("://", 1)
+    kind = _SCHEMES.get(scheme.lower().partition("+")[0])
+    if kind is None:
+        raise ConfigurationError(
+            f"{redact_url(text)} names a database that offpath does not work on: "
+            "use postgresql://user:password@host/database, sqlite:///file.db or memory://"
+        )
+    return f"{kind}://{rest}"
+
+
+_SCHEMES = {
+    "postgres": "postgresql",
+    "postgresql": "postgresql",
+    "sqlite": "sqlite",
+    "sqlite3": "sqlite",
+    "memory": "memory",
+}
+
+
+def _without_scheme(text: str) -> str:
+    if text.rstrip(":") == "memory":
+        return MEMORY_URL
+    if re.match(r"\w+\s*=", text):  # libpq's own form: host=… dbname=…
+        return text
+    shown = redact_text(text) or "an empty text"
+    raise ConfigurationError(
+        f"{shown} is no database URL: write sqlite:///file.db, "
+        "postgresql://user:password@host/database or memory://"
+    )
+
+
+# -- where values come from ----------------------------------------------------------------
+
+
+def _from_arguments(given: Mapping[str, Any]) -> dict[str, _Found]:
+    if unknown := sorted(set(given) - set(FIELDS)):
+        raise ConfigurationError(f"there is no setting {_unknown(unknown, FIELDS)}")
+    return {name: (one, "argument") for name, one in given.items() if one is not None}
+
+
+def _from_environment(variables: Mapping[str, str], *, database_url: bool) -> dict[str, _Found]:
+    known = {f"{PREFIX}{name.upper()}": name for name in FIELDS}
+    _warn_of_unknown(variables, known)
+    found: dict[str, _Found] = {
+        name: (variables[variable], f"environment ({variable})")
+        for variable, name in known.items()
+        if variables.get(variable)
+    }
+    found.update(_from_secret_file(variables))
+    if database_url and "url" not in found and variables.get("DATABASE_URL"):
+        found["url"] = (variables["DATABASE_URL"], "environment (DATABASE_URL)")
+    return found
+
+
+def _from_secret_file(variables: Mapping[str, str]) -> dict[str, _Found]:
+    """The URL in a file, as Docker and Kubernetes hand out secrets."""
+    path = variables.get(_URL_FILE)
+    if not path:
+        return {}
+    if variables.get(f"{PREFIX}URL"):
+        raise ConfigurationError(f"{PREFIX}URL and {_URL_FILE} are both set: unset one of them")
+    try:
+        text = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{_URL_FILE}: cannot read {path}: {error}") from error
+    if not text:
+        raise ConfigurationError(f"{_URL_FILE}: {path} is empty")
+    return {"url": (text, f"file {path} ({_URL_FILE})")}
+
+
+_URL_FILE = f"{PREFIX}URL_FILE"
+
+
+def _from_project(directory: Path) -> dict[str, _Found]:
+    table, path = _project_table(directory)
+    names = {key: key.replace("-", "_") for key in table}
+    if unknown := sorted(key for key, name in names.items() if name not in FIELDS):
+        raise ConfigurationError(
+            f"{path}: [tool.offpath] has no setting {_unknown(unknown, FIELDS)}"
+        )
+    return {names[key]: (value, f"{path} [tool.offpath]") for key, value in table.items()}
+
+
+def _project_table(directory: Path) -> tuple[dict[str, Any], Path | None]:
+    path = _project_file(directory)
+    if path is None:
+        return {}, None
+    try:
+        text = path.read_text(encoding="utf-8")
+        # A project file that does not speak of us is not ours to judge.
+        tool = tomllib.loads(text).get("tool", {}) if "offpath" in text else {}
+        table = tool.get("offpath", {})
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"cannot read {path}: {error}") from error
+    if not isinstance(table, dict):
+        raise ConfigurationError(f"{path}: tool.offpath must be a table: [tool.offpath]")
+    return table, path
+
+
+def _project_file(directory: Path) -> Path | None:
+    start = directory.absolute()
+    candidates = (folder / "pyproject.toml" for folder in (start, *start.parents))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+# -- what a value is -----------------------------------------------------------------------
+
+
+def _value(name: str, given: object, where: str) -> object:
+    prepared = _prepared(name, given)
+    try:
+        value = msgspec.convert(prepared, _HINTS[name], strict=not isinstance(given, str))
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ConfigurationError(f"{name}, from {where}: {error}{_hint(name)}") from error
+    return normal_url(value) if name == "url" else value
+
+
+def _prepared(name: str, given: object) -> object:
+    if isinstance(given, timedelta):
+        return given.total_seconds()
+    if name in _FOREVER and given in {"forever", math.inf}:
+        return None
+    if not isinstance(given, str):
+        return given
+    if name in _DURATIONS and (match := _DURATION.fullmatch(given)):
+        return float(match[1]) * _UNITS[match[2]]
+    if name in _LISTS:
+        return tuple(part.strip() for part in given.split(",") if part.strip())
+    return {"yes": True, "on": True, "no": False, "off": False}.get(given, given)
+
+
+_LISTS = frozenset({"queues", "redact"})
+
+
+def _hint(name: str) -> str:
+    if name in _FOREVER:
+        return " (seconds, a duration such as 7d, or forever)"
+    if name in _DURATIONS:
+        return " (seconds, or a duration such as 500ms or 30s)"
+    return ""
+
+
+def _warn_of_unknown(variables: Mapping[str, str], known: Mapping[str, str]) -> None:
+    taken = {*known, _URL_FILE}
+    unknown = sorted(
+        name
+        for name in variables
+        if name.startswith(PREFIX) and name not in taken and not _NOT_OURS.fullmatch(name)
+    )
+    if unknown:
+        _log.warning("environment: there is no setting %s", _unknown(unknown, taken))
+
+
+def _unknown(names: Iterable[str], known: Iterable[str]) -> str:
+    """The unknown names, each with what was probably meant."""
+    choices = {one.removeprefix(PREFIX): one for one in known}
+    return "; ".join(f"{name}{_meant(name, choices)}" for name in names)
+
+
+def _meant(name: str, choices: Mapping[str, str]) -> str:
+    bare = name.removeprefix(PREFIX).replace("-", "_")
+    near = difflib.get_close_matches(bare, choices, n=1, cutoff=0.5)
+    return f" (did you mean {choices[near[0]]}?)" if near else ""
