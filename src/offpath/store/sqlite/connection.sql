@@ -54,6 +54,14 @@ rollback to savepoint offpath_request
 -- Changes when another connection has committed, never by our own commits.
 pragma data_version
 
+-- name: busy_timeout
+-- Milliseconds: short, because waiting is done by our own, fairer retry.
+pragma busy_timeout = 5
+
+-- name: busy_timeout_checkpoint
+-- Milliseconds that a checkpoint may hold up other writers while it waits for a reader.
+pragma busy_timeout = 25
+
 -- name: checkpoint
 -- Takes the writer lock while it copies, so no commit can come between.
 pragma wal_checkpoint (truncate)

@@ -33,10 +33,15 @@ def is_busy(error: BaseException) -> bool:
     return isinstance(error, sqlite3.OperationalError) and primary_code(error) in _BUSY
 
 
-def translated(error: Exception) -> OffpathError:
-    """The offpath error that says what ``error`` means for a caller. Never holds a value."""
-    if isinstance(error, OffpathError):
-        return error
+def translated(error: Exception) -> Exception:
+    """What ``error`` means for a caller: the driver's become ours, all others stay as they are.
+
+    Holds no value that was to be stored.
+    """
+    return _translated(error) if isinstance(error, CAUGHT) else error
+
+
+def _translated(error: Exception) -> OffpathError:
     code = primary_code(error)
     if code in _BUSY:
         return StoreBusy(

@@ -174,6 +174,8 @@ def nothing_to_rescue(session: Session, now: int) -> list[Rescued] | None:
 
 def rescue(session: Session, now: int, rules: Rules) -> list[Rescued]:
     """Take jobs from workers that are gone, and forget the workers."""
+    if session.stalled:  # the living could not renew their leases either: let them first
+        return []
     rows = session.run(SQL["orphans"](now=now, limit=rules.limit))
     orphans = [_orphan(row, now, rules.max_deliveries) for row in rows]
     rescued = _move_on(session, now, orphans, rules.keep) if orphans else []

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -52,14 +53,17 @@ class Presence:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._locks: dict[str, int] = {}
+        self._changing = threading.Lock()  # two threads may want the lock of one worker
         self._pid = os.getpid()
 
     def hold(self, worker: str) -> bool:
         """Take the worker's lock, or keep it; False when this file system does not allow it."""
         if not AVAILABLE or os.getpid() != self._pid:
             return False
-        if worker in self._locks:
-            return True
+        with self._changing:
+            return worker in self._locks or self._take(worker)
+
+    def _take(self, worker: str) -> bool:
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
             with self._registry():
@@ -69,20 +73,28 @@ class Presence:
         return True
 
     def release(self, worker: str) -> None:
-        """Let go of the worker's lock and remove its file. Never raises."""
-        descriptor = self._locks.pop(worker, None)
-        if descriptor is None or os.getpid() != self._pid:
+        """Let go of the lock of a worker that has stopped, and remove its file. Never raises."""
+        if os.getpid() != self._pid:
             return
-        with contextlib.suppress(OSError), self._registry():
-            self._file(worker).unlink(missing_ok=True)
+        with self._changing:
+            if worker in self._locks:
+                with contextlib.suppress(OSError), self._registry():
+                    self._file(worker).unlink(missing_ok=True)
+                self._let_go(worker)
+
+    def abandon(self) -> None:
+        """Let go of every lock but leave the files: those workers are seen to be gone."""
+        if os.getpid() != self._pid:
+            return
+        with self._changing:
+            for worker in tuple(self._locks):
+                self._let_go(worker)
+
+    def _let_go(self, worker: str) -> None:
+        descriptor = self._locks.pop(worker)
         _held.discard(descriptor)
         with contextlib.suppress(OSError):
             os.close(descriptor)
-
-    def release_all(self) -> None:
-        """Let go of every lock of this store."""
-        for worker in tuple(self._locks):
-            self.release(worker)
 
     def missing(self, workers: Iterable[str]) -> set[str]:
         """Those whose lock is free though their file is there: nobody holds it any more.

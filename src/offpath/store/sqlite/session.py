@@ -24,6 +24,8 @@ MINIMUM: Final = (3, 38, 0)
 _FIRST_PAUSE: Final = 0.0002
 _LONGEST_PAUSE: Final = 0.005
 _CACHED_STATEMENTS: Final = 256
+_STALL: Final = 0.5
+_GRACE: Final = 1.0
 
 SQL: Final[Catalogue] = catalogue("offpath.store.sqlite")
 
@@ -76,7 +78,7 @@ def patiently(action: Callable[[], T], *, limit: float) -> T:
 class Session:
     """A connection, used by one thread at a time."""
 
-    __slots__ = ("_connection", "_durable", "before", "patience")
+    __slots__ = ("_connection", "_durable", "_stalled", "before", "patience")
 
     def __init__(
         self,
@@ -87,6 +89,7 @@ class Session:
     ) -> None:
         self._connection = connection
         self._durable = True  # as _set_up leaves it
+        self._stalled = float("-inf")
         self.before = before
         self.patience = patience
 
@@ -99,9 +102,33 @@ class Session:
         """Run one statement and give back all its rows. Raises offpath errors only."""
         self.before(query.statement.name)
         try:
-            return self._connection.execute(query.statement.named, query.params).fetchall()
+            return self._rows(query)
+        except CAUGHT as error:
+            if not is_busy(error) or self._connection.in_transaction:
+                raise translated(error) from error
+        return self._patiently(lambda: self._rows(query))
+
+    def _rows(self, query: Query) -> list[Row]:
+        return self._connection.execute(query.statement.named, query.params).fetchall()
+
+    def _patiently(self, action: Callable[[], T]) -> T:
+        started = time.monotonic()
+        try:
+            return patiently(action, limit=self.patience)
         except CAUGHT as error:
             raise translated(error) from error
+        finally:
+            ended = time.monotonic()
+            if ended - started > _STALL:
+                self._stalled = ended
+
+    @property
+    def stalled(self) -> bool:
+        """Whether this connection has just waited long for somebody else's transaction.
+
+        Nobody could renew a lease in that time, so an expired one proves nothing yet.
+        """
+        return time.monotonic() - self._stalled < _GRACE
 
     def drive(self, steps: Steps[T]) -> T:
         """Run a transition to its end."""
@@ -120,12 +147,12 @@ class Session:
 
     def raw(self, sql: str) -> list[Row]:
         """Run plain SQL without parameters, waiting while the file is locked."""
+        return self._patiently(lambda: self._connection.execute(sql).fetchall())
 
-        def action() -> list[Row]:
-            return self._connection.execute(sql).fetchall()
-
+    def once(self, sql: str) -> list[Row]:
+        """Run plain SQL without waiting for anybody."""
         try:
-            return patiently(action, limit=self.patience)
+            return self._connection.execute(sql).fetchall()
         except CAUGHT as error:
             raise translated(error) from error
 
@@ -171,7 +198,7 @@ def connect(
         connection = sqlite3.connect(
             f"{path.as_uri()}?mode={mode}",
             uri=True,
-            timeout=_LONGEST_PAUSE,
+            timeout=_LONGEST_PAUSE,  # as busy_timeout in connection.sql
             isolation_level=None,
             check_same_thread=False,
             cached_statements=_CACHED_STATEMENTS,

@@ -66,14 +66,14 @@ def _isolating(session: Session, now: int, settlements: list[Settlement]) -> lis
     """All at once; when one of them cannot be stored, by halves until it stands alone."""
     if not settlements:
         return []
-    session.raw(SQL["savepoint"].named)
+    session.control(SQL["savepoint"])
     try:
         answers = _Batch(session, now, settlements).settle()
     except (Conflict, StoreRejected) as error:
-        session.raw(SQL["undo"].named)
-        session.raw(SQL["release"].named)
+        session.control(SQL["undo"])
+        session.control(SQL["release"])
         return _without_the_culprit(session, now, settlements, error)
-    session.raw(SQL["release"].named)
+    session.control(SQL["release"])
     return answers
 
 

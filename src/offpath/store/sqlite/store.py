@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -98,10 +99,12 @@ class SqliteStore:
         """Finish what was asked for, end the threads, close the file, give up presence locks."""
         writer, readers = self._writer, self._readers
         self._writer = self._readers = None
-        for part in (readers, writer):
-            if part is not None:
-                await asyncio.to_thread(part.stop)
-        await asyncio.to_thread(self._presence.release_all)
+        if writer is not None:
+            writer.finish()
+            await asyncio.to_thread(writer.join)
+        if readers is not None:
+            await asyncio.to_thread(readers.stop)
+        await asyncio.to_thread(self._presence.abandon)
 
     async def migrate(self) -> list[Migration]:
         """Apply pending schema steps; makes the file if there is none."""
@@ -356,7 +359,8 @@ class SqliteStore:
     def _foreign_commit(self) -> None:
         """Another connection has committed something; called in the writer's thread."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._hint_all)
+            with contextlib.suppress(RuntimeError):  # the loop was closed before the store
+                self._loop.call_soon_threadsafe(self._hint_all)
 
     def _hint_all(self) -> None:
         for hint in Hint:

@@ -34,7 +34,6 @@ POLL: Final = 0.02
 CHECKPOINT_BYTES: Final = 8 * 1024 * 1024
 """The log is moved into the file when it is larger than this."""
 
-_CHECKPOINT_PATIENCE_MS: Final = 25
 _CHECKPOINT_PAUSE: Final = 1.0
 _PINNED_BYTES: Final = 16 * CHECKPOINT_BYTES
 _WARN_EVERY: Final = 60.0
@@ -134,11 +133,14 @@ class Writer:
             self.polling = polling
             self._requests.put(_NUDGE)
 
-    def stop(self) -> None:
-        """Finish what was asked for and end the thread. Blocks; idempotent."""
+    def finish(self) -> None:
+        """Take no more requests; those that were made are still carried out."""
         if not self._closing:
             self._closing = True
             self._requests.put(None)
+
+    def join(self) -> None:
+        """Wait until the thread has ended. Blocks."""
         if self._pid == os.getpid() and self._thread.is_alive():
             self._thread.join()
 
@@ -230,7 +232,7 @@ def _transact(session: Session, requests: list[Request]) -> None:
         if is_environment(error):
             raise
         if len(requests) == 1:
-            requests[0].result, requests[0].error = None, _of_caller(error)
+            requests[0].result, requests[0].error = None, translated(error)
             return
         _attempt_isolated(session, requests)
 
@@ -258,20 +260,15 @@ def _plainly(session: Session, request: Request) -> None:
 
 
 def _behind_a_savepoint(session: Session, request: Request) -> None:
-    session.raw(SQL["savepoint"].named)
+    session.control(SQL["savepoint"])
     try:
         request.result, request.error = request.work(session), None
     except Exception as error:
         if is_environment(error) or not session.in_transaction:
             raise
-        session.raw(SQL["undo"].named)
-        request.result, request.error = None, _of_caller(error)
-    session.raw(SQL["release"].named)
-
-
-def _of_caller(error: Exception) -> Exception:
-    """The error as its caller sees it: the driver's become ours, all others stay as they are."""
-    return translated(error) if type(error).__module__ == "sqlite3" else error
+        session.control(SQL["undo"])
+        request.result, request.error = None, translated(error)
+    session.control(SQL["release"])
 
 
 def _answer(requests: list[Request]) -> None:
@@ -318,10 +315,11 @@ class Checkpoints:
 
     def _checkpoint(self, session: Session, size: int, now: float) -> None:
         try:
-            session.raw(f"pragma busy_timeout = {_CHECKPOINT_PATIENCE_MS}")
-            [[busy, *_]] = session.raw(SQL["checkpoint"].named)
+            session.once(SQL["busy_timeout_checkpoint"].named)
+            [[busy, *_]] = session.once(SQL["checkpoint"].named)
+            session.once(SQL["busy_timeout"].named)
         except Exception as error:  # noqa: BLE001 - tried again; a real fault shows on a write
-            _log.warning("a checkpoint of the SQLite log failed: %s", error)
+            _log.debug("a checkpoint of the SQLite log failed: %s", error)
             busy = 1
         if busy:
             self._not_before = now + _CHECKPOINT_PAUSE
