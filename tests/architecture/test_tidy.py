@@ -17,7 +17,9 @@ MEDIAN_FUNCTION = 8
 P95_FUNCTION = 40
 VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
 
-REAL_TIME: dict[str, str] = {}
+REAL_TIME = {
+    "tests/unit/jobs/worker/rig.py": "handler threads announce nothing; it looks again",
+}
 """Test files that may let real time pass, each with the reason."""
 
 

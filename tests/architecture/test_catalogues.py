@@ -1,0 +1,43 @@
+"""The pages that list what the code lists: every metric, every setting, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from offpath.config import FIELDS, PREFIX
+from offpath.runtime.catalogue import CATALOGUE
+from tests.architecture.sources import ROOT
+
+_METRIC = re.compile(r"`(offpath_[a-z_]+)`")
+_VARIABLE = re.compile(r"`(" + PREFIX + r"[A-Z_]+)`")
+
+
+def _pages(pattern: str) -> list[Path]:
+    return sorted((ROOT / "docs").rglob(pattern))
+
+
+def _rows(pages: list[Path], name: re.Pattern[str]) -> dict[str, str]:
+    """The table rows that begin with a name of the kind wanted, by that name."""
+    lines = [line for page in pages for line in page.read_text("utf-8").splitlines()]
+    rows = [line for line in lines if line.startswith("|")]
+    return {found[1]: row for row in rows if (found := name.search(row))}
+
+
+def test_the_page_of_metrics_lists_every_metric_and_no_other() -> None:
+    assert set(_rows(_pages("*metrics*.md"), _METRIC)) == set(CATALOGUE)
+
+
+def test_the_page_of_metrics_has_the_kind_and_the_labels_of_each() -> None:
+    rows = _rows(_pages("*metrics*.md"), _METRIC)
+    wrong = [
+        name
+        for name, metric in CATALOGUE.items()
+        if name not in rows or not all(word in rows[name] for word in (metric.kind, *metric.labels))
+    ]
+    assert wrong == []
+
+
+def test_the_page_of_settings_lists_every_variable_and_no_other() -> None:
+    listed = set(_rows(_pages("*configuration*.md"), _VARIABLE))
+    assert listed == {f"{PREFIX}{name.upper()}" for name in FIELDS}
