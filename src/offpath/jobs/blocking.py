@@ -51,7 +51,7 @@ class AsyncApp(Protocol):
         """The loop in which it is open; None while it is not."""
         ...
 
-    def unopened_store(self) -> Store:
+    def store(self) -> Store:
         """The store, open or not."""
         ...
 
@@ -227,7 +227,7 @@ class BlockingClient:
             return []
         if within is None:
             return self.run(lambda: self._app.client.send(jobs))
-        store = self._app.unopened_store()
+        store = self._app.store()
         answers = store.commit_within_blocking(within, effects_of(jobs))
         return self._app.client.handles(jobs, answers)
 

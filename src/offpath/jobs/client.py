@@ -16,21 +16,18 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from offpath.jobs.waiters import Waiters
-    from offpath.jobs.worker import Worker
     from offpath.store.protocol import Store
 
 
 class Session:
     """An open store and the waits on it. Lives in one event loop."""
 
-    __slots__ = ("keep_cancelled", "store", "waiters", "worker")
+    __slots__ = ("keep_cancelled", "store", "waiters")
 
     def __init__(self, store: Store, waiters: Waiters, *, keep_cancelled: float | None) -> None:
         self.store = store
         self.waiters = waiters
         self.keep_cancelled = keep_cancelled
-        self.worker: Worker | None = None
-        """The worker that the app started by itself."""
 
 
 class Client:

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from offpath.config import normal_url
 from offpath.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
 
-_FORMS = "memory://, sqlite:///path/to/file.db, postgresql://user:password@host/database"
-_DRIVER = re.compile(r"^(postgres(?:ql)?|sqlite)\+\w+$")
-
 
 def scheme_of(url: str) -> str:
-    """``memory``, ``sqlite`` or ``postgresql``. Raises ``ConfigurationError``.
-
-    SQLAlchemy's ``postgresql+psycopg`` and the like are understood: the driver is ours to choose.
-    The URL itself is never shown: it may hold a password.
-    """
-    scheme = url.partition("://")[0] if "://" in url else ""
-    scheme = _DRIVER.sub(r"\1", scheme.lower()).replace("postgresql", "postgres")
-    names = {"memory": "memory", "sqlite": "sqlite", "postgres": "postgresql"}
-    if scheme not in names:
-        said = f"unknown scheme {scheme[:20]!r}" if scheme else "no scheme"
-        raise ConfigurationError(f"the store's URL has {said}; it is one of {_FORMS}")
-    return names[scheme]
+    """``memory``, ``sqlite`` or ``postgresql``. Raises ``ConfigurationError``."""
+    scheme, separator, _ = normal_url(url).partition("://")
+    return scheme if separator else "postgresql"  # libpq's own form has no scheme
 
 
 def make_store(url: str, *, clock: Clock | None = None) -> Store:
@@ -44,13 +32,12 @@ def make_store(url: str, *, clock: Clock | None = None) -> Store:
         case "sqlite":
             from offpath.store.sqlite import SqliteStore
 
-            path = sqlite_path(url)
+            path = sqlite_path(normal_url(url))
             return SqliteStore(path) if clock is None else SqliteStore(path, clock=clock)
         case _:
             from offpath.store.postgres import PostgresStore
 
-            rest = url.partition("://")[2]
-            return PostgresStore(f"postgresql://{rest}", clock=clock)
+            return PostgresStore(normal_url(url), clock=clock)
 
 
 def sqlite_path(url: str) -> str:

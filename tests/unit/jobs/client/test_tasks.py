@@ -208,14 +208,15 @@ def test_a_job_has_an_id_before_it_is_sent() -> None:
 
 def test_the_input_is_checked_like_a_call() -> None:
     task = task_of(add)
-    for call in (
+    calls: list[Callable[[], Any]] = [
         task.job,
         lambda: task.job("1"),
         lambda: task.job(1, c=2),
         lambda: task.job(1, 2, 3),
         lambda: task.job(1.5),
         lambda: task.job(None),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(InvalidInput):
             call()
 

@@ -1,0 +1,441 @@
+"""The app: where tasks, store, clock and hooks meet. The one place that knows all parts."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from importlib.metadata import version
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    NoReturn,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
+
+import msgspec
+
+from offpath.config import Settings, load_settings
+from offpath.errors import InvalidArgument
+from offpath.jobs.blocking import BlockingClient
+from offpath.jobs.blueprint import AnyInputs, Blueprint, queue_level
+from offpath.jobs.client import Client, Session, as_jobs
+from offpath.jobs.context import Context
+from offpath.jobs.dead import DeadLetters
+from offpath.jobs.handle import Handle
+from offpath.jobs.hooks import EndWatch, Hooks, Reporter
+from offpath.jobs.inprocess import AppWorker
+from offpath.jobs.job import Job
+from offpath.jobs.judge import Rules
+from offpath.jobs.lifecycle import Lifecycle
+from offpath.jobs.reading import JobsView
+from offpath.jobs.redrive import IdleRedrive
+from offpath.jobs.registry import Registry
+from offpath.jobs.task import (
+    AsyncContextTask,
+    AsyncTask,
+    Decorator,
+    P,
+    R,
+    Sending,
+    SyncContextTask,
+    SyncTask,
+    Task,
+    TaskSettings,
+    define,
+)
+from offpath.jobs.terms import Parts, WorkerSettings
+from offpath.jobs.waiters import Waiters
+from offpath.model import checks
+from offpath.model.options import Options, TaskOptions, checked, resolve
+from offpath.model.redrive import Redrive, checked_redrive
+from offpath.runtime.clock import Clock, SystemClock
+from offpath.runtime.codec import Codec, JsonCodec
+from offpath.runtime.ids import IdGenerator, new_id, parse_id
+from offpath.runtime.metrics import Metrics
+from offpath.runtime.signature import ResultModel
+from offpath.runtime.threads import Threads
+from offpath.store.backends import Backend
+from offpath.store.instrumented import InstrumentedStore
+from offpath.store.metering import Metering
+
+if TYPE_CHECKING:
+    from offpath.jobs.runnable import LogContext, OnError, OnEvent, OnFailure
+    from offpath.model.lease import WorkerRecord
+    from offpath.store.protocol import Backlog, Migration, Store
+
+S = TypeVar("S")
+G = TypeVar("G")
+AnyTask = Task[..., Any, Any]
+
+
+class WorkerOverrides(TypedDict, total=False):
+    """The keywords of ``app.worker(...)``; what is not given follows the app's settings."""
+
+    concurrency: int
+    """How many jobs run at once."""
+    queues: Sequence[str]
+    """Queues to serve; none means all."""
+    lease_seconds: float
+    """How long it may be out of touch before its jobs are given to others."""
+    poll_interval: float
+    """The longest time between two looks for work, when nothing announces any."""
+    drain_timeout: float
+    """How long ``stop`` waits for running jobs before it aborts them."""
+    max_deliveries: int
+    """How many workers may die holding a job before it is dead."""
+    abort: Literal["release", "fail"]
+    """What becomes of jobs that a stop aborts: given back without losing an attempt, or dead."""
+
+
+class App:
+    """Tasks and the store their jobs live in.
+
+    ``App()`` keeps jobs in memory and runs them in this process; with a URL
+    (``sqlite:///work.db``, ``postgresql://…``) they outlive it and workers run them. Nothing
+    happens until it is used: the first use in an event loop opens it, ``async with app`` opens
+    and closes it.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a documented keyword
+        self,
+        url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        store: Store | None = None,
+        codec: Codec | None = None,
+        clock: Clock | None = None,
+        id_generator: IdGenerator = new_id,
+        on_event: OnEvent | None = None,
+        on_error: OnError | None = None,
+        on_failure: OnFailure | None = None,
+        log_context: LogContext | None = None,
+        redrive: Redrive | None = None,
+        auto_start: bool | None = None,
+        migrate: bool | None = None,
+        **defaults: Unpack[TaskOptions],
+    ) -> None:
+        self.settings = settings or load_settings(url=url, migrate=migrate)
+        """What is configured: arguments, environment, project file, defaults."""
+        self._level = checked(Options(**defaults))
+        self._codec = codec or JsonCodec()
+        self._id_generator = id_generator
+        self._on_failure = on_failure
+        self._log_context = log_context
+        self._redrive = None if redrive is None else checked_redrive(redrive)
+        self._auto_start = auto_start
+        self.clock: Clock = clock or SystemClock()
+        """The clock of this process; the store may have its own."""
+        self.metrics = Metrics()
+        """Counters, gauges and summaries of this process: get, list, subscribe."""
+        self.tasks: Registry[AnyTask] = Registry()
+        """The tasks of this app, by name."""
+        self._report = Reporter(on_error, self.clock)
+        self._hooks = Hooks(self._report, on_event, self.tasks)
+        self._workers: weakref.WeakSet[AppWorker] = weakref.WeakSet()
+        self._backend = Backend(self.settings.url, store=store, clock=clock)
+        self._store: InstrumentedStore | None = None
+        self._lifecycle: Lifecycle[Session] = Lifecycle(self._start, self._finish)
+        self.client = Client(self._lifecycle.opened)
+        self.jobs = JobsView(self._lifecycle.opened)
+        """Every job of the fleet: get, find, count, cancel, retry."""
+        self.dead = DeadLetters(self._lifecycle.opened)
+        """What will not run again unaided: list, show, redrive, discard."""
+        self.blocking = BlockingClient(self)
+        """The same verbs for code without an event loop."""
+
+    def __repr__(self) -> str:
+        """Show the backend and how many tasks there are; never the URL, which may hold secrets."""
+        return f"<App {self._backend.name} tasks={len(self.tasks)}>"
+
+    def __reduce__(self) -> NoReturn:
+        """An app holds connections and hooks: other processes import it instead."""
+        raise TypeError(
+            "an App cannot be pickled: import it in the other process (workers take module:app)"
+        )
+
+    # -- life ------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Open it."""
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        await self.close()
+
+    async def open(self) -> None:
+        """Open the store; on memory also start a worker. Repeating it does nothing.
+
+        Raises ``StoreUnavailable``, ``SchemaMissing`` and the other ``SchemaError`` kinds.
+        """
+        await self._lifecycle.open()
+
+    async def close(self) -> None:
+        """Stop what runs here and close the store. Waits end with ``AppClosed``. Idempotent."""
+        await self._lifecycle.close()
+
+    # -- tasks -----------------------------------------------------------------------------
+
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncContextTask[P, R, R]: ...
+    @overload
+    def task(self, fn: Callable[Concatenate[Context, P], R], /) -> SyncContextTask[P, R, R]: ...
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R, R]: ...
+    @overload
+    def task(self, fn: Callable[P, R], /) -> SyncTask[P, R, R]: ...
+    @overload
+    def task(self, /, **settings: Unpack[TaskSettings]) -> Decorator: ...
+    def task(
+        self, fn: Callable[..., Any] | None = None, /, **settings: Unpack[TaskSettings]
+    ) -> Any:
+        """Make a task of a function: ``@app.task`` or ``@app.task(name=..., retry=5)``.
+
+        The function may be sync (it runs in a thread) or async, and may take a
+        :class:`offpath.Context` first. It stays callable as before.
+
+        Raises ``DuplicateTask``, ``UnsupportedType`` and ``InvalidArgument``.
+        """
+        if fn is None:
+            return lambda function: self._register(function, settings)
+        return self._register(fn, settings)
+
+    def _register(self, fn: Callable[..., Any], settings: TaskSettings) -> AnyTask:
+        task = define(fn, settings, self._level, self._codec, self)
+        self.tasks.add(task)
+        return task
+
+    def by_name(
+        self, name: str, /, options: Options | None = None, *, registered: bool = True
+    ) -> Sending[..., Any, Any]:
+        """A task by its name, for callers that do not import it.
+
+        ``registered=False`` accepts a task that only other services know: its arguments are given
+        by keyword and not checked here. Otherwise raises ``UnknownTask`` with names like it.
+        """
+        level = None if options is None else queue_level(options)
+        if not registered and name not in self.tasks:
+            return Sending(self._foreign(name), level)
+        return self.tasks.named(name).sending(level)
+
+    def _foreign(self, name: str) -> Blueprint:
+        name = checks.name(name, "task name")
+        results = ResultModel(Any, codec=self._codec, name=name)
+        return Blueprint(
+            name=name,
+            inputs=AnyInputs(name, self._codec),
+            decode=results.decode,
+            sender=self,
+            levels=(self._level,),
+            plain=resolve((self._level,)),
+        )
+
+    # -- sending ---------------------------------------------------------------------------
+
+    @overload
+    async def enqueue(self, job: Job[S, G], /, *, within: object = None) -> Handle[S, G]: ...
+    @overload
+    async def enqueue(
+        self, jobs: Iterable[Job[S, G]], /, *, within: object = None
+    ) -> list[Handle[S, G]]: ...
+    async def enqueue(
+        self, jobs: Job[Any, Any] | Iterable[Job[Any, Any]], /, *, within: object = None
+    ) -> Handle[Any, Any] | list[Handle[Any, Any]]:
+        """Enqueue one job, or several in one commit: all of them or none.
+
+        When it returns, they are stored. Sending the same jobs again changes nothing, so after
+        ``StoreUnavailable`` (the outcome is unknown) simply repeat the call.
+
+        ``within`` takes the caller's own connection or session: the jobs then appear when the
+        caller commits, and vanish when it rolls back.
+
+        Raises ``UniqueConflict``, ``IdConflict``, ``WrongConnection`` and ``StoreError`` kinds.
+        """
+        handles = await self.client.send(as_jobs(jobs), within)
+        return handles[0] if isinstance(jobs, Job) else handles
+
+    async def enqueue_by_name(
+        self,
+        name: str,
+        options: Options | None = None,
+        /,
+        **inputs: Any,  # noqa: ANN401 - checked against the task's signature
+    ) -> Handle[Any, Any]:
+        """Enqueue by a task's name: ``await app.enqueue_by_name("add", a=1, b=2)``.
+
+        All keywords are the task's arguments; options go second,
+        ``app.enqueue_by_name("add", Options(delay=5), a=1, b=2)``. Raises ``UnknownTask``.
+        """
+        return await self.by_name(name, options).enqueue(**inputs)
+
+    # -- operating -------------------------------------------------------------------------
+
+    async def workers(self) -> list[WorkerRecord]:
+        """Every registered worker of the fleet, oldest first."""
+        return await (await self._lifecycle.opened()).store.workers()
+
+    async def backlog(self, *, limit: int = 1000) -> list[Backlog]:
+        """Due work by queue and task, each counted up to ``limit``."""
+        return await (await self._lifecycle.opened()).store.backlog(limit=limit)
+
+    async def migrate(self) -> list[Migration]:
+        """Apply pending schema steps; returns those applied. The app need not be open for it."""
+        return await self.store().migrate()
+
+    def worker(self, **overrides: Unpack[WorkerOverrides]) -> AppWorker:
+        """A worker in this process: ``async with app.worker(concurrency=10): ...``.
+
+        It opens the app when it starts. What is not given follows the app's settings. Raises
+        ``InvalidArgument``.
+        """
+        return self._worker(self._lifecycle.opened, overrides)
+
+    # -- for the parts that it is made of -----------------------------------------------------
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop in which it is open; None while it is not."""
+        return self._lifecycle.loop
+
+    @property
+    def max_input_bytes(self) -> int:
+        """The largest input."""
+        return self.settings.max_input_bytes
+
+    def new_id(self) -> str:
+        """A new id, checked: the generator may be the user's own."""
+        made = self._id_generator()
+        return made if self._id_generator is new_id else parse_id(made, "a generated id")
+
+    async def send(self, jobs: Sequence[Job[Any, Any]], within: object) -> list[Handle[Any, Any]]:
+        """Enqueue jobs; see :meth:`enqueue`."""
+        return await self.client.send(jobs, within)
+
+    def handle(self, job_id: str, decode: Callable[[str | None], Any]) -> Handle[Any, Any]:
+        """The handle of a job that was enqueued before; tasks offer it with its type."""
+        return Handle(job_id, self.client, decode, created=False)
+
+    def store(self) -> Store:
+        """The store behind this app, open or not, seen by metrics and hooks."""
+        if self._store is None:
+            inner = self._backend.make()
+            metering = Metering(self.metrics, inner.capabilities.name)
+            observers = (self._hooks, EndWatch(self._ended))
+            self._store = InstrumentedStore(inner, self.clock, metering, observers)
+        return self._store
+
+    # -- opening and closing -------------------------------------------------------------------
+
+    async def _start(self) -> Session:
+        store = self.store()
+        try:
+            if self.settings.migrate:
+                await store.migrate()
+            await store.open()
+            session = Session(
+                store,
+                Waiters(store, self.clock, self._report),
+                keep_cancelled=self.settings.keep_cancelled,
+            )
+            await self._start_worker(session)
+        except BaseException:
+            await self._release(store)
+            raise
+        return session
+
+    async def _start_worker(self, session: Session) -> None:
+        memory = session.store.capabilities.name == "memory"
+        if memory if self._auto_start is None else self._auto_start:
+            await self._worker(_nothing, {}).start()
+
+    async def _finish(self, session: Session) -> None:
+        try:
+            stops = [worker.stop() for worker in tuple(self._workers)]
+            await asyncio.gather(*stops, return_exceptions=True)
+            await session.waiters.close()
+            await self._hooks.flush()
+        finally:
+            await self._release(session.store)
+
+    async def _release(self, store: Store) -> None:
+        self._store = None
+        await store.close()
+
+    def _ended(self, ids: Sequence[str]) -> None:
+        if (session := self._lifecycle.session) is not None:
+            session.waiters.ended(ids)
+
+    def _worker(
+        self, opened: Callable[[], Awaitable[object]], overrides: WorkerOverrides
+    ) -> AppWorker:
+        settings = overridden(self.settings, overrides)
+        store = self.store()
+        parts = Parts(
+            store=store,
+            clock=self.clock,
+            threads=Threads(settings.handler_threads),
+            report=self._report,
+            new_id=self.new_id,
+            random=random.random,
+            metrics=self.metrics,
+            log_context=self._log_context,
+            when_idle=IdleRedrive(store, self._redrive).step if self._redrive else None,
+        )
+        terms = _terms(settings, self._on_failure)
+        worker = AppWorker(opened, parts, self.tasks, terms)
+        self._workers.add(worker)
+        return worker
+
+
+async def _nothing() -> None:
+    """What the app's own worker does instead of opening the app: it is being opened."""
+
+
+def overridden(settings: Settings, overrides: WorkerOverrides) -> Settings:
+    """The same settings but for these. Raises ``InvalidArgument``."""
+    unknown = [name for name in overrides if name not in WorkerOverrides.__annotations__]
+    if unknown:
+        known = ", ".join(WorkerOverrides.__annotations__)
+        raise InvalidArgument(f"a worker has no setting {unknown[0]!r}; it has {known}")
+    given = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        result = msgspec.convert({**msgspec.structs.asdict(settings), **given}, Settings)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"worker setting: {error}") from error
+    for queue in result.queues:
+        checks.name(queue, "queue")
+    return result
+
+
+def _terms(settings: Settings, on_failure: OnFailure | None) -> WorkerSettings:
+    rules = Rules(
+        keep_succeeded=settings.keep_succeeded,
+        keep_dead=settings.keep_dead,
+        keep_cancelled=settings.keep_cancelled,
+        on_failure=on_failure,
+        abort_fails=settings.abort == "fail",
+    )
+    return WorkerSettings(
+        concurrency=settings.concurrency,
+        queues=settings.queues,
+        lease_seconds=settings.lease_seconds,
+        poll_interval=settings.poll_interval,
+        drain_timeout=settings.drain_timeout,
+        max_deliveries=settings.max_deliveries,
+        max_result_bytes=settings.max_result_bytes,
+        rules=rules,
+        version=version("offpath"),
+    )
