@@ -33,18 +33,20 @@ from offpath.model.settlement import (
 from offpath.store.protocol import Changed
 from tests.conformance.builders import failure, uid
 
-IDS = [uid(number) for number in range(24)]
+IDS = [uid(number * 37 % 101) for number in range(1, 101)]
+"""In the order in which they are used, which is not the order in which they sort."""
 TASKS = ["a", "b", "c"]
 QUEUES = ["q", "r"]
 WORKERS = ["w1", "w2", "w3"]
 
 # -- what is drawn ---------------------------------------------------------------------------------
 
-ids = st.sampled_from(IDS)
-some_ids = st.lists(ids, min_size=1, max_size=6)
+places = st.integers(0, 40)
+"""Places among the jobs that were ever enqueued, counted from the last."""
+some_places = st.lists(places, min_size=1, max_size=6)
 workers = st.sampled_from(WORKERS)
 keeps = st.sampled_from([None, 0.0, 15.0])
-delays = st.sampled_from([0.0, 0.0, 0.25, 7.0, 40.0])
+delays = st.sampled_from([0.0, 0.0, 0.0, 0.25, 7.0])
 scopes = st.sampled_from(
     [
         UniqueClaim(key="").states,
@@ -64,7 +66,6 @@ claims = st.builds(
 )
 plain_fields = st.fixed_dictionaries(
     {
-        "id": ids,
         "task": st.sampled_from(TASKS),
         "input": st.sampled_from(["1", "2"]),
         "queue": st.sampled_from(QUEUES),
@@ -72,18 +73,26 @@ plain_fields = st.fixed_dictionaries(
         "delay": delays,
     },
     optional={
-        "run_in": st.sampled_from([-30.0, 9.0]),
+        "run_in": st.sampled_from([-30.0, -30.0, 9.0]),
         "deadline_at": st.sampled_from([-1.0, 25.0]),
         "deadline_in": st.sampled_from([5.0, 60.0]),
-        "parent": ids,
-        "dependents": st.lists(ids, max_size=2).map(tuple),
+        "parent": places,
+        "dependents": st.lists(places, max_size=2).map(tuple),
         "tags": st.lists(st.sampled_from(["x", "y"]), unique=True, max_size=2).map(tuple),
         "options": st.just('{"timeout":5}'),
     },
 )
-new_jobs = st.tuples(plain_fields, st.one_of(st.none(), ids), st.one_of(st.none(), claims)).map(
-    lambda drawn: drawn[0] | {"group_id": drawn[1], "unique": drawn[2]}
+new_jobs = st.one_of(
+    plain_fields,
+    st.tuples(
+        plain_fields,
+        st.fixed_dictionaries(
+            {},
+            optional={"group_id": places, "unique": claims, "again": places, "same": st.just(1)},
+        ),
+    ).map(lambda drawn: drawn[0] | drawn[1]),
 )
+"""``again`` is the place of a job whose id is used once more, for the ``same`` work or another."""
 
 failures = st.builds(
     failure, st.sampled_from(["no", "nope"]), type=st.sampled_from(["E", "F"]), at=st.just(None)
@@ -99,13 +108,13 @@ outcomes: st.SearchStrategy[Outcome] = st.one_of(
 filters = st.fixed_dictionaries(
     {},
     optional={
-        "ids": some_ids.map(tuple),
+        "ids": some_places,
         "states": st.lists(st.sampled_from(JobState), min_size=1, max_size=3).map(tuple),
         "tasks": st.lists(st.sampled_from(TASKS), min_size=1, max_size=2).map(tuple),
         "queues": st.lists(st.sampled_from(QUEUES), min_size=1, max_size=1).map(tuple),
         "tags": st.lists(st.sampled_from(["x", "y"]), min_size=1, unique=True).map(tuple),
-        "group_id": ids,
-        "parent": ids,
+        "group_id": places,
+        "parent": places,
         "reasons": st.sampled_from([("exhausted",), ("cancelled", "limit"), ("worker_lost",)]),
         "error_types": st.sampled_from([("E",), ("F", "WorkerLost")]),
         "enqueued_after": st.just("enqueued"),

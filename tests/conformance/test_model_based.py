@@ -33,7 +33,7 @@ from offpath.model.lease import LeaseRequest, Rescued
 from offpath.model.settlement import Outcome, Settlement, SettleStatus, Snoozed, Succeeded
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import Changed, Redrive, Store
 from tests.conformance.backends import Backend
 from tests.conformance.builders import START, worker_info
 from tests.conformance.model_values import (
@@ -43,12 +43,12 @@ from tests.conformance.model_values import (
     alike,
     delays,
     filters,
-    ids,
     keeps,
     new_jobs,
     outcomes,
+    places,
     plain_fields,
-    some_ids,
+    some_places,
     told,
     workers,
 )
@@ -74,7 +74,7 @@ class Machine(RuleBasedStateMachine):
         self._oracle = oracle
         self._other = other
         self._held: list[LeasedJob] = []
-        self._known: set[str] = set()
+        self._made: list[NewJob] = []
 
     # -- telling both --------------------------------------------------------------------------
 
@@ -100,15 +100,29 @@ class Machine(RuleBasedStateMachine):
 
     # -- making values -------------------------------------------------------------------------
 
-    def _job(self, fields: dict[str, Any]) -> NewJob:
-        fields = dict(fields)
+    def _id(self, place: int) -> str:
+        """The id of a job that was enqueued once, or one that never was."""
+        return self._made[-1 - place].id if place < len(self._made) else IDS[-1]
+
+    def _ids(self, places: Iterable[int]) -> list[str]:
+        return [self._id(place) for place in places]
+
+    def _job(self, drawn: dict[str, Any]) -> NewJob:
+        fields = dict(drawn)
         for name, relative in (("run_at", "run_in"), ("deadline", "deadline_at")):
             if relative in fields:
                 fields[name] = self._clock.now() + timedelta(seconds=fields.pop(relative))
-        if fields.get("group_id") == fields["id"]:
-            fields["group_id"] = None
-        self._known.add(fields["id"])
-        return NewJob(fingerprint=fields["task"] + fields["input"], **fields)
+        for name in {"parent", "group_id"} & set(fields):
+            fields[name] = self._id(fields[name])
+        fields["dependents"] = tuple(self._ids(fields.get("dependents", ())))
+        again, same = fields.pop("again", None), fields.pop("same", None)
+        fields["id"] = IDS[len(self._made) % len(IDS)] if again is None else self._id(again)
+        if again is not None and same and again < len(self._made):
+            before = self._made[-1 - again]
+            fields |= {"task": before.task, "input": before.input}
+        job = NewJob(fingerprint=fields["task"] + fields["input"], **fields)
+        self._made.append(job)
+        return job
 
     def _jobs(self, drawn: Iterable[dict[str, Any]]) -> tuple[NewJob, ...]:
         """One of each id and key: what several of one mean in one call has its own tests."""
@@ -126,18 +140,18 @@ class Machine(RuleBasedStateMachine):
 
     # -- rules: new work -----------------------------------------------------------------------
 
-    @initialize(lease_seconds=st.sampled_from([20.0, 60.0]))
-    def start_workers(self, lease_seconds: float) -> None:
-        for worker in WORKERS[:2]:
-            self.register(worker, lease_seconds)
+    @initialize(drawn=st.lists(plain_fields, min_size=3, max_size=8))
+    def start(self, drawn: list[dict[str, Any]]) -> None:
+        self.register(WORKERS[0], 60.0)
+        self.enqueue_many(drawn)
 
     @rule(drawn=st.lists(new_jobs, min_size=1, max_size=4))
     def enqueue(self, drawn: list[dict[str, Any]]) -> None:
         effects = Effects(jobs=self._jobs(drawn))
         self._both(lambda store: store.commit(effects))
 
-    @rule(drawn=st.lists(plain_fields, min_size=2, max_size=8))
-    def enqueue_plain(self, drawn: list[dict[str, Any]]) -> None:
+    @rule(drawn=st.lists(plain_fields, min_size=3, max_size=8))
+    def enqueue_many(self, drawn: list[dict[str, Any]]) -> None:
         effects = Effects(jobs=self._jobs(drawn))
         self._both(lambda store: store.commit(effects))
 
@@ -156,6 +170,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(worker=workers)
     def lease_much(self, worker: str) -> None:
+        self.extend(worker, 60.0, 8)
         self._lease(LeaseRequest(worker=worker, limit=8, tasks=dict.fromkeys(TASKS, 8)))
 
     def _lease(self, request: LeaseRequest) -> None:
@@ -222,6 +237,18 @@ class Machine(RuleBasedStateMachine):
         job = self._pick(at)
         self._settle([Settlement(job=job, outcome=outcome, effects=effects, keep=keep)])
 
+    @precondition(lambda self: self._held)
+    @rule(drawn=st.lists(outcomes, min_size=1, max_size=4), keep=keeps)
+    def settle_all(self, drawn: list[Outcome], keep: float | None) -> None:
+        """Everything that was handed out lately, and perhaps lost meanwhile."""
+        lately = list({job.id: job for job in self._held}.values())[-8:]
+        self._settle(
+            [
+                Settlement(job=job, outcome=drawn[n % len(drawn)], keep=keep)
+                for n, job in enumerate(lately)
+            ]
+        )
+
     def _settle(self, batch: list[Settlement]) -> None:
         with self._groups_checked() as done:
             for answer in self._both(lambda store: store.settle(batch)):
@@ -237,19 +264,36 @@ class Machine(RuleBasedStateMachine):
 
     # -- rules: operators and upkeep -----------------------------------------------------------
 
-    @rule(chosen=some_ids, keep=keeps)
-    def cancel(self, chosen: list[str], keep: float | None) -> None:
+    @rule(chosen=some_places, keep=keeps)
+    def cancel(self, chosen: list[int], keep: float | None) -> None:
+        self._cancel(self._ids(chosen), keep)
+
+    def _cancel(self, chosen: list[str], keep: float | None) -> None:
         with self._groups_checked() as done:
             changed = self._both(lambda store: store.cancel(chosen, keep=keep))
             done += [each.id for each in changed if each.group_done]
 
-    @rule(chosen=st.lists(ids, min_size=1, max_size=6, unique=True), delay=delays)
-    def redrive(self, chosen: list[str], delay: float) -> None:
-        redrives = [Redrive(id=each, delay=delay) for each in chosen]
-        self._both(lambda store: store.redrive(redrives))
+    @rule(chosen=some_places, delay=delays)
+    def redrive(self, chosen: list[int], delay: float) -> None:
+        self._redrive(set(self._ids(chosen)), delay)
 
-    @rule(chosen=some_ids)
-    def delete(self, chosen: list[str]) -> None:
+    @rule(delay=delays)
+    def redrive_all_dead(self, delay: float) -> None:
+        jobs = self._records().values()
+        self._redrive({job.id for job in jobs if job.state is JobState.DEAD}, delay)
+
+    def _redrive(self, chosen: set[str], delay: float) -> None:
+        """Those with a unique key one by one: which of two gets it is nowhere promised."""
+        keyed = {each for each in chosen if (job := self._records().get(each)) and job.unique_key}
+        for together in [chosen - keyed, *({each} for each in sorted(keyed))]:
+            redrives = [Redrive(id=each, delay=delay) for each in sorted(together)]
+            self._both(partial(_redrive, redrives=redrives))
+
+    @rule(chosen=some_places)
+    def delete(self, chosen: list[int]) -> None:
+        self._delete(self._ids(chosen))
+
+    def _delete(self, chosen: list[str]) -> None:
         self._both(lambda store: store.delete(chosen))
 
     @rule(max_deliveries=st.integers(1, 3), keep=keeps)
@@ -262,7 +306,7 @@ class Machine(RuleBasedStateMachine):
     def prune(self) -> None:
         self._both(lambda store: store.prune(limit=_MANY))
 
-    @rule(seconds=st.sampled_from([0.25, 3.0, 11.0, 30.0]))
+    @rule(seconds=st.sampled_from([0.25, 0.25, 3.0, 11.0, 30.0]))
     def pass_time(self, seconds: float) -> None:
         self._clock.advance(seconds)
 
@@ -303,12 +347,13 @@ class Machine(RuleBasedStateMachine):
     @rule(
         fields=filters,
         limit=st.integers(1, 5),
-        after=st.one_of(st.none(), ids),
+        after=st.one_of(st.none(), places),
         newest=st.booleans(),
     )
-    def find(self, fields: dict[str, Any], limit: int, after: str | None, newest: bool) -> None:
+    def find(self, fields: dict[str, Any], limit: int, after: int | None, newest: bool) -> None:
         where = self._filter(fields)
-        self._both(lambda store: store.find(where, limit=limit, after=after, newest=newest))
+        last = None if after is None else self._id(after)
+        self._both(lambda store: store.find(where, limit=limit, after=last, newest=newest))
         self._both(lambda store: store.count(where))
 
     def _filter(self, fields: dict[str, Any]) -> JobFilter:
@@ -317,6 +362,9 @@ class Machine(RuleBasedStateMachine):
         some = next(iter(self._records().values()), None)
         for name in {"enqueued_after", "finished_before"} & set(fields):
             fields[name] = some.finished_at or some.enqueued_at if some else START
+        for name in {"group_id", "parent"} & set(fields):
+            fields[name] = self._id(fields[name])
+        fields["ids"] = tuple(self._ids(fields.get("ids", ())))
         return JobFilter(**fields)
 
     @rule(limit=st.sampled_from([1, 2, 1_000]))
@@ -350,9 +398,9 @@ class Machine(RuleBasedStateMachine):
         """Everything can be ended and removed, and then nothing is left for the next example."""
         for worker in WORKERS:
             self.deregister(worker)
-        self.cancel(IDS, keep=None)
+        self._cancel(IDS, keep=None)
         self.rescue(max_deliveries=1, keep=None)
-        self.delete(IDS)
+        self._delete(IDS)
         assert self._both(lambda store: store.count(_ALL)) == []
         assert self._both(lambda store: store.workers()) == []
 
@@ -363,6 +411,10 @@ def _open_groups(records: dict[str, JobRecord]) -> set[str]:
 
 async def _rescue(store: Store, *, max_deliveries: int, keep: float | None) -> list[Rescued]:
     return await store.rescue(limit=_MANY, max_deliveries=max_deliveries, keep=keep)
+
+
+async def _redrive(store: Store, *, redrives: list[Redrive]) -> list[Changed]:
+    return await store.redrive(redrives)
 
 
 async def _register(store: Store, *, worker: str, lease_seconds: float) -> None:

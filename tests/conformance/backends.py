@@ -1,0 +1,98 @@
+"""The backends under test: how each makes a store, and how a test looks behind its back.
+
+Only this file knows their names; tests ask :class:`~offpath.store.capabilities.Capabilities`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from offpath.runtime.clock import Clock
+from offpath.store.protocol import Store
+
+NAMES = ("memory", "sqlite", "postgres")
+
+_CLASSES = {"memory": "MemoryStore", "sqlite": "SqliteStore", "postgres": "PostgresStore"}
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One place where jobs are kept. Every store it makes sees the same data, if it can."""
+
+    name: str
+    place: str
+    """File name or URL; empty for memory."""
+
+    def store(self, clock: Clock | None) -> Store:
+        """A new store, not yet open; None takes the clock that users get."""
+        made = store_class(self.name)
+        arguments = (self.place,) if self.place else ()
+        return cast("Store", made(*arguments) if clock is None else made(*arguments, clock=clock))
+
+    @property
+    def migration_table(self) -> str:
+        """What the list of applied migrations is called."""
+        return {"sqlite": "offpath_migration", "postgres": "offpath.migration"}[self.name]
+
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run a statement on a connection of the test's own, and commit."""
+        return {"sqlite": _on_sqlite, "postgres": _on_postgres}[self.name](self.place, statement)
+
+    def schema(self) -> list[tuple[Any, ...]]:
+        """Every table, column, index, constraint and function that there is, as text."""
+        return self.execute(_SCHEMA_QUESTIONS[self.name])
+
+
+def store_class(name: str) -> Callable[..., Any]:
+    """The class of a backend's store."""
+    module = importlib.import_module(f"offpath.store.{name}")
+    return cast("Callable[..., Any]", getattr(module, _CLASSES[name]))
+
+
+def _on_sqlite(place: str, statement: str) -> list[tuple[Any, ...]]:
+    import sqlite3
+
+    connection = sqlite3.connect(Path(place), timeout=10)
+    try:
+        with connection:
+            return connection.execute(statement).fetchall()
+    finally:
+        connection.close()
+
+
+def _on_postgres(place: str, statement: str) -> list[tuple[Any, ...]]:
+    import psycopg
+
+    with psycopg.connect(place) as connection:
+        cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+_SCHEMA_QUESTIONS = {
+    "sqlite": """
+        select type, name, tbl_name, coalesce(sql, '') from sqlite_schema
+        where name not like 'sqlite_%' order by type, name
+    """,
+    "postgres": """
+        select 'column', c.table_name::text, c.column_name::text,
+            concat_ws(' ', c.data_type, c.is_nullable, c.column_default)
+        from information_schema.columns c where c.table_schema = 'offpath'
+        union all
+        select 'index', i.tablename::text, i.indexname::text, i.indexdef
+        from pg_indexes i where i.schemaname = 'offpath'
+        union all
+        select 'constraint', k.conrelid::regclass::text, k.conname::text,
+            pg_get_constraintdef(k.oid)
+        from pg_constraint k join pg_namespace n on n.oid = k.connamespace
+        where n.nspname = 'offpath'
+        union all
+        select 'function', p.proname::text, '', pg_get_functiondef(p.oid)
+        from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+        where n.nspname = 'offpath'
+        order by 1, 2, 3, 4
+    """,
+}
