@@ -1,0 +1,112 @@
+"""Where the database is: a URL taken apart, with our own parameters and safe defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from offpath.errors import InvalidArgument
+
+_DEFAULTS: Final = {
+    "application_name": "offpath",
+    "client_encoding": "utf8",
+    "connect_timeout": "5",
+    # A host that is gone is noticed after about eleven seconds, not after two hours.
+    "keepalives": "1",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "11000",
+}
+_DIRECT: Final = "offpath_direct"
+_NOTIFY: Final = "offpath_notify_url"
+_TRUE: Final = frozenset({"1", "true", "yes", "on"})
+_FALSE: Final = frozenset({"0", "false", "no", "off", ""})
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A database to talk to. Never printed with its password."""
+
+    conninfo: str = field(repr=False)
+    """What psycopg connects to."""
+    notify: str = field(repr=False)
+    """What the listening connection connects to; the same unless a direct URL was given."""
+    direct: bool
+    """The URL says that no pooler is in between: statements may be prepared."""
+    shown: str
+    """For messages: without the password."""
+
+
+def parse_address(url: str, *, notify_url: str | None = None) -> Address:
+    """Take ``url`` apart; raises ``InvalidArgument`` for what is no Postgres URL.
+
+    ``?offpath_direct=1`` says that the connection does not go through a pooler, and
+    ``?offpath_notify_url=`` (or ``notify_url``) names a direct way for LISTEN and presence.
+    """
+    plain, own = _split(url)
+    notify = notify_url or own.get(_NOTIFY)
+    return Address(
+        conninfo=_conninfo(plain),
+        notify=_conninfo(_split(notify)[0] if notify else plain),
+        direct=_flag(own.get(_DIRECT, "")),
+        shown=_shown(plain),
+    )
+
+
+def _split(url: str) -> tuple[str, dict[str, str]]:
+    """The URL without our own parameters, and these."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url, {}
+    if scheme.partition("+")[0] not in {"postgres", "postgresql"}:
+        message = f"not a Postgres URL: it starts with {scheme}://, not postgresql://"
+        raise InvalidArgument(message)
+    parts = urlsplit(f"postgresql://{rest}")
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    own = {name: value for name, value in pairs if name.startswith("offpath_")}
+    _refuse_unknown(own)
+    # libpq does not take "+" for a blank, as forms do
+    query = urlencode([pair for pair in pairs if pair[0] not in own], quote_via=quote)
+    # urlunsplit would drop the empty authority of a socket URL, which libpq insists on
+    tail = f"?{query}" if query else ""
+    return f"postgresql://{parts.netloc}{parts.path}{tail}", own
+
+
+def _refuse_unknown(own: dict[str, str]) -> None:
+    unknown = sorted(own.keys() - {_DIRECT, _NOTIFY})
+    if unknown:
+        message = f"unknown parameter {unknown[0]} in the URL: there are {_DIRECT} and {_NOTIFY}"
+        raise InvalidArgument(message)
+
+
+def _flag(text: str) -> bool:
+    lowered = text.lower()
+    if lowered not in _TRUE | _FALSE:
+        message = f"{_DIRECT} must be 1 or 0"
+        raise InvalidArgument(message)
+    return lowered in _TRUE
+
+
+def _conninfo(url: str) -> str:
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        # psycopg's text repeats the URL, password and all
+        message = "not a Postgres URL: write postgresql://user:password@host:5432/database"
+        raise InvalidArgument(message) from None
+    return make_conninfo("", **{**_DEFAULTS, **given})
+
+
+def _shown(url: str) -> str:
+    if "://" not in url:
+        given = conninfo_to_dict(url)
+        return f"postgresql://{given.get('host', '')}/{given.get('dbname', '')}"
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    name = user.partition(":")[0]
+    return urlunsplit(("postgresql", f"{name}{at}{host}", parts.path, "", ""))

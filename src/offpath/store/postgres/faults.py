@@ -1,0 +1,81 @@
+"""What the driver raises, in our own words: no error of psycopg leaves the package."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg_pool import PoolTimeout, TooManyRequests
+
+from offpath.errors import (
+    SchemaMissing,
+    SchemaOutdated,
+    StoreBusy,
+    StoreError,
+    StoreRejected,
+    StoreUnavailable,
+)
+
+_MISSING = frozenset({"42P01", "3F000"})
+_OUTDATED = frozenset({"42703", "42883", "42704"})
+_AGAIN = frozenset({"40001", "40P01"})
+_BUSY = frozenset({"55P03", "57014"})
+_TAKEN = "23505"
+_KEY_INDEX = "job_unique"
+_FORBIDDEN = "42501"
+# Bad values, violated constraints, and rows or keys that are too big for the server.
+_REFUSED_CLASSES = frozenset({"22", "23", "54"})
+_GONE_CLASSES = frozenset({"08", "53", "57", "58", "25"})
+
+
+def retryable(error: psycopg.Error) -> bool:
+    """Whether the whole transaction may succeed when it is run again at once.
+
+    A unique key taken by somebody else between a statement's look and its write is one of these:
+    the next look sees it.
+    """
+    return error.sqlstate in _AGAIN or (
+        error.sqlstate == _TAKEN and error.diag.constraint_name == _KEY_INDEX
+    )
+
+
+def translated(error: Exception, shown: str) -> StoreError:
+    """``error`` as one of ours. ``shown`` is the address without its password."""
+    if isinstance(error, psycopg.DataError) and error.sqlstate is None:
+        return StoreRejected(f"Postgres cannot store a value: {_text(error)}")
+    if isinstance(error, TimeoutError):
+        return StoreUnavailable(
+            f"{shown} did not answer in time; what was asked may have been done or not"
+        )
+    state = error.sqlstate if isinstance(error, psycopg.Error) else None
+    if state is None or isinstance(error, (PoolTimeout, TooManyRequests)):
+        return StoreUnavailable(f"cannot reach {shown}: {_text(error)}")
+    return _by_state(state, _text(error), shown)
+
+
+def _by_state(state: str, text: str, shown: str) -> StoreError:
+    if state in _AGAIN | _BUSY:
+        return StoreBusy(f"{shown} was busy for too long ({text}): nothing was written, try again")
+    if state in _MISSING:
+        return SchemaMissing(f"{shown} has no offpath tables ({text}): run `offpath migrate`")
+    if state in _OUTDATED:
+        return SchemaOutdated(f"the schema in {shown} does not fit ({text}): run `offpath migrate`")
+    if state == _FORBIDDEN:
+        return StoreError(
+            f"the role has no right to do this in {shown} ({text}): grant it, or let an owner run "
+            "what `offpath migrate --sql` prints"
+        )
+    if state[:2] in _REFUSED_CLASSES:
+        return StoreRejected(f"Postgres refused a value: {text}")
+    if state[:2] in _GONE_CLASSES or state.startswith("XX"):
+        return StoreUnavailable(f"{shown} is not available: {text}")
+    return StoreError(f"{shown} failed with {state}: {text}")
+
+
+def _text(error: Exception) -> str:
+    """One line without the values of a row, which may be secret.
+
+    The server puts these into its DETAIL and CONTEXT lines; only its first message is used.
+    """
+    if isinstance(error, psycopg.Error) and error.diag.message_primary:
+        return error.diag.message_primary
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__

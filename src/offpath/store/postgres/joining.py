@@ -1,0 +1,120 @@
+"""Group commit: callers that come while a commit is under way share the next one.
+
+Nobody waits for company. The first caller is written at once; who comes meanwhile is written
+together as soon as that is done. A caller whose jobs cannot be stored fails alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from offpath.errors import Conflict, StoreBusy, StoreRejected
+from offpath.model.effects import Effects
+from offpath.model.job import Enqueued
+
+Write = Callable[[Effects], Awaitable[list[Enqueued]]]
+_Waiting = tuple[Effects, "asyncio.Future[list[Enqueued]]"]
+
+MOST_JOBS: Final = 1000
+"""Jobs in one shared commit; a single caller's may be more."""
+
+
+class Joiner:
+    """Joins concurrent calls of one event loop into few transactions."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._waiting: deque[_Waiting] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    async def commit(self, effects: Effects) -> list[Enqueued]:
+        """Write ``effects``, perhaps in one transaction with others.
+
+        A caller that is cancelled does not take its jobs back: whether they were written is
+        unknown then, as with any error of the connection.
+        """
+        answer: asyncio.Future[list[Enqueued]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((effects, answer))
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="offpath-commit")
+        return await answer
+
+    async def close(self) -> None:
+        """Wait until everything that was asked for has been written or has failed."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                await self._flush(self._next())
+        finally:
+            self._task = None
+
+    def _next(self) -> list[_Waiting]:
+        """The callers of the next commit, in the order in which they came."""
+        group: list[_Waiting] = []
+        size = 0
+        while self._waiting and (not group or size + _size(self._waiting[0]) <= MOST_JOBS):
+            group.append(self._waiting.popleft())
+            size += _size(group[-1])
+        return [one for one in group if not one[1].cancelled()]
+
+    async def _flush(self, group: Sequence[_Waiting]) -> None:
+        if not group:
+            return
+        if len(group) == 1:
+            await self._alone(group[0])
+            return
+        jobs = tuple(job for effects, _ in group for job in effects.jobs)
+        try:
+            answers = await self._write(Effects(jobs=jobs))
+        except (Conflict, StoreRejected, StoreBusy):
+            # nothing was written: find out whose fault it is by writing each alone
+            for one in group:
+                await self._alone(one)
+        except BaseException as error:  # noqa: BLE001 - it is the callers' error, none may hang
+            _fail(group, error)
+            _raise_unless_ordinary(error)
+        else:
+            _share(group, answers)
+
+    async def _alone(self, one: _Waiting) -> None:
+        try:
+            answers = await self._write(one[0])
+        except BaseException as error:  # noqa: BLE001 - it is the callers' error, none may hang
+            _fail([one], error)
+            _raise_unless_ordinary(error)
+        else:
+            _share([one], answers)
+
+
+def _size(one: _Waiting) -> int:
+    return len(one[0].jobs)
+
+
+def _share(group: Sequence[_Waiting], answers: list[Enqueued]) -> None:
+    at = 0
+    for effects, answer in group:
+        end = at + len(effects.jobs)
+        if not answer.done():
+            answer.set_result(answers[at:end])
+        at = end
+
+
+def _fail(group: Sequence[_Waiting], error: BaseException) -> None:
+    for _, answer in group:
+        if answer.done():
+            continue
+        if isinstance(error, asyncio.CancelledError):
+            answer.cancel()
+        else:
+            answer.set_exception(error)
+
+
+def _raise_unless_ordinary(error: BaseException) -> None:
+    if not isinstance(error, Exception):
+        raise error

@@ -1,0 +1,139 @@
+-- name: promote
+-- Scheduled jobs that are due become ready, a bounded number at a time.
+update offpath.job j
+set state = 'ready'
+where j.id = any (array(
+        select s.id
+        from offpath.job s
+        where s.state = 'scheduled'
+            and s.run_at <= coalesce(:now::text::timestamptz, clock_timestamp())
+        order by s.run_at
+        limit :limit::int
+        for update skip locked
+    ))
+    and j.state = 'scheduled'
+
+-- name: lease
+-- Hands out ready jobs: the best of every lane (queue and task) that has room, merged.
+--
+-- A lane is found by stepping over the index, and one without room is not read at all, so a big
+-- backlog of a saturated task costs nothing. Candidates are read without locks and more of them
+-- than wanted, since others may be taking the same ones; only a task whose room is smaller than
+-- the whole request is read exactly, so that its room holds without a second look. When none of
+-- the next hundred scheduled jobs is asked for, "due_in" is the time until the last of these.
+with recursive clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+lanes (queue, task) as (
+    (
+        select j.queue, j.task
+        from offpath.job j
+        where j.state = 'ready'
+        order by j.queue, j.task
+        limit 1
+    )
+    union all
+    select next.queue, next.task
+    from lanes l
+    cross join lateral (
+        select j.queue, j.task
+        from offpath.job j
+        where j.state = 'ready' and (j.queue, j.task) > (l.queue, l.task)
+        order by j.queue, j.task
+        limit 1
+    ) as next
+),
+open_lanes as materialized (
+    select l.queue, l.task, least(:limit::int, (:tasks::text::jsonb ->> l.task)::int) as room
+    from lanes l
+    where (:tasks::text::jsonb ->> l.task)::int > 0
+        and (
+            :queues::text::jsonb = '[]'
+            or l.queue = any (array(select jsonb_array_elements_text(:queues::text::jsonb)))
+        )
+        and exists (select from offpath.worker w where w.id = :worker::text)
+),
+candidates as materialized (
+    select c.id, c.priority, c.run_at, l.room,
+        row_number() over (partition by l.task order by c.priority desc, c.run_at, c.id) as place
+    from open_lanes l
+    cross join lateral (
+        select j.id, j.priority, j.run_at
+        from offpath.job j
+        where j.state = 'ready' and j.queue = l.queue and j.task = l.task
+        order by j.priority desc, j.run_at, j.id
+        limit case when l.room < :limit::int then l.room else :reach::int end
+    ) as c
+),
+merged as materialized (
+    select c.id, c.priority, c.run_at
+    from candidates c
+    where c.place <= case when c.room < :limit::int then c.room else :reach::int end
+    order by c.priority desc, c.run_at, c.id
+    limit :reach::int
+),
+taken as materialized (
+    select j.id
+    from merged m
+    join offpath.job j on j.id = m.id
+    where j.state = 'ready'
+    order by m.priority desc, m.run_at, m.id
+    limit :limit::int
+    for update of j skip locked
+),
+leased as (
+    update offpath.job j
+    set state = 'running',
+        worker = :worker::text,
+        deliveries = j.deliveries + 1,
+        started_at = clock.now,
+        reason = null,
+        unique_held = case
+            when j.unique_key is null then false
+            when j.unique_held then j.unique_states @> '"running"'
+            else offpath.may_hold(
+                j.id, j.unique_key, j.unique_states, j.unique_until, 'running', clock.now
+            )
+        end
+    from clock
+    where j.id = any (array(select t.id from taken t))
+    returning
+        j.id, j.task, j.queue, j.input, j.worker, j.deliveries, j.attempt, j.options,
+        coalesce(j.group_id, j.id::text) as group_id, j.priority, j.run_at, j.enqueued_at,
+        j.losses, j.parent, coalesce(j.dependents, '[]') as dependents, j.deadline
+)
+select json_build_object(
+    'now', clock.now,
+    'jobs', coalesce(
+        (select json_agg(l order by l.priority desc, l.run_at, l.id) from leased l), '[]'
+    ),
+    'candidates', (select count(*) from candidates),
+    'due_in', extract(epoch from coalesce(
+        (
+            select s.run_at
+            from (
+                select s.run_at, s.task, s.queue
+                from offpath.job s
+                where s.state = 'scheduled' and s.run_at > clock.now
+                order by s.run_at
+                limit 100
+            ) as s
+            where (:tasks::text::jsonb ->> s.task)::int > 0
+                and (
+                    :queues::text::jsonb = '[]'
+                    or s.queue = any (array(select jsonb_array_elements_text(:queues::text::jsonb)))
+                )
+            order by s.run_at
+            limit 1
+        ),
+        (
+            select s.run_at
+            from offpath.job s
+            where s.state = 'scheduled' and s.run_at > clock.now
+            order by s.run_at
+            offset 99
+            limit 1
+        )
+    ) - clock.now)
+)::text
+from clock

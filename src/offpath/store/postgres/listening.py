@@ -1,0 +1,253 @@
+"""The connection of our own that is always idle: it hears wake-ups and shows that we live.
+
+It holds an advisory lock for each worker of this process. The server frees it the moment the
+process is gone, which others see at once. It runs no long statement, since the server would notice
+the death only at its end. Behind a pooler neither works, and nothing here is needed: everything
+also polls, and the lease decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql as compose
+
+from offpath.store.hints import Hint
+from offpath.store.sql import Catalogue, Query
+
+_log = logging.getLogger("offpath.store.postgres")
+
+_FIRST_DELAY: Final = 0.1
+_LONGEST_DELAY: Final = 5.0
+_PATIENCE: Final = 10.0
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+_Command = tuple[Query, "asyncio.Future[int]"]
+
+_chance = random.Random()  # noqa: S311 - only spreads retries
+_descriptors: weakref.WeakSet[Ear] = weakref.WeakSet()
+
+
+class NotDirect(Exception):
+    """A pooler is in between: another server process serves us than the one we were told of."""
+
+
+class Ear:
+    """Listens, and holds presence locks, over one connection that it makes again when cut.
+
+    ``on_deaf`` is called with the keys whose locks are not held any more when it could not be
+    made again at once.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        schema: str,
+        sql: Catalogue,
+        emit: Callable[[Hint], None],
+        on_deaf: Callable[[list[int]], Awaitable[None]],
+    ) -> None:
+        self._conninfo = conninfo
+        self._sql = sql
+        self._emit = emit
+        self._on_deaf = on_deaf
+        self._channels = {channel(schema, hint): hint for hint in Hint}
+        self._wanted: set[int] = set()
+        self._held: set[int] = set()
+        self._commands: list[_Command] = []
+        self._wake = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._descriptor: int | None = None
+        self.own_pids: set[int] = set()
+        """Server processes that we notify through: what they tell, we know already."""
+        self.hears = False
+
+    # -- for the store -----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Connect in the background."""
+        if self._task is None:
+            _descriptors.add(self)
+            self._task = asyncio.create_task(self._run(), name="offpath-listen")
+
+    async def close(self) -> None:
+        """End the connection, and with it every lock."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def hold(self, key: int) -> bool:
+        """Take a worker's presence lock; False when its death cannot be shown."""
+        self._wanted.add(key)
+        self.start()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await self._ready.wait()
+        if not self.hears:
+            return False
+        if key not in self._held and await self._command(self._sql["hold_presence"](key=key)):
+            self._held.add(key)
+        return key in self._held
+
+    async def drop(self, key: int) -> None:
+        """Give the lock back."""
+        self._wanted.discard(key)
+        if key in self._held:
+            self._held.discard(key)
+            await self._command(self._sql["drop_presence"](key=key))
+
+    def holds(self, key: int) -> bool:
+        """Whether the lock is held now."""
+        return key in self._held
+
+    def forget_descriptor(self) -> None:
+        """In a forked child: close the inherited socket, which would keep the parent's session.
+
+        The connection itself must not be closed, for that would end it for the parent.
+        """
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._descriptor)
+            self._descriptor = None
+
+    # -- the connection's owner --------------------------------------------------------------
+
+    async def _run(self) -> None:
+        delay = 0.0
+        while True:
+            try:
+                await self._session()
+            except NotDirect:
+                self._lose()
+                self._ready.set()
+                _log.info("a pooler is in between: hints and presence are off, polling stays")
+                return
+            except (psycopg.Error, OSError, TimeoutError) as error:
+                was_connected = self._descriptor is not None
+                lost = self._lose()
+                delay = 0.0 if was_connected else min(max(delay * 2, _FIRST_DELAY), _LONGEST_DELAY)
+                await self._after_loss(lost, error, delay)
+
+    async def _after_loss(self, lost: list[int], error: Exception, delay: float) -> None:
+        """Try again at once after a cut; when that fails, say that the locks mean nothing."""
+        if delay:
+            self._ready.set()
+            if delay == _FIRST_DELAY:
+                _log.warning("the listening connection is cut (%s): polling", type(error).__name__)
+                with contextlib.suppress(Exception):
+                    await self._on_deaf(sorted(self._wanted | set(lost)))
+            await asyncio.sleep(_chance.uniform(delay / 2, delay))
+
+    async def _session(self) -> None:
+        connection = await Connection.connect(
+            self._conninfo, autocommit=True, prepare_threshold=None
+        )
+        try:
+            await self._greet(connection)
+            await self._attend(connection)
+        finally:
+            self._descriptor = None if connection.closed else self._descriptor
+            with contextlib.suppress(psycopg.Error, OSError):
+                await connection.close()
+
+    async def _greet(self, connection: Connection) -> None:
+        """Take the locks first: others may suspect us already."""
+        if await self._number(connection, self._sql["backend"]()) != connection.info.backend_pid:
+            raise NotDirect
+        for key in sorted(self._wanted):
+            if await self._number(connection, self._sql["hold_presence"](key=key)):
+                self._held.add(key)
+        for name in self._channels:
+            await connection.execute(compose.SQL("listen {}").format(compose.Identifier(name)))
+        self._descriptor = connection.fileno()
+        self.hears = True
+        self._ready.set()
+        for hint in Hint:  # what was told while nobody listened
+            self._emit(hint)
+
+    async def _attend(self, connection: Connection) -> None:
+        while True:
+            await self._readable(connection)
+            while self._commands:
+                await self._obey(connection, self._commands.pop(0))
+            await self._take_in(connection)
+
+    async def _readable(self, connection: Connection) -> None:
+        """Wait until the server sent something or a command is there."""
+        loop = asyncio.get_running_loop()
+        descriptor = connection.fileno()
+        loop.add_reader(descriptor, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            loop.remove_reader(descriptor)
+        self._wake.clear()
+
+    async def _take_in(self, connection: Connection) -> None:
+        async for notify in connection.notifies(timeout=0):
+            self._hear(notify)
+
+    def _hear(self, notify: psycopg.Notify) -> None:
+        hint = self._channels.get(notify.channel)
+        if hint is not None and notify.pid not in self.own_pids:
+            self._emit(hint)
+
+    async def _obey(self, connection: Connection, command: _Command) -> None:
+        query, answer = command
+        try:
+            number = await self._number(connection, query)
+        except BaseException:
+            if not answer.done():
+                answer.set_result(0)
+            raise
+        if not answer.done():
+            answer.set_result(number)
+
+    async def _command(self, query: Query) -> int:
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._commands.append((query, answer))
+        self._wake.set()
+        return await answer
+
+    async def _number(self, connection: Connection, query: Query) -> int:
+        text = query.statement.pyformat.encode()
+        async with asyncio.timeout(_PATIENCE):
+            cursor = await connection.execute(text, query.params or None)
+            row = await cursor.fetchone()
+        return int(row[0]) if row else 0
+
+    def _lose(self) -> list[int]:
+        lost = sorted(self._held)
+        self._held.clear()
+        self._descriptor = None
+        self.hears = False
+        self._ready.clear()
+        for _, answer in self._commands:
+            if not answer.done():
+                answer.set_result(0)
+        self._commands.clear()
+        return lost
+
+
+def channel(schema: str, hint: Hint) -> str:
+    """The channel of a kind of hint; of this schema alone."""
+    return f"{schema}_{hint}"
+
+
+def _in_child() -> None:
+    for ear in tuple(_descriptors):
+        ear.forget_descriptor()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

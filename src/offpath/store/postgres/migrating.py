@@ -1,0 +1,143 @@
+"""Bringing the schema up to date: one step a transaction, one process at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Final, cast
+
+import psycopg
+
+from offpath.store.postgres.address import Address
+from offpath.store.postgres.faults import translated
+from offpath.store.postgres.session import Connection
+from offpath.store.postgres.steps import Rows, from_micros
+from offpath.store.protocol import Migration
+from offpath.store.schema import Step, pending, steps
+from offpath.store.sql import DEFAULT_SCHEMA, Catalogue, Query, catalogue, in_schema
+
+PACKAGE: Final = "offpath.store.postgres"
+
+
+def known() -> tuple[Step, ...]:
+    """The steps that this version ships."""
+    return steps(f"{PACKAGE}.migrations")
+
+
+def script(*, schema: str = DEFAULT_SCHEMA, after: int = 0) -> str:
+    """SQL that brings a database from step ``after`` (0: nothing) up to date, to run by hand."""
+    sql = catalogue(PACKAGE, schema=schema)
+    parts = [] if after else [_terminated(sql["make_schema"].named, sql["make_record"].named)]
+    parts += [_step_text(step, sql, schema) for step in known() if step.number > after]
+    return "\n".join(parts)
+
+
+def _step_text(step: Step, sql: Catalogue, schema: str) -> str:
+    # number, name and checksum are of our own making: digits, lower-case words and hex
+    note = sql["record"].named.partition("\nreturning")[0]
+    for name, value in (
+        ("number", str(step.number)),
+        ("name", f"'{step.name}'"),
+        ("checksum", f"'{step.checksum}'"),
+    ):
+        note = note.replace(f":{name}::", f"{value}::")
+    text = in_schema(step.sql, schema).strip()
+    return f"begin;\n\n{text}\n\n{note};\n\ncommit;\n"
+
+
+def _terminated(*statements: str) -> str:
+    return "\n\n".join(f"{statement};" for statement in statements) + "\n"
+
+
+class Migrator:
+    """Reads and changes the schema over a connection of its own."""
+
+    def __init__(
+        self, address: Address, schema: str, before: Callable[[str], None] | None = None
+    ) -> None:
+        self._address = address
+        self._schema = schema
+        self._sql = catalogue(PACKAGE, schema=schema)
+        self._before = before
+
+    async def applied(self) -> list[Migration]:
+        """The steps that the database says are applied; none when there is no schema."""
+        async with self._session() as connection:
+            return await self._applied(connection)
+
+    async def migrate(self) -> list[Migration]:
+        """Run the pending steps; returns those that this call ran."""
+        done = []
+        async with self._session() as connection:
+            while (step := await self._next(connection)) is not None:
+                done.append(step)
+        return done
+
+    async def _next(self, connection: Connection) -> Migration | None:
+        """Run one pending step in a transaction; None when there is none."""
+        await self._ask(connection, self._sql["begin"]())
+        await self._ask(connection, self._sql["patience"]())
+        await self._ask(connection, self._sql["migration_lock"]())
+        left = pending(known(), await self._applied(connection))
+        done = await self._run(connection, left[0]) if left else None
+        await self._ask(connection, self._sql["commit"]())
+        return done
+
+    async def _run(self, connection: Connection, step: Step) -> Migration:
+        await self._make_home(connection)
+        if self._before is not None:
+            self._before(f"migration_{step.number:04}")
+        await connection.execute(in_schema(step.sql, self._schema).encode())
+        rows = await self._ask(
+            connection,
+            self._sql["record"](number=step.number, name=step.name, checksum=step.checksum),
+        )
+        return Migration(
+            number=step.number,
+            name=step.name,
+            checksum=step.checksum,
+            applied_at=from_micros(rows[0][0]),
+        )
+
+    async def _make_home(self, connection: Connection) -> None:
+        """The schema may have been made by an owner for a role that may not make any."""
+        schema, record = (await self._ask(connection, self._sql["has_schema"]()))[0]
+        if not schema:
+            await self._ask(connection, self._sql["make_schema"]())
+        if not record:
+            await self._ask(connection, self._sql["make_record"]())
+
+    async def _applied(self, connection: Connection) -> list[Migration]:
+        ((_, record),) = await self._ask(connection, self._sql["has_schema"]())
+        if not record:
+            return []
+        return list(_migrations(await self._ask(connection, self._sql["applied"]())))
+
+    async def _ask(self, connection: Connection, query: Query) -> Rows:
+        if self._before is not None:
+            self._before(query.name)
+        text = query.statement.pyformat.encode()
+        cursor = await connection.execute(text, query.params or None)
+        return cast("Rows", await cursor.fetchall()) if cursor.description else []
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[Connection]:
+        """A connection that is closed at the end, which also ends an open transaction."""
+        connection: Connection | None = None
+        try:
+            connection = await psycopg.AsyncConnection[tuple[Any, ...]].connect(
+                self._address.conninfo, autocommit=True, prepare_threshold=None
+            )
+            yield connection
+        except psycopg.Error as error:
+            raise translated(error, self._address.shown) from error
+        finally:
+            if connection is not None:
+                await connection.close()
+
+
+def _migrations(rows: Iterable[Any]) -> Iterable[Migration]:
+    return (
+        Migration(number=number, name=name, checksum=checksum, applied_at=from_micros(at))
+        for number, name, checksum, at in rows
+    )

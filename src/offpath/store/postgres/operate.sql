@@ -1,0 +1,270 @@
+-- name: cancel
+-- Waiting jobs end, running ones are marked; ended ones are left alone.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+held as materialized (
+    select j.id, j.state
+    from offpath.job j
+    where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        and j.state in ('blocked', 'scheduled', 'ready', 'running')
+    order by j.id
+    for update
+)
+update offpath.job j
+set state = case when h.state = 'running' then 'running' else 'cancelled' end,
+    cancel_requested = h.state = 'running',
+    reason = case when h.state = 'running' then j.reason else 'cancelled' end,
+    finished_at = case when h.state = 'running' then null else clock.now end,
+    expires_at = case
+        when h.state <> 'running' then clock.now + :keep::double precision * interval '1 second'
+    end,
+    unique_held = case
+        when h.state = 'running' then j.unique_held
+        when j.unique_key is null then false
+        else offpath.may_hold(
+            j.id, j.unique_key, j.unique_states, j.unique_until, 'cancelled', clock.now
+        )
+    end
+from held h
+cross join clock
+where j.id = h.id
+returning
+    j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), h.state, j.state, j.attempt,
+    j.parent, j.grouped::int
+
+-- name: redrive_keys
+-- The unique keys of these jobs.
+select j.unique_key
+from offpath.job j
+where j.id = any (array(
+        select b.id from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid)
+    ))
+    and j.unique_key is not null
+
+-- name: redrive
+-- Dead and cancelled jobs start afresh, waiting ones become due; those whose unique key another
+-- job has are left alone.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+held as materialized (
+    select j.id, j.state
+    from offpath.job j
+    where j.id = any (array(
+            select b.id from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid)
+        ))
+        and j.state in ('scheduled', 'ready', 'dead', 'cancelled')
+    order by j.id
+    for update
+)
+update offpath.job j
+set state = case when due.run_at <= clock.now then 'ready' else 'scheduled' end,
+    run_at = due.run_at,
+    attempt = case when fresh.it then 1 else j.attempt end,
+    losses = case when fresh.it then 0 else j.losses end,
+    redrives = j.redrives + case when fresh.it then 1 else 0 end,
+    deadline = case
+        when fresh.it then clock.now + j.deadline_in * interval '1 second'
+        else j.deadline
+    end,
+    cancel_requested = false,
+    reason = null,
+    progress = case when fresh.it then null else j.progress end,
+    started_at = case when fresh.it then null else j.started_at end,
+    finished_at = null,
+    expires_at = null,
+    unique_held = case
+        when j.unique_key is null then false
+        else offpath.may_hold(
+            j.id, j.unique_key, j.unique_states, j.unique_until, 'queued', clock.now
+        )
+    end
+from held h
+join jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, delay double precision)
+    on b.id = h.id
+cross join clock
+cross join lateral (select clock.now + b.delay * interval '1 second' as run_at) as due
+cross join lateral (select h.state in ('dead', 'cancelled') as it) as fresh
+where j.id = h.id
+    and (
+        not fresh.it
+        or j.unique_key is null
+        or not j.unique_states @> '"queued"'
+        or not exists (
+            select from offpath.job o
+            where o.unique_key = j.unique_key and o.unique_held and o.id <> j.id
+        )
+    )
+returning
+    j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), h.state, j.state, j.attempt,
+    j.parent, j.grouped::int
+
+-- name: delete
+-- Removes ended jobs, with their failures.
+with gone as (
+    delete from offpath.job j
+    where j.id = any (array(
+            select o.id
+            from offpath.job o
+            where o.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+            order by o.id
+            for update
+        ))
+        and j.state in ('succeeded', 'dead', 'cancelled')
+    returning j.id, j.task, j.queue, j.group_id, j.state, j.attempt, j.parent
+),
+forgotten as (
+    delete from offpath.failure f where f.job = any (array(select g.id from gone g))
+)
+select
+    g.id::text, g.task, g.queue, coalesce(g.group_id, g.id::text), g.state, g.state, g.attempt,
+    g.parent, 0
+from gone g
+
+-- name: prune
+-- Removes ended jobs whose time to be kept has passed, and claims that are free again.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+gone as (
+    delete from offpath.job j
+    where j.id = any (array(
+        select o.id
+        from offpath.job o
+        where o.expires_at <= (select clock.now from clock)
+        order by o.expires_at
+        limit :limit::int
+        for update skip locked
+    ))
+    returning j.id
+),
+forgotten as (
+    delete from offpath.failure f where f.job = any (array(select g.id from gone g))
+),
+freed as (
+    delete from offpath.claim c
+    where c.key = any (array(
+        select o.key
+        from offpath.claim o
+        where o.free_at <= (select clock.now from clock)
+        order by o.free_at
+        limit :limit::int
+        for update skip locked
+    ))
+)
+select count(*) from gone
+
+-- name: rescue
+-- Takes jobs from workers whose lease has expired or whose row is gone.
+--
+-- Workers that hold something are found by stepping over the index of running jobs, so a page
+-- full of healthy workers' jobs cannot hide a dead one's.
+with recursive clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+holders (worker) as (
+    (
+        select j.worker
+        from offpath.job j
+        where j.state = 'running'
+        order by j.worker
+        limit 1
+    )
+    union all
+    select next.worker
+    from holders h
+    cross join lateral (
+        select j.worker
+        from offpath.job j
+        where j.state = 'running' and j.worker > h.worker
+        order by j.worker
+        limit 1
+    ) as next
+),
+gone as materialized (
+    select h.worker
+    from holders h
+    cross join clock
+    left join offpath.worker w on w.id = h.worker
+    where w.id is null or w.expires_at <= clock.now
+),
+picked as materialized (
+    select c.id
+    from gone g
+    cross join lateral (
+        select j.id
+        from offpath.job j
+        where j.state = 'running' and j.worker = g.worker
+        limit :limit::int
+    ) as c
+    limit :limit::int
+),
+held as materialized (
+    select j.id, j.worker, j.cancel_requested, j.losses
+    from offpath.job j
+    where j.id = any (array(select p.id from picked p)) and j.state = 'running'
+        and j.worker = any (array(select g.worker from gone g))
+    order by j.id
+    for update skip locked
+),
+rescued as (
+    update offpath.job j
+    set state = case when become.state = 'queued' then 'ready' else become.state end,
+        losses = j.losses + 1,
+        worker = null,
+        reason = case become.state
+            when 'dead' then 'worker_lost'
+            when 'cancelled' then 'cancelled'
+        end,
+        finished_at = case when become.state <> 'queued' then clock.now end,
+        expires_at = case
+            when become.state <> 'queued' then clock.now + :keep::double precision * interval '1 second'
+        end,
+        unique_held = case
+            when j.unique_key is null then false
+            else offpath.may_hold(
+                j.id, j.unique_key, j.unique_states, j.unique_until, become.state, clock.now
+            )
+        end
+    from clock
+    cross join held h
+    cross join lateral (
+        select case
+            when h.cancel_requested then 'cancelled'
+            when h.losses + 1 >= :max_deliveries::bigint then 'dead'
+            else 'queued'
+        end as state
+    ) as become
+    where j.id = h.id
+    returning
+        j.id, j.task, j.queue, j.input, h.worker, j.deliveries, j.attempt, j.options,
+        coalesce(j.group_id, j.id::text) as group_id, j.priority, j.run_at, j.enqueued_at,
+        j.losses, j.parent, coalesce(j.dependents, '[]') as dependents, j.deadline,
+        become.state, j.grouped, clock.now
+),
+failed as (
+    insert into offpath.failure (job, delivery, attempt, at, kind, type, message, traceback)
+    select
+        r.id, r.deliveries, r.attempt, r.now, 'worker_lost', 'WorkerLost',
+        format('%s workers died holding this job; the last was %s', r.losses, r.worker), null
+    from rescued r
+    where r.state = 'dead'
+    on conflict do nothing
+)
+select coalesce(json_agg(r order by r.id), '[]')::text from rescued r
+
+-- name: drop_late_workers
+-- Workers that are late and hold nothing are forgotten.
+delete from offpath.worker w
+where w.id = any (array(
+        select l.id
+        from offpath.worker l
+        where l.expires_at <= coalesce(:now::text::timestamptz, clock_timestamp())
+        order by l.id
+        limit 1000
+        for update skip locked
+    ))
+    and not exists (
+        select from offpath.job j where j.state = 'running' and j.worker = w.id
+    )

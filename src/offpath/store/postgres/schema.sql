@@ -1,0 +1,38 @@
+-- name: migration_lock
+-- One process at a time changes the schema; freed with the transaction.
+select pg_advisory_xact_lock(hashtextextended('offpath.migration', 0))
+
+-- name: has_schema
+-- Whether the schema is there, and whether its record of steps is.
+select
+    (to_regnamespace('offpath') is not null)::int,
+    (to_regclass('offpath.migration') is not null)::int
+
+-- name: make_schema
+-- The schema.
+create schema offpath
+
+-- name: make_record
+-- The record of applied steps.
+create table offpath.migration (
+    number integer primary key,
+    name text not null,
+    checksum text not null,
+    applied_at timestamptz not null default clock_timestamp()
+)
+
+-- name: applied
+-- The applied steps.
+select number, name, checksum, (extract(epoch from applied_at) * 1000000)::bigint
+from offpath.migration
+order by number
+
+-- name: record
+-- Notes an applied step.
+insert into offpath.migration (number, name, checksum)
+values (:number::int, :name::text, :checksum::text)
+returning (extract(epoch from applied_at) * 1000000)::bigint
+
+-- name: patience
+-- A schema step waits a minute for locks, not for ever, and its times are read in UTC.
+select set_config('lock_timeout', '60s', true)

@@ -1,0 +1,221 @@
+"""Our own connections: a pool, and transactions that are run again when the server says so."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final, Literal, TypeVar, cast
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg_pool import AsyncConnectionPool, PoolClosed
+
+from offpath.errors import AppClosed, StoreUnavailable
+from offpath.store.postgres.address import Address
+from offpath.store.postgres.faults import retryable, translated
+from offpath.store.postgres.steps import Rows, Send, Steps
+from offpath.store.sql import Catalogue, Query
+
+T = TypeVar("T")
+
+Pin = Literal["pin", "pin_relaxed", "limit"]
+"""Which settings a transaction gets: see ``session.sql``."""
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+_TRIES: Final = 8
+_PATIENCE: Final = 40.0
+"""Seconds for one transaction at most; the server's own limit for a statement is 30."""
+_POOL_PATIENCE: Final = 5.0
+_PREPARE_AFTER: Final = 2
+
+_chance = random.Random()  # noqa: S311 - only spreads retries
+
+
+class Database:
+    """Transactions over a pool of connections.
+
+    ``before`` is called with each statement's name before it is sent; tests raise from it.
+    """
+
+    def __init__(self, address: Address, sql: Catalogue, *, pool_size: int) -> None:
+        self.before: Callable[[str], None] | None = None
+        self.address = address
+        self._sql = sql
+        self._size = pool_size
+        self._pool: AsyncConnectionPool[Connection] | None = None
+
+    async def open(self) -> None:
+        """Connect; raises ``StoreUnavailable`` when that is not possible within seconds."""
+        pool = self._make_pool()
+        try:
+            await pool.open(wait=True, timeout=_POOL_PATIENCE)
+        except psycopg.Error as error:
+            await pool.close()
+            reason = await self._why_not(error)
+            raise translated(reason, self.address.shown) from None
+        except BaseException:
+            await pool.close()
+            raise
+        self._pool = pool
+
+    async def close(self) -> None:
+        """Close every connection. Repeating it does nothing."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    async def write(self, make: Callable[[], Steps[T]], pin: Pin = "pin") -> T:
+        """Run the transition that ``make`` returns in one transaction.
+
+        It is made and run anew, with a growing random delay, when the server could not serialise
+        it or broke a deadlock: nothing of it was written then.
+        """
+        for attempt in range(1, _TRIES + 1):
+            try:
+                return await self._attempt(make(), pin)
+            except psycopg.Error as error:
+                if not retryable(error) or attempt == _TRIES:
+                    raise translated(error, self.address.shown) from error
+            await asyncio.sleep(_chance.uniform(0.0, 0.002 * 2**attempt))
+        raise AssertionError("unreachable")
+
+    async def send(self, query: Query) -> Rows:
+        """Run one statement outside a transaction."""
+        try:
+            async with asyncio.timeout(_PATIENCE), self._connection() as connection:
+                return await self._one(connection, query)
+        except (psycopg.Error, TimeoutError) as error:
+            raise translated(error, self.address.shown) from error
+
+    async def pid_of(self, query: Query) -> int:
+        """As :meth:`send`, answering with the server process that ran it."""
+        try:
+            async with asyncio.timeout(_PATIENCE), self._connection() as connection:
+                await self._one(connection, query)
+                return connection.info.backend_pid
+        except (psycopg.Error, TimeoutError) as error:
+            raise translated(error, self.address.shown) from error
+
+    # -- one transaction ---------------------------------------------------------------------
+
+    async def _attempt(self, steps: Steps[T], pin: Pin) -> T:
+        try:
+            async with asyncio.timeout(_PATIENCE), self._connection() as connection:
+                return await self._transact(connection, steps, pin)
+        except TimeoutError as error:
+            raise translated(error, self.address.shown) from error
+        finally:
+            steps.close()
+
+    async def _transact(self, connection: Connection, steps: Steps[T], pin: Pin) -> T:
+        """Drive the steps. BEGIN travels with the first statements and COMMIT with the last."""
+        opening: tuple[Query, ...] = (self._sql["begin"](), self._sql[pin]())
+        closing = (self._sql["commit"](),)
+        answer: list[Rows] | None = None
+        try:
+            while True:
+                send = next(steps) if answer is None else steps.send(answer)
+                queries = opening + send.queries + (closing if send.last else ())
+                rows = await self._pipeline(connection, queries)
+                answer = rows[len(opening) : len(opening) + len(send.queries)]
+                opening = ()
+        except StopIteration as done:
+            if connection.info.transaction_status != TransactionStatus.IDLE:
+                await self._pipeline(connection, closing)
+            result: T = done.value
+            return result
+
+    async def _pipeline(self, connection: Connection, queries: Sequence[Query]) -> list[Rows]:
+        if len(queries) == 1:
+            return [await self._one(connection, queries[0])]
+        async with connection.pipeline():
+            cursors = [await self._execute(connection, query) for query in queries]
+        return [await _rows(cursor) for cursor in cursors]
+
+    async def _one(self, connection: Connection, query: Query) -> Rows:
+        return await _rows(await self._execute(connection, query))
+
+    async def _execute(
+        self, connection: Connection, query: Query
+    ) -> psycopg.AsyncCursor[tuple[Any, ...]]:
+        if self.before is not None:
+            self.before(query.name)
+        # our own text from the package's .sql files; values are only ever bound
+        text = query.statement.pyformat.encode()
+        return await connection.execute(text, query.params or None)
+
+    # -- connections -------------------------------------------------------------------------
+
+    def _make_pool(self) -> AsyncConnectionPool[Connection]:
+        return AsyncConnectionPool(
+            self.address.conninfo,
+            connection_class=psycopg.AsyncConnection[tuple[Any, ...]],
+            kwargs={
+                "autocommit": True,
+                # behind a pooler a prepared statement may be another session's
+                "prepare_threshold": _PREPARE_AFTER if self.address.direct else None,
+            },
+            min_size=1,
+            max_size=self._size,
+            open=False,
+            timeout=_POOL_PATIENCE,
+            # bounds the pool's own growing delay: work goes on soon after the server is back
+            reconnect_timeout=3.0,
+            name="offpath",
+        )
+
+    @contextlib.asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        pool = self._pool
+        if pool is None:
+            raise AppClosed("the store is not open: use it inside `async with app`")
+        try:
+            connection = await pool.getconn()
+        except PoolClosed:
+            raise AppClosed("the store was closed during this call") from None
+        try:
+            yield connection
+        except BaseException:
+            await self._abandon(connection)
+            raise
+        finally:
+            await pool.putconn(connection)
+            if connection.closed:
+                # what cut this one may have cut the idle ones too: find out before they are used
+                await pool.check()
+
+    async def _abandon(self, connection: Connection) -> None:
+        """Undo what a failed transaction did, or give the connection up."""
+        if connection.closed:
+            return
+        try:
+            async with asyncio.timeout(_POOL_PATIENCE):
+                await connection.rollback()
+        except (psycopg.Error, TimeoutError):
+            await connection.close()
+
+    async def _why_not(self, error: psycopg.Error) -> Exception:
+        """The reason why the pool could not connect, which it does not tell."""
+        try:
+            connection = await psycopg.AsyncConnection.connect(self.address.conninfo)
+        except psycopg.Error as reason:
+            return reason
+        await connection.close()
+        return error
+
+
+async def _rows(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> Rows:
+    if cursor.description is None:
+        return []
+    return cast("Rows", await cursor.fetchall())
+
+
+def unavailable(error: BaseException) -> bool:
+    """Whether ``error`` only says that the server cannot be reached now."""
+    return isinstance(error, (StoreUnavailable, OSError, psycopg.OperationalError))
+
+
+__all__ = ["Connection", "Database", "Pin", "Send", "unavailable"]

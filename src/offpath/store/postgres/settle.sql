@@ -1,0 +1,146 @@
+-- name: succeed
+-- The common end: success of jobs that no group row counts. Others are missing in the answer.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+update offpath.job j
+set state = case when j.cancel_requested then 'cancelled' else 'succeeded' end,
+    result = case when j.cancel_requested then null else b.result end,
+    reason = case when j.cancel_requested then 'cancelled' end,
+    worker = null,
+    finished_at = clock.now,
+    expires_at = clock.now + b.keep * interval '1 second',
+    unique_held = case
+        when j.unique_key is null then false
+        else offpath.may_hold(
+            j.id, j.unique_key, j.unique_states, j.unique_until,
+            case when j.cancel_requested then 'cancelled' else 'succeeded' end, clock.now
+        )
+    end
+from clock
+cross join jsonb_to_recordset(:batch::text::jsonb) as b (
+    n integer, id uuid, worker text, deliveries bigint, result text, keep double precision
+)
+where j.id = b.id
+    and j.state = 'running'
+    and j.worker = b.worker
+    and j.deliveries = b.deliveries
+    and not j.grouped
+returning b.n, j.cancel_requested::int
+
+-- name: settle
+-- Ends attempts in any way, and writes down their failures. Lost leases are missing in the answer.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+settled as (
+    update offpath.job j
+    set state = case
+            when j.cancel_requested then 'cancelled'
+            when b.state <> 'queued' then b.state
+            when coalesce(b."until", clock.now + b.delay * interval '1 second', j.run_at) <= clock.now
+                then 'ready'
+            else 'scheduled'
+        end,
+        run_at = case
+            when j.cancel_requested or b.state <> 'queued' then j.run_at
+            else coalesce(b."until", clock.now + b.delay * interval '1 second', j.run_at)
+        end,
+        result = case when b.state = 'succeeded' and not j.cancel_requested then b.result end,
+        reason = case when j.cancel_requested then 'cancelled' else b.reason end,
+        attempt = j.attempt + case when j.cancel_requested then 0 else b.spent end,
+        worker = null,
+        finished_at = case when j.cancel_requested or b.state <> 'queued' then clock.now end,
+        expires_at = case
+            when j.cancel_requested or b.state <> 'queued'
+                then clock.now + b.keep * interval '1 second'
+        end,
+        unique_held = case
+            when j.unique_key is null then false
+            else offpath.may_hold(
+                j.id, j.unique_key, j.unique_states, j.unique_until,
+                case when j.cancel_requested then 'cancelled' else b.state end, clock.now
+            )
+        end
+    from clock
+    cross join jsonb_to_recordset(:batch::text::jsonb) as b (
+        n integer, id uuid, worker text, deliveries bigint, state text, result text, reason text,
+        spent integer, delay double precision, "until" timestamptz, keep double precision,
+        failure jsonb
+    )
+    where j.id = b.id
+        and j.state = 'running'
+        and j.worker = b.worker
+        and j.deliveries = b.deliveries
+    returning
+        b.n, j.id, j.deliveries, j.state, j.run_at, j.grouped, j.group_id, b.failure, clock.now
+),
+failed as (
+    insert into offpath.failure (job, delivery, attempt, at, kind, type, message, traceback)
+    select
+        s.id, s.deliveries,
+        coalesce((s.failure ->> 'attempt')::bigint, 1),
+        coalesce((s.failure ->> 'at')::timestamptz, s.now),
+        s.failure ->> 'kind', s.failure ->> 'type', s.failure ->> 'message',
+        s.failure ->> 'traceback'
+    from settled s
+    where s.failure is not null
+    on conflict do nothing
+)
+select
+    s.n, s.state, (extract(epoch from s.run_at) * 1000000)::bigint,
+    case when s.grouped then coalesce(s.group_id, s.id::text) end
+from settled s
+
+-- name: trim_failures
+-- Only the last failures of a job are kept.
+delete from offpath.failure f
+using (
+    select distinct id
+    from (select jsonb_array_elements_text(:ids::text::jsonb)::uuid as id) as given
+) as b
+where f.job = b.id
+    and f.delivery <= (
+        select o.delivery
+        from offpath.failure o
+        where o.job = b.id
+        order by o.delivery desc
+        offset :keep::int
+        limit 1
+    )
+
+-- name: count_down
+-- Fewer open jobs in these groups; answers with what is left. The last rows a transaction writes.
+with locked as materialized (
+    select g.id
+    from offpath.job_group g
+    where g.id = any (array(
+        select b.id from jsonb_to_recordset(:batch::text::jsonb) as b (id text, ended bigint)
+    ))
+    order by g.id
+    for update
+)
+update offpath.job_group g
+set open = g.open - b.ended
+from locked l
+join jsonb_to_recordset(:batch::text::jsonb) as b (id text, ended bigint) on b.id = l.id
+where g.id = l.id
+returning g.id, g.open
+
+-- name: drop_empty_groups
+-- A group without open jobs needs no row.
+delete from offpath.job_group g
+where g.id = any (array(
+        select b.id from jsonb_to_recordset(:batch::text::jsonb) as b (id text, ended bigint)
+    ))
+    and g.open = 0
+
+-- name: progress
+-- How far a held job is; no row in the answer when the lease is lost.
+update offpath.job j
+set progress = :progress::text
+where j.id = :id::text::uuid
+    and j.state = 'running'
+    and j.worker = :worker::text
+    and j.deliveries = :deliveries::bigint
+returning 1

@@ -1,0 +1,402 @@
+"""The store on Postgres: each protocol method is one transaction of the steps beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from offpath.errors import Conflict, LeaseLost, StoreRejected
+from offpath.model.effects import Effects
+from offpath.model.job import (
+    TERMINAL,
+    Count,
+    Enqueued,
+    JobFilter,
+    JobRecord,
+    JobState,
+    LeasedJob,
+    Page,
+)
+from offpath.model.lease import (
+    Extension,
+    Leased,
+    LeaseRequest,
+    Rescued,
+    WorkerInfo,
+    WorkerRecord,
+)
+from offpath.model.settlement import Settled, Settlement
+from offpath.runtime.clock import Clock
+from offpath.store.capabilities import Capabilities
+from offpath.store.hints import Hint, Hints
+from offpath.store.postgres import crew, operating, reading
+from offpath.store.postgres.address import parse_address
+from offpath.store.postgres.announcing import Announcer
+from offpath.store.postgres.enqueue import enqueue_steps
+from offpath.store.postgres.joining import Joiner
+from offpath.store.postgres.leasing import Reach, lease_steps
+from offpath.store.postgres.listening import Ear, channel
+from offpath.store.postgres.migrating import PACKAGE, Migrator, known
+from offpath.store.postgres.session import Database
+from offpath.store.postgres.settling import (
+    lone_successes,
+    refused,
+    settle_steps,
+    succeed_steps,
+)
+from offpath.store.postgres.steps import embed, moment, one, to_json
+from offpath.store.protocol import Backlog, Changed, Migration, Redrive
+from offpath.store.schema import listing, require_current
+from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
+
+_CAPABILITIES: Final = Capabilities(
+    name="postgres",
+    durable=True,
+    shared=True,
+    within=True,
+    presence=True,
+    pushes=True,
+    self_migrating=False,
+)
+
+
+class PostgresStore:
+    """Jobs in a Postgres database, in a schema of their own.
+
+    ``url`` may carry ``?offpath_direct=1`` (no pooler in between: statements are prepared) and
+    ``?offpath_notify_url=`` (as ``notify_url``: a direct way for LISTEN and presence when ``url``
+    goes through a pooler). ``clock`` None means the database's own clock. ``migrate`` brings the
+    schema up to date on opening; without it a schema that does not fit is an error.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        schema: str = DEFAULT_SCHEMA,
+        migrate: bool = False,
+        notify_url: str | None = None,
+        pool_size: int = 8,
+    ) -> None:
+        address = parse_address(url, notify_url=notify_url)
+        self._schema = schema_name(schema)
+        self._sql = catalogue(PACKAGE, schema=schema)
+        self._clock = clock
+        self._migrate_on_open = migrate
+        self._database = Database(address, self._sql, pool_size=pool_size)
+        self._address = address
+        self._hints = Hints()
+        self._reach = Reach()
+        self._joiner = Joiner(self._commit)
+        self._announcer = Announcer(self._notify)
+        self._ear: Ear | None = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this backend can do."""
+        return _CAPABILITIES
+
+    @property
+    def _before_statement(self) -> Callable[[str], None] | None:
+        return self._database.before
+
+    @_before_statement.setter
+    def _before_statement(self, before: Callable[[str], None] | None) -> None:
+        self._database.before = before
+
+    # -- life ------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect and check the schema, or bring it up to date with ``migrate``."""
+        if self._ear is not None:
+            return
+        await self._database.open()
+        try:
+            if self._migrate_on_open:
+                await self.migrate()
+            require_current(known(), await self._migrator().applied())
+        except BaseException:
+            await self._database.close()
+            raise
+        self._ear = Ear(
+            self._address.notify, self._schema, self._sql, self._hints.emit, self._forget_presence
+        )
+
+    async def close(self) -> None:
+        """Release every connection; a shared commit under way is finished first."""
+        await self._joiner.close()
+        await self._announcer.close()
+        ear, self._ear = self._ear, None
+        if ear is not None:
+            await ear.close()
+        await self._database.close()
+
+    async def migrate(self) -> list[Migration]:
+        """Apply pending steps; each runs once however many processes ask."""
+        return await self._migrator().migrate()
+
+    async def migrations(self) -> list[Migration]:
+        """Every known step, applied or pending."""
+        return listing(known(), await self._migrator().applied())
+
+    async def ping(self) -> datetime:
+        """The store's clock."""
+        rows = await self._database.write(
+            lambda: one(self._sql["ping"](now=moment(self._now()))), "limit"
+        )
+        return msgspec.json.decode(rows[0][0], type=datetime)
+
+    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        """Hear of changes, here and in other processes."""
+        if self._ear is not None:
+            self._ear.start()
+        return self._hints.subscribe(callback)
+
+    # -- doors -----------------------------------------------------------------------------
+
+    async def commit(self, effects: Effects) -> list[Enqueued]:
+        """Write all effects in one commit; concurrent calls share theirs."""
+        if not effects.jobs:
+            return []
+        answers = await self._joiner.commit(effects)
+        if any(answer.created for answer in answers):
+            self._tell(Hint.WORK)
+        return answers
+
+    async def _commit(self, effects: Effects) -> list[Enqueued]:
+        now = self._now()
+        return await self._database.write(
+            lambda: embed(enqueue_steps(effects, now, sql=self._sql)), "limit"
+        )
+
+    async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
+        """Write in the caller's transaction, on its connection."""
+        from offpath.store.within import run_within
+
+        steps = enqueue_steps(effects, self._now(), sql=self._sql)
+        return await run_within(connection, steps, dialect="postgres")
+
+    def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
+        """As :meth:`commit_within`, for a blocking connection."""
+        from offpath.store.within import run_within_blocking
+
+        steps = enqueue_steps(effects, self._now(), sql=self._sql)
+        return run_within_blocking(connection, steps, dialect="postgres")
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """End attempts in one commit if all can be stored."""
+        if not settlements:
+            return []
+        answers = await self._settle(settlements)
+        self._tell_settled(answers)
+        return answers
+
+    async def _settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """What cannot be stored is found by halving, so it holds back nothing else."""
+        try:
+            return await self._settle_together(settlements)
+        except (StoreRejected, Conflict) as error:
+            if len(settlements) == 1:
+                return [refused(settlements[0], error)]
+        half = len(settlements) // 2
+        first = await self._settle(settlements[:half])
+        return first + await self._settle(settlements[half:])
+
+    async def _settle_together(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        now, sql = self._now(), self._sql
+        if not lone_successes(settlements):
+            return await self._database.write(lambda: settle_steps(settlements, now, sql=sql))
+        quick = await self._database.write(lambda: succeed_steps(settlements, now, sql=sql))
+        left = [settlements[n] for n, answer in enumerate(quick) if answer is None]
+        if not left:
+            return [answer for answer in quick if answer is not None]
+        rest = iter(await self._database.write(lambda: settle_steps(left, now, sql=sql)))
+        return [answer or next(rest) for answer in quick]
+
+    # -- jobs ------------------------------------------------------------------------------
+
+    async def lease(self, request: LeaseRequest) -> Leased:
+        """Hand out ready jobs, best first."""
+        now = self._now()
+        return await self._database.write(
+            lambda: lease_steps(request, now, self._reach, sql=self._sql), "pin_relaxed"
+        )
+
+    async def progress(self, job: LeasedJob, progress: str) -> None:
+        """Record how far a held job is."""
+        query = self._sql["progress"](
+            id=job.id, worker=job.worker, deliveries=job.deliveries, progress=progress
+        )
+        if not await self._database.write(lambda: one(query)):
+            message = f"job {job.id} is not held by this worker any more: nothing was recorded"
+            raise LeaseLost(message)
+
+    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
+        """Cancel waiting jobs, and ask for it for running ones."""
+        now = self._now()
+        changes = await self._database.write(
+            lambda: operating.cancel_steps(ids, keep, now, sql=self._sql)
+        )
+        self._tell_changed(changes, Hint.CANCEL)
+        return changes
+
+    async def redrive(self, redrives: Sequence[Redrive]) -> list[Changed]:
+        """Put dead and cancelled jobs back as fresh; waiting ones become due."""
+        now = self._now()
+        try:
+            changes = await self._database.write(
+                lambda: operating.redrive_steps(redrives, now, sql=self._sql)
+            )
+        except StoreRejected:
+            # two of them want one key: the first gets it, the other is left alone
+            if len(redrives) <= 1:
+                raise
+            half = len(redrives) // 2
+            return await self.redrive(redrives[:half]) + await self.redrive(redrives[half:])
+        self._tell_changed(changes, Hint.WORK)
+        return changes
+
+    async def delete(self, ids: Sequence[str]) -> list[Changed]:
+        """Remove ended jobs with their history."""
+        return await self._database.write(lambda: operating.delete_steps(ids, sql=self._sql))
+
+    async def rescue(
+        self, *, limit: int, max_deliveries: int, keep: float | None = None
+    ) -> list[Rescued]:
+        """Take running jobs from workers that are gone."""
+        now = self._now()
+        rescued = await self._database.write(
+            lambda: operating.rescue_steps(limit, max_deliveries, keep, now, sql=self._sql)
+        )
+        self._tell_states((one.state for one in rescued), Hint.WORK)
+        return rescued
+
+    async def notice_deaths(self) -> list[str]:
+        """Expire workers whose lock was missing twice."""
+        now = self._now()
+        return await self._database.write(lambda: crew.notice_deaths_steps(now, sql=self._sql))
+
+    async def prune(self, *, limit: int) -> int:
+        """Remove what has been kept long enough."""
+        now = self._now()
+        return await self._database.write(lambda: operating.prune_steps(limit, now, sql=self._sql))
+
+    async def get(self, ids: Sequence[str]) -> list[JobRecord]:
+        """Jobs by id, with their failures."""
+        return await self._database.write(lambda: reading.get_steps(ids, sql=self._sql))
+
+    async def states(self, ids: Sequence[str]) -> dict[str, JobState]:
+        """States by id."""
+        return await self._database.write(lambda: reading.states_steps(ids, sql=self._sql))
+
+    async def find(
+        self, where: JobFilter, *, limit: int = 100, after: str | None = None, newest: bool = True
+    ) -> Page:
+        """One page of jobs that match."""
+        return await self._database.write(
+            lambda: reading.find_steps(where, limit, after, newest=newest, sql=self._sql), "limit"
+        )
+
+    async def count(self, where: JobFilter) -> list[Count]:
+        """How many jobs match."""
+        return await self._database.write(
+            lambda: reading.count_steps(where, sql=self._sql), "limit"
+        )
+
+    async def backlog(self, *, limit: int = 1000) -> list[Backlog]:
+        """Due work by queue and task."""
+        now = self._now()
+        return await self._database.write(lambda: reading.backlog_steps(limit, now, sql=self._sql))
+
+    # -- workers ---------------------------------------------------------------------------
+
+    async def register(self, worker: WorkerInfo, *, lease_seconds: float) -> bool:
+        """Add a worker, and take its presence lock where that is possible."""
+        key = crew.presence_key(self._schema, worker.id)
+        seen = self._ear is not None and await self._ear.hold(key)
+        presence, now = key if seen else None, self._now()
+        await self._database.write(
+            lambda: crew.register_steps(worker, lease_seconds, presence, now, sql=self._sql)
+        )
+        return seen
+
+    async def extend(
+        self, worker: WorkerInfo, *, lease_seconds: float, held: Sequence[LeasedJob]
+    ) -> Extension:
+        """The heartbeat."""
+        key = crew.presence_key(self._schema, worker.id)
+        presence = key if self._ear is not None and self._ear.holds(key) else None
+        now = self._now()
+        return await self._database.write(
+            lambda: crew.extend_steps(worker, lease_seconds, presence, held, now, sql=self._sql)
+        )
+
+    async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:
+        """Cancellations and losses among the held jobs."""
+        now = self._now()
+        return await self._database.write(
+            lambda: crew.signals_steps(worker, held, now, sql=self._sql)
+        )
+
+    async def deregister(self, worker: str) -> None:
+        """Remove a worker that has stopped, then its lock."""
+        await self._database.write(lambda: one(self._sql["deregister"](worker=worker)))
+        if self._ear is not None:
+            await self._ear.drop(crew.presence_key(self._schema, worker))
+
+    async def workers(self) -> list[WorkerRecord]:
+        """Every registered worker."""
+        now = self._now()
+        return await self._database.write(lambda: crew.workers_steps(now, sql=self._sql))
+
+    async def claim(self, key: str, holder: str, *, ttl: float | None = None) -> bool:
+        """Claim a name once in the fleet."""
+        now = self._now()
+        return await self._database.write(
+            lambda: crew.claim_steps(key, holder, ttl, now, sql=self._sql)
+        )
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _now(self) -> datetime | None:
+        return None if self._clock is None else self._clock.now()
+
+    def _migrator(self) -> Migrator:
+        return Migrator(self._address, self._schema, self._database.before)
+
+    async def _forget_presence(self, keys: list[int]) -> None:
+        if keys:
+            query = self._sql["forget_presence"](keys=to_json([str(key) for key in keys]))
+            await self._database.write(lambda: one(query))
+
+    async def _notify(self, hint: Hint) -> None:
+        query = self._sql["notify"](channel=channel(self._schema, hint))
+        pid = await self._database.pid_of(query)
+        if self._ear is not None:
+            self._ear.own_pids.add(pid)
+
+    def _tell(self, *hints: Hint) -> None:
+        for hint in hints:
+            self._hints.emit(hint)
+            self._announcer.announce(hint)
+
+    def _tell_settled(self, answers: Iterable[Settled]) -> None:
+        states = set()
+        for answer in answers:
+            if answer.state is not None:
+                states.add(answer.state)
+            if answer.enqueued:
+                states.add(JobState.QUEUED)
+        self._tell_states(states, Hint.WORK)
+
+    def _tell_changed(self, changes: Iterable[Changed], otherwise: Hint) -> None:
+        self._tell_states((change.state for change in changes), otherwise)
+
+    def _tell_states(self, states: Iterable[JobState], otherwise: Hint) -> None:
+        """Ended jobs are told of as such, others as ``otherwise``."""
+        hints = {Hint.ENDED if state in TERMINAL else otherwise for state in states}
+        self._tell(*sorted(hints))
