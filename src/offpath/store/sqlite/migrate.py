@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from typing import Final
@@ -69,8 +70,8 @@ def statements(script: str) -> Iterator[str]:
     ``executescript`` would commit first; SQLite's own test says where a statement ends.
     """
     statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
+    for piece in re.split(r"(?<=;)", script):
+        statement += piece
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""

@@ -229,10 +229,11 @@ def _transact(session: Session, requests: list[Request]) -> None:
         _attempt(session, requests, _plainly)
     except Exception as error:
         session.rollback()
-        if is_environment(error):
-            raise
+        fault = translated(error)
+        if is_environment(fault):
+            raise fault from (None if fault is error else error)
         if len(requests) == 1:
-            requests[0].result, requests[0].error = None, translated(error)
+            requests[0].result, requests[0].error = None, fault
             return
         _attempt_isolated(session, requests)
 
@@ -264,10 +265,11 @@ def _behind_a_savepoint(session: Session, request: Request) -> None:
     try:
         request.result, request.error = request.work(session), None
     except Exception as error:
-        if is_environment(error) or not session.in_transaction:
+        fault = translated(error)
+        if is_environment(fault) or not session.in_transaction:
             raise
         session.control(SQL["undo"])
-        request.result, request.error = None, translated(error)
+        request.result, request.error = None, fault
     session.control(SQL["release"])
 
 

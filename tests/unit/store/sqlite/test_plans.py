@@ -1,0 +1,123 @@
+"""Hot statements enter the job table by an index, on a table just filled and never analysed."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from offpath.store.sqlite import SqliteStore
+from offpath.store.sqlite.session import SQL
+from tests.conformance.builders import enqueue, new_job
+
+HOT = (
+    "ready_lanes",
+    "scheduled_lanes",
+    "promote",
+    "lease_lane",
+    "lease_lanes",
+    "settle_ended",
+    "settle_waiting",
+    "job_same",
+    "job_replace",
+    "slot_holders",
+    "slot_free",
+    "group_ensure",
+    "group_change",
+    "group_forget",
+    "failure_trim",
+    "failure_remove",
+    "jobs_known",
+    "cancel_waiting",
+    "cancel_running",
+    "redrive_waiting",
+    "redrive_ended",
+    "progress",
+    "rescue",
+    "workers_gone",
+    "held",
+    "expired",
+    "get",
+    "states",
+    "find_some",
+    "backlog_lane",
+)
+BY_PARTIAL_INDEX = ("orphans",)
+"""Walk all running jobs, which are few, and nothing else."""
+
+_WALK = re.compile(r"^SCAN (?!json_each|\(|lane|line|new|change|alive|worker|candidate|wanted|tag)")
+_FIRST_OF_INDEX = re.compile(r"^SCAN job USING INDEX offpath_job_(ready|scheduled)$")
+
+
+@pytest.fixture
+async def filled(store: SqliteStore, path: Path) -> sqlite3.Connection:
+    await enqueue(store, *(new_job(f"task{n % 5}") for n in range(2_000)))
+    return sqlite3.connect(path)
+
+
+def plan(connection: sqlite3.Connection, name: str) -> Iterator[str]:
+    statement = SQL[name]
+    values = dict.fromkeys(statement.parameters, 1)
+    for row in connection.execute(f"explain query plan {statement.named}", values):
+        yield row[3]
+
+
+async def test_no_hot_statement_walks_the_jobs(filled: sqlite3.Connection) -> None:
+    with closing(filled):
+        walks = {
+            (name, line)
+            for name in HOT
+            for line in plan(filled, name)
+            if _WALK.search(line)
+            # The first entry of an index is read by a scan that ends at once.
+            and not _FIRST_OF_INDEX.search(line)
+            and "CONSTANT ROW" not in line
+            and "INDEX offpath_job_dead" not in line
+        }
+    assert walks == set()
+
+
+async def test_orphans_are_looked_for_among_the_running(filled: sqlite3.Connection) -> None:
+    with closing(filled):
+        for name in BY_PARTIAL_INDEX:
+            lines = list(plan(filled, name))
+            assert any("offpath_job_running" in line for line in lines), lines
+
+
+async def test_wrong_statistics_do_not_change_that(filled: sqlite3.Connection) -> None:
+    """Statistics say that every job is of one worker, one queue and ready: the worst advice."""
+    with closing(filled):
+        filled.execute("analyze")
+        filled.execute("update sqlite_stat1 set stat = '1 1 1 1 1 1' where tbl = 'offpath_job'")
+        filled.commit()
+        with closing(sqlite3.connect(_file(filled))) as fresh:
+            for name in ("settle_ended", "settle_waiting", "held", "progress"):
+                lines = list(plan(fresh, name))
+                assert any("sqlite_autoindex_offpath_job_1 (id=?)" in line for line in lines), lines
+
+
+def _file(connection: sqlite3.Connection) -> str:
+    return str(connection.execute("pragma database_list").fetchone()[2])
+
+
+async def test_the_lanes_cost_the_same_however_many_jobs_there_are(
+    filled: sqlite3.Connection,
+) -> None:
+    """A pair comparison would walk the whole queue; counted in steps of SQLite's machine."""
+    with closing(filled):
+        steps = 0
+
+        def count() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        filled.set_progress_handler(count, 10)
+        lanes = filled.execute(SQL["ready_lanes"].named).fetchall()
+        filled.set_progress_handler(None, 0)
+        assert len(lanes) == 5
+        assert steps < 200
