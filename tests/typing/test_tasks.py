@@ -98,24 +98,24 @@ async def calling_with_a_context(ctx: Context) -> None:
 
 
 async def what_the_checker_refuses(ctx: Context) -> None:
-    await add.enqueue(1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    await add.enqueue(1, "2")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    await add.enqueue(1, 2, 3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    await add.enqueue(1, c=2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    shout.job("a", 2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    await charge.enqueue(ctx, "c")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    await charge("c")  # type: ignore[call-arg,arg-type]  # pyright: ignore
-    add.options(dealy=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    add.options(delay="5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    add.options(priority=1.5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await add.enqueue(1)  # type: ignore[call-arg]
+    await add.enqueue(1, "2")  # type: ignore[arg-type]
+    await add.enqueue(1, 2, 3)  # type: ignore[call-arg]
+    await add.enqueue(1, c=2)  # type: ignore[call-arg]
+    shout.job("a", 2)  # type: ignore[call-arg]
+    await charge.enqueue(ctx, "c")  # type: ignore[arg-type]
+    await charge("c")  # type: ignore[call-arg,arg-type]
+    add.options(dealy=5)  # type: ignore[call-arg]
+    add.options(delay="5")  # type: ignore[arg-type]
+    add.options(priority=1.5)  # type: ignore[arg-type]
     later = add.options(delay=5)
-    await later.enqueue("1", 2)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    await app.enqueue(5)  # type: ignore[call-overload]  # pyright: ignore
-    wrong: Job[str, str] = add.job(1, 2)  # type: ignore[assignment]  # pyright: ignore
-    wrong_result: str = await (await add.enqueue(1, 2)).result()  # type: ignore[assignment]  # pyright: ignore
-    app.blocking.enqueue(add)  # type: ignore[call-overload]  # pyright: ignore
+    await later.enqueue("1", 2)  # type: ignore[arg-type]
+    await app.enqueue(5)  # type: ignore[call-overload]
+    wrong: Job[str, str] = add.job(1, 2)  # type: ignore[assignment]
+    wrong_result: str = await (await add.enqueue(1, 2)).result()  # type: ignore[assignment]
+    app.blocking.enqueue(add)  # type: ignore[call-overload]
 
-    @app.task(qeue="x")  # type: ignore[call-overload]  # pyright: ignore
+    @app.task(qeue="x")  # type: ignore[call-overload]
     def misspelt() -> None:
         return None
 
@@ -135,4 +135,4 @@ def retrying() -> None:
         assert_type(await offpath.retry(fetch, 5), str)
         assert_type(await offpath.retry(with_state, offpath.Backoff.half_jitter()), bytes)
 
-    assert use
+    assert use is not None
