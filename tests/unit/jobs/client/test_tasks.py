@@ -189,7 +189,14 @@ def test_parameters_may_have_any_name() -> None:
 
     def open_ended(**kwargs: int) -> None: ...
 
-    strange: dict[str, Any] = {"self": 1, "ctx": 2, "name": 3, "options": 4, "__class__": 5, "within": 6}
+    strange: dict[str, Any] = {
+        "self": 1,
+        "ctx": 2,
+        "name": 3,
+        "options": 4,
+        "__class__": 5,
+        "within": 6,
+    }
     task = task_of(open_ended)
     assert task.inputs.decode(task.job(**strange).new.input) == ((), strange)
 
