@@ -6,7 +6,7 @@ import asyncio
 import random
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -22,7 +22,7 @@ from typing import (
 
 import msgspec
 
-from offpath.config import Settings, load_settings
+from offpath.config import MEMORY_URL, Settings, load_settings
 from offpath.errors import InvalidArgument
 from offpath.jobs.blocking import BlockingClient
 from offpath.jobs.blueprint import AnyInputs, Blueprint, queue_level
@@ -74,6 +74,10 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 G = TypeVar("G")
 AnyTask = Task[..., Any, Any]
+
+
+_SWAPPED = ("_auto_start", "_backend", "_lifecycle", "_store", "_workers", "clock")
+"""What belongs to a store rather than to the app; see :meth:`App.swap_store`."""
 
 
 class WorkerOverrides(TypedDict, total=False):
@@ -143,10 +147,10 @@ class App:
         self._backend = Backend(self.settings.url, store=store, clock=clock)
         self._store: InstrumentedStore | None = None
         self._lifecycle: Lifecycle[Session] = Lifecycle(self._start, self._finish)
-        self.client = Client(self._lifecycle.opened)
-        self.jobs = JobsView(self._lifecycle.opened)
+        self.client = Client(self._session)
+        self.jobs = JobsView(self._session)
         """Every job of the fleet: get, find, count, cancel, retry."""
-        self.dead = DeadLetters(self._lifecycle.opened)
+        self.dead = DeadLetters(self._session)
         """What will not run again unaided: list, show, redrive, discard."""
         self.blocking = BlockingClient(self)
         """The same verbs for code without an event loop."""
@@ -285,11 +289,11 @@ class App:
 
     async def workers(self) -> list[WorkerRecord]:
         """Every registered worker of the fleet, oldest first."""
-        return await (await self._lifecycle.opened()).store.workers()
+        return await (await self._session()).store.workers()
 
     async def backlog(self, *, limit: int = 1000) -> list[Backlog]:
         """Due work by queue and task, each counted up to ``limit``."""
-        return await (await self._lifecycle.opened()).store.backlog(limit=limit)
+        return await (await self._session()).store.backlog(limit=limit)
 
     async def migrate(self) -> list[Migration]:
         """Apply pending schema steps; returns those applied. The app need not be open for it."""
@@ -301,7 +305,7 @@ class App:
         It opens the app when it starts. What is not given follows the app's settings. Raises
         ``InvalidArgument``.
         """
-        return self._worker(self._lifecycle.opened, overrides)
+        return self._worker(self._session, overrides)
 
     # -- for the parts that it is made of -----------------------------------------------------
 
@@ -337,7 +341,32 @@ class App:
             self._store = InstrumentedStore(inner, self.clock, metering, observers)
         return self._store
 
+    def swap_store(
+        self, store: Store, *, clock: Clock | None = None, auto_start: bool = False
+    ) -> Callable[[], None]:
+        """Put another store in the place of this app's: for tests of code that imports the app.
+
+        Returns the function that puts everything back; close the app before calling it. What was
+        open before stays open meanwhile.
+        """
+        kept = {name: getattr(self, name) for name in _SWAPPED}
+        self._backend = Backend(MEMORY_URL, store=store, clock=clock)
+        self._store = None
+        self._lifecycle = Lifecycle(self._start, self._finish)
+        self._workers = weakref.WeakSet()
+        self._auto_start = auto_start
+        self.clock = clock or self.clock
+
+        def restore() -> None:
+            for name, value in kept.items():
+                setattr(self, name, value)
+
+        return restore
+
     # -- opening and closing -------------------------------------------------------------------
+
+    async def _session(self) -> Session:
+        return await self._lifecycle.opened()
 
     async def _start(self) -> Session:
         store = self.store()
@@ -437,5 +466,12 @@ def _terms(settings: Settings, on_failure: OnFailure | None) -> WorkerSettings:
         max_deliveries=settings.max_deliveries,
         max_result_bytes=settings.max_result_bytes,
         rules=rules,
-        version=version("offpath"),
+        version=_version(),
     )
+
+
+def _version() -> str:
+    try:
+        return version("offpath")
+    except PackageNotFoundError:  # run from a copy of the sources
+        return "unknown"

@@ -224,3 +224,17 @@ async def test_what_is_no_job_is_refused(still: App) -> None:
     for wrong in (5, never, "x", [5], None):
         with pytest.raises(InvalidArgument, match=r"task\.job"):
             await still.enqueue(wrong)  # type: ignore[arg-type]
+
+
+async def test_another_store_can_take_its_place_for_a_while(still: App) -> None:
+    @still.task
+    async def never() -> None: ...
+
+    real = await never.enqueue()
+    restore = still.swap_store(MemoryStore(), clock=ManualClock())
+    assert await still.jobs.count() == 0
+    await never.enqueue()
+    assert await still.jobs.count() == 1
+    await still.close()
+    restore()
+    assert (await real.status()).state is JobState.QUEUED
