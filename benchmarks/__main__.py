@@ -1,0 +1,83 @@
+"""``python -m benchmarks jobs --backend sqlite|postgres|memory``."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from benchmarks import jobs
+from benchmarks.report import Measurement, heading, print_json, print_table
+
+DEFAULT_POSTGRES = "postgresql://postgres@127.0.0.1:5432/postgres"
+
+
+@click.group()
+def main() -> None:
+    """Measure offpath beside the bare statements of the same database."""
+
+
+@main.command("jobs")
+@click.option("--backend", type=click.Choice(["sqlite", "postgres", "memory"]), default="sqlite")
+@click.option("--url", help="A Postgres server; each case gets a fresh database on it.")
+@click.option("--json", "as_json", is_flag=True, help="One object a line instead of a table.")
+@click.option("--case", "cases", multiple=True, type=click.Choice(list(jobs.CASES)))
+def jobs_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
+    """Enqueue, process, latency and idle cost of jobs."""
+    server = url or DEFAULT_POSTGRES
+    title = heading("jobs", backend, jobs.settings())
+    with fresh_store(backend, server) as store:
+        rates = jobs.raw_rates(backend, store)
+    measured: list[Measurement] = []
+    for name in cases or jobs.CASES:
+        with fresh_store(backend, server) as store:
+            measured.append(asyncio.run(jobs.CASES[name](backend, store)).beside(rates))
+        if as_json:
+            print_json(measured[-1])
+    if not as_json:
+        print_table(measured, title)
+
+
+@contextmanager
+def fresh_store(backend: str, server: str) -> Iterator[str]:
+    """The URL of an empty store, removed afterwards."""
+    if backend == "memory":
+        yield "memory://"
+    elif backend == "sqlite":
+        folder = Path(tempfile.mkdtemp(prefix="offpath-bench-"))
+        yield f"sqlite:///{folder / 'bench.db'}"
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        with fresh_database(server) as url:
+            yield url
+
+
+@contextmanager
+def fresh_database(server: str) -> Iterator[str]:
+    """A new Postgres database on ``server``."""
+    import psycopg
+    from psycopg import conninfo, sql
+
+    name = f"offpath_bench_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        connection.execute("CHECKPOINT")
+    parts = conninfo.conninfo_to_dict(server)
+    host = parts.get("host", "127.0.0.1")
+    login = f"{parts['user']}@" if parts.get("user") else ""
+    try:
+        yield f"postgresql://{login}{host}:{parts.get('port', 5432)}/{name}"
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
+            connection.execute(drop)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Jobs: enqueue, process, latency and idle cost of one worker, with results kept."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+
+import offpath
+from benchmarks import raw
+from benchmarks.report import Measurement, percentile
+
+JOBS = 20_000
+CONCURRENCY = 100
+_SINGLES = 300
+_CALLERS = 100
+_CONCURRENT = 10_000
+_PROBES = 100
+_WARM_UP = 5
+_IDLE_SECONDS = 5.0
+_BULK = 1_000
+
+Case = Callable[[str, str], Coroutine[None, None, Measurement]]
+
+
+def raw_rates(backend: str, url: str) -> dict[str, float]:
+    """The bare database's rates in this run."""
+    if backend == "sqlite":
+        return raw.sqlite_rates(JOBS)
+    if backend == "postgres":
+        return raw.postgres_rates(url, JOBS)
+    return raw.memory_rates(JOBS)
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[tuple[offpath.App, offpath.Task[[int], int, int]]]:
+    """An app with one no-op task on the store under test."""
+    app = offpath.App(url, migrate=True, auto_start=False)
+
+    @app.task
+    async def noop(n: int) -> int:
+        return n
+
+    async with app:
+        yield app, noop
+
+
+async def enqueue_one(backend: str, url: str) -> Measurement:
+    """One caller that awaits each enqueue."""
+    async with opened(url) as (_, noop):
+        start, cpu = time.perf_counter(), time.process_time()
+        for n in range(_SINGLES):
+            await noop.enqueue(n)
+        return _rate("enqueue_one", backend, _SINGLES, start, cpu)
+
+
+async def enqueue_concurrent(backend: str, url: str) -> Measurement:
+    """A hundred callers at once, each awaiting its own enqueue."""
+    async with opened(url) as (_, noop):
+
+        async def caller() -> None:
+            for n in range(_CONCURRENT // _CALLERS):
+                await noop.enqueue(n)
+
+        start, cpu = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(caller() for _ in range(_CALLERS)))
+        return _rate("enqueue_concurrent", backend, _CONCURRENT, start, cpu)
+
+
+async def enqueue_bulk(backend: str, url: str) -> Measurement:
+    """Lists of a thousand."""
+    async with opened(url) as (app, noop):
+        start, cpu = time.perf_counter(), time.process_time()
+        for first in range(0, JOBS, _BULK):
+            await app.enqueue([noop.job(n) for n in range(first, first + _BULK)])
+        return _rate("enqueue_bulk", backend, JOBS, start, cpu)
+
+
+async def process(backend: str, url: str) -> Measurement:
+    """A backlog of no-op jobs through one worker, until the last one is settled."""
+    async with opened(url) as (app, noop):
+        for first in range(0, JOBS, _BULK):
+            await app.enqueue([noop.job(n) for n in range(first, first + _BULK)])
+        worker = app.worker(concurrency=CONCURRENCY)
+        start, cpu = time.perf_counter(), time.process_time()
+        await worker.run_until_idle()
+        measured = _rate("process", backend, JOBS, start, cpu)
+        await worker.stop()
+        await _require_all_succeeded(app)
+        return measured
+
+
+async def latency(backend: str, url: str) -> Measurement:
+    """From enqueue on one side to the handler's first line in an idle worker."""
+    app = offpath.App(url, migrate=True, auto_start=False)
+    seen: asyncio.Queue[float] = asyncio.Queue()
+
+    @app.task
+    async def probe() -> None:
+        seen.put_nowait(time.perf_counter())
+
+    waits = []
+    # Enqueued through a second app: no in-process signal may help.
+    sender = offpath.App(url, auto_start=False) if backend != "memory" else app
+    async with app:
+        running = asyncio.create_task(app.worker(concurrency=CONCURRENCY).run())
+        for number in range(_PROBES + _WARM_UP):
+            start = time.perf_counter()
+            await sender.enqueue_by_name("probe", registered=False)
+            picked = await asyncio.wait_for(seen.get(), 30)
+            if number >= _WARM_UP:  # the first ones meet cold caches
+                waits.append((picked - start) * 1e3)
+            await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        if sender is not app:
+            await sender.close()
+    return Measurement(
+        bench="jobs",
+        backend=backend,
+        case="latency",
+        p50_ms=percentile(waits, 0.5),
+        p99_ms=percentile(waits, 0.99),
+        note=f"{_PROBES} probes, enqueue included",
+    )
+
+
+async def idle(backend: str, url: str) -> Measurement:
+    """What a worker with nothing to do costs."""
+    async with opened(url) as (app, _):
+        running = asyncio.create_task(app.worker(concurrency=CONCURRENCY).run())
+        await asyncio.sleep(0.5)
+        cpu = time.process_time()
+        await asyncio.sleep(_IDLE_SECONDS)
+        used = time.process_time() - cpu
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    return Measurement(
+        bench="jobs",
+        backend=backend,
+        case="idle",
+        note=f"{used / _IDLE_SECONDS:.2%} of one core",
+    )
+
+
+CASES: dict[str, Case] = {
+    each.__name__: each
+    for each in (enqueue_one, enqueue_concurrent, enqueue_bulk, process, latency, idle)
+}
+
+
+def settings() -> str:
+    """The settings that the figures depend on."""
+    return (
+        f"{JOBS:,} no-op async jobs, concurrency {CONCURRENCY}, one worker process, durable, "
+        f"results kept, {os.cpu_count()} cores shared with the database"
+    )
+
+
+def _rate(case: str, backend: str, count: int, start: float, cpu: float) -> Measurement:
+    return Measurement(
+        bench="jobs",
+        backend=backend,
+        case=case,
+        per_s=count / (time.perf_counter() - start),
+        cpu_us_per_job=(time.process_time() - cpu) / count * 1e6,
+    )
+
+
+async def _require_all_succeeded(app: offpath.App) -> None:
+    done = await app.jobs.count(state="succeeded")
+    if done != JOBS:
+        msg = f"only {done} of {JOBS} jobs succeeded"
+        raise RuntimeError(msg)
