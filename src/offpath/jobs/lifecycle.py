@@ -12,15 +12,35 @@ from offpath.errors import AppClosed
 SessionT = TypeVar("SessionT")
 
 
+class _Process:
+    """Which process this is, without a system call per question."""
+
+    generation = 0
+
+    @classmethod
+    def forked(cls) -> None:
+        """Called in each child of a fork."""
+        cls.generation += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Process.forked)
+
+
 class _Live(Generic[SessionT]):
     """A session with where it lives."""
 
-    __slots__ = ("loop", "pid", "session")
+    __slots__ = ("generation", "loop", "session")
 
-    def __init__(self, session: SessionT, loop: asyncio.AbstractEventLoop, pid: int) -> None:
+    def __init__(self, session: SessionT, loop: asyncio.AbstractEventLoop) -> None:
         self.session = session
         self.loop = loop
-        self.pid = pid
+        self.generation = _Process.generation
+
+    @property
+    def inherited(self) -> bool:
+        """Whether it was opened by the process that this one was forked from."""
+        return self.generation != _Process.generation
 
 
 class Lifecycle(Generic[SessionT]):
@@ -41,7 +61,7 @@ class Lifecycle(Generic[SessionT]):
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The loop in which it is open, or being opened; None while it is not."""
-        if self._live is not None and self._live.pid == os.getpid():
+        if self._live is not None and not self._live.inherited:
             return self._live.loop
         return None if self._opening is None else self._opening.get_loop()
 
@@ -55,7 +75,7 @@ class Lifecycle(Generic[SessionT]):
         live = self._live
         if live is None:
             return await self._first_use()
-        _check_home(live.loop, live.pid)
+        _check_home(live.loop, forked=live.inherited)
         return live.session
 
     async def open(self) -> SessionT:
@@ -72,11 +92,11 @@ class Lifecycle(Generic[SessionT]):
             await asyncio.wait((self._opening,))
         if self._closing is None:
             live, self._live = self._live, None
-            if live is None or live.pid != os.getpid() or live.loop.is_closed():
+            if live is None or live.inherited or live.loop.is_closed():
                 return  # what a parent process or a dead loop held cannot be closed from here
             if live.loop is not asyncio.get_running_loop():
                 self._live = live
-                _check_home(live.loop, live.pid)
+                _check_home(live.loop, forked=live.inherited)
             self._closing = asyncio.create_task(self._end(live.session), name="offpath close")
         await asyncio.shield(self._closing)
 
@@ -86,7 +106,7 @@ class Lifecycle(Generic[SessionT]):
         if self._opening is None:
             self._opening = asyncio.create_task(self._begin(), name="offpath open")
             self._opening.add_done_callback(_retrieved)
-        _check_home(self._opening.get_loop(), os.getpid())
+        _check_home(self._opening.get_loop())
         return await asyncio.shield(self._opening)
 
     async def _begin(self) -> SessionT:
@@ -110,8 +130,8 @@ def _retrieved(task: asyncio.Task[SessionT]) -> None:
         task.exception()
 
 
-def _check_home(loop: asyncio.AbstractEventLoop, pid: int) -> None:
-    if pid != os.getpid():
+def _check_home(loop: asyncio.AbstractEventLoop, *, forked: bool = False) -> None:
+    if forked:
         raise AppClosed(
             "this app was opened before the process forked, and a store cannot be shared by two "
             "processes: open the app in each child, after the fork"
