@@ -112,7 +112,7 @@ class Lifecycle(Generic[SessionT]):
     async def _begin(self) -> SessionT:
         try:
             session = await self._start()
-            self._live = _Live(session, asyncio.get_running_loop(), os.getpid())
+            self._live = _Live(session, asyncio.get_running_loop())
             return session
         finally:
             self._opening = None
