@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from offpath.runtime.clock import Clock
 from offpath.store.protocol import Store
+from offpath.store.schema import Step
+from offpath.store.schema import steps as shipped
 
 NAMES = ("memory", "sqlite", "postgres")
 
@@ -41,6 +45,35 @@ class Backend:
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement on a connection of the test's own, and commit."""
         return {"sqlite": _on_sqlite, "postgres": _on_postgres}[self.name](self.place, statement)
+
+    def tables(self) -> list[str]:
+        """Every table that holds data, not the list of migrations."""
+        names = [str(name) for (name,) in self.execute(_TABLES[self.name])]
+        return [name for name in names if name != self.migration_table]
+
+    def content(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Every row of every table, in an order that does not depend on how they are stored."""
+        return {
+            table: sorted(self.execute(f"select t.* from {table} t"), key=repr)
+            for table in self.tables()
+        }
+
+    def sweep(self) -> None:
+        """Delete every row. A truncate would wait for the disk once per table and index."""
+        for table in self.tables():
+            self.execute(f"delete from {table}")
+
+    def steps(self) -> tuple[Step, ...]:
+        """The schema steps that this version ships."""
+        return shipped(f"offpath.store.{self.name}.migrations")
+
+    def ship(self, patch: pytest.MonkeyPatch, steps: tuple[Step, ...]) -> None:
+        """Pretend to be a version that ships these steps."""
+        if self.name == "sqlite":
+            patch.setattr("offpath.store.sqlite.migrate.KNOWN", steps)
+        else:
+            patch.setattr("offpath.store.postgres.migrating.known", lambda: steps)
+            patch.setattr("offpath.store.postgres.store.known", lambda: steps)
 
     def schema(self) -> list[tuple[Any, ...]]:
         """Every table, column, index, constraint and function that there is, as text."""
@@ -71,6 +104,11 @@ def _on_postgres(place: str, statement: str) -> list[tuple[Any, ...]]:
         cursor = connection.execute(statement.encode())
         return cursor.fetchall() if cursor.description else []
 
+
+_TABLES = {
+    "sqlite": "select name from sqlite_schema where type = 'table' and name like 'offpath%'",
+    "postgres": "select schemaname || '.' || tablename from pg_tables where schemaname = 'offpath'",
+}
 
 _SCHEMA_QUESTIONS = {
     "sqlite": """

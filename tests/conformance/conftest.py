@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,8 +11,9 @@ import pytest
 
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
-from tests.conformance.backends import NAMES, Backend, store_class
+from tests.conformance.backends import NAMES, Backend
 from tests.conformance.builders import START
+from tests.servers import Databases
 
 MakeStore = Callable[[], Awaitable[Store]]
 
@@ -24,30 +25,41 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture(params=NAMES)
-def empty_backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+def backend_name(request: pytest.FixtureRequest) -> str:
+    """The backend that the test runs on."""
+    return str(request.param)
+
+
+@pytest.fixture
+def empty_backend(backend_name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """A place where nothing is yet, not even a schema."""
-    name = str(request.param)
-    try:
-        store_class(name)
-    except (ImportError, AttributeError) as error:
-        pytest.skip(f"{name} cannot be imported: {error}")
-    if name == "postgres":
-        return Backend(name, str(request.getfixturevalue("postgres_url")))
-    return Backend(name, str(tmp_path / "jobs.db") if name == "sqlite" else "")
+    if backend_name == "postgres":
+        return Backend(backend_name, str(request.getfixturevalue("postgres_url")))
+    return Backend(backend_name, str(tmp_path / "jobs.db") if backend_name == "sqlite" else "")
 
 
-@pytest.fixture(params=NAMES)
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+@pytest.fixture
+def backend(backend_name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """A place with a schema and no jobs."""
-    name = str(request.param)
-    try:
-        store_class(name)
-    except (ImportError, AttributeError) as error:
-        pytest.skip(f"{name} cannot be imported: {error}")
-    if name == "postgres":
-        copy = request.getfixturevalue("database_from_template")
-        return Backend(name, str(copy("conformance", _migrate)))
-    return Backend(name, str(tmp_path / "jobs.db") if name == "sqlite" else "")
+    if backend_name == "postgres":
+        return Backend(backend_name, str(request.getfixturevalue("swept_postgres")))
+    return Backend(backend_name, str(tmp_path / "jobs.db") if backend_name == "sqlite" else "")
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres_databases: Databases) -> Iterator[str]:
+    """One database for all tests: to make one takes longer than most tests."""
+    url = postgres_databases.create()
+    _migrate(url)
+    yield url
+    postgres_databases.drop(url)
+
+
+@pytest.fixture
+def swept_postgres(migrated_postgres: str) -> str:
+    """That database, without a row in any table."""
+    Backend("postgres", migrated_postgres).sweep()
+    return migrated_postgres
 
 
 @pytest.fixture
