@@ -11,7 +11,7 @@ where j.id = any (array(
         limit :limit::int
         for update skip locked
     ))
-    and j.state = 'scheduled'
+    and j.state || '' = 'scheduled'
 
 -- name: lease
 -- Hands out ready jobs: the best of every lane (queue and task) that has room, merged.
@@ -74,28 +74,27 @@ merged as materialized (
 ),
 taken as materialized (
     select j.id
-    from merged m
-    join offpath.job j on j.id = m.id
-    where j.state = 'ready'
-    order by m.priority desc, m.run_at, m.id
+    from offpath.job j
+    where j.id = any (array(select m.id from merged m)) and j.state || '' = 'ready'
+    order by j.priority desc, j.run_at, j.id
     limit :limit::int
-    for update of j skip locked
+    for update skip locked
 ),
 leased as (
     update offpath.job j
     set state = 'running',
         worker = :worker::text,
         deliveries = j.deliveries + 1,
-        started_at = clock.now,
+        started_at = (select clock.now from clock),
         reason = null,
         unique_held = case
             when j.unique_key is null then false
             when j.unique_held then j.unique_states @> '"running"'
             else offpath.may_hold(
-                j.id, j.unique_key, j.unique_states, j.unique_until, 'running', clock.now
+                j.id, j.unique_key, j.unique_states, j.unique_until, 'running',
+                (select clock.now from clock)
             )
         end
-    from clock
     where j.id = any (array(select t.id from taken t))
     returning
         j.id, j.task, j.queue, j.input, j.worker, j.deliveries, j.attempt, j.options,

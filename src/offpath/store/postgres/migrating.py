@@ -11,7 +11,7 @@ import psycopg
 from offpath.store.postgres.address import Address
 from offpath.store.postgres.faults import translated
 from offpath.store.postgres.session import Connection
-from offpath.store.postgres.steps import Rows, from_micros
+from offpath.store.postgres.steps import Rows, Steps, ask, from_micros
 from offpath.store.protocol import Migration
 from offpath.store.schema import Step, pending, steps
 from offpath.store.sql import DEFAULT_SCHEMA, Catalogue, Query, catalogue, in_schema
@@ -47,6 +47,14 @@ def _step_text(step: Step, sql: Catalogue, schema: str) -> str:
 
 def _terminated(*statements: str) -> str:
     return "\n\n".join(f"{statement};" for statement in statements) + "\n"
+
+
+def applied_steps(*, sql: Catalogue) -> Steps[list[Migration]]:
+    """The steps that the database says are applied; none when there is no schema."""
+    ((_, record),) = yield from ask(sql["has_schema"]())
+    if not record:
+        return []
+    return list(_migrations((yield from ask(sql["applied"](), last=True))))
 
 
 class Migrator:

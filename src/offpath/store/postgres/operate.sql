@@ -15,19 +15,18 @@ update offpath.job j
 set state = case when h.state = 'running' then 'running' else 'cancelled' end,
     cancel_requested = h.state = 'running',
     reason = case when h.state = 'running' then j.reason else 'cancelled' end,
-    finished_at = case when h.state = 'running' then null else clock.now end,
+    finished_at = case when h.state = 'running' then null else (select clock.now from clock) end,
     expires_at = case
-        when h.state <> 'running' then clock.now + :keep::double precision * interval '1 second'
+        when h.state <> 'running' then (select clock.now from clock) + :keep::double precision * interval '1 second'
     end,
     unique_held = case
         when h.state = 'running' then j.unique_held
         when j.unique_key is null then false
         else offpath.may_hold(
-            j.id, j.unique_key, j.unique_states, j.unique_until, 'cancelled', clock.now
+            j.id, j.unique_key, j.unique_states, j.unique_until, 'cancelled', (select clock.now from clock)
         )
     end
 from held h
-cross join clock
 where j.id = h.id
 returning
     j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), h.state, j.state, j.attempt,
@@ -59,13 +58,13 @@ held as materialized (
     for update
 )
 update offpath.job j
-set state = case when due.run_at <= clock.now then 'ready' else 'scheduled' end,
+set state = case when due.run_at <= (select clock.now from clock) then 'ready' else 'scheduled' end,
     run_at = due.run_at,
     attempt = case when fresh.it then 1 else j.attempt end,
     losses = case when fresh.it then 0 else j.losses end,
     redrives = j.redrives + case when fresh.it then 1 else 0 end,
     deadline = case
-        when fresh.it then clock.now + j.deadline_in * interval '1 second'
+        when fresh.it then (select clock.now from clock) + j.deadline_in * interval '1 second'
         else j.deadline
     end,
     cancel_requested = false,
@@ -77,13 +76,12 @@ set state = case when due.run_at <= clock.now then 'ready' else 'scheduled' end,
     unique_held = case
         when j.unique_key is null then false
         else offpath.may_hold(
-            j.id, j.unique_key, j.unique_states, j.unique_until, 'queued', clock.now
+            j.id, j.unique_key, j.unique_states, j.unique_until, 'queued', (select clock.now from clock)
         )
     end
 from held h
 join jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, delay double precision)
     on b.id = h.id
-cross join clock
 cross join lateral (select clock.now + b.delay * interval '1 second' as run_at) as due
 cross join lateral (select h.state in ('dead', 'cancelled') as it) as fresh
 where j.id = h.id
@@ -185,9 +183,9 @@ holders (worker) as (
 gone as materialized (
     select h.worker
     from holders h
-    cross join clock
-    left join offpath.worker w on w.id = h.worker
-    where w.id is null or w.expires_at <= clock.now
+    where not exists (
+        select from offpath.worker w where w.id = h.worker and w.expires_at > (select clock.now from clock)
+    )
 ),
 picked as materialized (
     select c.id
@@ -203,7 +201,7 @@ picked as materialized (
 held as materialized (
     select j.id, j.worker, j.cancel_requested, j.losses
     from offpath.job j
-    where j.id = any (array(select p.id from picked p)) and j.state = 'running'
+    where j.id = any (array(select p.id from picked p))
         and j.worker = any (array(select g.worker from gone g))
     order by j.id
     for update skip locked
@@ -217,18 +215,17 @@ rescued as (
             when 'dead' then 'worker_lost'
             when 'cancelled' then 'cancelled'
         end,
-        finished_at = case when become.state <> 'queued' then clock.now end,
+        finished_at = case when become.state <> 'queued' then (select clock.now from clock) end,
         expires_at = case
-            when become.state <> 'queued' then clock.now + :keep::double precision * interval '1 second'
+            when become.state <> 'queued' then (select clock.now from clock) + :keep::double precision * interval '1 second'
         end,
         unique_held = case
             when j.unique_key is null then false
             else offpath.may_hold(
-                j.id, j.unique_key, j.unique_states, j.unique_until, become.state, clock.now
+                j.id, j.unique_key, j.unique_states, j.unique_until, become.state, (select clock.now from clock)
             )
         end
-    from clock
-    cross join held h
+    from held h
     cross join lateral (
         select case
             when h.cancel_requested then 'cancelled'
@@ -241,12 +238,12 @@ rescued as (
         j.id, j.task, j.queue, j.input, h.worker, j.deliveries, j.attempt, j.options,
         coalesce(j.group_id, j.id::text) as group_id, j.priority, j.run_at, j.enqueued_at,
         j.losses, j.parent, coalesce(j.dependents, '[]') as dependents, j.deadline,
-        become.state, j.grouped, clock.now
+        become.state, j.grouped
 ),
 failed as (
     insert into offpath.failure (job, delivery, attempt, at, kind, type, message, traceback)
     select
-        r.id, r.deliveries, r.attempt, r.now, 'worker_lost', 'WorkerLost',
+        r.id, r.deliveries, r.attempt, (select clock.now from clock), 'worker_lost', 'WorkerLost',
         format('%s workers died holding this job; the last was %s', r.losses, r.worker), null
     from rescued r
     where r.state = 'dead'

@@ -47,6 +47,11 @@ class Database:
         self._size = pool_size
         self._pool: AsyncConnectionPool[Connection] | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there are connections to use."""
+        return self._pool is not None
+
     async def open(self) -> None:
         """Connect; raises ``StoreUnavailable`` when that is not possible within seconds."""
         pool = self._make_pool()

@@ -17,6 +17,7 @@ select
     set_config('enable_bitmapscan', 'off', true),
     set_config('enable_hashjoin', 'off', true),
     set_config('enable_mergejoin', 'off', true),
+    set_config('enable_material', 'off', true),
     set_config('jit', 'off', true)
 
 -- name: pin_relaxed
@@ -28,6 +29,7 @@ select
     set_config('enable_bitmapscan', 'off', true),
     set_config('enable_hashjoin', 'off', true),
     set_config('enable_mergejoin', 'off', true),
+    set_config('enable_material', 'off', true),
     set_config('jit', 'off', true),
     set_config('synchronous_commit', 'off', true)
 

@@ -1,5 +1,8 @@
 -- name: succeed
 -- The common end: success of jobs that no group row counts. Others are missing in the answer.
+--
+-- A held job is a running one and no other (a CHECK sees to it), so the fence does not name the
+-- state: the planner could then take the index of running jobs instead of the primary key.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 )
@@ -8,21 +11,19 @@ set state = case when j.cancel_requested then 'cancelled' else 'succeeded' end,
     result = case when j.cancel_requested then null else b.result end,
     reason = case when j.cancel_requested then 'cancelled' end,
     worker = null,
-    finished_at = clock.now,
-    expires_at = clock.now + b.keep * interval '1 second',
+    finished_at = (select clock.now from clock),
+    expires_at = (select clock.now from clock) + b.keep * interval '1 second',
     unique_held = case
         when j.unique_key is null then false
         else offpath.may_hold(
             j.id, j.unique_key, j.unique_states, j.unique_until,
-            case when j.cancel_requested then 'cancelled' else 'succeeded' end, clock.now
+            case when j.cancel_requested then 'cancelled' else 'succeeded' end, (select clock.now from clock)
         )
     end
-from clock
-cross join jsonb_to_recordset(:batch::text::jsonb) as b (
+from jsonb_to_recordset(:batch::text::jsonb) as b (
     n integer, id uuid, worker text, deliveries bigint, result text, keep double precision
 )
 where j.id = b.id
-    and j.state = 'running'
     and j.worker = b.worker
     and j.deliveries = b.deliveries
     and not j.grouped
@@ -38,49 +39,47 @@ settled as (
     set state = case
             when j.cancel_requested then 'cancelled'
             when b.state <> 'queued' then b.state
-            when coalesce(b."until", clock.now + b.delay * interval '1 second', j.run_at) <= clock.now
+            when coalesce(b."until", (select clock.now from clock) + b.delay * interval '1 second', j.run_at) <= (select clock.now from clock)
                 then 'ready'
             else 'scheduled'
         end,
         run_at = case
             when j.cancel_requested or b.state <> 'queued' then j.run_at
-            else coalesce(b."until", clock.now + b.delay * interval '1 second', j.run_at)
+            else coalesce(b."until", (select clock.now from clock) + b.delay * interval '1 second', j.run_at)
         end,
         result = case when b.state = 'succeeded' and not j.cancel_requested then b.result end,
         reason = case when j.cancel_requested then 'cancelled' else b.reason end,
         attempt = j.attempt + case when j.cancel_requested then 0 else b.spent end,
         worker = null,
-        finished_at = case when j.cancel_requested or b.state <> 'queued' then clock.now end,
+        finished_at = case when j.cancel_requested or b.state <> 'queued' then (select clock.now from clock) end,
         expires_at = case
             when j.cancel_requested or b.state <> 'queued'
-                then clock.now + b.keep * interval '1 second'
+                then (select clock.now from clock) + b.keep * interval '1 second'
         end,
         unique_held = case
             when j.unique_key is null then false
             else offpath.may_hold(
                 j.id, j.unique_key, j.unique_states, j.unique_until,
-                case when j.cancel_requested then 'cancelled' else b.state end, clock.now
+                case when j.cancel_requested then 'cancelled' else b.state end, (select clock.now from clock)
             )
         end
-    from clock
-    cross join jsonb_to_recordset(:batch::text::jsonb) as b (
+    from jsonb_to_recordset(:batch::text::jsonb) as b (
         n integer, id uuid, worker text, deliveries bigint, state text, result text, reason text,
         spent integer, delay double precision, "until" timestamptz, keep double precision,
         failure jsonb
     )
     where j.id = b.id
-        and j.state = 'running'
         and j.worker = b.worker
         and j.deliveries = b.deliveries
     returning
-        b.n, j.id, j.deliveries, j.state, j.run_at, j.grouped, j.group_id, b.failure, clock.now
+        b.n, j.id, j.deliveries, j.state, j.run_at, j.grouped, j.group_id, b.failure
 ),
 failed as (
     insert into offpath.failure (job, delivery, attempt, at, kind, type, message, traceback)
     select
         s.id, s.deliveries,
         coalesce((s.failure ->> 'attempt')::bigint, 1),
-        coalesce((s.failure ->> 'at')::timestamptz, s.now),
+        coalesce((s.failure ->> 'at')::timestamptz, (select clock.now from clock)),
         s.failure ->> 'kind', s.failure ->> 'type', s.failure ->> 'message',
         s.failure ->> 'traceback'
     from settled s
@@ -122,9 +121,8 @@ with locked as materialized (
 )
 update offpath.job_group g
 set open = g.open - b.ended
-from locked l
-join jsonb_to_recordset(:batch::text::jsonb) as b (id text, ended bigint) on b.id = l.id
-where g.id = l.id
+from jsonb_to_recordset(:batch::text::jsonb) as b (id text, ended bigint)
+where g.id = b.id and g.id = any (array(select l.id from locked l))
 returning g.id, g.open
 
 -- name: drop_empty_groups
@@ -140,7 +138,6 @@ where g.id = any (array(
 update offpath.job j
 set progress = :progress::text
 where j.id = :id::text::uuid
-    and j.state = 'running'
     and j.worker = :worker::text
     and j.deliveries = :deliveries::bigint
 returning 1

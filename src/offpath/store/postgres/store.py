@@ -39,7 +39,7 @@ from offpath.store.postgres.enqueue import enqueue_steps
 from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, lease_steps
 from offpath.store.postgres.listening import Ear, channel
-from offpath.store.postgres.migrating import PACKAGE, Migrator, known
+from offpath.store.postgres.migrating import PACKAGE, Migrator, applied_steps, known
 from offpath.store.postgres.session import Database
 from offpath.store.postgres.settling import (
     lone_successes,
@@ -118,7 +118,7 @@ class PostgresStore:
         try:
             if self._migrate_on_open:
                 await self.migrate()
-            require_current(known(), await self._migrator().applied())
+            require_current(known(), await self._applied())
         except BaseException:
             await self._database.close()
             raise
@@ -141,7 +141,7 @@ class PostgresStore:
 
     async def migrations(self) -> list[Migration]:
         """Every known step, applied or pending."""
-        return listing(known(), await self._migrator().applied())
+        return listing(known(), await self._applied())
 
     async def ping(self) -> datetime:
         """The store's clock."""
@@ -364,6 +364,11 @@ class PostgresStore:
 
     def _now(self) -> datetime | None:
         return None if self._clock is None else self._clock.now()
+
+    async def _applied(self) -> list[Migration]:
+        if not self._database.is_open:
+            return await self._migrator().applied()
+        return await self._database.write(lambda: applied_steps(sql=self._sql), "limit")
 
     def _migrator(self) -> Migrator:
         return Migrator(self._address, self._schema, self._database.before)

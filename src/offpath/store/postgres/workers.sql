@@ -44,7 +44,6 @@ left join lateral (
     select o.cancel_requested
     from offpath.job o
     where o.id = b.id
-        and o.state = 'running'
         and o.worker = :worker::text
         and o.deliveries = b.deliveries
 ) as j on true
