@@ -105,9 +105,16 @@ def result_of(record: JobRecord, decode: Callable[[str | None], Any]) -> Any:  #
     raise JobDead(
         f"{name} is dead ({record.reason}){said}",
         id=record.id,
-        reason=DeadReason(record.reason or DeadReason.EXHAUSTED),
+        reason=_reason(record),
         failure=failure,
     )
+
+
+def _reason(record: JobRecord) -> DeadReason:
+    try:
+        return DeadReason(record.reason or "")
+    except ValueError:  # a later version's reason: the message shows it, the type cannot
+        return DeadReason.EXHAUSTED
 
 
 def progress_of(record: JobRecord) -> Progress | None:
