@@ -96,8 +96,8 @@ class Claimer:
             time = StoreTime(leased.now, at)
             for job in leased.jobs:
                 self._start(self._run(job, time, at))
-        saturated = len(room) < len(self._hand.tasks)
-        self._left_behind = self._left_behind or leased.more or saturated
+        # A task at its limit was not asked for, or not any further: it may have more.
+        self._left_behind = self._left_behind or leased.more or self._hand.saturated
         return self._next(more=leased.more, due_in=leased.due_in), taken
 
     def _next(self, *, more: bool, due_in: float | None) -> bool | float | None:

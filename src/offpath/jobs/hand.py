@@ -57,6 +57,15 @@ class Hand:
                 room[name] = free
         return room
 
+    @property
+    def saturated(self) -> bool:
+        """Whether some task has no room, although slots may be free."""
+        busy = self._busy_by_task
+        return any(
+            task.concurrency is not None and busy[name] >= task.concurrency
+            for name, task in self.tasks.items()
+        )
+
     def take(self, run: Run) -> Run | None:
         """Take a leased job into a slot.
 

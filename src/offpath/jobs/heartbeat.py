@@ -75,8 +75,12 @@ class Heartbeat:
         """Look for cancellations and lost jobs."""
         self._doubt()
         held = self._hand.jobs()
-        if held:
-            self._heed(await self._store.signals(self._info.id, held))
+        if not held:
+            return
+        answer = await self._store.signals(self._info.id, held)
+        self._heed(answer)
+        if not answer.alive:
+            await self.beat()  # registers anew: until then there is no work for this worker
 
     def lose(self, runs: Iterable[Run]) -> None:
         """Somebody else may run these jobs now: tell their handlers, and say so once."""
