@@ -1,0 +1,332 @@
+"""Leases, outages, and what is done for the fleet: nothing is recorded twice, nothing spins."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from offpath.errors import SchemaMissing, StoreRejected, StoreUnavailable
+from offpath.jobs.judge import Rules
+from offpath.jobs.running import Interruption
+from offpath.model.event import EventKind
+from offpath.model.job import DeadReason, JobState
+from tests.unit.jobs.worker.rig import Rig, breathe, until
+
+AWAY = StoreUnavailable("the database is away")
+EVERYTHING = ("lease", "settle", "extend", "signals", "rescue", "prune", "register", "progress")
+
+
+def outage(rig: Rig, *operations: str) -> None:
+    for operation in operations or EVERYTHING:
+        rig.faulty.fail(operation, AWAY, times=1_000_000)
+
+
+async def test_long_job_keeps_its_lease(rig: Rig) -> None:
+    gate = asyncio.Event()
+
+    async def slow() -> None:
+        await gate.wait()
+
+    rig.task(slow)
+    job = await rig.enqueue("slow")
+    await rig.started(lease_seconds=3.0)
+    await rig.started(lease_seconds=3.0)
+    await rig.pass_time(60, step=0.5)
+    gate.set()
+    await breathe()
+    record = await rig.record(job)
+    assert (record.state, record.deliveries) == (JobState.SUCCEEDED, 1)
+
+
+async def test_stalled_worker_cannot_record_what_another_has_done(rig: Rig) -> None:
+    """B2: the loop was blocked for longer than the lease."""
+    gate = threading.Event()
+    runs: list[int] = []
+
+    def slow(ctx: Any) -> int:
+        runs.append(ctx.deliveries)
+        if ctx.deliveries == 1:
+            assert gate.wait(10)
+        return ctx.deliveries  # type: ignore[no-any-return]
+
+    rig.task(slow)
+    job = await rig.enqueue("slow")
+    stalled = await rig.started(lease_seconds=1.0)
+    # As if its loop had stood still meanwhile: nothing of it moves, and time passes.
+    for loop in stalled._loops.values():
+        await loop.stop()
+    healthy = await rig.started(lease_seconds=1.0)
+    await rig.pass_time(2)
+    await until(lambda: rig.ended == [job])
+    assert (await rig.record(job)).result == "2"
+    for loop in stalled._loops.values():
+        loop.start()
+    gate.set()
+    await until(lambda: stalled.active() == [])
+    record = await rig.record(job)
+    assert (runs, record.result, record.losses) == ([1, 2], "2", 1)
+    assert stalled.counts.lease_lost == 1
+    assert healthy.counts.succeeded == 1
+    assert rig.kinds(job).count(EventKind.GROUP_DONE) == 1
+    assert {"lease", "settle"} & set(rig.phases())
+
+
+async def test_lost_lease_cancels_an_async_handler_and_tells_it(rig: Rig) -> None:
+    told: list[Any] = []
+
+    async def slow(ctx: Any) -> None:
+        if ctx.deliveries > 1:
+            return
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.append((ctx.lease_lost.is_set(), ctx.interruption))
+
+    rig.task(slow)
+    job = await rig.enqueue("slow")
+    worker = await rig.started()
+    await rig.memory.deregister(worker.id)
+    await rig.pass_time(2)
+    assert told == [(True, Interruption.LOST)]
+    assert (await rig.record(job)).state is JobState.SUCCEEDED
+
+
+async def test_without_the_store_for_a_lease_handlers_are_told_and_nothing_is_taken(
+    rig: Rig,
+) -> None:
+    told: list[Any] = []
+
+    async def slow(ctx: Any) -> None:
+        if ctx.deliveries > 1:
+            return
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.append((ctx.lease_lost.is_set(), ctx.interruption))
+
+    rig.task(slow)
+    job = await rig.enqueue("slow")
+    worker = await rig.started(lease_seconds=10.0)
+    outage(rig)
+    await rig.pass_time(9)
+    assert (told, worker.alive) == ([], True)
+    await rig.pass_time(3)
+    assert (told, worker.alive) == ([(True, Interruption.EXPIRED)], False)
+    rig.faulty.heal()
+    await rig.pass_time(5)
+    assert worker.alive
+    record = await rig.record(job)
+    assert (record.state, record.attempt) == (JobState.SUCCEEDED, 1)
+
+
+async def test_outage_loses_no_end_and_work_goes_on_within_five_seconds(rig: Rig) -> None:
+    gate = asyncio.Event()
+
+    async def slow() -> None:
+        await gate.wait()
+
+    async def quick() -> None:
+        return None
+
+    rig.task(slow)
+    rig.task(quick)
+    held = await rig.enqueue("slow")
+    await rig.started(lease_seconds=3_000.0)
+    outage(rig)
+    gate.set()
+    waiting = await rig.enqueue("quick")
+    rig.faulty.calls.clear()
+    await rig.pass_time(600, step=1)
+    tries = len(rig.faulty.calls)
+    assert tries < 6 * 600, "it spins"
+    assert await rig.state(held) is JobState.RUNNING
+    rig.faulty.heal()
+    await rig.pass_time(5)
+    assert [await rig.state(job) for job in (held, waiting)] == [JobState.SUCCEEDED] * 2
+    assert (await rig.record(held)).deliveries == 1
+
+
+async def test_outage_is_logged_once_a_minute(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING", logger="offpath")
+    await rig.started(lease_seconds=3_000.0)
+    outage(rig)
+    await rig.pass_time(300, step=1)
+    lines = [record for record in caplog.records if record.name.startswith("offpath")]
+    loops = 4
+    assert 5 <= len(lines) <= 6 * loops
+
+
+async def test_settle_whose_answer_was_lost_counts_once(rig: Rig) -> None:
+    """H5: the commit was carried out, its answer was not."""
+
+    async def parent(ctx: Any) -> int:
+        ctx.enqueue(rig.job("child"))
+        return 1
+
+    async def child() -> None:
+        return None
+
+    rig.task(parent)
+    rig.task(child)
+    job = await rig.enqueue("parent")
+    rig.faulty.fail("settle", AWAY, after=True)
+    worker = await rig.started()
+    await rig.pass_time(2)
+    assert worker.counts.lease_lost == 0
+    assert worker.counts.succeeded == 2
+    assert rig.kinds(job).count(EventKind.SUCCEEDED) == 1
+    assert (await rig.record(job)).deliveries == 1
+
+
+async def test_end_that_cannot_be_stored_is_dead_and_holds_back_nobody(rig: Rig) -> None:
+    async def poison(n: int) -> str:
+        return "unstorable" if n == 3 else "fine"
+
+    real = rig.memory.settle
+
+    async def settle(settlements: Any) -> Any:
+        rig.faulty.calls.append("settle")
+        if any(getattr(each.outcome, "result", "") == '"unstorable"' for each in settlements):
+            raise StoreRejected("the value cannot be stored")
+        return await real(settlements)
+
+    rig.memory.settle = settle  # type: ignore[method-assign]
+    rig.task(poison)
+    jobs = [await rig.enqueue("poison", f'{{"n":{n}}}') for n in range(20)]
+    rig.faulty.calls.clear()
+    await rig.run()
+    states = [await rig.state(job) for job in jobs]
+    assert states.count(JobState.SUCCEEDED) == 19
+    record = await rig.record(jobs[3])
+    assert (record.state, record.reason) == (JobState.DEAD, DeadReason.UNSETTLEABLE)
+    assert record.failure is not None
+    assert record.failure.kind == "unsettleable"
+    assert rig.faulty.calls.count("settle") <= 2 * 14, "halving finds it in a few steps"
+
+
+async def test_end_whose_every_form_is_refused_is_let_go(rig: Rig) -> None:
+    async def cursed() -> None:
+        return None
+
+    rig.task(cursed)
+    await rig.enqueue("cursed")
+    rig.faulty.fail("settle", StoreRejected("never"), times=1_000)
+    worker = await rig.started()
+    await breathe()
+    assert worker.active() == []
+    assert rig.phases().count("settle") == 3
+
+
+async def test_start_waits_for_a_store_that_is_away_but_not_for_a_schema(rig: Rig) -> None:
+    async def quick() -> None:
+        return None
+
+    rig.task(quick)
+    job = await rig.enqueue("quick")
+    outage(rig)
+    await rig.started()
+    await rig.pass_time(30, step=1)
+    rig.faulty.heal()
+    await rig.pass_time(5)
+    assert await rig.state(job) is JobState.SUCCEEDED
+    rig.faulty.fail("register", SchemaMissing("run offpath migrate"))
+    worker = rig.worker()
+    with pytest.raises(SchemaMissing):
+        await worker.start()
+    await worker.start()
+
+
+async def test_each_loop_survives_an_error_of_its_own(rig: Rig) -> None:
+    async def quick() -> None:
+        return None
+
+    rig.task(quick)
+    worker = await rig.started(lease_seconds=3.0, prune_every=2.0)
+    for operation in EVERYTHING:
+        rig.faulty.fail(operation, RuntimeError("a bug"), times=1)
+    job = await rig.enqueue("quick")
+    await rig.pass_time(10)
+    assert await rig.state(job) in {JobState.SUCCEEDED, JobState.DEAD}
+    assert all(status.consecutive_failures == 0 for status in worker.health())
+    assert {"claim", "heartbeat", "rescue", "prune"} <= set(rig.phases())
+
+
+async def test_job_of_a_dead_worker_runs_again_within_its_lease_and_a_second(rig: Rig) -> None:
+    runs: list[tuple[int, int]] = []
+
+    async def slow(ctx: Any) -> None:
+        runs.append((ctx.attempt, ctx.deliveries))
+        if ctx.deliveries == 1:
+            await asyncio.Event().wait()
+
+    rig.task(slow)
+    job = await rig.enqueue("slow")
+    doomed = await rig.started()
+    for loop in doomed._loops.values():
+        await loop.stop()
+    await rig.started()
+    await rig.pass_time(29, step=1)
+    assert runs == [(1, 1)]
+    await rig.pass_time(2, step=0.25)
+    assert runs == [(1, 1), (1, 2)]
+    assert (await rig.record(job)).losses == 1
+    assert EventKind.RESCUED in rig.kinds(job)
+
+
+async def test_job_that_kills_its_workers_is_dead(rig: Rig) -> None:
+    """J1: three deliveries, then worker_lost."""
+
+    async def killer() -> None:
+        await asyncio.Event().wait()
+
+    rig.task(killer)
+    job = await rig.enqueue("killer")
+    for _ in range(3):
+        doomed = await rig.started(lease_seconds=1.0)
+        for loop in doomed._loops.values():
+            await loop.stop()
+        await rig.pass_time(2)
+    keeper = await rig.started(lease_seconds=1.0)
+    await rig.pass_time(2)
+    record = await rig.record(job)
+    assert (record.state, record.reason) == (JobState.DEAD, DeadReason.WORKER_LOST)
+    assert keeper.active() == []
+    assert EventKind.DEAD in rig.kinds(job)
+
+
+async def test_ended_jobs_are_pruned(rig: Rig) -> None:
+    async def quick() -> None:
+        return None
+
+    rig.task(quick)
+    job = await rig.enqueue("quick")
+    await rig.started(rules=Rules(keep_succeeded=10.0), prune_every=5.0)
+    await rig.pass_time(4)
+    assert await rig.state(job) is JobState.SUCCEEDED
+    await rig.pass_time(20, step=1)
+    assert await rig.memory.get([job]) == []
+
+
+async def test_idle_work_is_done_only_while_idle(rig: Rig) -> None:
+    calls: list[float] = []
+    gate = asyncio.Event()
+
+    async def idle() -> int:
+        calls.append(rig.clock.monotonic())
+        return 0
+
+    async def slow() -> None:
+        await gate.wait()
+
+    rig.task(slow)
+    await rig.enqueue("slow")
+    await rig.started(when_idle=idle)
+    before = len(calls)
+    await rig.pass_time(30, step=1)
+    assert len(calls) == before
+    gate.set()
+    await rig.pass_time(30, step=1)
+    assert len(calls) > before
