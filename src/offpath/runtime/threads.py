@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 from msgspec import Struct
@@ -91,32 +91,29 @@ class Threads:
         self._started = number
 
     def _work(self) -> None:
-        while (call := self._next()) is not None:
+        while (call := self._calls.get()) is not None:
             self._count(1)
-            try:
-                _answer(call)
-            finally:
-                self._count(-1)
-            # A thread that waits for its next call must not keep the last one's arguments alive.
-            del call
-
-    def _next(self) -> _Call | None:
-        try:
-            return self._calls.get_nowait()
-        except Empty:
+            value, error = _outcome(call)
+            # Free before the caller knows, so that its next call finds this thread.
+            self._count(-1)
             self._idle.release()
-            return self._calls.get()
+            _answer(call, value, error)
+            # A thread that waits must not keep the last call's arguments and result alive.
+            del call, value, error
 
     def _count(self, change: int) -> None:
         with self._lock:
             self._working += change
 
 
-def _answer(call: _Call) -> None:
+def _outcome(call: _Call) -> tuple[Any, BaseException | None]:
     try:
-        value, error = call.context.run(call.function), None
+        return call.context.run(call.function), None
     except BaseException as raised:  # noqa: BLE001 - handed to the caller, whatever it is
-        value, error = None, raised
+        return None, raised
+
+
+def _answer(call: _Call, value: object, error: BaseException | None) -> None:
     try:
         call.loop.call_soon_threadsafe(_settle, call.future, value, error)
     except RuntimeError:

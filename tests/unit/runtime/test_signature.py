@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 from pydantic import SecretStr
@@ -334,11 +334,13 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_any_json_comes_back(value: Any) -> None:
     assert through(taking(Any), value) == value
 
 
+@settings(deadline=None)
 @given(st.datetimes(timezones=st.just(UTC)), st.decimals(allow_nan=False, allow_infinity=False))
 def test_typed_values_come_back(moment: datetime, amount: Decimal) -> None:
     def take(moment: datetime, amount: Decimal) -> object:
@@ -347,6 +349,7 @@ def test_typed_values_come_back(moment: datetime, amount: Decimal) -> None:
     assert through(take, moment, amount) == (moment, amount)
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_stored_text_is_read_or_refused(text: str) -> None:
     model = InputModel(taking(int))
