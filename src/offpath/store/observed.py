@@ -7,6 +7,7 @@ the event hooks, so that no transition can be seen by one and missed by the othe
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct, json
@@ -33,8 +34,12 @@ if TYPE_CHECKING:
     from offpath.model.lease import Rescued
 
 
-class Move(Struct, frozen=True):
-    """The way one job went. ``left`` is None for a new job, ``entered`` for a deleted one."""
+class Move(Struct, frozen=True, eq=False):
+    """The way one job went. ``left`` is None for a new job, ``entered`` for a deleted one.
+
+    Made by :func:`move` only, which gives the same object for the same way: what counts moves
+    compares identities, which is much cheaper than five fields a job.
+    """
 
     task: str
     queue: str
@@ -54,6 +59,18 @@ class Step(Struct, frozen=True):
     run_at: datetime | None = None
     group_done: bool = False
     progress: Progress | None = None
+
+
+@lru_cache(maxsize=10_000)
+def move(
+    task: str,
+    queue: str,
+    left: JobState | None,
+    entered: JobState | None,
+    kinds: tuple[EventKind, ...],
+) -> Move:
+    """Return the one object for this way."""
+    return Move(task, queue, left, entered, kinds)
 
 
 _K = EventKind
@@ -79,14 +96,14 @@ def enqueued(jobs: Sequence[NewJob], answers: Sequence[Enqueued]) -> Iterator[St
     """Say which of ``jobs`` are new; repeats and attached ones went nowhere."""
     for job, answer in zip(jobs, answers, strict=True):
         if answer.created:
-            move = Move(job.task, job.queue, None, _S.QUEUED, (_K.QUEUED,))
-            yield Step(move, job, run_at=answer.run_at)
+            way = move(job.task, job.queue, None, _S.QUEUED, (_K.QUEUED,))
+            yield Step(way, job, run_at=answer.run_at)
 
 
 def leased(jobs: Iterable[LeasedJob]) -> Iterator[Step]:
     """Say that these jobs started."""
     for job in jobs:
-        yield Step(Move(job.task, job.queue, _S.QUEUED, _S.RUNNING, (_K.STARTED,)), job)
+        yield Step(move(job.task, job.queue, _S.QUEUED, _S.RUNNING, (_K.STARTED,)), job)
 
 
 def settled(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> Iterator[Step]:
@@ -97,7 +114,7 @@ def settled(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> It
         job = settlement.job
         entered, kinds = _end(settlement, answer)
         yield Step(
-            Move(job.task, job.queue, _S.RUNNING, entered, kinds),
+            move(job.task, job.queue, _S.RUNNING, entered, kinds),
             job,
             settlement,
             answer.run_at,
@@ -109,16 +126,16 @@ def settled(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> It
 
 def progressed(job: LeasedJob, text: str) -> Step:
     """Say how far a running job is: it goes nowhere."""
-    move = Move(job.task, job.queue, None, None, (_K.PROGRESS,))
-    return Step(move, job, progress=json.decode(text, type=Progress))
+    way = move(job.task, job.queue, None, None, (_K.PROGRESS,))
+    return Step(way, job, progress=json.decode(text, type=Progress))
 
 
 def rescued(answers: Iterable[Rescued]) -> Iterator[Step]:
     """Say what became of jobs whose worker is gone."""
     for answer in answers:
         job = answer.job
-        move = Move(job.task, job.queue, _S.RUNNING, answer.state, _RESCUES[answer.state])
-        yield Step(move, job, group_done=answer.group_done)
+        way = move(job.task, job.queue, _S.RUNNING, answer.state, _RESCUES[answer.state])
+        yield Step(way, job, group_done=answer.group_done)
 
 
 def changed(answers: Iterable[Changed]) -> Iterator[Step]:
@@ -127,8 +144,8 @@ def changed(answers: Iterable[Changed]) -> Iterator[Step]:
         if answer.was is answer.state:
             continue
         kinds = (_K.CANCELLED,) if answer.state is _S.CANCELLED else (_K.QUEUED,)
-        move = Move(answer.task, answer.queue, answer.was, answer.state, kinds)
-        yield Step(move, answer, group_done=answer.group_done)
+        way = move(answer.task, answer.queue, answer.was, answer.state, kinds)
+        yield Step(way, answer, group_done=answer.group_done)
 
 
 def deleted(answers: Iterable[Changed]) -> Iterator[Step]:
