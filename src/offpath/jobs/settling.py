@@ -57,7 +57,8 @@ class Settler:
     def put(self, run: Run, settlement: Settlement) -> None:
         """Record this end as soon as may be."""
         self._line.append((run, settlement))
-        self.wake()
+        if len(self._line) == 1:  # a longer line has woken it already, or is being flushed
+            self.wake()
 
     async def flush(self) -> bool:
         """Record what has gathered, at most one batch; returns whether more has come meanwhile.
