@@ -30,7 +30,7 @@ from offpath.store.capabilities import Capabilities
 from offpath.store.hints import Hint
 from offpath.store.metering import Metering
 from offpath.store.observed import Step
-from offpath.store.protocol import Backlog, Changed, Migration, Redrive, Store
+from offpath.store.protocol import Backlog, Changed, Finding, Migration, Redrive, Store
 
 T = TypeVar("T")
 Fence = tuple[str, str, int]
@@ -104,6 +104,14 @@ class InstrumentedStore:
     async def migrations(self) -> list[Migration]:
         """As the store does."""
         return await self._timed("migrations", self._inner.migrations())
+
+    def migration_script(self, *, after: int = 0) -> str:
+        """As the store does."""
+        return self._inner.migration_script(after=after)
+
+    async def diagnose(self) -> list[Finding]:
+        """As the store does."""
+        return await self._timed("diagnose", self._inner.diagnose())
 
     async def ping(self) -> datetime:
         """As the store does."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -79,6 +80,24 @@ class Migration(Struct, frozen=True, kw_only=True):
     applied_at: datetime | None = None
 
 
+class Level(StrEnum):
+    """How much a finding matters."""
+
+    PROBLEM = "problem"
+    """Something is wrong now."""
+    WARNING = "warning"
+    """Something will be wrong, or is unusual."""
+    FINE = "fine"
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One thing that was checked, and what to do about it if need be."""
+
+    name: str
+    level: Level
+    message: str
+
+
 class Store(Protocol):
     """One backend. All methods may be called concurrently from one event loop."""
 
@@ -111,6 +130,20 @@ class Store(Protocol):
 
     async def migrations(self) -> list[Migration]:
         """Every known migration, applied or pending, oldest first. Writes nothing."""
+        ...
+
+    def migration_script(self, *, after: int = 0) -> str:
+        """The schema steps after number ``after`` as SQL, to be run by hand.
+
+        Raises ``CapabilityMissing`` where there is no schema.
+        """
+        ...
+
+    async def diagnose(self) -> list[Finding]:
+        """What this backend can tell of its own state: settings, versions, impossible rows.
+
+        Reads only, bounded, and safe on a busy store.
+        """
         ...
 
     async def ping(self) -> datetime:

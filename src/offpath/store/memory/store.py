@@ -32,7 +32,7 @@ from offpath.store.capabilities import Capabilities
 from offpath.store.hints import Hint, Hints
 from offpath.store.memory import claims, enqueue, jobs, reading, settling, workers
 from offpath.store.memory.tables import Tables
-from offpath.store.protocol import Backlog, Changed, Migration, Redrive
+from offpath.store.protocol import Backlog, Changed, Finding, Migration, Redrive
 
 _CAPABILITIES = Capabilities(
     name="memory",
@@ -76,6 +76,15 @@ class MemoryStore:
 
     async def migrations(self) -> list[Migration]:
         """There is no schema."""
+        return []
+
+    def migration_script(self, *, after: int = 0) -> str:  # noqa: ARG002 - the protocol's
+        """There is no schema."""
+        message = "memory has no schema: give a sqlite:/// or postgresql:// URL"
+        raise CapabilityMissing(message)
+
+    async def diagnose(self) -> list[Finding]:
+        """Nothing can be wrong with it that its own process would not show."""
         return []
 
     async def ping(self) -> datetime:

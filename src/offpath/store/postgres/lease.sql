@@ -51,7 +51,10 @@ open_lanes as materialized (
             :queues::text::jsonb = '[]'
             or l.queue = any (array(select jsonb_array_elements_text(:queues::text::jsonb)))
         )
-        and exists (select from offpath.worker w where w.id = :worker::text)
+        and exists (
+            select from offpath.worker w
+            where w.id = :worker::text and w.expires_at > (select clock.now from clock)
+        )
 ),
 candidates as materialized (
     select c.id, c.priority, c.run_at, l.room,

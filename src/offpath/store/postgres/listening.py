@@ -89,15 +89,19 @@ class Ear:
     async def hold(self, key: int) -> bool:
         """Take a worker's presence lock; False when its death cannot be shown."""
         self._wanted.add(key)
-        self.start()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
-                await self._ready.wait()
-        if not self.hears:
+        if not await self.listens():
             return False
         if key not in self._held and await self._command(self._sql["hold_presence"](key=key)):
             self._held.add(key)
         return key in self._held
+
+    async def listens(self) -> bool:
+        """Whether a direct connection is there, or can be made soon."""
+        self.start()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await self._ready.wait()
+        return self.hears
 
     async def drop(self, key: int) -> None:
         """Give the lock back."""

@@ -4,9 +4,6 @@ begin isolation level read committed read write
 -- name: commit
 commit
 
--- name: rollback
-rollback
-
 -- name: pin
 -- Only for this transaction: times are read in UTC, nothing takes for ever, and plans do not
 -- depend on statistics. A table just filled has none, and the planner then takes whole-table plans.

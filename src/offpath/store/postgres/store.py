@@ -35,11 +35,18 @@ from offpath.store.hints import Hint, Hints
 from offpath.store.postgres import crew, operating, reading
 from offpath.store.postgres.address import parse_address
 from offpath.store.postgres.announcing import Announcer
+from offpath.store.postgres.diagnosing import diagnose_steps
 from offpath.store.postgres.enqueue import enqueue_steps
 from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, lease_steps
 from offpath.store.postgres.listening import Ear, channel
-from offpath.store.postgres.migrating import PACKAGE, Migrator, applied_steps, known
+from offpath.store.postgres.migrating import (
+    PACKAGE,
+    Migrator,
+    applied_steps,
+    known,
+    script,
+)
 from offpath.store.postgres.session import Database
 from offpath.store.postgres.settling import (
     lone_successes,
@@ -48,7 +55,7 @@ from offpath.store.postgres.settling import (
     succeed_steps,
 )
 from offpath.store.postgres.steps import embed, moment, one, to_json
-from offpath.store.protocol import Backlog, Changed, Migration, Redrive
+from offpath.store.protocol import Backlog, Changed, Finding, Migration, Redrive
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
 
@@ -142,6 +149,17 @@ class PostgresStore:
     async def migrations(self) -> list[Migration]:
         """Every known step, applied or pending."""
         return listing(known(), await self._applied())
+
+    def migration_script(self, *, after: int = 0) -> str:
+        """The steps after ``after`` as SQL text."""
+        return script(schema=self._schema, after=after)
+
+    async def diagnose(self) -> list[Finding]:
+        """Look at settings, long transactions, dead rows, and rows that should not be."""
+        direct = self._ear is not None and await self._ear.listens()
+        return await self._database.write(
+            lambda: diagnose_steps(direct=direct, sql=self._sql), "limit"
+        )
 
     async def ping(self) -> datetime:
         """The store's clock."""

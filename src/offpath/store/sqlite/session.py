@@ -57,22 +57,37 @@ def require_version(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> N
         raise ConfigurationError(message)
 
 
-def patiently(action: Callable[[], T], *, limit: float) -> T:
+def patiently(
+    action: Callable[[], T], *, limit: float, waited: Callable[[float], None] | None = None
+) -> T:
     """Run ``action`` until the file is not locked, for at most ``limit`` seconds.
 
     Short jittered pauses give more throughput and a far lower worst case than SQLite's own
-    waiting, which backs off to 100 ms.
+    waiting, which backs off to 100 ms. ``waited`` is told for how long others had the file.
     """
-    until = time.monotonic() + limit
+    try:
+        return action()
+    except sqlite3.OperationalError as error:
+        if not is_busy(error):
+            raise
+    started = time.monotonic()
+    try:
+        return _again(action, started + limit)
+    finally:
+        if waited is not None:
+            waited(time.monotonic() - started)
+
+
+def _again(action: Callable[[], T], until: float) -> T:
     pause = _FIRST_PAUSE
     while True:
+        time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
+        pause = min(pause * 2, _LONGEST_PAUSE)
         try:
             return action()
         except sqlite3.OperationalError as error:
             if not is_busy(error) or time.monotonic() >= until:
                 raise
-        time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
-        pause = min(pause * 2, _LONGEST_PAUSE)
 
 
 class Session:
@@ -112,15 +127,14 @@ class Session:
         return self._connection.execute(query.statement.named, query.params).fetchall()
 
     def _patiently(self, action: Callable[[], T]) -> T:
-        started = time.monotonic()
         try:
-            return patiently(action, limit=self.patience)
+            return patiently(action, limit=self.patience, waited=self._note_wait)
         except CAUGHT as error:
             raise translated(error) from error
-        finally:
-            ended = time.monotonic()
-            if ended - started > _STALL:
-                self._stalled = ended
+
+    def _note_wait(self, seconds: float) -> None:
+        if seconds > _STALL:
+            self._stalled = time.monotonic()
 
     @property
     def stalled(self) -> bool:

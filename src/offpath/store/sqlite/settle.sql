@@ -80,3 +80,9 @@ where
         where newer.job = offpath_failure.job
         order by newer.seq desc limit 1 offset :keep
     )
+
+-- name: keyless_running
+-- Whether any running job may take its unique key again when it waits.
+select 1 from offpath_job
+where state = 'running' and unique_key is not null and unique_slot is null
+limit 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, assert_never
 
 import msgspec
@@ -45,12 +45,34 @@ def settle(session: Session, now: int, settlements: Sequence[Settlement]) -> lis
     first: dict[_Fence, Settlement] = {}
     for one in settlements:
         first.setdefault(_fence(one), one)
-    answers = _isolating(session, now, list(first.values()))
+    answers = [
+        answer
+        for run in _runs(session, list(first.values()))
+        for answer in _isolating(session, now, run)
+    ]
     by_fence: dict[_Fence, Settled | None] = dict(zip(first, answers, strict=True))
     if len(first) == len(settlements):
         return answers
     # The second settlement of one attempt finds it ended, as it would in a batch of its own.
     return [by_fence.pop(_fence(one), None) or _lost(one) for one in settlements]
+
+
+def _runs(session: Session, settlements: list[Settlement]) -> Iterator[list[Settlement]]:
+    """Parts of a batch in which order cannot matter.
+
+    It matters where unique keys change hands: a key given up by one settlement is free for the
+    next, not for the one before. Such settlements stand alone; all others go together.
+    """
+    alone = bool(session.run(SQL["keyless_running"]()))
+    run: list[Settlement] = []
+    for one in settlements:
+        if alone or any(job.unique is not None for job in one.effects.jobs):
+            yield run
+            yield [one]
+            run = []
+        else:
+            run.append(one)
+    yield run
 
 
 def _fence(settlement: Settlement) -> _Fence:

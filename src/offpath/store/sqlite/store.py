@@ -24,9 +24,10 @@ from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.store.capabilities import Capabilities
 from offpath.store.hints import Hint, Hints
-from offpath.store.protocol import Backlog, Changed, Migration, Redrive
+from offpath.store.protocol import Backlog, Changed, Finding, Migration, Redrive
 from offpath.store.schema import listing
 from offpath.store.sqlite import jobs, leasing, migrate, reading, settling, workers
+from offpath.store.sqlite.diagnosing import diagnose
 from offpath.store.sqlite.enqueue import enqueue_steps, on_file
 from offpath.store.sqlite.instants import micros
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
@@ -123,6 +124,14 @@ class SqliteStore:
             return listing(migrate.KNOWN, applied)
 
         return await asyncio.to_thread(read)
+
+    def migration_script(self, *, after: int = 0) -> str:
+        """The steps after ``after`` as SQL text."""
+        return "\n".join(step.sql for step in migrate.KNOWN if step.number > after)
+
+    async def diagnose(self) -> list[Finding]:
+        """Look at the library, the log, and rows that should not be."""
+        return await self._read(lambda session: diagnose(session, self.path))
 
     async def ping(self) -> datetime:
         """The store's clock, after reading from the file."""

@@ -204,7 +204,7 @@ class Writer:
 
     def _look(self) -> None:
         try:
-            [[version]] = self._connected().raw(SQL["data_version"].named)
+            [[version]] = self._connected().once(SQL["data_version"].named)
         except Exception as error:  # noqa: BLE001 - only a hint is lost; the next write reports it
             _log.debug("looking for commits of others failed: %s", error)
             self._disconnect()
@@ -230,8 +230,10 @@ def _transact(session: Session, requests: list[Request]) -> None:
     except Exception as error:
         session.rollback()
         fault = translated(error)
+        if fault is error and is_environment(error):
+            raise
         if is_environment(fault):
-            raise fault from (None if fault is error else error)
+            raise fault from error
         if len(requests) == 1:
             requests[0].result, requests[0].error = None, fault
             return

@@ -68,6 +68,10 @@ where group_id <> id;
 create unique index offpath_job_slot on offpath_job (unique_slot)
 where unique_slot is not null;
 
+-- Running jobs that had to give up their unique key and may want it back.
+create index offpath_job_keyless on offpath_job (seq)
+where state = 'running' and unique_key is not null and unique_slot is null;
+
 create table offpath_failure (
     seq integer primary key,
     job integer not null,

@@ -1,0 +1,162 @@
+"""Looking after a store: workers, schema, checks, old jobs, settings."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import click
+import msgspec
+
+from offpath.app import App
+from offpath.cli import output
+from offpath.cli.checkup import Finding, Level, examine
+from offpath.cli.frame import (
+    FAILED,
+    command,
+    json_option,
+    store_settings,
+    url_option,
+    with_app,
+)
+from offpath.config import load_settings
+from offpath.store.protocol import Migration
+
+_PRUNE_BATCH = 1_000
+
+
+@click.command()
+@url_option
+@json_option
+@command
+def workers(url: str | None, *, as_json: bool) -> int | None:
+    """List the workers of the fleet: live and late ones, and how much they hold."""
+
+    async def work(app: App) -> None:
+        found = await app.workers()
+        if as_json:
+            output.print_json({"items": [msgspec.to_builtins(one) for one in found]})
+            return
+        rows = [
+            (
+                one.info.id,
+                f"{one.info.host}:{one.info.pid}",
+                "late" if one.late else "live",
+                f"{one.running}/{one.info.concurrency}",
+                output.ago(one.seen_at),
+                ", ".join(one.info.queues) or "all",
+                ", ".join(one.info.tasks),
+            )
+            for one in found
+        ]
+        columns = ("id", "process", "state", "running", "seen", "queues", "tasks")
+        output.print_table(columns, rows, empty="no workers are registered")
+
+    return with_app(url, work)
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Change nothing; exit 1 when steps are pending.")
+@click.option("--sql", "as_sql", is_flag=True, help="Print the pending steps to run by hand.")
+@url_option
+@json_option
+@command
+def migrate(url: str | None, *, check: bool, as_sql: bool, as_json: bool) -> int | None:
+    """Bring the schema up to date. Safe to run from any number of processes at once."""
+    settings = store_settings(url)
+    return asyncio.run(_migrate(App(settings=settings), check, as_sql=as_sql, as_json=as_json))
+
+
+async def _migrate(app: App, check: bool, *, as_sql: bool, as_json: bool) -> int:
+    store = app.store()
+    try:
+        steps = await store.migrations() if check or as_sql else await store.migrate()
+        pending = [one for one in steps if one.applied_at is None]
+        if as_sql:
+            click.echo(store.migration_script(after=len(steps) - len(pending)))
+            return 0
+        _print_steps(steps, as_json=as_json, check=check)
+        return FAILED if check and pending else 0
+    finally:
+        await app.close()
+
+
+def _print_steps(steps: list[Migration], *, as_json: bool, check: bool) -> None:
+    if as_json:
+        output.print_json({"items": [msgspec.to_builtins(one) for one in steps]})
+        return
+    rows = [
+        (f"{one.number:04}", one.name, output.when(one.applied_at) if one.applied_at else "pending")
+        for one in steps
+    ]
+    empty = "no steps are known" if check else "the schema is up to date"
+    output.print_table(("step", "name", "applied"), rows, empty=empty)
+
+
+@click.command()
+@url_option
+@json_option
+@command
+def doctor(url: str | None, *, as_json: bool) -> int | None:
+    """Look for what is wrong or soon will be: schema, clock, stuck work, the database's settings.
+
+    Exit code 1 when something needs attention.
+    """
+
+    async def work(app: App) -> int:
+        findings = await examine(app)
+        if as_json:
+            output.print_json({"items": [msgspec.to_builtins(one) for one in findings]})
+        else:
+            _print_findings(findings)
+        return FAILED if any(one.level is Level.PROBLEM for one in findings) else 0
+
+    return with_app(url, work)
+
+
+def _print_findings(findings: list[Finding]) -> None:
+    rows = [(one.level, one.name, one.message) for one in findings]
+    output.print_table(("", "check", "finding"), rows, empty="nothing was checked")
+
+
+@click.command()
+@url_option
+@json_option
+@command
+def prune(url: str | None, *, as_json: bool) -> int | None:
+    """Remove ended jobs whose time to be kept has passed. Workers do this by themselves."""
+
+    async def work(app: App) -> None:
+        removed = 0
+        while batch := await app.store().prune(limit=_PRUNE_BATCH):
+            removed += batch
+        if as_json:
+            output.print_json({"removed": removed})
+        else:
+            click.echo(f"{removed} jobs removed")
+
+    return with_app(url, work)
+
+
+@click.command("show")
+@click.option("--url", metavar="URL", help="As other commands take it.")
+@json_option
+@command
+def show_config(url: str | None, *, as_json: bool) -> None:
+    """Show every setting, its value and where it came from. Passwords are hidden."""
+    settings = load_settings(url=url, database_url=True)
+    values, sources = settings.shown(), settings.sources()
+    if as_json:
+        items = {name: {"value": values[name], "source": sources[name]} for name in values}
+        output.print_json(items)
+        return
+    rows = [(name, _shown(value), sources[name]) for name, value in values.items()]
+    output.print_table(("setting", "value", "from"), rows, empty="no settings")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "-"
+    if isinstance(value, timedelta):
+        return output.short(value)
+    return "-" if value is None else str(value)

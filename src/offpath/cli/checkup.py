@@ -1,0 +1,101 @@
+"""What ``offpath doctor`` looks at: the fleet's work, and what the store tells of itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from offpath.app import App
+from offpath.cli.output import short
+from offpath.model.job import JobState
+from offpath.model.lease import WorkerRecord
+from offpath.store.protocol import Backlog, Finding, Level
+
+__all__ = ["Finding", "Level", "examine"]
+
+SKEW = timedelta(seconds=2)
+"""Difference between the clocks of this machine and the store that is worth a warning."""
+OLD = timedelta(minutes=5)
+"""Work that has been due for longer is worth a warning."""
+LONG = timedelta(hours=24)
+"""A job that has been running for longer is worth a look."""
+
+
+async def examine(app: App) -> list[Finding]:
+    """Every check, each with its finding; problems first."""
+    store = app.store()
+    now = await store.ping()
+    workers = await app.workers()
+    backlog = await app.backlog()
+    findings = [
+        _clock(now),
+        _late(workers),
+        _untaken(backlog, workers),
+        _oldest(backlog, now),
+        await _dead(app),
+        await _long_running(app, now),
+        *await store.diagnose(),
+    ]
+    return sorted(findings, key=lambda one: _ORDER[one.level])
+
+
+_ORDER = {Level.PROBLEM: 0, Level.WARNING: 1, Level.FINE: 2}
+
+
+def _finding(name: str, level: Level, message: str) -> Finding:
+    return Finding(name=name, level=level, message=message)
+
+
+def _clock(now: datetime) -> Finding:
+    skew = abs(datetime.now(UTC) - now)
+    level = Level.FINE if skew <= SKEW else Level.WARNING
+    return _finding("clock", level, f"this machine and the store differ by {short(skew)}")
+
+
+def _late(workers: list[WorkerRecord]) -> Finding:
+    late = [one for one in workers if one.late]
+    if not late:
+        return _finding("workers", Level.FINE, f"{len(workers)} registered, none late")
+    names = ", ".join(f"{one.info.host}:{one.info.pid} ({one.running} jobs)" for one in late[:5])
+    message = f"{len(late)} out of touch: {names}; another worker takes their jobs"
+    return _finding("workers", Level.WARNING, message)
+
+
+def _untaken(backlog: list[Backlog], workers: list[WorkerRecord]) -> Finding:
+    untaken = [one for one in backlog if not any(_takes(worker, one) for worker in workers)]
+    if not untaken:
+        return _finding("takers", Level.FINE, "every task with due work has a worker")
+    names = ", ".join(f"{one.ready} of {one.task} in queue {one.queue}" for one in untaken[:5])
+    message = f"due work that no worker takes: {names}; start a worker that knows it"
+    return _finding("takers", Level.PROBLEM, message)
+
+
+def _takes(worker: WorkerRecord, due: Backlog) -> bool:
+    serves = not worker.info.queues or due.queue in worker.info.queues
+    return not worker.late and serves and due.task in worker.info.tasks
+
+
+def _oldest(backlog: list[Backlog], now: datetime) -> Finding:
+    if not backlog:
+        return _finding("backlog", Level.FINE, "nothing is due")
+    first = min(backlog, key=lambda one: one.oldest_run_at)
+    age = now - first.oldest_run_at
+    level = Level.FINE if age <= OLD else Level.WARNING
+    ready = sum(one.ready for one in backlog)
+    message = f"{ready} due; the oldest ({first.task}) for {short(age)}"
+    return _finding("backlog", level, message)
+
+
+async def _dead(app: App) -> Finding:
+    dead = await app.jobs.count(state=JobState.DEAD)
+    if not dead:
+        return _finding("dead letters", Level.FINE, "none")
+    return _finding("dead letters", Level.WARNING, f"{dead}; see: offpath dead list")
+
+
+async def _long_running(app: App, now: datetime) -> Finding:
+    page = await app.jobs.find(state=JobState.RUNNING, limit=1_000, newest=False)
+    old = [one for one in page.items if one.started_at and now - one.started_at > LONG]
+    if not old:
+        return _finding("running", Level.FINE, f"no job runs for more than {short(LONG)}")
+    names = ", ".join(f"{one.id} ({one.task})" for one in old[:5])
+    return _finding("running", Level.WARNING, f"running for more than {short(LONG)}: {names}")

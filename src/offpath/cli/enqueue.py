@@ -1,0 +1,114 @@
+"""``offpath enqueue``: put a job in from a shell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from offpath.app import App
+from offpath.cli import output
+from offpath.cli.frame import FAILED, command, json_option, url_option, with_app
+from offpath.cli.loading import with_loaded_app
+from offpath.errors import InvalidArgument, JobEnded
+from offpath.jobs.handle import Handle
+from offpath.model.options import Options
+
+
+@click.command()
+@click.argument("task")
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--input", "document", metavar="JSON", help="All arguments as one JSON object.")
+@click.option("--app", "target", metavar="MODULE:APP", help="Check the arguments against this app.")
+@click.option("--queue", help="Queue to put it in.")
+@click.option("--priority", type=int, help="Higher runs first.")
+@click.option("--delay", type=float, metavar="SECONDS", help="How long to wait before it is due.")
+@click.option("--unique", metavar="KEY", help="Enqueue only if no live job has this key.")
+@click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
+@click.option("--wait", is_flag=True, help="Wait for its end, and print the result.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="How long to wait at most.")
+@url_option
+@json_option
+@command
+def enqueue(
+    task: str,
+    values: tuple[str, ...],
+    document: str | None,
+    target: str | None,
+    timeout: float | None,
+    url: str | None,
+    *,
+    wait: bool,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - click passes them
+) -> int | None:
+    r"""Enqueue a job of TASK. Values are read as JSON where they are JSON, else as text.
+
+    \b
+    offpath enqueue send_mail to=ada@example.org retries=3
+    offpath enqueue add --input '{"a": 1, "b": 2}' --wait
+    """
+    arguments = _arguments(values, document)
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+
+    async def work(app: App) -> int | None:
+        sending = app.by_name(task, Options(**given), registered=target is not None)
+        handle = await sending.enqueue(**arguments)
+        if wait:
+            return await _waited(handle, timeout, as_json=as_json)
+        _print_enqueued(handle, as_json=as_json)
+        return None
+
+    return with_app(url, work) if target is None else with_loaded_app(target, url, work)
+
+
+def _arguments(values: tuple[str, ...], document: str | None) -> dict[str, Any]:
+    if document is not None:
+        if values:
+            raise InvalidArgument("give either NAME=VALUE pairs or --input, not both")
+        return _object(document)
+    return dict(_pair(value) for value in values)
+
+
+def _object(document: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(document, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise InvalidArgument(f"--input is no JSON object: {error}") from error
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise InvalidArgument(f"{text!r} is not of the form NAME=VALUE")
+    return name, output.decoded(value)
+
+
+def _print_enqueued(handle: Handle[Any, Any], *, as_json: bool) -> None:
+    if as_json:
+        output.print_json({"id": handle.id, "created": handle.created})
+    else:
+        note = "" if handle.created else "  (it was there already)"
+        click.echo(f"{handle.id}{note}")
+
+
+async def _waited(handle: Handle[Any, Any], timeout: float | None, *, as_json: bool) -> int:  # noqa: ASYNC109 - the user's limit
+    try:
+        result = await handle.result(timeout=timeout)
+    except JobEnded as error:
+        if as_json:
+            document = {"ok": False, "id": handle.id, "error": _error(error)}
+            output.print_json(document)
+        else:
+            click.echo(f"{handle.id}  {output.clean_block(str(error))}", err=True)
+        return FAILED
+    if as_json:
+        output.print_json({"ok": True, "id": handle.id, "result": result})
+    else:
+        click.echo(f"{handle.id}  {output.clean(msgspec.json.encode(result).decode())}")
+    return 0
+
+
+def _error(error: JobEnded) -> dict[str, str]:
+    return {"code": error.code, "message": str(error)}

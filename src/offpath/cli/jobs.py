@@ -1,0 +1,256 @@
+"""``offpath jobs``: list, show, cancel, retry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+import msgspec
+
+from offpath.app import App
+from offpath.cli import output
+from offpath.cli.frame import (
+    NOT_FOUND,
+    F,
+    after_option,
+    command,
+    confirm,
+    json_option,
+    limit_option,
+    url_option,
+    with_app,
+    yes_option,
+)
+from offpath.errors import InvalidArgument
+from offpath.jobs.handle import progress_of
+from offpath.model.job import JobRecord, JobState, Page
+from offpath.store.protocol import Changed
+
+_FILTERS = (
+    click.option("--state", multiple=True, type=click.Choice([str(one) for one in JobState])),
+    click.option("--task", multiple=True, help="Name of a task; may be repeated."),
+    click.option("--queue", multiple=True, help="Name of a queue; may be repeated."),
+    click.option("--tag", multiple=True, help="Only jobs that have all of these tags."),
+    click.option("--group", help="Id of a group: a job and everything it queued."),
+    click.option("--reason", multiple=True, help="Why it is dead: exhausted, deadline, …"),
+    click.option("--error-type", multiple=True, help="Type of the last error: ValueError, …"),
+)
+
+
+def filters(function: F) -> F:
+    """Add the filter options to a command."""
+    for option in reversed(_FILTERS):
+        function = option(function)
+    return function
+
+
+def chosen(given: dict[str, Any]) -> dict[str, Any]:
+    """The filter options of a command as the app's filters; those not given are left out."""
+    names = {"tag": "tags", "group": "group_id"}
+    return {names.get(name, name): value for name, value in given.items() if value}
+
+
+@click.group()
+def jobs() -> None:
+    """Jobs of the whole fleet."""
+
+
+@jobs.command("list")
+@filters
+@limit_option
+@after_option
+@url_option
+@json_option
+@command
+def list_jobs(
+    limit: int,
+    after: str | None,
+    url: str | None,
+    *,
+    as_json: bool,
+    **where: Any,  # noqa: ANN401 - click passes the filters
+) -> int | None:
+    r"""List jobs, newest first.
+
+    \b
+    offpath jobs list --state dead --task send_mail
+    offpath jobs list --state queued --queue mail --limit 10
+    """
+
+    async def work(app: App) -> None:
+        page = await app.jobs.find(limit=limit, after=after, **chosen(where))
+        print_page(page, as_json=as_json, empty="no jobs match")
+
+    return with_app(url, work)
+
+
+@jobs.command("show")
+@click.argument("job_id")
+@url_option
+@json_option
+@command
+def show_job(job_id: str, url: str | None, *, as_json: bool) -> int | None:
+    """Show everything about one job: input, result, progress, every failed attempt."""
+
+    async def work(app: App) -> None:
+        job = await app.jobs.get(job_id)
+        if as_json:
+            output.print_json(output.job_document(job))
+        else:
+            print_job(job)
+
+    return with_app(url, work)
+
+
+@jobs.command("cancel")
+@click.argument("job_ids", nargs=-1)
+@filters
+@yes_option
+@url_option
+@json_option
+@command
+def cancel_jobs(
+    job_ids: tuple[str, ...],
+    url: str | None,
+    *,
+    yes: bool,
+    as_json: bool,
+    **where: Any,  # noqa: ANN401 - click passes the filters
+) -> int | None:
+    r"""Cancel jobs, by id or by filter. Waiting ones end at once, running ones are told.
+
+    \b
+    offpath jobs cancel 0198c0de-…
+    offpath jobs cancel --state queued --task send_mail --yes
+    """
+    ask_if_many(job_ids, where, "Cancel every job that matches?", yes=yes, as_json=as_json)
+
+    async def work(app: App) -> int:
+        changed = await app.jobs.cancel(*job_ids, **chosen(where))
+        return print_changed(changed, job_ids, "cancelled", as_json=as_json)
+
+    return with_app(url, work)
+
+
+@jobs.command("retry")
+@click.argument("job_ids", nargs=-1)
+@filters
+@yes_option
+@url_option
+@json_option
+@command
+def retry_jobs(
+    job_ids: tuple[str, ...],
+    url: str | None,
+    *,
+    yes: bool,
+    as_json: bool,
+    **where: Any,  # noqa: ANN401 - click passes the filters
+) -> int | None:
+    """Run jobs again: dead or cancelled ones as fresh, waiting ones now."""
+    ask_if_many(job_ids, where, "Retry every job that matches?", yes=yes, as_json=as_json)
+
+    async def work(app: App) -> int:
+        changed = await app.jobs.retry(*job_ids, **chosen(where))
+        return print_changed(changed, job_ids, "queued", as_json=as_json)
+
+    return with_app(url, work)
+
+
+def ask_if_many(
+    ids: tuple[str, ...], where: dict[str, Any], question: str, *, yes: bool, as_json: bool
+) -> None:
+    """A bulk action is confirmed; one without ids or a filter is refused."""
+    if ids:
+        return
+    if not chosen(where):
+        raise InvalidArgument("give job ids, or a filter such as --task or --queue")
+    confirm(question, yes=yes, as_json=as_json)
+
+
+def print_page(page: Page, *, as_json: bool, empty: str) -> None:
+    """Print a page of jobs, and how to see the next one."""
+    if as_json:
+        items = [output.job_document(job) for job in page.items]
+        output.print_json({"items": items, "next": page.next})
+        return
+    rows = [_row(job) for job in page.items]
+    columns = ("id", "task", "queue", "state", "attempt", "due", "last error")
+    output.print_table(columns, rows, empty=empty)
+    if page.next:
+        click.echo(f"more: add --after {page.next}")
+
+
+def _row(job: JobRecord) -> tuple[output.Cell, ...]:
+    failure = job.failure
+    error = f"{failure.type}: {failure.message}"[:100] if failure else ""
+    due = output.ago(job.run_at) if job.state is JobState.QUEUED else ""
+    return job.id, job.task, job.queue, job.state, job.attempt, due, error
+
+
+def print_job(job: JobRecord) -> None:
+    """Print one job, name and value on each line, then its failures."""
+    document = output.job_document(job)
+    lines: dict[str, output.Cell] = {
+        "id": job.id,
+        "task": job.task,
+        "queue": job.queue,
+        "state": f"{job.state} ({job.reason})" if job.reason else str(job.state),
+        "attempt": job.attempt,
+        "deliveries": job.deliveries,
+        "priority": job.priority,
+        "enqueued": output.when(job.enqueued_at),
+        "due": output.when(job.run_at),
+        "started": output.when(job.started_at),
+        "finished": output.when(job.finished_at),
+        "deadline": output.when(job.deadline),
+        "kept until": output.when(job.expires_at),
+        "worker": job.worker or "-",
+        "unique key": job.unique_key or "-",
+        "tags": ", ".join(job.tags) or "-",
+        "group": job.group_id,
+        "input": _json_text(document["input"]),
+        "options": _json_text(document["options"]),
+        "progress": output.percent(progress_of(job)) or "-",
+        "result": _json_text(document["result"]),
+    }
+    for name, value in lines.items():
+        click.echo(f"{name:>11}  {output.clean(str(value))}")
+    for failure in job.failures:
+        click.echo(f"\nattempt {failure.attempt} failed {output.when(failure.at)} ({failure.kind})")
+        shown = failure.traceback or f"{failure.type}: {failure.message}"
+        click.echo(output.clean_block(shown))
+
+
+def _json_text(value: Any) -> str:  # noqa: ANN401 - any JSON
+    return msgspec.json.encode(value).decode()
+
+
+def print_changed(
+    changed: list[Changed],
+    asked: tuple[str, ...],
+    what: str,
+    *,
+    as_json: bool,
+    say: Callable[[Changed], str] | None = None,
+) -> int:
+    """Print what was changed; not found when ids were given and none of them was."""
+    done = {one.id for one in changed}
+    left = [one for one in asked if one not in done]
+    if as_json:
+        documents = [msgspec.to_builtins(one) for one in changed]
+        output.print_json({"changed": documents, "unchanged": left})
+    else:
+        for one in changed:
+            click.echo(f"{one.id}  {output.clean(one.task)}  {(say or _transition)(one)}")
+        for job_id in left:
+            click.echo(f"{output.clean(job_id)}  left alone: unknown, or in no state for this")
+        click.echo(f"{len(changed)} {what}")
+    return NOT_FOUND if asked and not changed else 0
+
+
+def _transition(one: Changed) -> str:
+    if one.was is one.state:
+        return f"{one.was}: its worker is told"
+    return f"{one.was} → {one.state}"

@@ -1,0 +1,77 @@
+"""Finding the app that a command names: ``module:attribute``, or ``module:factory()``."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from offpath.app import App
+from offpath.config import MEMORY_URL
+from offpath.errors import ConfigurationError
+
+
+def load_app(target: str) -> App:
+    """The app at ``target``. The working directory is importable, as with ``python -m``.
+
+    Raises ``ConfigurationError`` that says which part was not found; an error inside of the
+    module itself is raised as it is.
+    """
+    module_name, sign, path = target.partition(":")
+    if not sign or not module_name or not path:
+        raise ConfigurationError(f"{target!r} names no app: write module:attribute, as jobs:app")
+    module = _module(module_name)
+    called = path.endswith("()")
+    found: object = module
+    for name in path.removesuffix("()").split("."):
+        if not hasattr(found, name):
+            raise ConfigurationError(f"{target}: {module_name} has no attribute {path!r}")
+        found = getattr(found, name)
+    if called and callable(found):
+        found = found()
+    if not isinstance(found, App):
+        kind = type(found).__name__
+        raise ConfigurationError(f"{target} is no offpath.App but a {kind}")
+    return found
+
+
+def with_loaded_app(
+    target: str, url: str | None, work: Callable[[App], Awaitable[int | None]]
+) -> int | None:
+    """Do the work with the app at ``target``; ``url`` is for an app that names no store."""
+    prefer(url)
+    app = load_app(target)
+    if app.settings.url == MEMORY_URL:
+        raise ConfigurationError(
+            f"{target} keeps its jobs in memory, where no other process sees them: give the app "
+            "a URL, or set OFFPATH_URL"
+        )
+
+    async def opened() -> int | None:
+        async with app:
+            return await work(app)
+
+    return asyncio.run(opened())
+
+
+def prefer(url: str | None) -> None:
+    """Let apps that name no store themselves use this one."""
+    if url is not None:
+        os.environ["OFFPATH_URL"] = url
+
+
+def _module(name: str) -> object:
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise ConfigurationError(
+            f"there is no module {name!r} (looked in {folder} and on PYTHONPATH)"
+        ) from error

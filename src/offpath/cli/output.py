@@ -1,0 +1,107 @@
+"""What commands print: tables and lines for people, one JSON document for programs.
+
+Job data is foreign text: control characters are shown, never sent to the terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+import msgspec
+
+from offpath.model.job import JobRecord, Progress
+from offpath.model.redact import redact
+
+Cell = str | int | float | None
+
+
+def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON
+    """Print one JSON document on one line."""
+    click.echo(msgspec.json.encode(document))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, empty: str) -> None:
+    """Print rows under their headings, or ``empty`` when there are none."""
+    if not rows:
+        click.echo(empty)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(clean("" if cell is None else str(cell))) for cell in row))
+    # A pipe has no width: nothing may be cut or folded there.
+    Console(width=None if sys.stdout.isatty() else 500, soft_wrap=False).print(table)
+
+
+def clean(text: str) -> str:
+    """``text`` with control characters and other unprintable ones shown as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
+
+
+def clean_block(text: str) -> str:
+    """As :func:`clean`, line by line: for tracebacks."""
+    return "\n".join(clean(line) for line in text.splitlines())
+
+
+def ago(moment: datetime | None, now: datetime | None = None) -> str:
+    """How long ago, or in how long, in one unit."""
+    if moment is None:
+        return ""
+    past = (now or datetime.now(UTC)) - moment
+    span = short(abs(past))
+    return f"in {span}" if past < timedelta(0) else f"{span} ago"
+
+
+def short(span: timedelta) -> str:
+    """A duration in its largest unit."""
+    seconds = span.total_seconds()
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+def when(moment: datetime | None) -> str:
+    """A time as ISO 8601 in UTC, or a dash."""
+    return "-" if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def job_document(job: JobRecord) -> dict[str, Any]:
+    """A job as JSON: input, result and progress decoded where they are JSON, secrets hidden."""
+    plain: dict[str, Any] = msgspec.to_builtins(job)
+    for name in ("input", "options", "result", "progress"):
+        plain[name] = redact(decoded(plain[name]))
+    return plain
+
+
+def decoded(text: str | None) -> Any:  # noqa: ANN401 - any JSON
+    """The value of a JSON text; another codec's text as it is."""
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def percent(progress: Progress | None) -> str:
+    """How far a job says it is."""
+    if progress is None:
+        return ""
+    amount = f"{progress.done:g}"
+    if progress.total:
+        amount = f"{progress.done / progress.total:.0%}"
+    return f"{amount} {progress.note}" if progress.note else amount

@@ -1,0 +1,85 @@
+"""What a Postgres server can tell of its state, as far as jobs depend on it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from offpath.store.postgres.steps import Rows, Send, Steps
+from offpath.store.protocol import Finding, Level
+from offpath.store.sql import Catalogue
+
+MANY_DEAD: Final = 100_000
+"""Dead rows that slow a lease down noticeably when vacuum cannot remove them."""
+
+
+def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
+    """Look at settings, long transactions, dead rows, and rows that should not be."""
+    facts, old, dead, torn, unheld = yield Send(
+        (
+            sql["server_facts"](),
+            sql["old_transactions"](),
+            sql["dead_rows"](),
+            sql["torn_groups"](),
+            sql["unheld"](),
+        ),
+        last=True,
+    )
+    return [
+        _server(facts),
+        _durability(facts),
+        _listening(direct=direct),
+        _old_transactions(old),
+        _dead_rows(dead),
+        _rows("groups", torn, "a wrong count of open jobs"),
+        _rows("holders", unheld, "no registered worker; they are rescued"),
+    ]
+
+
+def _fine(name: str, message: str) -> Finding:
+    return Finding(name=name, level=Level.FINE, message=message)
+
+
+def _server(facts: Rows) -> Finding:
+    return _fine("postgres", f"Postgres {facts[0][0]}, max_connections {facts[0][3]}")
+
+
+def _durability(facts: Rows) -> Finding:
+    commit, fsync = facts[0][1], facts[0][2]
+    message = f"synchronous_commit is {commit}, fsync is {fsync}"
+    if commit != "off" and fsync == "on":
+        return _fine("durability", message)
+    advice = "what was acknowledged can be lost when the server crashes"
+    return Finding(name="durability", level=Level.WARNING, message=f"{message}: {advice}")
+
+
+def _listening(*, direct: bool) -> Finding:
+    if direct:
+        return _fine("listening", "a direct connection listens and shows that workers live")
+    message = (
+        "no connection can listen (a pooler in transaction mode, or none to spare): work is found "
+        "by polling and a dead worker by its lease. Name a direct one with ?offpath_notify_url="
+    )
+    return Finding(name="listening", level=Level.WARNING, message=message)
+
+
+def _old_transactions(rows: Rows) -> Finding:
+    if not rows:
+        return _fine("transactions", "none is open for more than a minute")
+    sessions = ", ".join(
+        f"pid {pid} of {user} ({state}, {age} s)" for pid, user, state, age in rows
+    )
+    message = f"open for more than a minute, so dead rows stay: {sessions}"
+    return Finding(name="transactions", level=Level.WARNING, message=message)
+
+
+def _dead_rows(rows: Rows) -> Finding:
+    live, dead = rows[0] if rows else (0, 0)
+    level = Level.FINE if dead < max(MANY_DEAD, live) else Level.WARNING
+    return Finding(name="dead rows", level=level, message=f"{dead} dead beside {live} live ones")
+
+
+def _rows(name: str, rows: Rows, what: str) -> Finding:
+    if not rows:
+        return _fine(name, "as they should be")
+    ids = ", ".join(str(row[0]) for row in rows)
+    return Finding(name=name, level=Level.WARNING, message=f"{what}: {ids}")
