@@ -37,47 +37,34 @@ _CANCELLED: Final = JobState.CANCELLED.value
 _ENDING: Final = 7
 """Columns of a settlement that ends its job; the others have one more."""
 
-_Fence = tuple[str, str, int]
-
 
 def settle(session: Session, now: int, settlements: Sequence[Settlement]) -> list[Settled]:
     """Settle a batch; the answers are in its order."""
-    first: dict[_Fence, Settlement] = {}
-    for one in settlements:
-        first.setdefault(_fence(one), one)
-    answers = [
-        answer
-        for run in _runs(session, list(first.values()))
-        for answer in _isolating(session, now, run)
+    return [
+        answer for run in _runs(session, settlements) for answer in _isolating(session, now, run)
     ]
-    by_fence: dict[_Fence, Settled | None] = dict(zip(first, answers, strict=True))
-    if len(first) == len(settlements):
-        return answers
-    # The second settlement of one attempt finds it ended, as it would in a batch of its own.
-    return [by_fence.pop(_fence(one), None) or _lost(one) for one in settlements]
 
 
-def _runs(session: Session, settlements: list[Settlement]) -> Iterator[list[Settlement]]:
+def _runs(session: Session, settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:
     """Parts of a batch in which order cannot matter.
 
     It matters where unique keys change hands: a key given up by one settlement is free for the
-    next, not for the one before. Such settlements stand alone; all others go together.
+    next, not for the one before. Such settlements stand alone; all others go together. And of
+    several settlements of one job, stale ones among them, only the one whose fence holds counts.
     """
     alone = bool(session.run(SQL["keyless_running"]()))
-    run: list[Settlement] = []
+    run: dict[str, Settlement] = {}
     for one in settlements:
         if alone or any(job.unique is not None for job in one.effects.jobs):
-            yield run
+            yield list(run.values())
             yield [one]
-            run = []
-        else:
-            run.append(one)
-    yield run
-
-
-def _fence(settlement: Settlement) -> _Fence:
-    job = settlement.job
-    return job.id, job.worker, job.deliveries
+            run = {}
+            continue
+        if one.job.id in run:
+            yield list(run.values())
+            run = {}
+        run[one.job.id] = one
+    yield list(run.values())
 
 
 def _lost(settlement: Settlement) -> Settled:
