@@ -1,12 +1,13 @@
 -- name: promote
 -- Scheduled jobs that are due become ready, a bounded number at a time.
+-- (The present is a subselect, since no index is searched for a volatile function's value.)
 update offpath.job j
 set state = 'ready'
 where j.id = any (array(
         select s.id
         from offpath.job s
         where s.state = 'scheduled'
-            and s.run_at <= coalesce(:now::text::timestamptz, clock_timestamp())
+            and s.run_at <= (select coalesce(:now::text::timestamptz, clock_timestamp()))
         order by s.run_at
         limit :limit::int
         for update skip locked

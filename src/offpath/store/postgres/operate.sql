@@ -48,14 +48,12 @@ with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
 held as materialized (
-    select j.id, j.state
-    from offpath.job j
-    where j.id = any (array(
-            select b.id from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid)
-        ))
-        and j.state in ('scheduled', 'ready', 'dead', 'cancelled')
+    select j.id, j.state, b.delay
+    from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, delay double precision)
+    join offpath.job j on j.id = b.id
+    where j.state in ('scheduled', 'ready', 'dead', 'cancelled')
     order by j.id
-    for update
+    for update of j
 )
 update offpath.job j
 set state = case when due.run_at <= (select clock.now from clock) then 'ready' else 'scheduled' end,
@@ -80,9 +78,9 @@ set state = case when due.run_at <= (select clock.now from clock) then 'ready' e
         )
     end
 from held h
-join jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, delay double precision)
-    on b.id = h.id
-cross join lateral (select clock.now + b.delay * interval '1 second' as run_at) as due
+cross join lateral (
+    select (select clock.now from clock) + h.delay * interval '1 second' as run_at
+) as due
 cross join lateral (select h.state in ('dead', 'cancelled') as it) as fresh
 where j.id = h.id
     and (
@@ -257,7 +255,7 @@ delete from offpath.worker w
 where w.id = any (array(
         select l.id
         from offpath.worker l
-        where l.expires_at <= coalesce(:now::text::timestamptz, clock_timestamp())
+        where l.expires_at <= (select coalesce(:now::text::timestamptz, clock_timestamp()))
         order by l.id
         limit 1000
         for update skip locked

@@ -87,6 +87,13 @@ class Database:
             await asyncio.sleep(_chance.uniform(0.0, 0.002 * 2**attempt))
         raise AssertionError("unreachable")
 
+    async def rehearse(self, make: Callable[[], Steps[T]]) -> None:
+        """Run a transition and undo it. Raises what running it in earnest would raise."""
+        try:
+            await self.write(lambda: _rehearsed(make()))
+        except _Undo:
+            return
+
     async def send(self, query: Query) -> Rows:
         """Run one statement outside a transaction."""
         try:
@@ -210,6 +217,20 @@ class Database:
             return reason
         await connection.close()
         return error
+
+
+class _Undo(Exception):
+    """Ends a rehearsal, and its transaction with it."""
+
+
+def _rehearsed(steps: Steps[T]) -> Steps[T]:
+    """The same steps, whose last is not the last, for they end in a rollback."""
+    try:
+        send = next(steps)
+        while True:
+            send = steps.send((yield Send(send.queries)))
+    except StopIteration:
+        raise _Undo from None
 
 
 async def _rows(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -214,17 +215,45 @@ class PostgresStore:
         return answers
 
     async def _settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        """What cannot be stored is found by halving, so it holds back nothing else."""
-        try:
-            return await self._settle_together(settlements)
-        except (StoreRejected, Conflict) as error:
-            if len(settlements) == 1:
-                return [refused(settlements[0], error)]
-        half = len(settlements) // 2
-        first = await self._settle(settlements[:half])
-        return first + await self._settle(settlements[half:])
+        """Settle what can be stored in one commit; the others are refused and hold back nothing.
+
+        Who is to blame is found by rehearsals that are undone, so nothing is written in parts.
+        """
+        culprits: dict[int, Exception] = {}
+        while True:
+            good = [n for n in range(len(settlements)) if n not in culprits]
+            try:
+                settled = await self._settle_together([settlements[n] for n in good])
+            except (StoreRejected, Conflict) as error:
+                culprits |= await self._culprits(settlements, good, error)
+            else:
+                answers = dict(zip(good, settled, strict=True))
+                answers |= {n: refused(settlements[n], error) for n, error in culprits.items()}
+                return [answers[n] for n in range(len(settlements))]
+
+    async def _culprits(
+        self, settlements: Sequence[Settlement], suspects: Sequence[int], error: Exception
+    ) -> dict[int, Exception]:
+        """Which of the suspects cannot be stored, by halving. Together they gave ``error``."""
+        if len(suspects) == 1:
+            return {suspects[0]: error}
+        found: dict[int, Exception] = {}
+        half = len(suspects) // 2
+        for part in (suspects[:half], suspects[half:]):
+            some = [settlements[n] for n in part]
+            now = self._now()
+            try:
+                await self._database.rehearse(
+                    functools.partial(settle_steps, some, now, sql=self._sql)
+                )
+            except (StoreRejected, Conflict) as own:
+                found |= await self._culprits(settlements, part, own)
+        # each half alone can be stored: the later one gives way
+        return found or {suspects[-1]: error}
 
     async def _settle_together(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        if not settlements:
+            return []
         now, sql = self._now(), self._sql
         if not lone_successes(settlements):
             return await self._database.write(lambda: settle_steps(settlements, now, sql=sql))

@@ -1,0 +1,294 @@
+"""No hot statement depends on statistics: it reads about what it returns, whatever the planner
+believes of the table.
+
+The table is filled with 50,000 rows and was either never analysed or analysed while it was empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+
+from offpath.model.effects import Effects
+from offpath.model.job import Failure, LeasedJob, NewJob, UniqueClaim
+from offpath.model.lease import LeaseRequest, WorkerInfo
+from offpath.model.settlement import Retry, Settlement, Succeeded
+from offpath.runtime.ids import new_id
+from offpath.store.postgres import PostgresStore, crew, operating, reading
+from offpath.store.postgres.enqueue import enqueue_steps
+from offpath.store.postgres.leasing import Reach, lease_steps
+from offpath.store.postgres.migrating import PACKAGE
+from offpath.store.postgres.settling import count_down, settle_steps, succeed_steps
+from offpath.store.sql import Query, catalogue
+from tests.servers import Databases
+
+BATCH = 100
+MOST_READ = 2_000
+"""Rows of a table that a statement may touch for a batch of 100, out of 50,000."""
+
+SQL = catalogue(PACKAGE)
+
+_FILL = """
+    insert into offpath.job (
+        id, state, task, queue, priority, enqueued_at, run_at, started_at, finished_at, expires_at,
+        worker, deliveries, input, fingerprint, options, group_id, grouped
+    )
+    select
+        gen_random_uuid(), k.state, 'task-' || n % 10, 'queue-' || n % 4, n % 3,
+        now(), now() + case when k.state = 'scheduled' then interval '1 hour' else '-1 hour' end,
+        case when k.state = 'running' then now() end,
+        case when k.state in ('succeeded', 'dead') then now() end,
+        case when k.state = 'succeeded' then now() + (n || ' seconds')::interval end,
+        case when k.state = 'running' then 'worker-' || n % 20 end,
+        1, '{"n": 1}', '', '{}',
+        case when n % 10 = 0 then 'group-' || n % 1000 end, n % 10 = 0
+    from generate_series(1, 50000) as n
+    cross join lateral (
+        select case
+            when n % 5 < 2 then 'ready'
+            when n % 5 = 2 then 'scheduled'
+            when n % 5 = 3 then 'running'
+            when n % 50 = 4 then 'dead'
+            else 'succeeded'
+        end as state
+    ) as k;
+    insert into offpath.failure (job, delivery, attempt, at, kind, type, message)
+    select j.id, 1, 1, now(), 'error', 'ValueError', 'no' from offpath.job j where j.state = 'dead';
+    insert into offpath.job_group (id, open)
+    select j.group_id, count(*) from offpath.job j where j.grouped group by j.group_id;
+    insert into offpath.worker (
+        id, host, pid, version, concurrency, tasks, queues, started_at, seen_at, expires_at
+    )
+    select
+        'worker-' || n, 'host', n, '1', 1, '[]', '[]', now(), now(), now() + interval '1 hour'
+    from generate_series(1, 19) as n
+"""
+
+
+@pytest.fixture(scope="module", params=["never analysed", "analysed while empty"])
+def filled(
+    request: pytest.FixtureRequest, postgres_databases: Databases
+) -> Iterator[psycopg.Connection[Any]]:
+    """A filled table of which the planner knows nothing, or the wrong thing."""
+    url = postgres_databases.create()
+    with ThreadPoolExecutor(1) as thread:  # the test's event loop may be current in this one
+        thread.submit(asyncio.run, PostgresStore(url).migrate()).result()
+    with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
+        for table in ("job", "failure", "job_group", "worker"):
+            connection.execute(
+                f"alter table offpath.{table} set (autovacuum_enabled = false)".encode()
+            )
+        if request.param == "analysed while empty":
+            connection.execute("analyze")
+        connection.execute(_FILL)
+        yield connection
+    postgres_databases.drop(url)
+
+
+# -- the statements ------------------------------------------------------------------------------
+
+
+def _held(connection: psycopg.Connection[Any], worker: str = "worker-3") -> list[LeasedJob]:
+    rows = connection.execute(
+        """
+        select j.id::text, j.task, j.queue, j.worker, coalesce(j.group_id, j.id::text)
+        from offpath.job j where j.worker = %s limit %s
+        """,
+        (worker, BATCH),
+    ).fetchall()
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    return [
+        LeasedJob(
+            id=job,
+            task=task,
+            queue=queue,
+            input="{}",
+            worker=holder,
+            deliveries=1,
+            attempt=1,
+            options="{}",
+            group_id=group,
+            priority=0,
+            run_at=moment,
+            enqueued_at=moment,
+        )
+        for job, task, queue, holder, group in rows
+    ]
+
+
+def _ids(connection: psycopg.Connection[Any], state: str) -> list[str]:
+    query = "select id::text from offpath.job where state = %s limit %s"
+    return [row[0] for row in connection.execute(query, (state, BATCH))]
+
+
+def _lease(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    request = LeaseRequest(
+        worker="worker-3", limit=BATCH, tasks={f"task-{n}": BATCH if n % 2 else 3 for n in range(9)}
+    )
+    return next(lease_steps(request, None, Reach(), sql=SQL)).queries
+
+
+def _succeed(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    settlements = [Settlement(job=job, outcome=Succeeded(result="1")) for job in _held(connection)]
+    return next(succeed_steps(settlements, None, sql=SQL)).queries
+
+
+def _settle(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    outcome = Retry(delay=1.0, failure=Failure(kind="error", type="E", message="m"))
+    settlements = [Settlement(job=job, outcome=outcome) for job in _held(connection)]
+    return next(settle_steps(settlements, None, sql=SQL)).queries
+
+
+def _trim(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    return (SQL["trim_failures"](ids=json.dumps(_ids(connection, "dead")), keep=50),)
+
+
+def _count_down(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    return next(count_down({n: f"group-{n * 10}" for n in range(BATCH)}, sql=SQL)).queries
+
+
+def _extend(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    worker = WorkerInfo(
+        id="worker-3", host="h", pid=1, version="1", concurrency=1, tasks=("task-1",)
+    )
+    return next(crew.extend_steps(worker, 30.0, None, _held(connection), None, sql=SQL)).queries
+
+
+def _signals(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    return next(crew.signals_steps("worker-3", _held(connection), None, sql=SQL)).queries
+
+
+def _rescue(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    return next(operating.rescue_steps(BATCH, 3, None, None, sql=SQL)).queries
+
+
+def _cancel(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    ids = _ids(connection, "running") + _ids(connection, "ready")
+    return next(operating.cancel_steps(ids, None, None, sql=SQL)).queries
+
+
+def _redrive(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    batch = json.dumps([{"id": job, "delay": 0.0} for job in _ids(connection, "dead")])
+    return (SQL["redrive_keys"](batch=batch), SQL["redrive"](now=None, batch=batch))
+
+
+def _delete(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    return next(operating.delete_steps(_ids(connection, "dead"), sql=SQL)).queries
+
+
+def _prune(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    late = datetime(2100, 1, 1, tzinfo=UTC)
+    return next(operating.prune_steps(BATCH, late, sql=SQL)).queries
+
+
+def _commit(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    jobs = [
+        NewJob(
+            id=new_id(),
+            task="task-1",
+            input="{}",
+            fingerprint="f",
+            unique=UniqueClaim(key=f"key-{n}"),
+        )
+        for n in range(BATCH)
+    ]
+    first = next(enqueue_steps(Effects(jobs=tuple(jobs)), None, sql=SQL))
+    ids = json.dumps([job.id for job in jobs])
+    keys = json.dumps([f"key-{n}" for n in range(BATCH)])
+    return (
+        first,
+        SQL["same_ids"](ids=ids),
+        SQL["holders"](keys=keys, now=None),
+        SQL["lock_holders"](keys=keys, now=None),
+        SQL["release_keys"](keys=keys, now=None),
+        SQL["join_roots"](ids=ids),
+        SQL["withdraw"](ids=ids),
+    )
+
+
+def _states(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    return next(reading.states_steps(_ids(connection, "running"), sql=SQL)).queries
+
+
+def _get(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    return next(reading.get_steps(_ids(connection, "dead"), sql=SQL)).queries
+
+
+_TRANSITIONS = {
+    make.__name__.strip("_"): make
+    for make in (
+        _lease,
+        _succeed,
+        _settle,
+        _trim,
+        _count_down,
+        _extend,
+        _signals,
+        _rescue,
+        _cancel,
+        _redrive,
+        _delete,
+        _prune,
+        _commit,
+        _states,
+        _get,
+    )
+}
+
+
+# -- the plans -----------------------------------------------------------------------------------
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+def _explain(connection: psycopg.Connection[Any], query: Query) -> list[dict[str, Any]]:
+    """The nodes of the plan as it was really run; what it wrote is rolled back."""
+    text = f"explain (analyze, timing off, format json) {query.statement.pyformat}"
+    with connection.transaction(force_rollback=True):
+        connection.execute(SQL["pin"].pyformat.encode())
+        row = connection.execute(text.encode(), query.params).fetchone()
+    assert row is not None
+    return list(_nodes(row[0][0]["Plan"]))
+
+
+def _touched(node: dict[str, Any]) -> float:
+    """Rows that a scan looked at in all its loops."""
+    removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
+    rows: float = (node["Actual Rows"] + removed) * node["Actual Loops"]
+    return rows
+
+
+@pytest.mark.parametrize("transition", _TRANSITIONS)
+def test_a_statement_reads_about_what_it_returns(
+    filled: psycopg.Connection[Any], transition: str
+) -> None:
+    for query in _TRANSITIONS[transition](filled):
+        nodes = _explain(filled, query)
+        scans = [node for node in nodes if node.get("Relation Name") in {"job", "failure"}]
+        for scan in scans:
+            assert scan["Node Type"] != "Seq Scan", query.name
+            assert _touched(scan) <= MOST_READ, (query.name, scan)
+        compared = sum(
+            node.get("Rows Removed by Join Filter", 0) * node["Actual Loops"] for node in nodes
+        )
+        assert compared <= MOST_READ, query.name
+
+
+def test_the_check_sees_a_scan_of_the_whole_table(filled: psycopg.Connection[Any]) -> None:
+    text = "explain (analyze, format json) select count(*) from offpath.job where reason = 'x'"
+    row = filled.execute(text).fetchone()
+    assert row is not None
+    (scan,) = [node for node in _nodes(row[0][0]["Plan"]) if "Relation Name" in node]
+    assert scan["Node Type"] == "Seq Scan"
+    assert _touched(scan) > MOST_READ
