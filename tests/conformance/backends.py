@@ -6,7 +6,6 @@ Only this file knows their names; tests ask :class:`~offpath.store.capabilities.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -33,9 +32,14 @@ class Backend:
 
     def store(self, clock: Clock | None) -> Store:
         """A new store, not yet open; None takes the clock that users get."""
-        made = store_class(self.name)
-        arguments = (self.place,) if self.place else ()
+        module, name, *arguments = self.address()
+        made = getattr(importlib.import_module(module), name)
         return cast("Store", made(*arguments) if clock is None else made(*arguments, clock=clock))
+
+    def address(self) -> tuple[str, ...]:
+        """Module and name of the store's class, and what it is made with."""
+        place = (self.place,) if self.place else ()
+        return (f"offpath.store.{self.name}", _CLASSES[self.name], *place)
 
     @property
     def migration_table(self) -> str:
@@ -63,6 +67,13 @@ class Backend:
         for table in self.tables():
             self.execute(f"delete from {table}")
 
+    def emptied(self, path: Path) -> Backend:
+        """A place like this one without a row: swept, or another file."""
+        if self.name == "sqlite":
+            return Backend(self.name, str(path))
+        self.sweep()
+        return self
+
     def steps(self) -> tuple[Step, ...]:
         """The schema steps that this version ships."""
         return shipped(f"offpath.store.{self.name}.migrations")
@@ -78,12 +89,6 @@ class Backend:
     def schema(self) -> list[tuple[Any, ...]]:
         """Every table, column, index, constraint and function that there is, as text."""
         return self.execute(_SCHEMA_QUESTIONS[self.name])
-
-
-def store_class(name: str) -> Callable[..., Any]:
-    """The class of a backend's store."""
-    module = importlib.import_module(f"offpath.store.{name}")
-    return cast("Callable[..., Any]", getattr(module, _CLASSES[name]))
 
 
 def _on_sqlite(place: str, statement: str) -> list[tuple[Any, ...]]:

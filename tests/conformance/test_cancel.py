@@ -178,10 +178,8 @@ async def test_cancel_and_lease_at_once(rivals: tuple[Store, ...]) -> None:
     await enqueue(store, *jobs)
     ids = [job.id for job in jobs]
 
-    leased, *_ = await asyncio.gather(
-        take(rivals[1], limit=60),
-        *(store.cancel(ids[n : n + 10]) for n in range(0, 60, 10)),
-    )
+    cancels = asyncio.gather(*(store.cancel(ids[n : n + 10]) for n in range(0, 60, 10)))
+    leased, _ = await asyncio.gather(take(rivals[1], limit=60), cancels)
 
     handed = {job.id for job in leased}
     for stored in await store.get(ids):

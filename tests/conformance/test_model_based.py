@@ -477,6 +477,7 @@ def test_both_stores_answer_alike(backend: Backend, clock: ManualClock) -> None:
                     deadline=None,
                     suppress_health_check=list(HealthCheck),
                     database=None,
+                    report_multiple_bugs=False,
                 ),
             )
         finally:

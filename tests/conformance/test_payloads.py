@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -151,8 +152,6 @@ async def test_an_unstorable_text_is_kept_equal_or_refused_whole(
 
 
 async def test_a_refused_neighbour_does_not_fail_a_concurrent_commit(store: Store) -> None:
-    import asyncio
-
     good = [new_job() for _ in range(10)]
     bad = [new_job(input="a\ud800b"), new_job(input="a\0b")]
     answers = await asyncio.gather(
