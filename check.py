@@ -124,6 +124,10 @@ def stream(command: Sequence[str]) -> tuple[int, str]:
         code = process.wait(STEP_LIMIT)
     except subprocess.TimeoutExpired:
         say(f"== killed after {STEP_LIMIT:.0f} s: {' '.join(command)}")
+        # an abort makes Python say where each thread hangs
+        os.killpg(process.pid, signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
         code = 1
     finally:
         # also ends what the tool left behind, which would hold the pipe open

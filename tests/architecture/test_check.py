@@ -48,10 +48,12 @@ def test_the_exit_code_of_a_tool_is_kept() -> None:
     assert (code, text.splitlines()[-1]) == (3, "seen")
 
 
-def test_a_tool_that_hangs_is_killed_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "STEP_LIMIT", 0.2)
-    code, _ = check.stream(["python", "-c", "import threading; threading.Event().wait()"])
+def test_a_tool_that_hangs_is_killed_fails_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "STEP_LIMIT", 0.5)
+    script = "import threading; threading.Event().wait()"
+    code, text = check.stream(["python", "-X", "faulthandler", "-c", script])
     assert code == 1
+    assert "threading.py" in text
 
 
 def test_what_a_tool_leaves_behind_holds_nothing_up() -> None:
