@@ -153,9 +153,10 @@ def _resolve(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[
             _answer_unique(batch, holders)
             if any(holder.over for holder in holders.values()):
                 yield sql["release_keys"](keys=to_json(keys), now=moment(now))
+        if batch.left:
+            yield from _insert(batch, now, sql)
         if not batch.left:
             return
-        yield from _insert(batch, now, sql)
     raise StoreBusy("unique keys change hands too fast: nothing was written, try again")
 
 

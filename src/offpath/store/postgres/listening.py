@@ -137,7 +137,7 @@ class Ear:
                 _log.info("a pooler is in between: hints and presence are off, polling stays")
                 return
             except (psycopg.Error, OSError, TimeoutError) as error:
-                was_connected = self._descriptor is not None
+                was_connected = self.hears
                 lost = self._lose()
                 delay = 0.0 if was_connected else min(max(delay * 2, _FIRST_DELAY), _LONGEST_DELAY)
                 await self._after_loss(lost, error, delay)

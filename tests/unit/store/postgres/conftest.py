@@ -1,0 +1,61 @@
+"""Postgres stores on a fresh database, and a look behind their backs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+
+from offpath.store.postgres import PostgresStore
+
+Ask = Callable[..., list[tuple[Any, ...]]]
+Opened = Callable[..., Awaitable[PostgresStore]]
+
+
+def _build(url: str) -> None:
+    with ThreadPoolExecutor(1) as thread:  # the test's event loop may be current in this one
+        thread.submit(asyncio.run, PostgresStore(url).migrate()).result()
+
+
+@pytest.fixture
+def url(database_from_template: Callable[[str, Callable[[str], None]], str]) -> str:
+    """A database with the schema and no rows."""
+    return database_from_template("offpath", _build)
+
+
+@pytest.fixture
+async def opened(url: str) -> AsyncIterator[Opened]:
+    """Opens stores on the database; they are closed after the test."""
+    made: list[PostgresStore] = []
+
+    async def open_one(address: str = url, **options: Any) -> PostgresStore:
+        made.append(PostgresStore(address, **options))
+        await made[-1].open()
+        return made[-1]
+
+    yield open_one
+    for store in made:
+        await store.close()
+
+
+@pytest.fixture
+def ask(url: str) -> Ask:
+    """Runs a statement on a connection of the test's own."""
+
+    def run(statement: str, *values: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(url, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+    return run
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait for what only the server can tell, and only when asked."""
+    async with asyncio.timeout(10):
+        while not is_so():  # noqa: ASYNC110 - the server sets no event of ours
+            await asyncio.sleep(0.01)
