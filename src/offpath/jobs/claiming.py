@@ -73,9 +73,9 @@ class Claimer:
         again, _ = await self.claim()
         return again
 
-    async def claim(self) -> tuple[bool | float | None, int]:
+    async def claim(self, limit: int = BATCH) -> tuple[bool | float | None, int]:
         """Take what there is room for; returns when to ask again, and how many came."""
-        most = min(self._hand.free, BATCH)
+        most = min(self._hand.free, limit, BATCH)
         room = self._hand.room(most) if self.open and most else {}
         if not room:
             self._left_behind = True

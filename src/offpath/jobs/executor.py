@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from functools import partial
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from offpath.errors import TooLarge
@@ -104,15 +104,21 @@ class Executor:
             args = (run.context, *args)
         run.entered_at = self._monotonic()
         if task.is_async:
+            run.begin()
             value = await task.fn(*args, **kwargs)
         else:
-            value = await self._in_thread(task.fn, args, kwargs)
+            value = await self._in_thread(run, args, kwargs)
         return self._encoded(run, value)
 
-    async def _in_thread(
-        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:  # noqa: ANN401 - whatever the handler returns
-        value = await self._threads.run(partial(fn, *args, **kwargs))
+    async def _in_thread(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever the handler returns
+        loop = asyncio.get_running_loop()
+
+        def call() -> Any:  # noqa: ANN401 - as above
+            with suppress(RuntimeError):  # the loop is closed: nobody counts any more
+                loop.call_soon_threadsafe(run.begin)
+            return run.task.fn(*args, **kwargs)
+
+        value = await self._threads.run(call)
         return await value if inspect.isawaitable(value) else value
 
     def _encoded(self, run: Run, value: Any) -> str | None:  # noqa: ANN401 - any result

@@ -39,7 +39,7 @@ class AppWorker(Worker):
         await self._opened()
         await super().start()
 
-    async def run_until_idle(self) -> Counts:
+    async def run_until_idle(self, *, limit: int | None = None) -> Counts:
         """Open the app and run everything that is due; see :meth:`Worker.run_until_idle`."""
         await self._opened()
-        return await super().run_until_idle()
+        return await super().run_until_idle(limit=limit)

@@ -1,14 +1,18 @@
-"""What every worker does for the fleet now and then: rescue, and tidying up."""
+"""What every worker does for the fleet now and then: rescue, tidying up, counting."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from offpath.jobs.telemetry import Telemetry
+    from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
 
 RESCUE_BATCH = 500
 PRUNE_BATCH = 1_000
+MOST_COUNTED = 10_000
+"""Due jobs of one lane that are counted: more are told as this many."""
 
 
 class Maintenance:
@@ -34,3 +38,7 @@ class Maintenance:
         """Remove ended jobs that were kept long enough; returns whether there may be more."""
         removed = await self._store.prune(limit=PRUNE_BATCH)
         return removed >= PRUNE_BATCH
+
+    async def count_due(self, telemetry: Telemetry, clock: Clock) -> None:
+        """Bring the metrics of due work up to date."""
+        telemetry.due(await self._store.backlog(limit=MOST_COUNTED), clock.now())

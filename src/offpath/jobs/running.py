@@ -63,6 +63,7 @@ class Run:
     """One attempt. Changed only in the loop's thread."""
 
     __slots__ = (
+        "begun",
         "context",
         "ended_at",
         "entered_at",
@@ -97,6 +98,8 @@ class Run:
         self.started_at: float | None = None
         self.entered_at: float | None = None
         """When its handler was called; None before, and then cancelling its task would miss it."""
+        self.begun = False
+        """Whether its handler runs or ran; a sync one waits for a thread before."""
         self.ended_at: float | None = None
         self.lane: Lane | None = None
         self.context: Context | None = None
@@ -108,6 +111,13 @@ class Run:
         """Whether its end was written without waiting for the handler any longer."""
         self.over = False
         """Whether the handler has ended, or was given up on."""
+
+    def begin(self) -> None:
+        """Its handler runs from now on, unless it was given up on meanwhile."""
+        if not self.over:
+            self.begun = True
+            if self.lane is not None:
+                self.lane.began()
 
     def interrupt(self, why: Interruption) -> bool:
         """Tell the handler that it must end; the first reason stays, unless the lease is lost.

@@ -8,12 +8,14 @@ from offpath.model.job import DeadReason
 from offpath.model.settlement import Dead, Retry, Succeeded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from offpath.jobs.running import Run
     from offpath.model.settlement import Outcome
     from offpath.runtime.loop import LoopStatus
     from offpath.runtime.metrics import Metrics
+    from offpath.store.protocol import Backlog
 
 
 class Lane:
@@ -23,6 +25,7 @@ class Lane:
         "_active",
         "_error",
         "_peak",
+        "_pending",
         "_running",
         "_success",
         "_timed_out",
@@ -33,6 +36,7 @@ class Lane:
     def __init__(self, registry: Metrics, task: str, queue: str) -> None:
         labels = {"task": task, "queue": queue}
         self._active = registry.gauge("offpath_jobs_active", **labels)
+        self._pending = registry.gauge("offpath_jobs_pending", **labels)
         self._running = registry.gauge("offpath_jobs_running", **labels)
         self._peak = registry.gauge("offpath_jobs_peak_active", **labels)
         self._success = registry.summary("offpath_job_success_seconds", **labels)
@@ -42,14 +46,19 @@ class Lane:
         self.unsettleable = registry.counter("offpath_jobs_unsettleable_total", **labels)
 
     def took(self) -> None:
-        """A job was leased and starts."""
+        """A job was leased."""
         self._active.add(1)
-        self._running.add(1)
+        self._pending.add(1)
         self._peak.peak(self._active.value)
 
+    def began(self) -> None:
+        """Its handler runs."""
+        self._pending.add(-1)
+        self._running.add(1)
+
     def ran(self, run: Run, outcome: Outcome | None) -> None:
-        """Its handler has ended."""
-        self._running.add(-1)
+        """Its handler has ended, or will never begin."""
+        (self._running if run.begun else self._pending).add(-1)
         if run.entered_at is None or run.ended_at is None:
             return
         seconds = run.ended_at - run.entered_at
@@ -77,6 +86,7 @@ class Telemetry:
         self._registry = registry
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._seen: dict[str, int] = {}
+        self._due: set[tuple[str, str]] = set()
 
     def lane(self, task: str, queue: str) -> Lane:
         """Return the series of a task and queue."""
@@ -94,6 +104,20 @@ class Telemetry:
     def loop_failed(self, loop: str) -> None:
         """Count a turn of a loop that failed."""
         self._registry.counter("offpath_loop_errors_total", loop=loop).add()
+
+    def due(self, backlog: Sequence[Backlog], now: datetime) -> None:
+        """Tell how much is due; a lane that is no longer in the backlog has nothing due."""
+        for task, queue in self._due.difference((one.task, one.queue) for one in backlog):
+            self._set_due(task, queue, 0, 0.0)
+        self._due = {(one.task, one.queue) for one in backlog}
+        for one in backlog:
+            waited = max((now - one.oldest_run_at).total_seconds(), 0.0)
+            self._set_due(one.task, one.queue, one.ready, waited)
+
+    def _set_due(self, task: str, queue: str, ready: int, oldest: float) -> None:
+        gauge, labels = self._registry.gauge, {"task": task, "queue": queue}
+        gauge("offpath_jobs_ready", **labels).set(ready)
+        gauge("offpath_jobs_ready_oldest_seconds", **labels).set(oldest)
 
     def loops(self, statuses: Iterable[LoopStatus]) -> None:
         """Bring the loops' series up to date."""

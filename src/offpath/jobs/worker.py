@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum, auto
+from functools import partial
 from typing import TYPE_CHECKING
 
 from offpath.errors import AppClosed, StoreError
+from offpath.jobs.claiming import BATCH
 from offpath.jobs.engine import Engine
 from offpath.jobs.maintenance import Maintenance
 from offpath.jobs.signalling import caught
@@ -35,6 +37,8 @@ LONGEST_BACKOFF = 4.0
 """Seconds between two tries while the store is away: work goes on within 5 s of its return."""
 IDLE_LOOK = 5.0
 """Seconds between two tries of what is done while there is nothing else to do."""
+COUNT_EVERY = 15.0
+"""Seconds between two counts of what is due, for the metrics."""
 RESCUE_EVERY = 0.75
 """Seconds: with jitter it stays below one, so that a late job runs within its lease and 1 s."""
 
@@ -149,18 +153,18 @@ class Worker:
             return self._result
         return await asyncio.shield(self._closing)
 
-    async def run_until_idle(self) -> Counts:
+    async def run_until_idle(self, *, limit: int | None = None) -> Counts:
         """Run everything that is due now and what it leads to; returns what ended, and how.
 
-        For tests and one-off runs. A worker that was not started is stopped afterwards.
+        At most ``limit`` attempts. For tests and one-off runs. A worker that was not started is
+        stopped afterwards.
         """
         before = self.counts
         own = await self._begin()
         if own:
             self._run_loops(self._serving())
         try:
-            while await self._claim_or_wait():
-                pass
+            await self._run_all(float("inf") if limit is None else limit)
         finally:
             if own:
                 await self.stop()
@@ -211,17 +215,20 @@ class Worker:
 
     def _working(self) -> Iterator[Loop]:
         """All loops."""
-        settings = self._settings
+        settings, engine = self._settings, self._engine
         maintenance = Maintenance(
-            self._engine.store,
+            engine.store,
             max_deliveries=settings.max_deliveries,
             keep_dead=settings.rules.keep_dead,
         )
         yield from self._serving()
-        yield self._loop("claim", self._engine.claimer.step, settings.poll_interval)
+        yield self._loop("claim", engine.claimer.step, settings.poll_interval)
         rescue_every = min(RESCUE_EVERY, settings.lease_seconds / 10)
         yield self._loop("rescue", maintenance.rescue, rescue_every)
         yield self._loop("prune", maintenance.prune, settings.prune_every)
+        yield self._loop(
+            "count", partial(maintenance.count_due, engine.telemetry, engine.clock), COUNT_EVERY
+        )
         if self._parts.when_idle is not None:
             yield self._loop("idle", self._when_idle, IDLE_LOOK)
 
@@ -248,16 +255,19 @@ class Worker:
             return False
         return await self._parts.when_idle() > 0
 
-    async def _claim_or_wait(self) -> bool:
-        """Take what is due, or wait for what may bring more; False when there is nothing left."""
+    async def _run_all(self, left: float) -> None:
+        """Take what is due, or wait for what may bring more, until there is nothing left."""
         engine = self._engine
-        engine.hand.changed.clear()
-        _, taken = await engine.claimer.claim()
-        if taken == 0:
-            if not engine.hand:
-                return False
-            await engine.hand.changed.wait()
-        return True
+        while True:
+            engine.hand.changed.clear()
+            taken = 0
+            if left > 0:
+                _, taken = await engine.claimer.claim(int(min(left, BATCH)))
+                left -= taken
+            if taken == 0:
+                if not engine.hand:
+                    return
+                await engine.hand.changed.wait()
 
     # -- hints and signals -----------------------------------------------------------------------
 

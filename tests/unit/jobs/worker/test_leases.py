@@ -55,6 +55,7 @@ async def test_stalled_worker_cannot_record_what_another_has_done(rig: Rig) -> N
     rig.task(slow)
     job = await rig.enqueue("slow")
     stalled = await rig.started(lease_seconds=1.0)
+    await until(lambda: runs == [1])
     # As if its loop had stood still meanwhile: nothing of it moves, and time passes.
     for loop in stalled._loops.values():
         await loop.stop()
