@@ -141,7 +141,7 @@ class App:
         """Counters, gauges and summaries of this process: get, list, subscribe."""
         self.tasks: Registry[AnyTask] = Registry()
         """The tasks of this app, by name."""
-        self._report = Reporter(on_error, self.clock)
+        self._report = Reporter(on_error, self.clock, self.metrics)
         self._hooks = Hooks(self._report, on_event, self.tasks)
         self._workers: weakref.WeakSet[AppWorker] = weakref.WeakSet()
         self._backend = Backend(self.settings.url, store=store, clock=clock)
