@@ -1,0 +1,70 @@
+"""The table of edge cases is complete, and every test that a page names exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.page import ROOT
+
+_ROW = re.compile(r"^\| (?P<first>\d+)(?:–(?P<last>\d+))? \| (?P<rest>.*) \|$")
+_TEST = re.compile(r"`([\w/]+\.py::\w+)`")
+
+TABLE = ROOT / "docs" / "edge-cases.md"
+GUARANTEES = sorted((ROOT / "docs" / "guarantees").glob("*.md"))
+
+
+def _rows(section: str) -> list[tuple[range, str]]:
+    text = TABLE.read_text("utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
+    found = [match for line in text.splitlines() if (match := _ROW.match(line))]
+    return [
+        (range(int(row["first"]), int(row["last"] or row["first"]) + 1), row["rest"])
+        for row in found
+    ]
+
+
+def _named(page: Path) -> list[str]:
+    return [f"tests/{name}" for name in _TEST.findall(page.read_text("utf-8"))]
+
+
+@cache
+def _collected() -> frozenset[str]:
+    """Every test of the project, as pytest itself collects it, without parameters."""
+    pages = (TABLE, *GUARANTEES)
+    files = sorted({name.partition("::")[0] for page in pages for name in _named(page)})
+    there = [file for file in files if (ROOT / file).is_file()]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, *there], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return frozenset(line.partition("[")[0] for line in done.stdout.splitlines() if "::" in line)
+
+
+@pytest.mark.parametrize(("section", "last"), [("B.6", 30), ("A.28", 204)])
+def test_every_number_has_one_row(section: str, last: int) -> None:
+    numbers = [number for numbers, _ in _rows(section) for number in numbers]
+    assert numbers == list(range(1, last + 1))
+
+
+@pytest.mark.parametrize("section", ["B.6", "A.28"])
+def test_a_row_has_a_test_or_says_what_it_waits_for(section: str) -> None:
+    bare = [row for _, row in _rows(section) if not _TEST.search(row) and "later: " not in row]
+    assert bare == []
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("page", [TABLE, *GUARANTEES], ids=lambda page: page.stem)
+def test_every_test_that_a_page_names_exists(page: Path) -> None:
+    named = _named(page)
+    assert named != []
+    assert [name for name in named if name not in _collected()] == []
+
+
+def test_a_name_that_is_no_test_is_seen() -> None:
+    name = "tests/unit/edge_cases/test_b6.py::test_b6_12_end_to_end"
+    assert name in _collected()
+    assert f"{name}_" not in _collected()
