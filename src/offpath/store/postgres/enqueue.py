@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -100,10 +100,20 @@ def enqueue_steps(
     Raises ``Conflict`` kinds after taking back what it wrote, so that a caller's transaction may go
     on. All of it happens in the transaction that runs it, or none.
     """
-    if not effects.jobs:
-        return []
-    batch = _Batch(effects.jobs, [_canonical(job.id) for job in effects.jobs])
-    batch.left = _order(batch.jobs)
+    answers, members = yield from add_jobs(effects.jobs, now, sql=sql)
+    if members:
+        yield sql["count_up"](batch=counts_json(members, "open"))
+    return answers
+
+
+def add_jobs(
+    jobs: Sequence[NewJob], now: datetime | None, *, sql: Catalogue
+) -> Enqueueing[tuple[list[Enqueued], Counter[str]]]:
+    """As :func:`enqueue_steps`, but the groups are not yet counted up by what is returned too."""
+    if not jobs:
+        return [], Counter()
+    batch = _Batch(jobs, [_canonical(job.id) for job in jobs])
+    batch.left = _order(jobs)
     yield from _insert(batch, now, sql)
     if batch.left:
         try:
@@ -113,8 +123,14 @@ def enqueue_steps(
                 yield sql["withdraw"](ids=ids_json(batch.added))
             raise
         yield from _replace(batch, now, sql)
-    yield from _count_members(batch.new_members(), sql)
-    return [batch.answers[at] for at in range(len(batch.jobs))]
+    members = batch.new_members()
+    yield from _join_roots(members, sql)
+    return [batch.answers[at] for at in range(len(jobs))], members
+
+
+def counts_json(counts: Counter[str], name: str) -> str:
+    """Counts by group as a parameter, sorted: the order in which the rows are locked."""
+    return to_json([{"id": group, name: count} for group, count in sorted(counts.items())])
 
 
 def _canonical(text: str) -> str:
@@ -232,15 +248,10 @@ def _replace(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[
             batch.answer(at, answer.job_id, times[answer.job_id])
 
 
-def _count_members(members: Counter[str], sql: Catalogue) -> Enqueueing[None]:
-    """Count new members in their groups' rows, and the roots with them from then on."""
+def _join_roots(members: Counter[str], sql: Catalogue) -> Enqueueing[None]:
+    """Count the roots of these groups with their members from now on."""
     if not members:
         return
     roots = yield sql["join_roots"](ids=ids_json(members))
     for root, is_open in roots:
         members[root] += is_open
-    yield sql["count_up"](batch=to_json(list(_counts(members, "open"))))
-
-
-def _counts(counts: Counter[str], name: str) -> Iterator[dict[str, object]]:
-    return ({"id": group, name: count} for group, count in sorted(counts.items()))

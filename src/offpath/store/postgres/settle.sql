@@ -108,6 +108,14 @@ where f.job = b.id
         limit 1
     )
 
+-- name: lock_groups
+-- Keeps these groups still, in one order, for a transaction that counts some up and some down.
+select 1
+from offpath.job_group g
+where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
+order by g.id
+for update
+
 -- name: count_down
 -- Fewer open jobs in these groups, in the order given; answers with what is left.
 update offpath.job_group g

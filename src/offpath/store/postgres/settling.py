@@ -10,7 +10,6 @@ from typing import Any, Final, assert_never
 import msgspec
 from msgspec import Struct
 
-from offpath.model.effects import Effects
 from offpath.model.job import TERMINAL, Enqueued, Failure, JobState, NewJob
 from offpath.model.settlement import (
     Cancelled,
@@ -23,7 +22,7 @@ from offpath.model.settlement import (
     Snoozed,
     Succeeded,
 )
-from offpath.store.postgres.enqueue import enqueue_steps
+from offpath.store.postgres.enqueue import add_jobs, counts_json
 from offpath.store.postgres.steps import (
     Send,
     Steps,
@@ -35,7 +34,7 @@ from offpath.store.postgres.steps import (
     public,
     to_json,
 )
-from offpath.store.sql import Catalogue
+from offpath.store.sql import Catalogue, Query
 
 KEPT_FAILURES: Final = 50
 
@@ -103,18 +102,16 @@ def settle_steps(
     ends.sort(key=_by_id)
     rows = yield from ask(sql["settle"](now=moment(now), batch=to_json(ends)))
     states = {row[0]: public(row[1]) for row in rows}
-    enqueued = yield from _carry_out(settlements, states, now, sql)
+    enqueued, members = yield from _carry_out(settlements, states, now, sql)
     yield from _trim(settlements, states, sql)
-    # its new children keep a group open that had no row before
-    parents = {settlements[n].job.group_id for n, made in enqueued.items() if _added(made)}
     grouped = {row[0]: row[3] for row in rows if row[3] is not None}
-    done = yield from count_down(
-        {n: group for n, group in grouped.items() if states[n] in TERMINAL}, sql=sql
-    )
+    ended = {n: group for n, group in grouped.items() if states[n] in TERMINAL}
+    done = yield from count_down(ended, members, sql=sql)
     answers = [_lost(one) for one in settlements]
     for row in rows:
         n, state = row[0], states[row[0]]
-        lone = n not in grouped and settlements[n].job.group_id not in parents
+        # its new children keep a group open that had no row before
+        lone = n not in grouped and settlements[n].job.group_id not in members
         answers[n] = Settled(
             id=settlements[n].job.id,
             status=SettleStatus.APPLIED,
@@ -126,22 +123,32 @@ def settle_steps(
     return answers
 
 
-def count_down(ended: dict[int, str], *, sql: Catalogue) -> Steps[set[int]]:
-    """Count ended jobs down in their groups; the numbers of those that ended the last open one.
+def count_down(
+    ended: dict[int, str], members: Counter[str] | None = None, *, sql: Catalogue
+) -> Steps[set[int]]:
+    """Count new members up and ended jobs down in their groups.
 
-    Group rows are the last a transaction writes, so that nobody waits for it while it holds them;
-    COMMIT follows at once.
+    Returns the numbers of those that ended the last open job of a group. Group rows are the last
+    that a transaction writes, so that nobody waits for it while it holds them.
     """
     if not ended:
+        if members:
+            yield from ask(sql["count_up"](batch=counts_json(members, "open")))
         return set()
     counts = Counter(ended.values())
-    batch = to_json([{"id": group, "ended": n} for group, n in sorted(counts.items())])
-    rows, _ = yield Send(
-        (sql["count_down"](batch=batch), sql["drop_empty_groups"](batch=batch)), last=True
+    batch = counts_json(counts, "ended")
+    first = _up(members, counts, sql) if members else ()
+    answers = yield Send(
+        (*first, sql["count_down"](batch=batch), sql["drop_empty_groups"](batch=batch)), last=True
     )
-    empty = {group for group, is_open in rows if is_open == 0}
     last = {group: n for n, group in sorted(ended.items())}
-    return {last[group] for group in empty}
+    return {last[group] for group, is_open in answers[len(first)] if is_open == 0}
+
+
+def _up(members: Counter[str], ended: Counter[str], sql: Catalogue) -> tuple[Query, ...]:
+    """Count up first, or a group could seem done in between. All are locked in one order."""
+    both = to_json(sorted(members.keys() | ended.keys()))
+    return sql["lock_groups"](ids=both), sql["count_up"](batch=counts_json(members, "open"))
 
 
 def _success(n: int, one: Settlement) -> _Success:
@@ -191,8 +198,11 @@ def _carry_out(
     states: dict[int, JobState],
     now: datetime | None,
     sql: Catalogue,
-) -> Steps[dict[int, tuple[Enqueued, ...]]]:
-    """Enqueue the effects of the settlements that were applied as they wanted to be."""
+) -> Steps[tuple[dict[int, tuple[Enqueued, ...]], Counter[str]]]:
+    """Enqueue the effects of the settlements that were applied as they wanted to be.
+
+    Returns the answers and the new members of groups, which are still to be counted.
+    """
     jobs: list[NewJob] = []
     spans: dict[int, slice] = {}
     for n, state in states.items():
@@ -203,10 +213,8 @@ def _carry_out(
             continue
         spans[n] = slice(len(jobs), len(jobs) + len(one.effects.jobs))
         jobs.extend(_member(job, one) for job in one.effects.jobs)
-    if not jobs:
-        return {}
-    answers = yield from embed(enqueue_steps(Effects(jobs=tuple(jobs)), now, sql=sql))
-    return {n: tuple(answers[span]) for n, span in spans.items()}
+    answers, members = yield from embed(add_jobs(jobs, now, sql=sql))
+    return {n: tuple(answers[span]) for n, span in spans.items()}, members
 
 
 def _member(job: NewJob, one: Settlement) -> NewJob:
@@ -214,10 +222,6 @@ def _member(job: NewJob, one: Settlement) -> NewJob:
     if job.group_id is not None:
         return job
     return msgspec.structs.replace(job, group_id=one.job.group_id)
-
-
-def _added(enqueued: tuple[Enqueued, ...]) -> bool:
-    return any(one.created for one in enqueued)
 
 
 def _trim(
