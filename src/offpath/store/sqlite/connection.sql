@@ -34,10 +34,6 @@ pragma query_only = on
 -- The write lock at once: upgrading a read is what "database is locked" is made of.
 begin immediate
 
--- name: begin_read
--- One snapshot for several reads.
-begin deferred
-
 -- name: commit
 commit
 

@@ -8,16 +8,6 @@ on conflict (id) do update set
     expires_at = excluded.expires_at,
     presence = excluded.presence
 
--- name: worker_renew
--- Renews the lease of a worker that still has one.
-update offpath_worker set seen_at = :now, expires_at = :expires_at
-where id = :id and expires_at > :now
-returning presence
-
--- name: worker_known
--- Whether a worker may lease.
-select 1 from offpath_worker where id = :id
-
 -- name: worker_alive
 -- Whether a worker's lease runs.
 select 1 from offpath_worker where id = :id and expires_at > :now
