@@ -6,6 +6,7 @@ Only this file knows their names; tests ask :class:`~offpath.store.capabilities.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -47,8 +48,13 @@ class Backend:
         return {"sqlite": "offpath_migration", "postgres": "offpath.migration"}[self.name]
 
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run a statement on a connection of the test's own, and commit."""
-        return {"sqlite": _on_sqlite, "postgres": _on_postgres}[self.name](self.place, statement)
+        """Run a statement on a connection of the test's own, and commit; its rows."""
+        return self.execute_all([statement])[0]
+
+    def execute_all(self, statements: Iterable[str]) -> list[list[tuple[Any, ...]]]:
+        """Run statements in one transaction of the test's own; the rows of each."""
+        run = {"sqlite": _on_sqlite, "postgres": _on_postgres}[self.name]
+        return run(self.place, tuple(statements))
 
     def tables(self) -> list[str]:
         """Every table that holds data, not the list of migrations."""
@@ -57,15 +63,19 @@ class Backend:
 
     def content(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table, in an order that does not depend on how they are stored."""
-        return {
-            table: sorted(self.execute(f"select t.* from {table} t"), key=repr)
-            for table in self.tables()
-        }
+        tables = self.tables()
+        found = self.execute_all(f"select t.* from {table} t" for table in tables)
+        return {table: sorted(rows, key=repr) for table, rows in zip(tables, found, strict=True)}
 
     def sweep(self) -> None:
         """Delete every row. A truncate would wait for the disk once per table and index."""
-        for table in self.tables():
-            self.execute(f"delete from {table}")
+        self.execute_all(f"delete from {table}" for table in self.tables())
+
+    def hurry(self) -> None:
+        """Spare a server the wait for its disk at every commit: no test here cuts its power."""
+        if self.name == "postgres":
+            name = self.place.rpartition("/")[2]
+            self.execute(f'alter database "{name}" set synchronous_commit = off')
 
     def emptied(self, path: Path) -> Backend:
         """A place like this one without a row: swept, or another file."""
@@ -91,23 +101,23 @@ class Backend:
         return self.execute(_SCHEMA_QUESTIONS[self.name])
 
 
-def _on_sqlite(place: str, statement: str) -> list[tuple[Any, ...]]:
+def _on_sqlite(place: str, statements: tuple[str, ...]) -> list[list[tuple[Any, ...]]]:
     import sqlite3
 
     connection = sqlite3.connect(Path(place), timeout=10)
     try:
         with connection:
-            return connection.execute(statement).fetchall()
+            return [connection.execute(statement).fetchall() for statement in statements]
     finally:
         connection.close()
 
 
-def _on_postgres(place: str, statement: str) -> list[tuple[Any, ...]]:
+def _on_postgres(place: str, statements: tuple[str, ...]) -> list[list[tuple[Any, ...]]]:
     import psycopg
 
     with psycopg.connect(place) as connection:
-        cursor = connection.execute(statement.encode())
-        return cursor.fetchall() if cursor.description else []
+        cursors = [connection.execute(statement.encode()) for statement in statements]
+        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
 _TABLES = {

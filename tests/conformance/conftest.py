@@ -34,7 +34,9 @@ def backend_name(request: pytest.FixtureRequest) -> str:
 def empty_backend(backend_name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """A place where nothing is yet, not even a schema."""
     if backend_name == "postgres":
-        return Backend(backend_name, str(request.getfixturevalue("postgres_url")))
+        place = Backend(backend_name, str(request.getfixturevalue("postgres_url")))
+        place.hurry()
+        return place
     return Backend(backend_name, str(tmp_path / "jobs.db") if backend_name == "sqlite" else "")
 
 
@@ -50,6 +52,7 @@ def backend(backend_name: str, request: pytest.FixtureRequest, tmp_path: Path) -
 def migrated_postgres(postgres_databases: Databases) -> Iterator[str]:
     """One database for all tests: to make one takes longer than most tests."""
     url = postgres_databases.create()
+    Backend("postgres", url).hurry()
     _migrate(url)
     yield url
     postgres_databases.drop(url)
