@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from offpath.model.job import JobState
-from offpath.model.settlement import Retry, Snoozed
+from offpath.model.settlement import Released, Retry, Settlement, Snoozed
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Changed, Redrive, Store
 from tests.conformance.builders import (
@@ -174,18 +174,36 @@ async def test_cancel_and_lease_at_once(rivals: tuple[Store, ...]) -> None:
     """Each job is either cancelled and never handed out, or running and marked."""
     store = rivals[0]
     await join(store)
-    jobs = [new_job() for _ in range(60)]
-    await enqueue(store, *jobs)
-    ids = [job.id for job in jobs]
+    for _ in range(5):
+        jobs = [new_job() for _ in range(60)]
+        await enqueue(store, *jobs)
+        ids = [job.id for job in jobs]
 
-    cancels = asyncio.gather(*(store.cancel(ids[n : n + 10]) for n in range(0, 60, 10)))
-    leased, _ = await asyncio.gather(take(rivals[1], limit=60), cancels)
+        cancels = asyncio.gather(*(store.cancel(ids[n : n + 10]) for n in range(0, 60, 10)))
+        leased, _ = await asyncio.gather(take(rivals[1], limit=60), cancels)
 
-    handed = {job.id for job in leased}
-    for stored in await store.get(ids):
-        right = JobState.RUNNING if stored.id in handed else JobState.CANCELLED
-        assert stored.state is right
-        assert stored.cancel_requested or stored.state is JobState.CANCELLED
+        handed = {job.id for job in leased}
+        for stored in await store.get(ids):
+            right = JobState.RUNNING if stored.id in handed else JobState.CANCELLED
+            assert stored.state is right
+            assert stored.cancel_requested or stored.state is JobState.CANCELLED
+
+
+async def test_cancel_and_release_at_once(rivals: tuple[Store, ...]) -> None:
+    """A job that comes back while it is cancelled ends, whichever is first."""
+    store = rivals[0]
+    await join(store)
+    for _ in range(5):
+        await enqueue(store, *(new_job() for _ in range(30)))
+        jobs = await take(store)
+        ids = [job.id for job in jobs]
+        batches = [
+            [Settlement(job=job, outcome=Released()) for job in jobs[n : n + 10]]
+            for n in range(0, 30, 10)
+        ]
+        cancels = asyncio.gather(*(rivals[1].cancel(ids[n : n + 6]) for n in range(0, 30, 6)))
+        await asyncio.gather(cancels, *(store.settle(batch) for batch in batches))
+        assert set((await store.states(ids)).values()) == {JobState.CANCELLED}
 
 
 async def test_cancel_and_settle_at_once_leave_one_end(rivals: tuple[Store, ...]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from offpath.model.job import DeadReason, JobState
-from offpath.model.settlement import Dead, Retry, Snoozed
+from offpath.model.settlement import Dead, Retry, Settlement, Snoozed
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Changed, Redrive, Store
 from tests.conformance.builders import (
@@ -209,3 +209,28 @@ async def test_many_redrives_at_once_change_a_job_once(rivals: tuple[Store, ...]
     fresh = [one.id for batch in answers for one in batch if one.was is JobState.CANCELLED]
     assert sorted(fresh) == sorted(ids)
     assert {one.redrives for one in await store.get(ids)} == {1}
+
+
+async def test_redrive_and_death_at_once(rivals: tuple[Store, ...]) -> None:
+    """Each job is put back if it was dead by then, and left alone if it still ran."""
+    store = rivals[0]
+    await join(store)
+    for _ in range(5):
+        await enqueue(store, *(new_job() for _ in range(30)))
+        jobs = await take(store)
+        ids = [job.id for job in jobs]
+        batches = [
+            [Settlement(job=job, outcome=outcomes()["dead"]) for job in jobs[n : n + 10]]
+            for n in range(0, 30, 10)
+        ]
+        redrives = asyncio.gather(
+            *(
+                rivals[1].redrive([Redrive(id=one, delay=600) for one in ids[n : n + 6]])
+                for n in range(0, 30, 6)
+            )
+        )
+        settles = asyncio.gather(*(store.settle(each) for each in batches))
+        answers, _ = await asyncio.gather(redrives, settles)
+        back = {one.id for answer in answers for one in answer}
+        for job_id, state in (await store.states(ids)).items():
+            assert state is (JobState.QUEUED if job_id in back else JobState.DEAD)
