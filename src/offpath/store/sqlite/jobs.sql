@@ -31,9 +31,10 @@ update offpath_job set cancel_requested = 1
 where seq in (select value from json_each(:jobs)) and cancel_requested = 0
 
 -- name: redrive_waiting
--- Waiting jobs get another run time.
+-- Waiting jobs get another run time, and wait for nothing else.
 update offpath_job set
     run_at = new.value ->> 1,
+    reason = null,
     state = case when new.value ->> 1 <= :now then 'ready' else 'scheduled' end
 from json_each(:jobs) as new
 where offpath_job.seq = new.value ->> 0
