@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from offpath.errors import UniqueConflict
 from offpath.model.job import (
+    Count,
     DeadReason,
-    Enqueued,
     Failure,
     JobRecord,
     JobState,
@@ -30,7 +30,7 @@ from offpath.model.settlement import (
     Snoozed,
     Succeeded,
 )
-from offpath.store.protocol import Changed
+from offpath.store.protocol import Backlog, Changed
 from tests.conformance.builders import failure, uid
 
 IDS = [uid(number * 37 % 101) for number in range(1, 101)]
@@ -136,8 +136,17 @@ def told(error: Exception | None) -> tuple[Any, ...] | None:
 def alike(answer: Any) -> Any:
     """An answer without what the contract leaves open: the order of some lists, and wording."""
     match answer:
+        case [Changed(), *_]:
+            return _as_groups(answer, [each.id for each in answer], [c.group_id for c in answer])
+        case [Rescued(), *_]:
+            jobs = [each.job for each in answer]
+            return _as_groups(answer, [job.id for job in jobs], [job.group_id for job in jobs])
+        case [JobRecord(), *_]:
+            return [alike(each) for each in sorted(answer, key=lambda each: each.id)]
+        case [Count(), *_] | [Backlog(), *_]:
+            return sorted(answer, key=lambda each: (each.queue, each.task, repr(each)))
         case list() | tuple():
-            return [alike(each) for each in _in_order(answer)]
+            return [alike(each) for each in answer]
         case Settled():
             return replace(answer, error=None), told(answer.error)
         case Leased():
@@ -154,16 +163,11 @@ def alike(answer: Any) -> Any:
             return answer
 
 
-def _in_order(answers: Sequence[Any]) -> Sequence[Any]:
-    match answers:
-        case [Changed(), *_] | [JobRecord(), *_]:
-            return sorted(answers, key=lambda each: each.id)
-        case [Rescued(), *_]:
-            return sorted(answers, key=lambda each: each.job.id)
-        case [WorkerRecord(), *_] | [Settled(), *_] | [Enqueued(), *_]:
-            return answers
-        case _:
-            return sorted(answers, key=repr)
+def _as_groups(answers: Sequence[Any], names: list[str], groups: list[str]) -> Any:
+    """In the order of the jobs' ids; which of several jobs ended their group is left open."""
+    done = sorted(group for one, group in zip(answers, groups, strict=True) if one.group_done)
+    named = sorted(zip(names, answers, strict=True), key=lambda pair: pair[0])
+    return [replace(one, group_done=False) for _, one in named], done
 
 
 def _without_text(failed: Failure) -> Failure:
