@@ -37,6 +37,7 @@ from offpath.errors import (
     WaitTimeout,
     WrongConnection,
 )
+from offpath.events.outbox import Event, Undeliverable
 from offpath.jobs.blocking import BlockingClient, BlockingHandle
 from offpath.jobs.classify import ABORT, RETRY, FailureInfo
 from offpath.jobs.context import Context
@@ -80,6 +81,7 @@ __all__ = [
     "Count",
     "DeadReason",
     "DuplicateTask",
+    "Event",
     "EventKind",
     "Failure",
     "FailureInfo",
@@ -119,6 +121,7 @@ __all__ = [
     "Task",
     "TaskError",
     "TooLarge",
+    "Undeliverable",
     "Unique",
     "UniqueConflict",
     "UniquePolicy",

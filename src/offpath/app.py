@@ -5,39 +5,36 @@ from __future__ import annotations
 import asyncio
 import random
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
-    Literal,
     NoReturn,
     Self,
-    TypedDict,
     TypeVar,
     Unpack,
     overload,
 )
 
-import msgspec
-
 from offpath.config import MEMORY_URL, Settings, load_settings
-from offpath.errors import InvalidArgument
+from offpath.events import outbox
 from offpath.jobs.blocking import BlockingClient
 from offpath.jobs.blueprint import AnyInputs, Blueprint, queue_level
 from offpath.jobs.client import Client, Session, as_jobs
+from offpath.jobs.configured import WorkerOverrides, overridden, worker_terms
 from offpath.jobs.context import Context
 from offpath.jobs.dead import DeadLetters
 from offpath.jobs.handle import Handle
 from offpath.jobs.hooks import EndWatch, Hooks, Reporter
 from offpath.jobs.inprocess import AppWorker
 from offpath.jobs.job import Job
-from offpath.jobs.judge import Rules
 from offpath.jobs.lifecycle import Lifecycle
 from offpath.jobs.reading import JobsView
 from offpath.jobs.redrive import IdleRedrive
 from offpath.jobs.registry import Registry
+from offpath.jobs.relaying import relay_handler
 from offpath.jobs.task import (
     AsyncContextTask,
     AsyncTask,
@@ -51,7 +48,7 @@ from offpath.jobs.task import (
     TaskSettings,
     define,
 )
-from offpath.jobs.terms import Parts, WorkerSettings
+from offpath.jobs.terms import Parts
 from offpath.jobs.waiters import Waiters
 from offpath.model import checks
 from offpath.model.options import Options, TaskOptions, checked, resolve
@@ -68,35 +65,18 @@ from offpath.store.metering import Metering
 
 if TYPE_CHECKING:
     from offpath.jobs.runnable import LogContext, OnError, OnEvent, OnFailure
+    from offpath.model.job import NewJob
     from offpath.model.lease import WorkerRecord
     from offpath.store.protocol import Backlog, Migration, Store
 
 S = TypeVar("S")
+D = TypeVar("D", bound=outbox.Dispatcher)
 G = TypeVar("G")
 AnyTask = Task[..., Any, Any]
 
 
 _SWAPPED = ("_auto_start", "_backend", "_lifecycle", "_store", "_workers", "clock")
 """What belongs to a store rather than to the app; see :meth:`App.swap_store`."""
-
-
-class WorkerOverrides(TypedDict, total=False):
-    """The keywords of ``app.worker(...)``; what is not given follows the app's settings."""
-
-    concurrency: int
-    """How many jobs run at once."""
-    queues: Sequence[str]
-    """Queues to serve; none means all."""
-    lease_seconds: float
-    """How long it may be out of touch before its jobs are given to others."""
-    poll_interval: float
-    """The longest time between two looks for work, when nothing announces any."""
-    drain_timeout: float
-    """How long ``stop`` waits for running jobs before it aborts them."""
-    max_deliveries: int
-    """How many workers may die holding a job before it is dead."""
-    abort: Literal["release", "fail"]
-    """What becomes of jobs that a stop aborts: given back without losing an attempt, or dead."""
 
 
 class App:
@@ -285,6 +265,62 @@ class App:
         """
         return await self.by_name(name, options).enqueue(**inputs)
 
+    # -- events ----------------------------------------------------------------------------
+
+    def event(
+        self,
+        topic: str,
+        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
+        *,
+        key: str | None = None,
+        stream: str = outbox.DEFAULT_STREAM,
+        headers: Mapping[str, str] | None = None,
+    ) -> Job[None, None]:
+        """An event that is not sent: ``app.enqueue([job, event])`` commits it beside jobs."""
+        blueprint = self._foreign(outbox.task_of(stream))
+        options = Options(queue=outbox.QUEUE, retry=outbox.RETRY)
+        arguments = outbox.document(topic, payload, key, headers)
+        return blueprint.job((), arguments, queue_level(options))
+
+    async def publish(
+        self,
+        topic: str,
+        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
+        *,
+        key: str | None = None,
+        stream: str = outbox.DEFAULT_STREAM,
+        headers: Mapping[str, str] | None = None,
+        within: object = None,
+    ) -> str:
+        """Write an event to the outbox; returns its id, which receivers drop duplicates by.
+
+        With ``within`` it is written in the caller's transaction. A worker relays it to the
+        dispatcher of its stream; until a worker has one, it waits.
+        """
+        event = self.event(topic, payload, key=key, stream=stream, headers=headers)
+        return (await self.enqueue(event, within=within)).id
+
+    def outbox(
+        self, stream: str = outbox.DEFAULT_STREAM, /, **settings: Unpack[TaskSettings]
+    ) -> Callable[[D], D]:
+        """Relay a stream's events to a function: ``@app.outbox("mail")``.
+
+        It gets an :class:`offpath.Event`, sync or async, at least once. Returning means
+        delivered; raising means again later, at most ten times by default; raising
+        :class:`offpath.Undeliverable` ends it at once. Settings are those of ``app.task``.
+        """
+
+        def register(dispatcher: D) -> D:
+            given: TaskSettings = {"queue": outbox.QUEUE, "retry": outbox.RETRY, **settings}
+            given["name"] = outbox.task_of(stream)
+            self._register(relay_handler(partial(outbox.Event, stream=stream), dispatcher), given)
+            return dispatcher
+
+        return register
+
+    def _new_event(self, *args: Any, **parts: Any) -> NewJob:  # noqa: ANN401 - event()'s
+        return self.event(*args, **parts).new
+
     # -- operating -------------------------------------------------------------------------
 
     async def workers(self) -> list[WorkerRecord]:
@@ -418,12 +454,13 @@ class App:
             threads=Threads(settings.handler_threads),
             report=self._report,
             new_id=self.new_id,
+            new_event=self._new_event,
             random=random.random,
             metrics=self.metrics,
             log_context=self._log_context,
             when_idle=IdleRedrive(store, self._redrive).step if self._redrive else None,
         )
-        terms = _terms(settings, self._on_failure)
+        terms = worker_terms(settings, self._on_failure)
         worker = AppWorker(opened, parts, self.tasks, terms)
         self._workers.add(worker)
         return worker
@@ -431,47 +468,3 @@ class App:
 
 async def _nothing() -> None:
     """What the app's own worker does instead of opening the app: it is being opened."""
-
-
-def overridden(settings: Settings, overrides: WorkerOverrides) -> Settings:
-    """The same settings but for these. Raises ``InvalidArgument``."""
-    unknown = [name for name in overrides if name not in WorkerOverrides.__annotations__]
-    if unknown:
-        known = ", ".join(WorkerOverrides.__annotations__)
-        raise InvalidArgument(f"a worker has no setting {unknown[0]!r}; it has {known}")
-    given = {name: value for name, value in overrides.items() if value is not None}
-    try:
-        result = msgspec.convert({**msgspec.structs.asdict(settings), **given}, Settings)
-    except msgspec.ValidationError as error:
-        raise InvalidArgument(f"worker setting: {error}") from error
-    for queue in result.queues:
-        checks.name(queue, "queue")
-    return result
-
-
-def _terms(settings: Settings, on_failure: OnFailure | None) -> WorkerSettings:
-    rules = Rules(
-        keep_succeeded=settings.keep_succeeded,
-        keep_dead=settings.keep_dead,
-        keep_cancelled=settings.keep_cancelled,
-        on_failure=on_failure,
-        abort_fails=settings.abort == "fail",
-    )
-    return WorkerSettings(
-        concurrency=settings.concurrency,
-        queues=settings.queues,
-        lease_seconds=settings.lease_seconds,
-        poll_interval=settings.poll_interval,
-        drain_timeout=settings.drain_timeout,
-        max_deliveries=settings.max_deliveries,
-        max_result_bytes=settings.max_result_bytes,
-        rules=rules,
-        version=_version(),
-    )
-
-
-def _version() -> str:
-    try:
-        return version("offpath")
-    except PackageNotFoundError:  # run from a copy of the sources
-        return "unknown"

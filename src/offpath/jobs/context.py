@@ -20,7 +20,7 @@ from offpath.runtime import log
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from offpath.jobs.running import Run
@@ -43,6 +43,8 @@ class Home(Protocol):
     loop: asyncio.AbstractEventLoop
     clock: Clock
     store: Store
+    new_event: Callable[..., NewJob]
+    """Makes the job of an event; see :meth:`Context.publish`."""
 
     def progressed(self, run: Run) -> None:
         """Note that ``run`` has progress to write."""
@@ -199,13 +201,35 @@ class Context:
         They join this job's group with it as their parent. Dropped when the attempt fails, so a
         retry does not enqueue them twice. Raises InvalidArgument after the attempt has ended.
         """
-        if self._run.over:
-            msg = f"the attempt of job {self.id} has ended: nothing can be joined to it any more"
-            raise InvalidArgument(msg)
+        self._require_going()
         several = (jobs,) if isinstance(jobs, Job) else tuple(jobs)
         parent, group = self._run.job.id, self._run.job.group_id
         joined = [structs.replace(one.new, parent=parent, group_id=group) for one in several]
         self._jobs.extend(joined)
+
+    def publish(
+        self,
+        topic: str,
+        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
+        *,
+        key: str | None = None,
+        stream: str = "default",
+        headers: Mapping[str, str] | None = None,
+    ) -> str:
+        """Publish an event together with the end of this attempt; returns the event's id.
+
+        As :meth:`enqueue`: dropped when the attempt fails. Events do not count in this job's
+        group: a group is done when its work is, whether or not everybody has been told.
+        """
+        self._require_going()
+        event = self._home.new_event(topic, payload, key=key, stream=stream, headers=headers)
+        self._jobs.append(structs.replace(event, group_id=event.id))
+        return event.id
+
+    def _require_going(self) -> None:
+        if self._run.over:
+            msg = f"the attempt of job {self.id} has ended: nothing can be joined to it any more"
+            raise InvalidArgument(msg)
 
     def progress(self, done: float, total: float | None = None, note: str | None = None) -> _Done:
         """Tell how far the job is. Written at most about once a second, the last call wins.

@@ -62,6 +62,7 @@ class Engine:
     ) -> None:
         self.store, self.clock = parts.store, parts.clock
         self.report = parts.report
+        self.new_event = parts.new_event
         self.info = settings.info(parts.new_id(), tasks)
         self.counts = Counts()
         self.stopping = False

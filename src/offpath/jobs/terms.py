@@ -13,6 +13,7 @@ from msgspec import Struct
 from offpath.jobs.executor import Threads
 from offpath.jobs.judge import Rules
 from offpath.jobs.runnable import LogContext
+from offpath.model.job import NewJob
 from offpath.model.lease import WorkerInfo
 from offpath.runtime.clock import Clock
 from offpath.runtime.metrics import Metrics
@@ -61,6 +62,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     report: Callable[[BaseException, str], None]
     """Told of what the worker swallows, and in which phase. Must not raise."""
     new_id: Callable[[], str]
+    new_event: Callable[..., NewJob]
+    """Makes the job of an event."""
     random: Callable[[], float]
     """Numbers in [0, 1), for jitter."""
     metrics: Metrics

@@ -34,6 +34,11 @@ PATIENCE = 10.0
 """Real seconds after which a wait has failed."""
 
 
+def no_events(*_: object, **__: object) -> NewJob:
+    """A worker without an app has no outbox."""
+    raise NotImplementedError
+
+
 @dataclass(kw_only=True, eq=False)
 class FakeTask:
     """A task as the worker sees it."""
@@ -162,6 +167,7 @@ class Rig:
             threads=self.threads,
             report=self.report,
             new_id=new_id,
+            new_event=no_events,
             random=lambda: 0.0,
             metrics=self.metrics,
             when_idle=when_idle,

@@ -1,0 +1,1 @@
+"""Events: facts that leave the service."""

@@ -1,0 +1,82 @@
+"""From an app's settings to a worker's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+import msgspec
+
+from offpath.config import Settings
+from offpath.errors import InvalidArgument
+from offpath.jobs.judge import Rules
+from offpath.jobs.terms import WorkerSettings
+from offpath.model import checks
+
+if TYPE_CHECKING:
+    from offpath.jobs.runnable import OnFailure
+
+
+class WorkerOverrides(TypedDict, total=False):
+    """The keywords of ``app.worker(...)``; what is not given follows the app's settings."""
+
+    concurrency: int
+    """How many jobs run at once."""
+    queues: Sequence[str]
+    """Queues to serve; none means all."""
+    lease_seconds: float
+    """How long it may be out of touch before its jobs are given to others."""
+    poll_interval: float
+    """The longest time between two looks for work, when nothing announces any."""
+    drain_timeout: float
+    """How long ``stop`` waits for running jobs before it aborts them."""
+    max_deliveries: int
+    """How many workers may die holding a job before it is dead."""
+    abort: Literal["release", "fail"]
+    """What becomes of jobs that a stop aborts: given back without losing an attempt, or dead."""
+
+
+def overridden(settings: Settings, overrides: WorkerOverrides) -> Settings:
+    """The same settings but for these. Raises ``InvalidArgument``."""
+    unknown = [name for name in overrides if name not in WorkerOverrides.__annotations__]
+    if unknown:
+        known = ", ".join(WorkerOverrides.__annotations__)
+        raise InvalidArgument(f"a worker has no setting {unknown[0]!r}; it has {known}")
+    given = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        result = msgspec.convert({**msgspec.structs.asdict(settings), **given}, Settings)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"worker setting: {error}") from error
+    for queue in result.queues:
+        checks.name(queue, "queue")
+    return result
+
+
+def worker_terms(settings: Settings, on_failure: OnFailure | None) -> WorkerSettings:
+    """What a worker is told of the app's settings."""
+    rules = Rules(
+        keep_succeeded=settings.keep_succeeded,
+        keep_dead=settings.keep_dead,
+        keep_cancelled=settings.keep_cancelled,
+        on_failure=on_failure,
+        abort_fails=settings.abort == "fail",
+    )
+    return WorkerSettings(
+        concurrency=settings.concurrency,
+        queues=settings.queues,
+        lease_seconds=settings.lease_seconds,
+        poll_interval=settings.poll_interval,
+        drain_timeout=settings.drain_timeout,
+        max_deliveries=settings.max_deliveries,
+        max_result_bytes=settings.max_result_bytes,
+        rules=rules,
+        version=_version(),
+    )
+
+
+def _version() -> str:
+    try:
+        return version("offpath")
+    except PackageNotFoundError:  # run from a copy of the sources
+        return "unknown"
