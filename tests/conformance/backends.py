@@ -42,6 +42,20 @@ class Backend:
         place = (self.place,) if self.place else ()
         return (f"offpath.store.{self.name}", _CLASSES[self.name], *place)
 
+    def run_script(self, script: str) -> None:
+        """Run a script as an operator would, outside of any store."""
+        if self.name == "sqlite":
+            import sqlite3
+
+            connection = sqlite3.connect(self.place)
+            connection.executescript(script)
+            connection.close()
+            return
+        import psycopg
+
+        with psycopg.connect(self.place, autocommit=True) as server:
+            server.execute(script.encode())
+
     @property
     def migration_table(self) -> str:
         """What the list of applied migrations is called."""

@@ -284,6 +284,39 @@ async def test_step_by_step_gives_the_schema_of_one_go(
     assert empty_backend.schema() == whole
 
 
+async def test_the_script_run_by_hand_is_a_migration(new: New, empty_backend: Backend) -> None:
+    store = new()
+    if not store.capabilities.durable:
+        with pytest.raises(CapabilityMissing):
+            store.migration_script()
+        return
+    script = store.migration_script()
+    await store.migrate()
+    whole = empty_backend.schema()
+    names = [(one.number, one.name, one.checksum) for one in await store.migrations()]
+    _forget_everything(empty_backend)
+
+    empty_backend.run_script(script)
+
+    assert empty_backend.schema() == whole
+    assert await store.migrate() == []
+    assert [(one.number, one.name, one.checksum) for one in await store.migrations()] == names
+    await store.open()
+    await add(store)
+
+
+async def test_the_script_starts_after_what_is_applied(
+    new: New, empty_backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new()
+    needs_schema(store)
+    await store.migrate()
+    empty_backend.ship(monkeypatch, extra(empty_backend))
+    empty_backend.run_script(store.migration_script(after=len(extra(empty_backend)) - 1))
+    assert (await store.migrations())[-1].applied_at is not None
+    assert await store.migrate() == []
+
+
 def _forget_everything(backend: Backend) -> None:
     if backend.name == "postgres":
         backend.execute("drop schema offpath cascade")
