@@ -160,15 +160,14 @@ class Machine(RuleBasedStateMachine):
         return job_id in records or all(job.group_id != job_id for job in records.values())
 
     def _jobs(self, drawn: Iterable[dict[str, Any]]) -> tuple[NewJob, ...]:
-        """One of each id and key: what several of one mean in one call has its own tests."""
-        jobs: dict[str, NewJob] = {}
-        keys: set[str] = set()
-        for job in map(self._job, drawn):
-            key = job.unique.key if job.unique else None
-            if job.id not in jobs and key not in keys:
-                jobs[job.id] = job
-                keys |= {key} if key else set()
-        return tuple(jobs.values())
+        """Only one that may be refused: which of two is named in the error is left open."""
+        jobs: list[NewJob] = []
+        critical = False
+        for fields in drawn:
+            if not critical or not {"unique", "again"} & set(fields):
+                jobs.append(self._job(fields))
+                critical = critical or bool({"unique", "again"} & set(fields))
+        return tuple(jobs)
 
     def _pick(self, at: int) -> LeasedJob:
         return self._held[-1 - at % len(self._held)]
