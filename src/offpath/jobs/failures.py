@@ -9,12 +9,15 @@ from offpath.model.job import Failure
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from types import TracebackType
 
 TYPE_LIMIT = 200
 MESSAGE_LIMIT = 4_000
 TRACEBACK_LIMIT = 16_000
 FRAME_LIMIT = 40
 """Innermost frames kept: a recursion error would else bring a thousand."""
+_ENGINE = ("offpath.jobs.", "offpath.runtime.", "asyncio.", "concurrent.futures.", "threading")
+"""Modules between the event loop and a handler."""
 
 
 def clean(text: str, limit: int) -> str:
@@ -39,8 +42,9 @@ def traceback_of(error: BaseException) -> str | None:
     """Return the formatted traceback, bounded; None when there is none or it cannot be had."""
     if error.__traceback__ is None and error.__cause__ is None:
         return None
+    frames = _from_handler(error.__traceback__)
     try:
-        text = "".join(traceback.format_exception(error, limit=-FRAME_LIMIT))
+        text = "".join(traceback.format_exception(type(error), error, frames, limit=-FRAME_LIMIT))
     except BaseException:  # noqa: BLE001 - foreign __repr__ and __notes__ run in here
         return None
     if len(text) > TRACEBACK_LIMIT:
@@ -48,6 +52,23 @@ def traceback_of(error: BaseException) -> str | None:
         half = TRACEBACK_LIMIT // 2
         text = f"{text[:half]}\n… ({len(text) - 2 * half} characters left out) …\n{text[-half:]}"
     return clean(text, TRACEBACK_LIMIT + 200)
+
+
+def _from_handler(frames: TracebackType | None) -> TracebackType | None:
+    """``frames`` without the outer ones of the engine; all of them when there are no others.
+
+    How a handler came to be called is the same each time, and nothing that its author can mend.
+    """
+    frame = frames
+    while frame is not None:
+        if not _is_engine(frame.tb_frame.f_globals.get("__name__", "")):
+            return frame
+        frame = frame.tb_next
+    return frames
+
+
+def _is_engine(module: str) -> bool:
+    return module.startswith(_ENGINE)
 
 
 def failure_of(
