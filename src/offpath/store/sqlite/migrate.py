@@ -64,13 +64,35 @@ def _migration(step: Step, now: int) -> Migration:
     )
 
 
-def statements(script: str) -> Iterator[str]:
+def script(*, after: int = 0) -> str:
+    """SQL that brings a file from step ``after`` (0: nothing) up to date, to run by hand.
+
+    It records what it applied, so that no process applies it again.
+    """
+    head = f"{SQL['migration_make'].named};\n\n"
+    return "\n".join(_step_text(step, head) for step in KNOWN if step.number > after)
+
+
+def _step_text(step: Step, head: str) -> str:
+    # number, name and checksum are of our own making: digits, lower-case words and hex
+    note = SQL["migration_add"].named
+    for name, value in (
+        ("number", str(step.number)),
+        ("name", f"'{step.name}'"),
+        ("checksum", f"'{step.checksum}'"),
+        ("applied_at", "unixepoch() * 1000000"),
+    ):
+        note = note.replace(f":{name}", value)
+    return f"begin immediate;\n\n{head}{step.sql.strip()}\n\n{note};\n\ncommit;\n"
+
+
+def statements(text: str) -> Iterator[str]:
     """The statements of a script, one by one.
 
     ``executescript`` would commit first; SQLite's own test says where a statement ends.
     """
     statement = ""
-    for piece in re.split(r"(?<=;)", script):
+    for piece in re.split(r"(?<=;)", text):
         statement += piece
         if sqlite3.complete_statement(statement):
             yield statement

@@ -127,7 +127,7 @@ class SqliteStore:
 
     def migration_script(self, *, after: int = 0) -> str:
         """The steps after ``after`` as SQL text."""
-        return "\n".join(step.sql for step in migrate.KNOWN if step.number > after)
+        return migrate.script(after=after)
 
     async def diagnose(self) -> list[Finding]:
         """Look at the library, the log, and rows that should not be."""
