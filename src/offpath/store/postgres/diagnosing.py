@@ -10,17 +10,21 @@ from offpath.store.sql import Catalogue
 
 MANY_DEAD: Final = 100_000
 """Dead rows that slow a lease down noticeably when vacuum cannot remove them."""
+MOST: Final = 10_000
+"""Rows that each of the checks of rows looks at: a busy store is not to notice."""
+ODD: Final = "jobs that should not be possible; mend or delete these"
 
 
 def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
     """Look at settings, long transactions, dead rows, and rows that should not be."""
-    facts, old, dead, torn, unheld = yield Send(
+    facts, old, dead, torn, unheld, odd = yield Send(
         (
             sql["server_facts"](),
             sql["old_transactions"](),
             sql["dead_rows"](),
-            sql["torn_groups"](),
+            sql["torn_groups"](most=MOST),
             sql["unheld"](),
+            sql["odd_jobs"](most=MOST),
         ),
         last=True,
     )
@@ -32,6 +36,7 @@ def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
         _dead_rows(dead),
         _rows("groups", torn, "a wrong count of open jobs"),
         _rows("holders", unheld, "no registered worker; they are rescued"),
+        _rows("rows", odd, ODD, Level.PROBLEM),
     ]
 
 
@@ -78,8 +83,8 @@ def _dead_rows(rows: Rows) -> Finding:
     return Finding(name="dead rows", level=level, message=f"{dead} dead beside {live} live ones")
 
 
-def _rows(name: str, rows: Rows, what: str) -> Finding:
+def _rows(name: str, rows: Rows, what: str, level: Level = Level.WARNING) -> Finding:
     if not rows:
         return _fine(name, "as they should be")
-    ids = ", ".join(str(row[0]) for row in rows)
-    return Finding(name=name, level=Level.WARNING, message=f"{what}: {ids}")
+    ids = ", ".join(f"{row[0]} ({row[1]})" for row in rows)
+    return Finding(name=name, level=level, message=f"{what}: {ids}")

@@ -26,20 +26,56 @@ where relid = 'offpath.job'::regclass
 
 -- name: torn_groups
 -- Groups whose count of open jobs is not that of their members: to be shown, never expected.
-select g.id, g.open
-from offpath.job_group as g
-where g.open <> (
-    select count(*)
-    from offpath.job as j
-    where (j.group_id = g.id or j.id = g.id::uuid)
-        and j.state in ('blocked', 'scheduled', 'ready', 'running')
+with counted as (
+    select g.id, g.open, (
+        select count(*)
+        from offpath.job as j
+        where j.group_id = g.id
+            and j.state in ('blocked', 'scheduled', 'ready', 'running')
+    ) + (
+        select count(*)
+        from offpath.job as j
+        where j.id = case when g.id ~ '^[0-9a-f-]{36}$' then g.id::uuid end
+            and j.group_id is null
+            and j.state in ('blocked', 'scheduled', 'ready', 'running')
+    ) as live
+    from (select id, open from offpath.job_group limit :most::bigint) as g
 )
+select id, 'counts ' || open || ' open jobs, has ' || live
+from counted
+where open <> live
 limit 10
 
 -- name: unheld
 -- Running jobs whose worker has no row: the next rescue takes them.
-select j.id::text
+select j.id::text, 'held by ' || j.worker
 from offpath.job as j
 where j.state = 'running'
     and not exists (select from offpath.worker as w where w.id = j.worker)
 limit 10
+
+-- name: odd_jobs
+-- Jobs of which one field contradicts another, or does not read: the constraints forbid most of
+-- them, but a restored or mended table may have lost those. Looked for among the newest.
+with recent as (
+    select id, state, worker, finished_at, attempt, deliveries, losses, options, progress
+    from offpath.job
+    order by id desc
+    limit :most::bigint
+),
+judged as (
+    select id, case
+        when state not in (
+            'blocked', 'scheduled', 'ready', 'running', 'succeeded', 'dead', 'cancelled'
+        ) then 'unknown state'
+        when state = 'running' and worker is null then 'running without a worker'
+        when state <> 'running' and worker is not null then 'held though it does not run'
+        when (state in ('succeeded', 'dead', 'cancelled')) <> (finished_at is not null)
+            then 'ended without a time, or a time without an end'
+        when attempt < 1 or deliveries < 0 or losses < 0 then 'a count below its least'
+        when options not like '{%}' then 'options that are no JSON'
+        when progress not like '{%}' then 'progress that is no JSON'
+    end as fault
+    from recent
+)
+select id::text, fault from judged where fault is not null limit 10

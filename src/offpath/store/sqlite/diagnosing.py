@@ -17,6 +17,9 @@ SOUND: Final = (3, 51, 3)
 (https://sqlite.org/wal.html, "the WAL-reset bug"). Ours checkpoint from one place only."""
 BIG_LOG: Final = 256 * 2**20
 """Bytes: a log of this size is not being folded back into the file."""
+MOST: Final = 10_000
+"""Rows that each of the checks of rows looks at: a busy store is not to notice."""
+ODD: Final = "jobs that should not be possible; mend or delete these"
 OTHERS: Final = ("apsw", "pysqlite3", "sqlean", "libsql", "libsql_experimental")
 
 
@@ -28,8 +31,9 @@ def diagnose(session: Session, path: Path) -> list[Finding]:
         _other_libraries(),
         _journal(str(mode)),
         _log_size(path),
-        _rows("groups", session.run(SQL["torn_groups"]()), "a wrong count of open jobs"),
+        _rows("groups", session.run(SQL["torn_groups"](most=MOST)), "a wrong count of open jobs"),
         _rows("holders", session.run(SQL["unheld"]()), "no registered worker; they are rescued"),
+        _rows("rows", session.run(SQL["odd_jobs"](most=MOST)), ODD, Level.PROBLEM),
     ]
 
 
@@ -69,8 +73,8 @@ def _log_size(path: Path) -> Finding:
     return Finding(name="log", level=Level.WARNING, message=f"{message}: {advice}")
 
 
-def _rows(name: str, rows: Sequence[Row], what: str) -> Finding:
+def _rows(name: str, rows: Sequence[Row], what: str, level: Level = Level.WARNING) -> Finding:
     if not rows:
         return Finding(name=name, level=Level.FINE, message="as they should be")
-    ids = ", ".join(str(row[0]) for row in rows)
-    return Finding(name=name, level=Level.WARNING, message=f"{what}: {ids}")
+    ids = ", ".join(f"{row[0]} ({row[1]})" for row in rows)
+    return Finding(name=name, level=level, message=f"{what}: {ids}")

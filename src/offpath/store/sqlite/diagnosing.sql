@@ -1,25 +1,59 @@
 -- name: torn_groups
 -- Groups whose count of open jobs is not that of their members: to be shown, never expected.
-select g.id, g.open, (
-    select count(*) from offpath_job as j
-    where (j.group_id = g.id or j.id = g.id)
-        and j.state in ('blocked', 'scheduled', 'ready', 'running')
-) as live
-from offpath_group as g
-where g.open <> (
-    select count(*) from offpath_job as j
-    where (j.group_id = g.id or j.id = g.id)
-        and j.state in ('blocked', 'scheduled', 'ready', 'running')
+with counted as (
+    select g.id, g.open, (
+        select count(*) from offpath_job as j
+        where j.group_id = g.id and j.group_id <> j.id
+            and j.state in ('blocked', 'scheduled', 'ready', 'running')
+    ) + (
+        select count(*) from offpath_job as j
+        where j.id = g.id and j.group_id = j.id
+            and j.state in ('blocked', 'scheduled', 'ready', 'running')
+    ) as live
+    from (select id, open from offpath_group limit :most) as g
 )
+select id, 'counts ' || open || ' open jobs, has ' || live
+from counted
+where open <> live
 limit 10
 
 -- name: unheld
 -- Running jobs whose worker has no row: the next rescue takes them.
-select j.id
+select j.id, 'held by ' || j.worker
 from offpath_job as j
 where j.state = 'running'
     and not exists (select 1 from offpath_worker as w where w.id = j.worker)
 limit 10
+
+-- name: odd_jobs
+-- Jobs of which one field contradicts another, or does not read: the constraints forbid most of
+-- them, but not every program honours those. Looked for among the newest.
+with recent as (
+    select id, state, worker, finished_at, attempt, deliveries, losses,
+        options, dependents, tags, progress
+    from offpath_job
+    order by seq desc
+    limit :most
+),
+judged as (
+    select id, case
+        when state not in (
+            'blocked', 'scheduled', 'ready', 'running', 'succeeded', 'dead', 'cancelled'
+        ) then 'unknown state'
+        when state = 'running' and worker is null then 'running without a worker'
+        when state <> 'running' and worker is not null then 'held though it does not run'
+        when (state in ('succeeded', 'dead', 'cancelled')) <> (finished_at is not null)
+            then 'ended without a time, or a time without an end'
+        when attempt < 1 or deliveries < 0 or losses < 0 then 'a count below its least'
+        when json_valid(options) = 0 then 'options that are no JSON'
+        -- Older versions call null invalid.
+        when tags <> '' and json_valid(tags) = 0 then 'tags that are no JSON'
+        when dependents <> '' and json_valid(dependents) = 0 then 'dependents that are no JSON'
+        when progress is not null and json_valid(progress) = 0 then 'progress that is no JSON'
+    end as fault
+    from recent
+)
+select id, fault from judged where fault is not null limit 10
 
 -- name: journal_now
 -- How the file is journalled; everything here relies on the write-ahead log.
