@@ -235,10 +235,11 @@ async def test_without_presence_nobody_is_seen_dying(store: Store) -> None:
 
 
 async def test_a_death_is_seen_before_the_lease_ends(
-    store: Store, backend: Backend, clock: ManualClock
+    store: Store, backend: Backend, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not store.capabilities.presence:
         pytest.skip("a worker's death cannot be seen early here")
+    backend.trust_at_once(monkeypatch)
     doomed = backend.store(clock)
     await doomed.open()
     seen = await doomed.register(worker_info("doomed"), lease_seconds=600)
