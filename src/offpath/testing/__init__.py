@@ -1,5 +1,23 @@
-"""For the tests of code that uses offpath: a memory app, a clock moved by hand, assertions."""
+"""For the tests of code that uses offpath.
+
+``swap_to_memory`` lets an app work in memory for a while, ``drain`` runs what is due,
+``assert_enqueued`` looks at what was enqueued, ``ManualClock`` is the time, moved by hand, and
+``FlakyStore`` fails on demand. The pytest plugin (``pytest_offpath``) offers them as fixtures.
+"""
 
 from offpath.runtime.clock import ManualClock
+from offpath.testing.asserting import assert_enqueued, enqueued
+from offpath.testing.draining import NeverIdle, drain
+from offpath.testing.faults import FlakyStore
+from offpath.testing.swapping import MemorySwap, swap_to_memory
 
-__all__ = ["ManualClock"]
+__all__ = [
+    "FlakyStore",
+    "ManualClock",
+    "MemorySwap",
+    "NeverIdle",
+    "assert_enqueued",
+    "drain",
+    "enqueued",
+    "swap_to_memory",
+]

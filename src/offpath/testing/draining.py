@@ -1,0 +1,98 @@
+"""Running what is due, to the end, inside of a test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from offpath.errors import InvalidArgument
+from offpath.model import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from offpath.app import App
+    from offpath.jobs.inprocess import AppWorker
+    from offpath.jobs.terms import Active, Counts
+
+_LAST_WAIT = 3.0
+"""Real seconds for handlers to end that were told to."""
+
+
+class NeverIdle(AssertionError):
+    """The work did not come to an end; the message says what is left."""
+
+
+async def drain(
+    app: App,
+    *,
+    limit: int = 1_000,
+    timeout: float = 30.0,  # noqa: ASYNC109 - the message says what ran, which no caller could
+    queues: Sequence[str] = (),
+) -> Counts:
+    """Run every job that is due now, and what those lead to; returns how many attempts ended how.
+
+    A job with a delay, a retry or a snooze is due when the app's clock says so: move it with
+    ``clock.advance(60)`` and drain again. Cancelling and exceptions are as in a worker: what a
+    handler raises is in the job's record (``await app.jobs.get(id)``), not raised here.
+
+    Raises ``NeverIdle`` when there is still something due after ``limit`` attempts, or when
+    ``timeout`` real seconds have passed; ``InvalidArgument`` when a worker runs in this process,
+    which would take jobs without this call knowing.
+    """
+    checks.integer(limit, "limit", least=1, most=10_000_000)
+    await _refuse_company(app)
+    worker = app.worker(queues=queues)
+    running = asyncio.ensure_future(worker.run_until_idle(limit=limit))
+    try:
+        await asyncio.wait({running}, timeout=timeout)
+        if not running.done():
+            raise NeverIdle(_unfinished(worker.active(), timeout))
+        counts = running.result()
+    finally:
+        await _end(worker, running)
+    if counts.total >= limit:
+        await _refuse_leftovers(app, limit, queues)
+    return counts
+
+
+async def _refuse_company(app: App) -> None:
+    own = (socket.gethostname(), os.getpid())
+    if any((one.info.host, one.info.pid) == own for one in await app.workers()):
+        raise InvalidArgument(
+            "a worker runs in this process already and would take the jobs: make the app with "
+            "auto_start=False, or use offpath.testing.swap_to_memory(app), and start no worker"
+        )
+
+
+async def _refuse_leftovers(app: App, limit: int, queues: Sequence[str]) -> None:
+    due = [one for one in await app.backlog() if not queues or one.queue in queues]
+    if due:
+        left = ", ".join(f"{one.ready} of {one.task}" for one in due)
+        raise NeverIdle(
+            f"after {limit} attempts there is still work due: {left}; "
+            "does a job enqueue itself, or snooze for no time? If not, raise limit="
+        )
+
+
+def _unfinished(held: Iterable[Active], timeout: float) -> str:
+    runs = ", ".join(f"{one.task} (job {one.id}, attempt {one.attempt})" for one in held)
+    what = f"these jobs still run: {runs}" if runs else "the store has not answered"
+    return (
+        f"after {timeout:g} s {what}; "
+        "does a handler wait for a clock that nobody moves, or for another job?"
+    )
+
+
+async def _end(worker: AppWorker, running: asyncio.Future[Counts]) -> None:
+    """Leave nothing behind: abort handlers that hang, also when they wait for a clock by hand."""
+    if running.done():
+        return
+    stop = asyncio.ensure_future(worker.stop(drain=False))
+    both = asyncio.gather(stop, running, return_exceptions=True)
+    await asyncio.wait({both}, timeout=_LAST_WAIT)
+    if not both.done():
+        both.cancel()
+        await asyncio.wait({both})
