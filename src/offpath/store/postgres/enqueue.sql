@@ -95,7 +95,11 @@ set state = case when due.run_at <= clock.now then 'ready' else 'scheduled' end,
     fingerprint = b.fingerprint,
     options = b.options,
     dependents = nullif(b.dependents, '[]'),
-    tags = nullif(b.tags, '[]')
+    tags = nullif(b.tags, '[]'),
+    -- Null already, but a row that changed since the statement began is first made of its old version
+    worker = null,
+    finished_at = null,
+    expires_at = null
 from clock
 cross join jsonb_to_recordset(:batch::text::jsonb) as b (
     id uuid, task text, queue text, priority integer, delay double precision,

@@ -21,7 +21,10 @@ where j.id = any (array(
 -- backlog of a saturated task costs nothing. Candidates are read without locks and more of them
 -- than wanted, since others may be taking the same ones; only a task whose room is smaller than
 -- the whole request is read exactly, so that its room holds without a second look. When none of
--- the next hundred scheduled jobs is asked for, "due_in" is the time until the last of these.
+-- the next hundred scheduled jobs is asked for, "due_at" is when the last of these is due.
+--
+-- There is a row for each job, or one without a job, and each says when it was, how many candidates
+-- there were, and when the next job is due. (One JSON document instead took half as long again.)
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -101,42 +104,52 @@ leased as (
         end
     where j.id = any (array(select t.id from taken t))
     returning
-        j.id, j.task, j.queue, j.input, j.worker, j.deliveries, j.attempt, j.options,
-        coalesce(j.group_id, j.id::text) as group_id, j.priority, j.run_at, j.enqueued_at,
-        j.losses, j.parent, coalesce(j.dependents, '[]') as dependents, j.deadline
-)
-select json_build_object(
-    'now', clock.now,
-    'jobs', coalesce(
-        (select json_agg(l order by l.priority desc, l.run_at, l.id) from leased l), '[]'
-    ),
-    'candidates', (select count(*) from candidates),
-    'due_in', extract(epoch from coalesce(
-        (
-            select s.run_at
-            from (
-                select s.run_at, s.task, s.queue
+        j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
+        j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline
+),
+outlook as materialized (
+    select
+        clock.now,
+        (select count(*) from candidates) as candidates,
+        coalesce(
+            (
+                select s.run_at
+                from (
+                    select s.run_at, s.task, s.queue
+                    from offpath.job s
+                    where s.state = 'scheduled' and s.run_at > clock.now
+                    order by s.run_at
+                    limit 100
+                ) as s
+                where (:tasks::text::jsonb ->> s.task)::int > 0
+                    and (
+                        :queues::text::jsonb = '[]'
+                        or s.queue = any (
+                            array(select jsonb_array_elements_text(:queues::text::jsonb))
+                        )
+                    )
+                order by s.run_at
+                limit 1
+            ),
+            (
+                select s.run_at
                 from offpath.job s
                 where s.state = 'scheduled' and s.run_at > clock.now
                 order by s.run_at
-                limit 100
-            ) as s
-            where (:tasks::text::jsonb ->> s.task)::int > 0
-                and (
-                    :queues::text::jsonb = '[]'
-                    or s.queue = any (array(select jsonb_array_elements_text(:queues::text::jsonb)))
-                )
-            order by s.run_at
-            limit 1
-        ),
-        (
-            select s.run_at
-            from offpath.job s
-            where s.state = 'scheduled' and s.run_at > clock.now
-            order by s.run_at
-            offset 99
-            limit 1
-        )
-    ) - clock.now)
-)::text
-from clock
+                offset 99
+                limit 1
+            )
+        ) as due_at
+    from clock
+)
+select
+    (extract(epoch from o.now) * 1000000)::bigint, o.candidates,
+    (extract(epoch from o.due_at) * 1000000)::bigint,
+    l.id::text, l.task, l.queue, l.input, l.deliveries, l.attempt, l.options, l.group_id, l.priority,
+    (extract(epoch from l.run_at) * 1000000)::bigint,
+    (extract(epoch from l.enqueued_at) * 1000000)::bigint,
+    l.losses, l.parent, l.dependents::text,
+    (extract(epoch from l.deadline) * 1000000)::bigint
+from outlook o
+left join leased l on true
+order by l.priority desc, l.run_at, l.id

@@ -6,25 +6,17 @@ from datetime import datetime
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
-from offpath.store.postgres.steps import Send, Steps, moment, to_json
-from offpath.store.sql import Catalogue
+from offpath.store.postgres.steps import Send, Steps, from_micros, moment, to_json
+from offpath.store.sql import Catalogue, Row
 
 PROMOTED_AT_ONCE: Final = 500
 _MOST: Final = 8
 
 
-class _Answer(Struct, frozen=True):
-    now: datetime
-    jobs: tuple[LeasedJob, ...]
-    candidates: int
-    due_in: float | None
-
-
-_decoder = msgspec.json.Decoder(_Answer)
+_dependents = msgspec.json.Decoder(tuple[str, ...])
 
 
 class Reach:
@@ -66,12 +58,33 @@ def lease_steps(
         ),
         last=True,
     )
-    answer = _decoder.decode(rows[1][0][0])
-    short = len(answer.jobs) < min(limit, answer.candidates)
-    reach.learn(short=short)
+    now_micros, candidates, due_at = rows[1][0][:3]
+    jobs = tuple(_job(row, request.worker) for row in rows[1] if row[3] is not None)
+    reach.learn(short=len(jobs) < min(limit, candidates))
     return Leased(
-        jobs=answer.jobs,
-        now=answer.now,
-        more=answer.candidates > len(answer.jobs),
-        due_in=answer.due_in,
+        jobs=jobs,
+        now=from_micros(now_micros),
+        more=candidates > len(jobs),
+        due_in=None if due_at is None else (due_at - now_micros) / 1_000_000,
+    )
+
+
+def _job(row: Row, worker: str) -> LeasedJob:
+    return LeasedJob(
+        id=row[3],
+        task=row[4],
+        queue=row[5],
+        input=row[6],
+        worker=worker,
+        deliveries=row[7],
+        attempt=row[8],
+        options=row[9],
+        group_id=row[10] or row[3],
+        priority=row[11],
+        run_at=from_micros(row[12]),
+        enqueued_at=from_micros(row[13]),
+        losses=row[14],
+        parent=row[15],
+        dependents=() if row[16] is None else _dependents.decode(row[16]),
+        deadline=None if row[17] is None else from_micros(row[17]),
     )

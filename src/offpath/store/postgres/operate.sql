@@ -1,5 +1,8 @@
 -- name: cancel
 -- Waiting jobs end, running ones are marked; ended ones are left alone.
+--
+-- The new row is made of the row itself, not of what was read when it was locked: if it has changed
+-- since the statement began, it is first made of the old version, and the CHECKs look at that, too.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -12,22 +15,25 @@ held as materialized (
     for update
 )
 update offpath.job j
-set state = case when h.state = 'running' then 'running' else 'cancelled' end,
-    cancel_requested = h.state = 'running',
-    reason = case when h.state = 'running' then j.reason else 'cancelled' end,
-    finished_at = case when h.state = 'running' then null else (select clock.now from clock) end,
+set state = case when j.state = 'running' then 'running' else 'cancelled' end,
+    cancel_requested = j.state = 'running',
+    reason = case when j.state = 'running' then j.reason else 'cancelled' end,
+    finished_at = case when j.state <> 'running' then (select clock.now from clock) end,
     expires_at = case
-        when h.state <> 'running' then (select clock.now from clock) + :keep::double precision * interval '1 second'
+        when j.state <> 'running'
+            then (select clock.now from clock) + :keep::double precision * interval '1 second'
     end,
     unique_held = case
-        when h.state = 'running' then j.unique_held
+        when j.state = 'running' then j.unique_held
         when j.unique_key is null then false
         else offpath.may_hold(
-            j.id, j.unique_key, j.unique_states, j.unique_until, 'cancelled', (select clock.now from clock)
+            j.id, j.unique_key, j.unique_states, j.unique_until, 'cancelled',
+            (select clock.now from clock)
         )
     end
 from held h
 where j.id = h.id
+    and j.state in ('blocked', 'scheduled', 'ready', 'running')
 returning
     j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), h.state, j.state, j.attempt,
     j.parent, j.grouped::int
@@ -58,33 +64,34 @@ held as materialized (
 update offpath.job j
 set state = case when due.run_at <= (select clock.now from clock) then 'ready' else 'scheduled' end,
     run_at = due.run_at,
-    attempt = case when fresh.it then 1 else j.attempt end,
-    losses = case when fresh.it then 0 else j.losses end,
-    redrives = j.redrives + case when fresh.it then 1 else 0 end,
+    attempt = case when j.finished_at is null then j.attempt else 1 end,
+    losses = case when j.finished_at is null then j.losses else 0 end,
+    redrives = j.redrives + case when j.finished_at is null then 0 else 1 end,
     deadline = case
-        when fresh.it then (select clock.now from clock) + j.deadline_in * interval '1 second'
-        else j.deadline
+        when j.finished_at is null then j.deadline
+        else (select clock.now from clock) + j.deadline_in * interval '1 second'
     end,
     cancel_requested = false,
     reason = null,
-    progress = case when fresh.it then null else j.progress end,
-    started_at = case when fresh.it then null else j.started_at end,
+    progress = case when j.finished_at is null then j.progress end,
+    started_at = case when j.finished_at is null then j.started_at end,
     finished_at = null,
     expires_at = null,
     unique_held = case
         when j.unique_key is null then false
         else offpath.may_hold(
-            j.id, j.unique_key, j.unique_states, j.unique_until, 'queued', (select clock.now from clock)
+            j.id, j.unique_key, j.unique_states, j.unique_until, 'queued',
+            (select clock.now from clock)
         )
     end
 from held h
 cross join lateral (
     select (select clock.now from clock) + h.delay * interval '1 second' as run_at
 ) as due
-cross join lateral (select h.state in ('dead', 'cancelled') as it) as fresh
 where j.id = h.id
+    and j.state in ('scheduled', 'ready', 'dead', 'cancelled')
     and (
-        not fresh.it
+        j.finished_at is null
         or j.unique_key is null
         or not j.unique_states @> '"queued"'
         or not exists (
@@ -197,7 +204,7 @@ picked as materialized (
     limit :limit::int
 ),
 held as materialized (
-    select j.id, j.worker, j.cancel_requested, j.losses
+    select j.id, j.worker
     from offpath.job j
     where j.id = any (array(select p.id from picked p))
         and j.worker = any (array(select g.worker from gone g))
@@ -206,37 +213,44 @@ held as materialized (
 ),
 rescued as (
     update offpath.job j
-    set state = case when become.state = 'queued' then 'ready' else become.state end,
+    set state = case
+            when j.cancel_requested then 'cancelled'
+            when j.losses + 1 >= :max_deliveries::bigint then 'dead'
+            else 'ready'
+        end,
         losses = j.losses + 1,
         worker = null,
-        reason = case become.state
-            when 'dead' then 'worker_lost'
-            when 'cancelled' then 'cancelled'
+        reason = case
+            when j.cancel_requested then 'cancelled'
+            when j.losses + 1 >= :max_deliveries::bigint then 'worker_lost'
         end,
-        finished_at = case when become.state <> 'queued' then (select clock.now from clock) end,
+        finished_at = case
+            when j.cancel_requested or j.losses + 1 >= :max_deliveries::bigint
+                then (select clock.now from clock)
+        end,
         expires_at = case
-            when become.state <> 'queued' then (select clock.now from clock) + :keep::double precision * interval '1 second'
+            when j.cancel_requested or j.losses + 1 >= :max_deliveries::bigint
+                then (select clock.now from clock) + :keep::double precision * interval '1 second'
         end,
         unique_held = case
             when j.unique_key is null then false
             else offpath.may_hold(
-                j.id, j.unique_key, j.unique_states, j.unique_until, become.state, (select clock.now from clock)
+                j.id, j.unique_key, j.unique_states, j.unique_until,
+                case
+                    when j.cancel_requested then 'cancelled'
+                    when j.losses + 1 >= :max_deliveries::bigint then 'dead'
+                    else 'queued'
+                end,
+                (select clock.now from clock)
             )
         end
     from held h
-    cross join lateral (
-        select case
-            when h.cancel_requested then 'cancelled'
-            when h.losses + 1 >= :max_deliveries::bigint then 'dead'
-            else 'queued'
-        end as state
-    ) as become
-    where j.id = h.id
+    where j.id = h.id and j.worker = h.worker
     returning
         j.id, j.task, j.queue, j.input, h.worker, j.deliveries, j.attempt, j.options,
         coalesce(j.group_id, j.id::text) as group_id, j.priority, j.run_at, j.enqueued_at,
         j.losses, j.parent, coalesce(j.dependents, '[]') as dependents, j.deadline,
-        become.state, j.grouped
+        case j.state when 'ready' then 'queued' else j.state end as state, j.grouped
 ),
 failed as (
     insert into offpath.failure (job, delivery, attempt, at, kind, type, message, traceback)
