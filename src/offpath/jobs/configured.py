@@ -70,6 +70,7 @@ def worker_terms(settings: Settings, on_failure: OnFailure | None) -> WorkerSett
         drain_timeout=settings.drain_timeout,
         max_deliveries=settings.max_deliveries,
         max_result_bytes=settings.max_result_bytes,
+        redact=settings.redact,
         rules=rules,
         version=_version(),
     )

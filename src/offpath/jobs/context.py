@@ -43,6 +43,8 @@ class Home(Protocol):
     loop: asyncio.AbstractEventLoop
     clock: Clock
     store: Store
+    secrets: frozenset[str]
+    """Names of fields that no log record shows."""
     new_event: Callable[..., NewJob]
     """Makes the job of an event; see :meth:`Context.publish`."""
 
@@ -151,7 +153,7 @@ class Context:
         """A logger whose records carry job id, task, attempt and the ``log_context``."""
         job = self._run.job
         fields = {"job_id": job.id, "task": job.task, "queue": job.queue, "attempt": job.attempt}
-        return log.adapter("job", {**fields, **(self._log_fields or {})})
+        return log.adapter("job", {**fields, **(self._log_fields or {})}, self._home.secrets)
 
     # -- must it end? ------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from offpath.jobs.telemetry import Telemetry
 from offpath.jobs.terms import Counts
 from offpath.jobs.watch import Watch
 from offpath.model.job import JobState
+from offpath.model.redact import SECRET_NAMES
 from offpath.model.settlement import (
     Cancelled,
     Dead,
@@ -62,6 +63,7 @@ class Engine:
     ) -> None:
         self.store, self.clock = parts.store, parts.clock
         self.report = parts.report
+        self.secrets = SECRET_NAMES.union(settings.redact)
         self.new_event = parts.new_event
         self.info = settings.info(parts.new_id(), tasks)
         self.counts = Counts()

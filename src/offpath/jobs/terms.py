@@ -36,6 +36,8 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
     max_deliveries: int = 3
     """How many workers may die holding a job before it is dead."""
     max_result_bytes: int = 1_048_576
+    redact: tuple[str, ...] = ()
+    """Field names to hide in handlers' log records, beside the built-in ones."""
     prune_every: float = 60.0
     rules: Rules = Rules()
     version: str = ""
