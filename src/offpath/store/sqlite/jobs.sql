@@ -40,7 +40,7 @@ from json_each(:jobs) as new
 where offpath_job.seq = new.value ->> 0
 
 -- name: redrive_ended
--- Ended jobs are put back as fresh, unless another job holds the unique key.
+-- Ended jobs are put back as fresh, unless another job holds the unique key that they would hold.
 update or ignore offpath_job set
     run_at = new.value ->> 1,
     state = case when new.value ->> 1 <= :now then 'ready' else 'scheduled' end,
@@ -64,9 +64,12 @@ update or ignore offpath_job set
 from json_each(:jobs) as new
 where
     offpath_job.seq = new.value ->> 0
-    and not exists (
-        select 1 from offpath_job as other
-        where other.unique_slot = offpath_job.unique_key and other.seq <> offpath_job.seq
+    and (
+        not instr(unique_states, 'scheduled,ready')
+        or not exists (
+            select 1 from offpath_job as other
+            where other.unique_slot = offpath_job.unique_key and other.seq <> offpath_job.seq
+        )
     )
 returning id
 
