@@ -45,8 +45,10 @@ places = st.integers(0, 40)
 """Places among the jobs that were ever enqueued, counted from the last."""
 some_places = st.lists(places, min_size=1, max_size=6)
 workers = st.sampled_from(WORKERS)
-keeps = st.sampled_from([None, 0.0, 15.0])
-delays = st.sampled_from([0.0, 0.0, 0.0, 0.25, 7.0])
+# Every duration is one of few, so that edges are met: what is due or over exactly now.
+keeps = st.sampled_from([None, 0.0, 10.0])
+delays = st.sampled_from([0.0, 0.0, 0.0, 0.25, 10.0])
+leases = st.sampled_from([10.0, 20.0, 60.0])
 scopes = st.sampled_from(
     [
         UniqueClaim(key="").states,
@@ -59,10 +61,10 @@ scopes = st.sampled_from(
 )
 claims = st.builds(
     UniqueClaim,
-    key=st.sampled_from(["k", "l"]),
+    key=st.sampled_from(["k", "k", "l"]),
     policy=st.sampled_from(UniquePolicy),
     states=scopes,
-    period=st.sampled_from([None, None, 12.0]),
+    period=st.sampled_from([None, None, 10.0]),
 )
 plain_fields = st.fixed_dictionaries(
     {
@@ -73,7 +75,7 @@ plain_fields = st.fixed_dictionaries(
         "delay": delays,
     },
     optional={
-        "run_in": st.sampled_from([-30.0, -30.0, 9.0]),
+        "run_in": st.sampled_from([-30.0, -30.0, 10.0]),
         "deadline_at": st.sampled_from([-1.0, 25.0]),
         "deadline_in": st.sampled_from([5.0, 60.0]),
         "parent": places,
@@ -93,6 +95,17 @@ new_jobs = st.one_of(
     ).map(lambda drawn: drawn[0] | drawn[1]),
 )
 """``again`` is the place of a job whose id is used once more, for the ``same`` work or another."""
+
+unique_jobs = st.fixed_dictionaries(
+    {
+        "task": st.just("a"),
+        "input": st.sampled_from(["1", "1", "2"]),
+        "delay": delays,
+        "unique": claims,
+    },
+    optional={"deadline_in": st.just(60.0), "group_id": places},
+)
+"""Few in kind, so that they meet the holders of their keys."""
 
 failures = st.builds(
     failure, st.sampled_from(["no", "nope"]), type=st.sampled_from(["E", "F"]), at=st.just(None)

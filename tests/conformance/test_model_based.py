@@ -37,6 +37,7 @@ from offpath.store.memory import MemoryStore
 from offpath.store.protocol import Changed, Redrive, Store
 from tests.conformance.backends import Backend
 from tests.conformance.builders import START, worker_info
+from tests.conformance.model_place import Place
 from tests.conformance.model_values import (
     IDS,
     TASKS,
@@ -45,48 +46,21 @@ from tests.conformance.model_values import (
     delays,
     filters,
     keeps,
+    leases,
     new_jobs,
     outcomes,
     places,
     plain_fields,
     some_places,
     told,
+    unique_jobs,
     workers,
 )
 from tests.unit.store.memory.audit import audit
 
 _ALL = JobFilter()
 _MANY = 1_000
-
-
-class Place:
-    """Where the second store keeps its jobs: one store for all examples, since opening one costs.
-
-    Each example removes what it made, by calls of the store. Only after one that failed, and may
-    have left anything behind, is the place swept.
-    """
-
-    def __init__(self, backend: Backend, clock: ManualClock) -> None:
-        self._backend = backend
-        self._clock = clock
-        self._store: Store | None = None
-        self.clean = True
-
-    async def empty_store(self) -> Store:
-        """The store, without a job in it."""
-        if self._store is None or not self.clean:
-            await self.close()
-            self._store = self._backend.store(self._clock)
-            await self._store.open()
-            if self._store.capabilities.shared and not self.clean:
-                self._backend.sweep()
-        self.clean = False
-        return self._store
-
-    async def close(self) -> None:
-        """Close the store, if one was opened."""
-        if self._store is not None:
-            await self._store.close()
+_REDRIVABLE = {JobState.DEAD, JobState.CANCELLED}
 
 
 class Machine(RuleBasedStateMachine):
@@ -188,6 +162,17 @@ class Machine(RuleBasedStateMachine):
     def enqueue_many(self, drawn: list[dict[str, Any]]) -> None:
         effects = Effects(jobs=self._jobs(drawn))
         self._both(lambda store: store.commit(effects))
+
+    @rule(fields=unique_jobs)
+    def enqueue_unique(self, fields: dict[str, Any]) -> None:
+        effects = Effects(jobs=(self._job(fields),))
+        self._both(lambda store: store.commit(effects))
+
+    @precondition(lambda self: self._held)
+    @rule(at=st.integers(0, 9), outcome=st.sampled_from([Succeeded(), Snoozed()]), new=unique_jobs)
+    def settle_with_unique(self, at: int, outcome: Outcome, new: dict[str, Any]) -> None:
+        effects = Effects(jobs=(self._job(new),))
+        self._settle([Settlement(job=self._pick(at), outcome=outcome, effects=effects)])
 
     # -- rules: the rhythm ---------------------------------------------------------------------
 
@@ -315,9 +300,9 @@ class Machine(RuleBasedStateMachine):
         self._redrive(set(self._ids(chosen)), delay)
 
     @rule(delay=delays)
-    def redrive_all_dead(self, delay: float) -> None:
+    def redrive_all(self, delay: float) -> None:
         jobs = self._records().values()
-        self._redrive({job.id for job in jobs if job.state is JobState.DEAD}, delay)
+        self._redrive({job.id for job in jobs if job.state in _REDRIVABLE}, delay)
 
     def _redrive(self, chosen: set[str], delay: float) -> None:
         """Those with a unique key one by one: which of two gets it is nowhere promised."""
@@ -339,21 +324,27 @@ class Machine(RuleBasedStateMachine):
         with self._groups_checked() as done:
             done += [each.job.id for each in self._both(call) if each.group_done]
 
+    @precondition(lambda self: self._held)
+    @rule(at=st.integers(0, 9), max_deliveries=st.integers(1, 3), keep=keeps)
+    def lose_a_worker(self, at: int, max_deliveries: int, keep: float | None) -> None:
+        self.deregister(self._pick(at).worker)
+        self.rescue(max_deliveries, keep)
+
     @rule()
     def prune(self) -> None:
         self._both(lambda store: store.prune(limit=_MANY))
 
-    @rule(seconds=st.sampled_from([0.25, 0.25, 3.0, 11.0, 30.0]))
+    @rule(seconds=st.sampled_from([0.25, 10.0, 10.0, 30.0]))
     def pass_time(self, seconds: float) -> None:
         self._clock.advance(seconds)
 
     # -- rules: workers and names --------------------------------------------------------------
 
-    @rule(worker=workers, lease_seconds=st.sampled_from([5.0, 20.0, 60.0]))
+    @rule(worker=workers, lease_seconds=leases)
     def register(self, worker: str, lease_seconds: float) -> None:
         self._both(partial(_register, worker=worker, lease_seconds=lease_seconds))
 
-    @rule(worker=workers, lease_seconds=st.sampled_from([5.0, 60.0]), held=st.integers(0, 8))
+    @rule(worker=workers, lease_seconds=leases, held=st.integers(0, 8))
     def extend(self, worker: str, lease_seconds: float, held: int) -> None:
         info, jobs = worker_info(worker), self._mine(worker, held)
         self._both(lambda store: store.extend(info, lease_seconds=lease_seconds, held=jobs))
@@ -373,7 +364,7 @@ class Machine(RuleBasedStateMachine):
         self._both(lambda store: store.deregister(worker))
 
     @rule(
-        key=st.sampled_from(["one", "two"]), holder=workers, ttl=st.sampled_from([None, 0.5, 10.0])
+        key=st.sampled_from(["one", "two"]), holder=workers, ttl=st.sampled_from([None, 10.0, 10.0])
     )
     def claim(self, key: str, holder: str, ttl: float | None) -> None:
         # names are claimed for good: the next example needs others
