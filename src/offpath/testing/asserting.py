@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
+import msgspec
+
 from offpath.errors import InvalidArgument
 from offpath.jobs.job import Job
 from offpath.jobs.task import Task
-from offpath.model.redact import redact
+from offpath.model.redact import redact, redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -126,7 +128,7 @@ def _asked(
     if isinstance(wanted, Job):
         parts.append("with the same arguments as the job given")
     if inputs is not None:
-        parts.append(f"with {_short(redact(inputs))}")
+        parts.append(f"with {_short(inputs)}")
     parts += [f"{name}={_short(value)}" for name, value in where.items()]
     return ", ".join(parts)
 
@@ -158,11 +160,13 @@ def _shown(task: Task[..., Any, Any] | None, record: JobRecord) -> str:
     if task is None:
         return "arguments of a task that is not registered here"
     try:
-        return _short(redact(_arguments(task, record)))
+        return _short(_arguments(task, record))
     except (InvalidArgument, TypeError):
         return "arguments that do not fit the task as it is now"
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    """``value`` without what its field names say is secret, also inside of users' own objects."""
+    plain = msgspec.to_builtins(value, enc_hook=repr, str_keys=True)
+    text = redact_text(repr(redact(plain)))
     return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}…"

@@ -91,8 +91,7 @@ async def _end(worker: AppWorker, running: asyncio.Future[Counts]) -> None:
     if running.done():
         return
     stop = asyncio.ensure_future(worker.stop(drain=False))
-    both = asyncio.gather(stop, running, return_exceptions=True)
-    await asyncio.wait({both}, timeout=_LAST_WAIT)
-    if not both.done():
-        both.cancel()
-        await asyncio.wait({both})
+    await asyncio.wait({stop}, timeout=_LAST_WAIT)
+    running.cancel()
+    # A handler may ignore even this, and a stop waits for it by a clock that nobody moves.
+    await asyncio.wait({running}, timeout=_LAST_WAIT)
