@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
+import logging
+import os
 import signal
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from offpath.app import App
+from offpath.cli import output
 from offpath.cli.frame import command
-from offpath.cli.loading import load_app, prefer
+from offpath.cli.loading import load_shared_app
 from offpath.cli.logs import configure
 from offpath.cli.processes import Parent
+from offpath.config import load_settings
+from offpath.errors import ConfigurationError
+from offpath.jobs.worker import Worker
+
+_log = logging.getLogger("offpath.cli")
 
 
 @click.command()
-@click.argument("target", metavar="MODULE:APP")
+@click.argument("target", metavar="[MODULE:APP]", required=False)
 @click.option("--queues", help="Serve only these queues, comma-separated.")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Jobs at once, per process.")
 @click.option("--processes", type=click.IntRange(1, 256), help="Worker processes.")
@@ -25,14 +34,16 @@ from offpath.cli.processes import Parent
 @click.option("--url", metavar="URL", help="The store, for an app that names none itself.")
 @click.option("--log-level", default="info", show_default=True, help="debug, info, warning, …")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text")
+@click.option("--parent-pipe", type=int, hidden=True)
 @command
 def worker(
-    target: str,
+    target: str | None,
     queues: str | None,
     concurrency: int | None,
     processes: int | None,
     drain_timeout: float | None,
     url: str | None,
+    parent_pipe: int | None,
     *,
     log_level: str,
     log_format: str,
@@ -41,15 +52,15 @@ def worker(
 
     SIGTERM or Ctrl-C drains: no new jobs, running ones may end. A second one aborts: their jobs
     are given back without losing an attempt. SIGQUIT prints what runs. Exit code 0 after a clean
-    stop.
+    stop, 1 when the end of a job could not be recorded. The app may be a factory, as
+    module:create(); without one, the setting `app` (OFFPATH_APP) names it.
 
     \b
     offpath worker myservice.jobs:app
     offpath worker jobs:app --queues mail,default --concurrency 20 --processes 4
     """
     configure(log_level, log_format)
-    prefer(url)
-    app = load_app(target)
+    app = load_shared_app(target or _configured(), url)
     count = app.settings.processes if processes is None else processes
     if count > 1:
         return Parent(_child_command(), count).run()
@@ -59,7 +70,14 @@ def worker(
         "drain_timeout": drain_timeout,
     }
     given = {name: value for name, value in overrides.items() if value is not None}
-    return asyncio.run(_serve(app, given))
+    return asyncio.run(_serve(app, given, parent_pipe))
+
+
+def _configured() -> str:
+    target = load_settings().app
+    if target is None:
+        raise ConfigurationError("which app? Write offpath worker module:attribute, or OFFPATH_APP")
+    return target
 
 
 def _child_command() -> list[str]:
@@ -67,15 +85,37 @@ def _child_command() -> list[str]:
     return [sys.executable, "-m", "offpath", *sys.argv[1:], "--processes", "1"]
 
 
-async def _serve(app: App, overrides: dict[str, Any]) -> int:
+async def _serve(app: App, overrides: dict[str, Any], parent_pipe: int | None) -> int:
     async with app:
         running = app.worker(**overrides)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGQUIT, _dump)
-        click.echo(_greeting(app, running.id), err=True)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGQUIT, _dump, running)
+        if parent_pipe is not None:
+            loop.add_reader(parent_pipe, _orphaned, loop, parent_pipe)
+        _log.info(_greeting(app, running.id))
         stopped = await running.run(signals=True)
+    if stopped.unrecorded:
+        _log.error("%d ends are not recorded; those jobs are rescued", stopped.unrecorded)
     if stopped.given_up:
-        click.echo(f"{stopped.given_up} handlers did not end; their jobs were given back", err=True)
+        _log.warning("%d handlers did not end; their jobs were given back", stopped.given_up)
+        _leave(stopped.exit_code)
+    _log.info("stopped")
     return stopped.exit_code
+
+
+def _orphaned(loop: asyncio.AbstractEventLoop, pipe: int) -> None:
+    """The process that started this one is gone: nobody would stop it any more."""
+    loop.remove_reader(pipe)
+    _log.warning("the parent process is gone: draining")
+    signal.raise_signal(signal.SIGTERM)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process although handlers go on: an ordinary exit would wait for them for ever."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _greeting(app: App, worker_id: str) -> str:
@@ -83,7 +123,11 @@ def _greeting(app: App, worker_id: str) -> str:
     return f"worker {worker_id} runs {names}"
 
 
-def _dump() -> None:
-    """Print where every asyncio task of this process is."""
+def _dump(running: Worker) -> None:
+    """Print the jobs in hand, and where every asyncio task and thread of this process is."""
+    for job in running.active():
+        line = f"{job.id} {job.task} attempt {job.attempt} {job.stage}"
+        click.echo(output.clean(line), err=True)
     for task in asyncio.all_tasks():
         task.print_stack(limit=5, file=sys.stderr)
+    faulthandler.dump_traceback(sys.stderr, all_threads=True)
