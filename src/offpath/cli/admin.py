@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 
 import click
 import msgspec
@@ -15,6 +14,7 @@ from offpath.cli.frame import (
     FAILED,
     command,
     json_option,
+    limit_option,
     store_settings,
     url_option,
     with_app,
@@ -23,17 +23,23 @@ from offpath.config import load_settings
 from offpath.store.protocol import Migration
 
 _PRUNE_BATCH = 1_000
+_READABLE = 1e6
+"""From here on, ``g`` would round."""
 
 
 @click.command()
+@limit_option
 @url_option
 @json_option
 @command
-def workers(url: str | None, *, as_json: bool) -> int | None:
-    """List the workers of the fleet: live and late ones, and how much they hold."""
+def workers(limit: int, url: str | None, *, as_json: bool) -> int | None:
+    """List the workers, and how much they hold.
+
+    A late one has been out of touch for longer than its lease: others take its jobs.
+    """
 
     async def work(app: App) -> None:
-        found = await app.workers()
+        found = (await app.workers())[:limit]
         if as_json:
             output.print_json({"items": [msgspec.to_builtins(one) for one in found]})
             return
@@ -62,7 +68,14 @@ def workers(url: str | None, *, as_json: bool) -> int | None:
 @json_option
 @command
 def migrate(url: str | None, *, check: bool, as_sql: bool, as_json: bool) -> int | None:
-    """Bring the schema up to date. Safe to run from any number of processes at once."""
+    r"""Bring the schema up to date.
+
+    Safe to run from any number of processes at once: each step runs once.
+
+    \b
+    offpath migrate --check          # in a deploy: exit 1 when steps are pending
+    offpath migrate --sql | psql …   # by hand, by another role
+    """
     settings = store_settings(url)
     return asyncio.run(_migrate(App(settings=settings), check, as_sql=as_sql, as_json=as_json))
 
@@ -73,12 +86,20 @@ async def _migrate(app: App, check: bool, *, as_sql: bool, as_json: bool) -> int
         steps = await store.migrations() if check or as_sql else await store.migrate()
         pending = [one for one in steps if one.applied_at is None]
         if as_sql:
-            click.echo(store.migration_script(after=len(steps) - len(pending)))
+            script = store.migration_script(after=len(steps) - len(pending))
+            _print_script(script, as_json=as_json)
             return 0
         _print_steps(steps, as_json=as_json, check=check)
         return FAILED if check and pending else 0
     finally:
         await app.close()
+
+
+def _print_script(script: str, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json({"sql": script})
+    else:
+        click.echo(script or "-- nothing is pending")
 
 
 def _print_steps(steps: list[Migration], *, as_json: bool, check: bool) -> None:
@@ -98,20 +119,22 @@ def _print_steps(steps: list[Migration], *, as_json: bool, check: bool) -> None:
 @json_option
 @command
 def doctor(url: str | None, *, as_json: bool) -> int | None:
-    """Look for what is wrong or soon will be: schema, clock, stuck work, the database's settings.
+    """Look for what is wrong, or soon will be.
 
-    Exit code 1 when something needs attention.
+    Schema, clocks, workers, stuck work, impossible rows, the database's settings. Exit code 1
+    when there is a problem; warnings alone are 0.
     """
 
-    async def work(app: App) -> int:
-        findings = await examine(app)
+    async def work() -> int:
+        findings = await examine(App(settings=settings, auto_start=False))
         if as_json:
             output.print_json({"items": [msgspec.to_builtins(one) for one in findings]})
         else:
             _print_findings(findings)
         return FAILED if any(one.level is Level.PROBLEM for one in findings) else 0
 
-    return with_app(url, work)
+    settings = store_settings(url)
+    return asyncio.run(work())
 
 
 def _print_findings(findings: list[Finding]) -> None:
@@ -124,7 +147,10 @@ def _print_findings(findings: list[Finding]) -> None:
 @json_option
 @command
 def prune(url: str | None, *, as_json: bool) -> int | None:
-    """Remove ended jobs whose time to be kept has passed. Workers do this by themselves."""
+    """Remove ended jobs that were kept long enough.
+
+    Workers do this by themselves.
+    """
 
     async def work(app: App) -> None:
         removed = 0
@@ -143,7 +169,10 @@ def prune(url: str | None, *, as_json: bool) -> int | None:
 @json_option
 @command
 def show_config(url: str | None, *, as_json: bool) -> None:
-    """Show every setting, its value and where it came from. Passwords are hidden."""
+    """Show every setting and where it came from.
+
+    Passwords are hidden. Durations are in seconds.
+    """
     settings = load_settings(url=url, database_url=True)
     values, sources = settings.shown(), settings.sources()
     if as_json:
@@ -157,6 +186,6 @@ def show_config(url: str | None, *, as_json: bool) -> None:
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "-"
-    if isinstance(value, timedelta):
-        return output.short(value)
+    if isinstance(value, float):
+        return f"{value:g}" if value < _READABLE else f"{value:.0f}"
     return "-" if value is None else str(value)

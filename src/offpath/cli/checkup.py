@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from offpath.app import App
+from offpath.cli.frame import require_schema
 from offpath.cli.output import short
+from offpath.errors import SchemaError
 from offpath.model.job import JobState
 from offpath.model.lease import WorkerRecord
 from offpath.store.protocol import Backlog, Finding, Level
@@ -21,12 +23,34 @@ LONG = timedelta(hours=24)
 
 
 async def examine(app: App) -> list[Finding]:
-    """Every check, each with its finding; problems first."""
+    """Every check, each with its finding; problems first. Opens and closes the app.
+
+    Without a schema that fits, that is the only finding: nothing else could be read.
+    """
+    schema = await _schema(app)
+    if schema.level is Level.PROBLEM:
+        return [schema]
+    async with app:
+        findings = [schema, *await _look(app)]
+    return sorted(findings, key=lambda one: _ORDER[one.level])
+
+
+async def _schema(app: App) -> Finding:
+    try:
+        await require_schema(app)
+        async with app:
+            steps = await app.store().migrations()
+    except SchemaError as error:
+        return _finding("schema", Level.PROBLEM, str(error))
+    return _finding("schema", Level.FINE, f"at step {len(steps):04}, as this version needs it")
+
+
+async def _look(app: App) -> list[Finding]:
     store = app.store()
     now = await store.ping()
     workers = await app.workers()
     backlog = await app.backlog()
-    findings = [
+    return [
         _clock(now),
         _late(workers),
         _untaken(backlog, workers),
@@ -35,7 +59,6 @@ async def examine(app: App) -> list[Finding]:
         await _long_running(app, now),
         *await store.diagnose(),
     ]
-    return sorted(findings, key=lambda one: _ORDER[one.level])
 
 
 _ORDER = {Level.PROBLEM: 0, Level.WARNING: 1, Level.FINE: 2}

@@ -39,7 +39,7 @@ def _filters(function: F) -> F:
 
 @click.group()
 def dead() -> None:
-    """Dead letters: jobs that will not run again unaided."""
+    """Jobs that will not run again unaided."""
 
 
 @dead.command("list")
@@ -105,7 +105,9 @@ def redrive_dead(
     as_json: bool,
     **where: Any,  # noqa: ANN401 - click passes the filters
 ) -> int | None:
-    r"""Put dead jobs back as fresh: attempt 1, a fresh deadline, errors kept.
+    r"""Put dead jobs back as fresh.
+
+    Attempt 1, a fresh deadline, the errors kept.
 
     \b
     offpath dead redrive 0198c0de-…
@@ -141,7 +143,12 @@ def discard_dead(
     as_json: bool,
     **where: Any,  # noqa: ANN401 - click passes the filters
 ) -> int | None:
-    """Delete dead jobs for good, with their history."""
+    r"""Delete dead jobs for good, with their history.
+
+    \b
+    offpath dead discard 0198c0de-… --yes
+    offpath dead discard --error-type ValueError --yes
+    """
     _ask(job_ids, where, "Delete", everything=everything, yes=yes, as_json=as_json, always=True)
 
     async def work(app: App) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -23,10 +23,8 @@ from offpath.jobs.context import Context
 from offpath.jobs.job import Job
 from offpath.model.job import JobState
 from offpath.model.options import Unique
+from offpath.model.redact import redact_url
 from offpath.model.retry import RetryOptions
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 GREETINGS = 240
 RESIZES = 30
@@ -35,6 +33,16 @@ REMINDERS = 10
 FLAKY_UNTIL = 3
 """The attempt at which a charge succeeds."""
 _LOOK_EVERY = 0.05
+
+_TOLD = {
+    "demo.remind": "high priority, due after half a second",
+    "demo.charge": "failed twice each, run again with backoff; one job per unique key",
+    "demo.greet": "quick async handlers",
+    "demo.resize": "sync handlers, in threads",
+    "demo.import_file": "failed as often as it may: a dead letter",
+}
+"""The tasks, and what there is to see. Their names are the demo's own: on another's database it
+runs nobody else's jobs."""
 
 
 class Tally(Struct):
@@ -46,76 +54,87 @@ class Tally(Struct):
     seconds: float
 
 
+class Seen(Struct):
+    """How many jobs of one task there are, and how they ended."""
+
+    total: int = 0
+    succeeded: int = 0
+    dead: int = 0
+
+
+Board = Mapping[str, Seen]
+
+
 @click.command()
-@click.option("--url", metavar="URL", help="Another store than a new SQLite file.")
+@click.option("--url", metavar="URL", help="Another store than a new SQLite file; it is migrated.")
 @json_option
 @command
 def demo(url: str | None, *, as_json: bool) -> int:
-    """Run a few hundred small jobs, some failing, one dying, and say where to look next.
+    """Run a few hundred jobs and show what became of them.
 
-    Uses a new SQLite file in a temporary folder, never a database of the environment.
+    Quick, slow, delayed, failing and retrying ones, and one that dies. Uses a new SQLite file in
+    a temporary folder, never a database of the environment, and leaves it to be looked at.
     """
     place = url or f"sqlite:///{Path(tempfile.mkdtemp(prefix='offpath-demo-')) / 'demo.db'}"
     if load_settings(url=place).url == MEMORY_URL:
         raise InvalidArgument("the demo shows a durable store: give sqlite:///… or postgresql://…")
-    tally = asyncio.run(_run(place, live=not as_json))
+    tally, board = asyncio.run(_run(place, live=not as_json))
     if as_json:
         output.print_json(tally)
     else:
-        _conclude(tally, place)
+        _conclude(tally, board, place)
     return 0
 
 
-async def _run(url: str, *, live: bool) -> Tally:
+async def _run(url: str, *, live: bool) -> tuple[Tally, Board]:
     app = App(url, auto_start=False, migrate=True, retry=RetryOptions(base=0.2, jitter=0.5))
-    retries = 0
     begun = time.perf_counter()
     async with app:
-        handles = await app.enqueue(workload(app))
-        ids = {handle.id for handle in handles}
+        jobs = workload(app)
+        handles = await app.enqueue(jobs)
+        # A unique key that is taken gives the handle of the job that has it.
+        tasks = {handle.id: job.new.task for handle, job in zip(handles, jobs, strict=True)}
         async with app.worker(concurrency=20) as worker:
-            with _display(len(ids), live=live) as display:
-                while (ended := await _ended(app, ids)) < len(ids):
-                    _show(display, ended)
+            with _display(live=live) as show:
+                while _open(board := await _look(app, tasks)):
+                    show(board)
                     await asyncio.sleep(_LOOK_EVERY)
-                _show(display, ended)
-        retries = worker.counts.retried
-        states = await app.store().states(tuple(ids))
-    of = list(states.values())
-    return Tally(
-        succeeded=of.count(JobState.SUCCEEDED),
-        dead=of.count(JobState.DEAD),
-        retried=retries,
+                show(board)
+        retried = worker.counts.retried
+    tally = Tally(
+        succeeded=sum(one.succeeded for one in board.values()),
+        dead=sum(one.dead for one in board.values()),
+        retried=retried,
         seconds=round(time.perf_counter() - begun, 2),
     )
+    return tally, board
 
 
 def workload(app: App) -> list[Job[object, object]]:
     """Define the demo's tasks on ``app``, and make its jobs."""
 
-    @app.task
+    @app.task(name="demo.greet")
     async def greet(name: str) -> str:
         return f"Hello, {name}!"
 
-    @app.task(queue="images")
-    def resize(ctx: Context, width: int) -> int:
+    @app.task(name="demo.resize", queue="images")
+    def resize(width: int) -> int:
         time.sleep(0.02)  # a sync handler: it runs in a thread
-        ctx.logger.debug("resized")
         return width // 2
 
-    @app.task(queue="billing")
+    @app.task(name="demo.charge", queue="billing")
     async def charge(ctx: Context, order: int) -> str:
         if ctx.attempt < FLAKY_UNTIL:
             msg = f"the payment provider timed out (order {order})"
             raise ConnectionError(msg)
         return f"order {order} paid on attempt {ctx.attempt}"
 
-    @app.task(retry=2)
+    @app.task(name="demo.import_file", retry=2)
     async def import_file(path: str) -> None:
         msg = f"{path} is not a spreadsheet"
         raise ValueError(msg)
 
-    @app.task(priority=10)
+    @app.task(name="demo.remind", priority=10)
     async def remind(number: int) -> int:
         return number
 
@@ -123,48 +142,63 @@ def workload(app: App) -> list[Job[object, object]]:
     jobs += [resize.job(100 * n) for n in range(1, RESIZES + 1)]
     jobs += [
         charge.options(unique=Unique(key=f"order-{n}"), tags=["money"]).job(n)
-        for n in range(CHARGES)
+        for n in (*range(CHARGES), 0, 1)
     ]
     jobs += [remind.options(delay=0.5).job(n) for n in range(REMINDERS)]
     jobs.append(import_file.job("holiday.jpg"))
     return jobs
 
 
-async def _ended(app: App, ids: set[str]) -> int:
-    states = await app.store().states(tuple(ids))
-    return sum(state.terminal for state in states.values())
+async def _look(app: App, tasks: Mapping[str, str]) -> Board:
+    states = await app.store().states(tuple(tasks))
+    board = {name: Seen() for name in _TOLD}
+    for job_id, task in tasks.items():
+        seen, state = board[task], states.get(job_id)
+        seen.total += 1
+        seen.succeeded += state is JobState.SUCCEEDED
+        seen.dead += state in {JobState.DEAD, JobState.CANCELLED, None}
+    return board
+
+
+def _open(board: Board) -> bool:
+    return any(one.succeeded + one.dead < one.total for one in board.values())
 
 
 @contextmanager
-def _display(total: int, *, live: bool) -> Iterator[Progress | None]:
-    """A progress bar on a terminal; a pipe gets none."""
+def _display(*, live: bool) -> Iterator[Callable[[Board], None]]:
+    """A bar for each task on a terminal; a pipe gets none."""
     if not live or not sys.stdout.isatty():
-        yield None
+        yield lambda _: None
         return
-    from rich.progress import Progress
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    with Progress() as progress:
-        progress.add_task("jobs", total=total)
-        yield progress
+    columns = (TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, transient=True) as progress:
+        bars = {name: progress.add_task(name, total=None) for name in _TOLD}
+
+        def show(board: Board) -> None:
+            for name, seen in board.items():
+                done = seen.succeeded + seen.dead
+                progress.update(bars[name], completed=done, total=seen.total)
+
+        yield show
 
 
-def _show(display: Progress | None, ended: int) -> None:
-    if display is not None:
-        display.update(display.task_ids[0], completed=ended)
-
-
-def _conclude(tally: Tally, url: str) -> None:
-    rows = (
-        ("greet, resize, charge, remind", tally.succeeded, "succeeded"),
-        ("charge, import_file", tally.retried, "failed attempts, run again with backoff"),
-        ("import_file", tally.dead, "dead: it failed as often as it may"),
+def _conclude(tally: Tally, board: Board, url: str) -> None:
+    rows = [(name, one.succeeded, one.dead, _TOLD[name]) for name, one in board.items()]
+    output.print_table(("task", "succeeded", "dead", "what there is to see"), rows, empty="-")
+    click.echo(
+        f"\n{tally.succeeded + tally.dead} jobs in {tally.seconds:g} s; {tally.retried} attempts "
+        f"failed and were run again. All of it is still in\n  {redact_url(url)}\n"
     )
-    output.print_table(("tasks", "count", "what happened"), rows, empty="nothing happened")
-    total = tally.succeeded + tally.dead
-    click.echo(f"\n{total} jobs in {tally.seconds:g} s. All of it is still in {url}\n")
-    click.echo("See what died, and why:")
-    click.echo(f"  offpath dead list --url {url}")
-    click.echo("Look at all jobs of one kind:")
-    click.echo(f"  offpath jobs list --task charge --url {url}")
-    click.echo("Check the store:")
-    click.echo(f"  offpath doctor --url {url}")
+    where = f" --url {shlex.quote(url)}"
+    if redact_url(url) != url:  # a password belongs on no screen
+        click.echo("With OFFPATH_URL set to the URL you gave:")
+        where = ""
+    for title, verb in (
+        ("What died, and why:", "dead list"),
+        ("All jobs of one kind:", "jobs list --task demo.charge"),
+        ("Give the dead one another chance:", "dead redrive --task demo.import_file --yes"),
+        ("Check the store:", "doctor"),
+    ):
+        click.echo(f"{title}\n  offpath {verb}{where}")

@@ -11,9 +11,10 @@ from offpath.app import App
 from offpath.cli import output
 from offpath.cli.frame import FAILED, command, json_option, url_option, with_app
 from offpath.cli.loading import with_loaded_app
-from offpath.errors import InvalidArgument, JobEnded
+from offpath.errors import InvalidArgument, JobEnded, OffpathError, WaitTimeout
 from offpath.jobs.handle import Handle
 from offpath.model.options import Options
+from offpath.model.redact import redact_text
 
 
 @click.command()
@@ -24,6 +25,7 @@ from offpath.model.options import Options
 @click.option("--queue", help="Queue to put it in.")
 @click.option("--priority", type=int, help="Higher runs first.")
 @click.option("--delay", type=float, metavar="SECONDS", help="How long to wait before it is due.")
+@click.option("--deadline", type=float, metavar="SECONDS", help="Dead if not done by then.")
 @click.option("--unique", metavar="KEY", help="Enqueue only if no live job has this key.")
 @click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
 @click.option("--wait", is_flag=True, help="Wait for its end, and print the result.")
@@ -43,7 +45,10 @@ def enqueue(
     as_json: bool,
     **options: Any,  # noqa: ANN401 - click passes them
 ) -> int | None:
-    r"""Enqueue a job of TASK. Values are read as JSON where they are JSON, else as text.
+    r"""Enqueue a job of TASK, by its name.
+
+    Values are read as JSON where they are JSON, else as text. With --wait the result is printed,
+    and the exit code is 1 when the job did not succeed.
 
     \b
     offpath enqueue send_mail to=ada@example.org retries=3
@@ -56,11 +61,18 @@ def enqueue(
         sending = app.by_name(task, Options(**given), registered=target is not None)
         handle = await sending.enqueue(**arguments)
         if wait:
-            return await _waited(handle, timeout, as_json=as_json)
+            if not as_json:
+                click.echo(handle.id, err=True)
+                await _warn_of_no_worker(app, task)
+            # The result as it is stored: JSON, whatever type the task makes of it.
+            waiting = app.handle(handle.id, output.decoded)
+            return await _waited(waiting, timeout, as_json=as_json)
         _print_enqueued(handle, as_json=as_json)
         return None
 
-    return with_app(url, work) if target is None else with_loaded_app(target, url, work)
+    return (
+        with_app(url, work, create=True) if target is None else with_loaded_app(target, url, work)
+    )
 
 
 def _arguments(values: tuple[str, ...], document: str | None) -> dict[str, Any]:
@@ -93,22 +105,28 @@ def _print_enqueued(handle: Handle[Any, Any], *, as_json: bool) -> None:
         click.echo(f"{handle.id}{note}")
 
 
-async def _waited(handle: Handle[Any, Any], timeout: float | None, *, as_json: bool) -> int:  # noqa: ASYNC109 - the user's limit
+async def _waited(waiting: Handle[Any, Any], timeout: float | None, *, as_json: bool) -> int:  # noqa: ASYNC109 - the user's limit
     try:
-        result = await handle.result(timeout=timeout)
-    except JobEnded as error:
+        result = await waiting.result(timeout=timeout)
+    except (JobEnded, WaitTimeout) as error:
         if as_json:
-            document = {"ok": False, "id": handle.id, "error": _error(error)}
+            document = {"ok": False, "id": waiting.id, "error": _error(error)}
             output.print_json(document)
         else:
-            click.echo(f"{handle.id}  {output.clean_block(str(error))}", err=True)
+            text = output.clean_block(redact_text(str(error)))
+            click.echo(f"error: {text} ({error.code})", err=True)
         return FAILED
     if as_json:
-        output.print_json({"ok": True, "id": handle.id, "result": result})
+        output.print_json({"ok": True, "id": waiting.id, "result": result})
     else:
-        click.echo(f"{handle.id}  {output.clean(msgspec.json.encode(result).decode())}")
+        click.echo(output.clean(msgspec.json.encode(result).decode()))
     return 0
 
 
-def _error(error: JobEnded) -> dict[str, str]:
-    return {"code": error.code, "message": str(error)}
+async def _warn_of_no_worker(app: App, task: str) -> None:
+    if not any(task in one.info.tasks for one in await app.workers() if not one.late):
+        click.echo("no worker knows this task now; waiting for one", err=True)
+
+
+def _error(error: OffpathError) -> dict[str, str]:
+    return {"code": error.code, "message": redact_text(str(error))}

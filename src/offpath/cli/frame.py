@@ -6,29 +6,33 @@ import asyncio
 import functools
 import logging
 import sys
+import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar
 
 import click
 
 from offpath.app import App
-from offpath.cli.output import print_json
+from offpath.cli.output import clean_block, print_json
 from offpath.config import MEMORY_URL, Settings, load_settings
 from offpath.errors import (
     ConfigurationError,
     InvalidArgument,
     JobNotFound,
     OffpathError,
+    SchemaMissing,
     StoreUnavailable,
     TaskError,
     UnknownTask,
 )
-from offpath.model.redact import redact_text
+from offpath.model.redact import redact_text, redact_url
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 
 DONE, FAILED, USAGE, NOT_FOUND, UNREACHABLE = range(5)
+INTERRUPTED = 130
+"""As shells have it for a program that Ctrl-C ended."""
 
 _EXITS: tuple[tuple[type[OffpathError], int], ...] = (
     (JobNotFound, NOT_FOUND),
@@ -38,6 +42,7 @@ _EXITS: tuple[tuple[type[OffpathError], int], ...] = (
     (InvalidArgument, USAGE),
     (TaskError, USAGE),
 )
+
 
 url_option = click.option(
     "--url",
@@ -53,18 +58,25 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 def command(function: Callable[P, int | None]) -> Callable[P, None]:
-    """End the process as the function says, and every typed error with one clear line."""
+    """End the process as the function says, and every error with one clear line."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        as_json = bool(kwargs.get("as_json"))
         try:
             code = function(*args, **kwargs)
         except OffpathError as error:
-            code = _explain(error, as_json=bool(kwargs.get("as_json")))
+            code = explain(error, error.code, as_json=as_json)
         except KeyboardInterrupt:
-            code = 130
+            code = INTERRUPTED
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:  # noqa: BLE001 - a person gets a line, --debug the traceback
+            code = explain(error, "unexpected", as_json=as_json)
         sys.exit(code or DONE)
 
+    # Click keeps the lines after a backspace as they are; a raw docstring has no such character.
+    run.__doc__ = (function.__doc__ or "").replace("\\b", "\b")
     return run
 
 
@@ -79,15 +91,38 @@ def store_settings(url: str | None) -> Settings:
     return settings
 
 
-def with_app(url: str | None, work: Callable[[App], Awaitable[int | None]]) -> int | None:
-    """Open an app on the store, do the work, close it."""
-    settings = store_settings(url)
+def with_app(
+    url: str | None, work: Callable[[App], Awaitable[int | None]], *, create: bool = False
+) -> int | None:
+    """Open an app on the store, do the work, close it.
+
+    Raises ``SchemaMissing`` where nothing ever was, unless it may ``create``: a mistyped file
+    name is not to become an empty database that looks fine.
+    """
+    app = App(settings=store_settings(url), auto_start=False)
 
     async def opened() -> int | None:
-        async with App(settings=settings, auto_start=False) as app:
+        if not create:
+            await require_schema(app)
+        async with app:
             return await work(app)
 
     return asyncio.run(opened())
+
+
+async def require_schema(app: App) -> None:
+    """Raise ``SchemaMissing`` when the store was never migrated."""
+    store = app.store()
+    try:
+        steps = await store.migrations()
+    finally:
+        await app.close()
+    if steps and all(step.applied_at is None for step in steps):
+        place = redact_url(app.settings.url)
+        raise SchemaMissing(
+            f"{place} has no offpath tables: is this the right database? If it is, "
+            "run `offpath migrate`"
+        )
 
 
 def confirm(question: str, *, yes: bool, as_json: bool) -> None:
@@ -99,11 +134,23 @@ def confirm(question: str, *, yes: bool, as_json: bool) -> None:
     click.confirm(question, abort=True)
 
 
-def _explain(error: OffpathError, *, as_json: bool) -> int:
+def explain(error: BaseException, code: str, *, as_json: bool) -> int:
+    """Tell the user what went wrong, and return the exit code for it."""
     text = redact_text(str(error))
+    if code == "unexpected":
+        text = f"{type(error).__name__}: {text}"
     if as_json:
-        print_json({"ok": False, "error": {"code": error.code, "message": text}})
+        print_json({"ok": False, "error": {"code": code, "message": text}})
     else:
-        click.echo(f"error: {text} ({error.code})", err=True)
+        click.echo(f"error: {clean_block(text)} ({code})", err=True)
+    if _debugging():
+        click.echo(redact_text("".join(traceback.format_exception(error))), err=True)
+    elif code == "unexpected":
+        click.echo("`offpath --debug …` shows where", err=True)
     logging.getLogger("offpath.cli").debug("the command failed", exc_info=error)
-    return next((code for kind, code in _EXITS if isinstance(error, kind)), FAILED)
+    return next((number for kind, number in _EXITS if isinstance(error, kind)), FAILED)
+
+
+def _debugging() -> bool:
+    context = click.get_current_context(silent=True)
+    return bool(context is not None and context.find_root().params.get("debug"))

@@ -25,6 +25,7 @@ from offpath.cli.frame import (
 from offpath.errors import InvalidArgument
 from offpath.jobs.handle import progress_of
 from offpath.model.job import JobRecord, JobState, Page
+from offpath.model.redact import redact_text
 from offpath.store.protocol import Changed
 
 _FILTERS = (
@@ -53,7 +54,7 @@ def chosen(given: dict[str, Any]) -> dict[str, Any]:
 
 @click.group()
 def jobs() -> None:
-    """Jobs of the whole fleet."""
+    """List, show, cancel and retry jobs."""
 
 
 @jobs.command("list")
@@ -91,7 +92,10 @@ def list_jobs(
 @json_option
 @command
 def show_job(job_id: str, url: str | None, *, as_json: bool) -> int | None:
-    """Show everything about one job: input, result, progress, every failed attempt."""
+    """Show one job with its input, result and failures.
+
+    Secrets (fields such as password or token) are hidden.
+    """
 
     async def work(app: App) -> None:
         job = await app.jobs.get(job_id)
@@ -118,7 +122,9 @@ def cancel_jobs(
     as_json: bool,
     **where: Any,  # noqa: ANN401 - click passes the filters
 ) -> int | None:
-    r"""Cancel jobs, by id or by filter. Waiting ones end at once, running ones are told.
+    r"""Cancel jobs, by id or by filter.
+
+    Waiting ones end at once, running ones are told.
 
     \b
     offpath jobs cancel 0198c0de-…
@@ -148,7 +154,14 @@ def retry_jobs(
     as_json: bool,
     **where: Any,  # noqa: ANN401 - click passes the filters
 ) -> int | None:
-    """Run jobs again: dead or cancelled ones as fresh, waiting ones now."""
+    r"""Run jobs again, by id or by filter.
+
+    Dead and cancelled ones start as fresh; waiting ones become due now.
+
+    \b
+    offpath jobs retry 0198c0de-…
+    offpath jobs retry --state cancelled --task send_mail --yes
+    """
     ask_if_many(job_ids, where, "Retry every job that matches?", yes=yes, as_json=as_json)
 
     async def work(app: App) -> int:
@@ -179,12 +192,12 @@ def print_page(page: Page, *, as_json: bool, empty: str) -> None:
     columns = ("id", "task", "queue", "state", "attempt", "due", "last error")
     output.print_table(columns, rows, empty=empty)
     if page.next:
-        click.echo(f"more: add --after {page.next}")
+        click.echo(f"more: add --after {page.next}", err=True)
 
 
 def _row(job: JobRecord) -> tuple[output.Cell, ...]:
     failure = job.failure
-    error = f"{failure.type}: {failure.message}"[:100] if failure else ""
+    error = redact_text(f"{failure.type}: {failure.message}"[:100]) if failure else ""
     due = output.ago(job.run_at) if job.state is JobState.QUEUED else ""
     return job.id, job.task, job.queue, job.state, job.attempt, due, error
 
@@ -218,9 +231,10 @@ def print_job(job: JobRecord) -> None:
     for name, value in lines.items():
         click.echo(f"{name:>11}  {output.clean(str(value))}")
     for failure in job.failures:
-        click.echo(f"\nattempt {failure.attempt} failed {output.when(failure.at)} ({failure.kind})")
+        kind = output.clean(failure.kind)
+        click.echo(f"\nattempt {failure.attempt} failed {output.when(failure.at)} ({kind})")
         shown = failure.traceback or f"{failure.type}: {failure.message}"
-        click.echo(output.clean_block(shown))
+        click.echo(output.clean_block(redact_text(shown)).rstrip())
 
 
 def _json_text(value: Any) -> str:  # noqa: ANN401 - any JSON

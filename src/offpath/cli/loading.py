@@ -6,19 +6,20 @@ import asyncio
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from offpath.app import App
-from offpath.config import MEMORY_URL
-from offpath.errors import ConfigurationError
+from offpath.config import MEMORY_URL, normal_url
+from offpath.errors import ConfigurationError, OffpathError
+from offpath.model.redact import redact_text, redact_url
 
 
 def load_app(target: str) -> App:
     """The app at ``target``. The working directory is importable, as with ``python -m``.
 
-    Raises ``ConfigurationError`` that says which part was not found; an error inside of the
-    module itself is raised as it is.
+    Raises ``ConfigurationError`` that says which part was not found, or where the module fails.
     """
     module_name, sign, path = target.partition(":")
     if not sign or not module_name or not path:
@@ -42,13 +43,7 @@ def with_loaded_app(
     target: str, url: str | None, work: Callable[[App], Awaitable[int | None]]
 ) -> int | None:
     """Do the work with the app at ``target``; ``url`` is for an app that names no store."""
-    prefer(url)
-    app = load_app(target)
-    if app.settings.url == MEMORY_URL:
-        raise ConfigurationError(
-            f"{target} keeps its jobs in memory, where no other process sees them: give the app "
-            "a URL, or set OFFPATH_URL"
-        )
+    app = load_shared_app(target, url)
 
     async def opened() -> int | None:
         async with app:
@@ -57,10 +52,23 @@ def with_loaded_app(
     return asyncio.run(opened())
 
 
-def prefer(url: str | None) -> None:
-    """Let apps that name no store themselves use this one."""
+def load_shared_app(target: str, url: str | None) -> App:
+    """The app at ``target``, on a store that other processes see; ``url`` if it names none.
+
+    Raises ``ConfigurationError`` when it keeps its jobs in memory or names another store.
+    """
     if url is not None:
-        os.environ["OFFPATH_URL"] = url
+        os.environ["OFFPATH_URL"] = normal_url(url)
+    app = load_app(target)
+    if app.settings.url == MEMORY_URL:
+        raise ConfigurationError(
+            f"{target} keeps its jobs in memory, where no other process sees them: give the app "
+            "a URL, or set OFFPATH_URL"
+        )
+    if url is not None and app.settings.url != normal_url(url):
+        own = redact_url(app.settings.url)
+        raise ConfigurationError(f"{target} names its own store, {own}: leave --url out")
+    return app
 
 
 def _module(name: str) -> object:
@@ -71,7 +79,20 @@ def _module(name: str) -> object:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise
+            raise _broken(name, error) from error
         raise ConfigurationError(
             f"there is no module {name!r} (looked in {folder} and on PYTHONPATH)"
         ) from error
+    except OffpathError:
+        raise
+    except Exception as error:
+        raise _broken(name, error) from error
+
+
+def _broken(name: str, error: Exception) -> ConfigurationError:
+    """The user's module, which fails on import, with the place where it does."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    text = redact_text(f"{type(error).__name__}: {error}")
+    return ConfigurationError(
+        f"module {name} cannot be imported: {text} ({last.filename}, line {last.lineno})"
+    )

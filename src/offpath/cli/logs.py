@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from offpath.cli.output import clean, clean_block
 from offpath.errors import InvalidArgument
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -29,8 +30,11 @@ class _TextLines(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
+        # Names and errors come from jobs: they must not steer the terminal.
+        text = clean_block(super().format(record))
         fields = " ".join(f"{name}={value}" for name, value in _fields(record).items())
-        return f"{super().format(record)} [{fields}]" if fields else super().format(record)
+        first, *rest = text.split("\n")
+        return "\n".join([f"{first} [{clean(fields)}]" if fields else first, *rest])
 
 
 class _JsonLines(logging.Formatter):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from typing import Any
+
 import click
 
 from offpath.cli.admin import doctor, migrate, prune, show_config, workers
@@ -9,6 +13,7 @@ from offpath.cli.dead import dead
 from offpath.cli.demo import demo
 from offpath.cli.enqueue import enqueue
 from offpath.cli.jobs import jobs
+from offpath.cli.output import print_json
 from offpath.cli.worker import worker
 
 _HELP = """Durable background work on the database you already run.
@@ -19,13 +24,42 @@ Run a worker:       offpath worker myservice.jobs:app
 See what happens:   offpath jobs list --url sqlite:///work.db
 Something wrong?    offpath doctor; offpath dead list
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 store unreachable.
+\b
+The database: --url, else OFFPATH_URL, else DATABASE_URL.
+Exit codes:   0 done, 1 failed, 2 wrong usage, 3 not found, 4 store unreachable.
 """
 
 
-@click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
+class Program(click.Group):
+    """A group whose usage errors are JSON too, when JSON was asked for."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = "offpath",
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,  # noqa: ANN401 - click's own
+    ) -> Any:  # noqa: ANN401 - click's own
+        """Run and exit; see :meth:`click.Command.main`."""
+        given = list(sys.argv[1:] if args is None else args)
+        if not standalone_mode or "--json" not in given:
+            return super().main(args, prog_name, complete_var, standalone_mode, **extra)
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.ClickException as error:
+            document = {"code": "usage", "message": error.format_message()}
+            print_json({"ok": False, "error": document})
+            code = error.exit_code
+        except click.Abort:
+            code = 1
+        sys.exit(code or 0)
+
+
+@click.group(cls=Program, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.version_option(package_name="offpath", prog_name="offpath")
-def cli() -> None:
+def cli(*, debug: bool) -> None:  # read from the context
     """Hold the commands together."""
 
 

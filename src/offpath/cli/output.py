@@ -13,8 +13,8 @@ from typing import Any
 import click
 import msgspec
 
-from offpath.model.job import JobRecord, Progress
-from offpath.model.redact import redact
+from offpath.model.job import Failure, JobRecord, Progress
+from offpath.model.redact import redact, redact_text
 
 Cell = str | int | float | None
 
@@ -29,17 +29,33 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, empty
     if not rows:
         click.echo(empty)
         return
+    texts = [["" if cell is None else clean(str(cell)) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_fitted(columns, texts)
+    else:
+        _print_whole([list(columns), *texts])
+
+
+def _print_fitted(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows that fit the terminal: long cells go on below, ids stay whole to be copied."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "id")
     for row in rows:
-        table.add_row(*(Text(clean("" if cell is None else str(cell))) for cell in row))
-    # A pipe has no width: nothing may be cut or folded there.
-    Console(width=None if sys.stdout.isatty() else 500, soft_wrap=False).print(table)
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+
+
+def _print_whole(rows: Sequence[Sequence[str]]) -> None:
+    """Rows for a pipe, which has no width: nothing is cut or folded there."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
 
 
 def clean(text: str) -> str:
@@ -84,7 +100,19 @@ def job_document(job: JobRecord) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(job)
     for name in ("input", "options", "result", "progress"):
         plain[name] = redact(decoded(plain[name]))
+    plain["failures"] = [_failure_document(one) for one in job.failures]
     return plain
+
+
+def _failure_document(failure: Failure) -> dict[str, Any]:
+    return {
+        "attempt": failure.attempt,
+        "at": failure.at,
+        "kind": failure.kind,
+        "type": failure.type,
+        "message": redact_text(failure.message),
+        "traceback": redact_text(failure.traceback) if failure.traceback else None,
+    }
 
 
 def decoded(text: str | None) -> Any:  # noqa: ANN401 - any JSON

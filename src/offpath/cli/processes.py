@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import subprocess
 import time
@@ -15,26 +16,29 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
 """Seconds before a child that ended by itself is started again: doubled each time."""
 STEADY = 60.0
-"""A child that lived for so many seconds is started again without delay."""
+"""A child that lived for so many seconds is started again after the first wait."""
 LOOK_EVERY = 0.1
 
 
 class Parent:
     """Keeps ``count`` processes of one command alive until it is told to stop.
 
-    SIGTERM and SIGINT are handed on: the first drains the children, the second aborts them. A
-    child that ends unasked is started again, with a growing wait while it ends at once.
+    SIGTERM and SIGINT are handed on: the first drains the children, the second aborts them. So is
+    SIGQUIT, which makes them tell what they do. A child that ends unasked is started again, with
+    a growing wait while it ends at once. Children hold the reading end of a pipe: when this
+    process dies without a word, it ends, and they drain.
     """
 
     def __init__(self, command: Sequence[str], count: int) -> None:
-        self._command = list(command)
-        self._children = [_Child(self._command) for _ in range(count)]
+        reading, self._writing = os.pipe()
+        self._children = [_Child(command, reading) for _ in range(count)]
         self._signals = 0
 
     def run(self) -> int:
         """Run until every child has ended after a signal; 0 when all of them ended well."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signalled)
+        signal.signal(signal.SIGQUIT, self._asked)
         for child in self._children:
             child.start()
         while self._signals == 0 or any(child.alive for child in self._children):
@@ -47,12 +51,17 @@ class Parent:
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
         self._signals += 1
         for child in self._children:
-            child.stop()
+            child.send(signal.SIGTERM)
+
+    def _asked(self, _number: int, _frame: FrameType | None) -> None:
+        for child in self._children:
+            child.send(signal.SIGQUIT)
 
 
 class _Child:
-    def __init__(self, command: Sequence[str]) -> None:
-        self._command = command
+    def __init__(self, command: Sequence[str], pipe: int) -> None:
+        self._command = [*command, "--parent-pipe", str(pipe)]
+        self._pipe = pipe
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at = 0.0
         self._wait = FIRST_WAIT
@@ -70,7 +79,9 @@ class _Child:
 
     def start(self) -> None:
         """Start it, in a session of its own: a terminal's Ctrl-C must not reach it twice."""
-        self._process = subprocess.Popen(self._command, start_new_session=True)  # noqa: S603 - ours
+        self._process = subprocess.Popen(  # noqa: S603 - this program again
+            self._command, start_new_session=True, pass_fds=(self._pipe,)
+        )
         self._started_at = time.monotonic()
         self._again_at = None
 
@@ -80,17 +91,18 @@ class _Child:
             return
         if self._again_at is None:
             lived = now - self._started_at
-            self._wait = FIRST_WAIT if lived > STEADY else min(self._wait * 2, LONGEST_WAIT)
+            self._wait = FIRST_WAIT if lived > STEADY else self._wait
             self._again_at = now + self._wait
             _log.error(
-                "a worker process ended with code %s; it is started again in %.0f s",
+                "a worker process ended with code %s; it is started again in %.1f s",
                 self.code,
                 self._wait,
             )
+            self._wait = min(self._wait * 2, LONGEST_WAIT)
         elif now >= self._again_at:
             self.start()
 
-    def stop(self) -> None:
+    def send(self, number: signal.Signals) -> None:
         """Hand a signal on."""
         if self._process is not None and self.alive:
-            self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(number)
