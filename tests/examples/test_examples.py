@@ -1,0 +1,39 @@
+"""Each example runs as it is, in an empty folder, and prints what it says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples"
+PRINTED = {
+    "01_first_job.py": ["result: 3"],
+    "04_unique_jobs.py": [
+        "same job: True made anew: False",
+        "another amount for the same order is refused",
+        "A-1 charged 500",
+    ],
+    "07_blocking_client.py": ["result: HELLO", "succeeded: 1"],
+    "08_dead_letters.py": ["dead: aborted", "P-1 delivered"],
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_an_example_prints_what_it_says(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, FOLDER / name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.stdout.splitlines() == PRINTED[name], done.stderr
+    assert done.returncode == 0
+
+
+def test_no_example_is_left_out() -> None:
+    assert {path.name for path in FOLDER.glob("*.py")} == set(PRINTED)
