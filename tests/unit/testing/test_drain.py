@@ -141,7 +141,11 @@ async def test_a_store_that_does_not_answer_is_said_to_be_so(
     app: App, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("offpath.testing.draining._LAST_WAIT", 0.2)
-    await app.open()
+
+    @app.task
+    async def work() -> None: ...
+
+    await work.enqueue()
     memory.store.hang("lease")
     with pytest.raises(NeverIdle, match="the store has not answered"):
         await drain(app, timeout=0.05)
