@@ -11,6 +11,8 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "examples"
 PRINTED = {
     "01_first_job.py": ["result: 3"],
+    "02_retry_and_snooze.py": ["attempt 2, delivery 3", "failures kept: ['ConnectionError']"],
+    "03_transactional_enqueue.py": ["after a rollback: 0", "after a commit: 1"],
     "04_unique_jobs.py": [
         "same job: True made anew: False",
         "another amount for the same order is refused",
