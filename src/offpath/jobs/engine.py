@@ -12,6 +12,7 @@ from offpath.jobs.hand import Hand
 from offpath.jobs.heartbeat import Heartbeat
 from offpath.jobs.judge import Judge
 from offpath.jobs.progressing import ProgressWriter
+from offpath.jobs.quarantine import Quarantine
 from offpath.jobs.settling import Settler
 from offpath.jobs.telemetry import Telemetry
 from offpath.jobs.terms import Counts
@@ -71,6 +72,7 @@ class Engine:
         """Whether jobs that still come in are given back."""
         self.telemetry = Telemetry(parts.metrics)
         self.hand = Hand(settings.concurrency, tasks)
+        self.quarantine = Quarantine(settings.max_deliveries)
         self.judge = Judge(parts.clock, settings.rules, report=parts.report, random=parts.random)
         self.watch = Watch(parts.clock, self._ignoring)
         self.settler = Settler(parts.store, self.judge, done=self._settled, report=parts.report)
@@ -110,10 +112,17 @@ class Engine:
         if self.stopping:
             run.over = True
             self._ended(run, self.judge.settlement(run, Released()))
+        elif (aside := self.quarantine.aside(run)) is not None:
+            run.over = True
+            outcome = Snoozed(delay=aside, reason="suspected")
+            self._ended(run, self.judge.settlement(run, outcome))
         else:
             run.runner = self.loop.create_task(self._attempt(run))
 
     async def _attempt(self, run: Run) -> None:
+        await self.quarantine.alone(run)
+        if run.given_up:
+            return
         try:
             settlement = await self.executor.attempt(run)
         except BaseException as error:  # noqa: BLE001 - our own fault: the job must still end
@@ -148,6 +157,7 @@ class Engine:
 
     def _let_go(self, run: Run) -> None:
         self.hand.let_go(run)
+        self.quarantine.let_go(run)
         if run.lane is not None:
             run.lane.let_go()
         self.claimer.slot_freed()
