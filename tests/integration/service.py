@@ -1,0 +1,126 @@
+"""The service whose workers the tests start, stop, freeze and kill: ``service:app``.
+
+Each handler writes to the journal when it starts and when it ends. Handlers that wait do so for a
+file, so that the test decides when they go on.
+"""
+
+# ruff: noqa: ASYNC110, ASYNC251 - a file is the only signal that reaches every process, and handlers
+# that block the loop are among what is tried
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import offpath
+from tests.integration.journal import note
+
+
+def _record(event: offpath.JobEvent) -> None:
+    """Told after the commit that recorded it."""
+    note(f"recorded-{event.kind}", event.id, event.attempt)
+
+
+app = offpath.App(on_event=_record)
+
+
+@app.task
+async def work(ctx: offpath.Context, seconds: float) -> int:
+    """Take a while, and leave one job behind."""
+    note("start", ctx.id, ctx.attempt)
+    await asyncio.sleep(seconds)
+    ctx.enqueue(child.job())
+    return os.getpid()
+
+
+@app.task
+async def child() -> None:
+    """What ``work`` leaves behind."""
+
+
+@app.task
+async def held(ctx: offpath.Context, gate: str) -> int:
+    """Run until the gate is there."""
+    note("start", ctx.id, ctx.attempt)
+    while not Path(gate).exists():
+        await asyncio.sleep(0.02)
+    note("end", ctx.id, ctx.attempt)
+    return os.getpid()
+
+
+@app.task
+def held_in_thread(ctx: offpath.Context, gate: str) -> int:
+    """Run in a thread until the gate is there, or the worker gives it up."""
+    note("start", ctx.id, ctx.attempt)
+    while not Path(gate).exists():
+        if ctx.cancelled.wait(0.02):
+            raise RuntimeError("told to end")
+    note("end", ctx.id, ctx.attempt)
+    return os.getpid()
+
+
+@app.task
+async def stubborn(ctx: offpath.Context, gate: str) -> None:
+    """Ignore that it is cancelled."""
+    note("start", ctx.id, ctx.attempt)
+    while not Path(gate).exists():
+        try:
+            await asyncio.sleep(0.02)
+        except asyncio.CancelledError:
+            note("ignored", ctx.id, ctx.attempt)
+
+
+@app.task
+async def blocking(ctx: offpath.Context, gate: str) -> int:
+    """Block the worker's event loop, heartbeat and all, until the gate is there."""
+    note("start", ctx.id, ctx.attempt)
+    if ctx.deliveries == 1:
+        while not Path(gate).exists():
+            time.sleep(0.02)
+    return os.getpid()
+
+
+@app.task
+async def suicidal(ctx: offpath.Context) -> None:
+    """Kill the worker."""
+    note("start", ctx.id, ctx.attempt)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task
+async def forking(ctx: offpath.Context, gate: str) -> None:
+    """Fork a child that outlives the worker, and run until the gate is there."""
+    child_pid = os.fork()
+    if child_pid == 0:
+        while not Path(gate).exists():
+            time.sleep(0.02)
+        os._exit(0)
+    note("forked", ctx.id, ctx.attempt, child_pid)
+    note("start", ctx.id, ctx.attempt)
+    while not Path(gate).exists():
+        await asyncio.sleep(0.02)
+    # not in the way of the loop: the child ends on the same signal
+    threading.Thread(target=os.waitpid, args=(child_pid, 0)).start()
+
+
+@app.task
+async def flaky(ctx: offpath.Context, gate: str) -> None:
+    """Fail once the gate is there, at the first attempt."""
+    note("start", ctx.id, ctx.attempt)
+    while not Path(gate).exists():
+        await asyncio.sleep(0.02)
+    if ctx.attempt == 1:
+        raise RuntimeError("the first attempt fails")
+
+
+@app.task
+async def snoozing(ctx: offpath.Context, gate: str) -> None:
+    """Put itself off once the gate is there, at the first delivery."""
+    note("start", ctx.id, ctx.attempt)
+    while not Path(gate).exists():
+        await asyncio.sleep(0.02)
+    if ctx.deliveries == 1:
+        raise offpath.Snooze(0.1)
