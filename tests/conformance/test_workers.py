@@ -157,3 +157,19 @@ async def test_leaving_is_idempotent(store: Store) -> None:
 async def test_a_worker_is_seen_by_others(store: Store, other: Store) -> None:
     await join(store)
     assert [one.info.id for one in await other.workers()] == ["w1"]
+
+
+async def test_held_is_what_the_store_says_a_worker_holds(store: Store) -> None:
+    await join(store, "w1")
+    await join(store, "w2")
+    ids = [await add(store) for _ in range(3)]
+    first = await take(store, "w1", limit=2)
+    (other,) = await take(store, "w2", limit=1)
+    assert sorted(await store.held("w1"), key=lambda job: job.id) == sorted(
+        first, key=lambda job: job.id
+    )
+    assert await store.held("w2") == [other]
+    assert await store.held("unknown") == []
+    await succeed(store, first[0])
+    assert [job.id for job in await store.held("w1")] == [first[1].id]
+    assert {job.id for job in (*first, other)} == set(ids)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 BATCH = 500
 """Most jobs asked for at once."""
+DOUBT = 60.0
+"""Seconds after a lease that went unanswered in which it may still be carried out: twice the time
+limit of a statement."""
 _NO_OPTIONS = RunOptions()
 _SOONEST = 0.001
 """Seconds: a job that is due in no time must not make the loop spin until the store agrees."""
@@ -52,6 +55,8 @@ class Claimer:
         """Whether the store may have more than was taken: then a free slot is a reason to ask."""
         self.wake: Callable[[], None] = silent
         """Makes the next step come soon; set by who repeats it."""
+        self._doubt_until: float | None = None
+        """Until when a lease that went unanswered may still turn out to have been given."""
         self.open = False
         """Whether jobs may be taken: this worker is registered and not stopping."""
 
@@ -81,12 +86,16 @@ class Claimer:
             self._left_behind = True
             return None, 0
         self._left_behind = False
+        adopted = await self._adopt(room) if self._doubtful() else 0
+        if adopted:
+            return True, adopted
         request = LeaseRequest(worker=self._worker, limit=most, tasks=room, queues=self._queues)
         self.asking = True
         try:
             leased = await self._store.lease(request)
         except BaseException:
             self._left_behind = True
+            self._doubt_until = self._clock.monotonic() + DOUBT
             raise
         finally:
             self.asking = False
@@ -99,6 +108,29 @@ class Claimer:
         # A task at its limit was not asked for, or not any further: it may have more.
         self._left_behind = self._left_behind or leased.more or self._hand.saturated
         return self._next(more=leased.more, due_in=leased.due_in), taken
+
+    def _doubtful(self) -> bool:
+        return self._doubt_until is not None and self._clock.monotonic() < self._doubt_until
+
+    async def _adopt(self, room: dict[str, int]) -> int:
+        """Start what an unanswered lease handed to us, as far as there is room for it."""
+        known = {job.id for job in self._hand.jobs()}  # before asking: they may end meanwhile
+        self.asking = True
+        try:
+            now = await self._store.ping()
+            held = await self._store.held(self._worker)
+        finally:
+            self.asking = False
+        at = self._clock.monotonic()
+        time = StoreTime(now, at)
+        strays = [job for job in held if job.id not in known]
+        taken = 0
+        for job in strays:
+            if room.get(job.task, 0) > 0 and self._hand.free:
+                room[job.task] -= 1
+                taken += 1
+                self._start(self._run(job, time, at))
+        return taken
 
     def _next(self, *, more: bool, due_in: float | None) -> bool | float | None:
         if more and self._hand.free:

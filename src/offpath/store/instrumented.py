@@ -295,6 +295,10 @@ class InstrumentedStore:
         """As the store does."""
         return await self._timed("signals", self._inner.signals(worker, held))
 
+    async def held(self, worker: str) -> list[LeasedJob]:
+        """As the store does. What is found this way had started when its lease went unanswered."""
+        return await self._timed("held", self._inner.held(worker))
+
     async def deregister(self, worker: str) -> None:
         """As the store does."""
         await self._timed("deregister", self._inner.deregister(worker))

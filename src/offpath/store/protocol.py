@@ -311,6 +311,14 @@ class Store(Protocol):
         """What :meth:`extend` tells, without renewing anything: a cheap read for prompt cancels."""
         ...
 
+    async def held(self, worker: str) -> list[LeasedJob]:
+        """The jobs that the store says this worker holds, at most 1,000.
+
+        For a worker whose lease went unanswered: what it does not know of was handed out in that
+        answer, and nobody else would ever run it while this worker lives.
+        """
+        ...
+
     async def deregister(self, worker: str) -> None:
         """Remove a worker that has stopped. Jobs it still holds become due for rescue at once."""
         ...

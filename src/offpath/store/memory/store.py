@@ -212,6 +212,10 @@ class MemoryStore:
         """What a worker should know, without renewing anything."""
         return workers.signals(self._tables, self._clock.now(), worker, held)
 
+    async def held(self, worker: str) -> list[LeasedJob]:
+        """What a worker holds."""
+        return workers.held(self._tables, worker)
+
     async def deregister(self, worker: str) -> None:
         """Remove a worker that has stopped."""
         workers.deregister(self._tables, worker)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import islice
 
 from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Extension, WorkerInfo, WorkerRecord
-from offpath.store.memory.records import later
+from offpath.store.memory.records import later, leased
 from offpath.store.memory.tables import Tables
 
 _LISTED = 10_000
+_MOST_HELD = 1_000
 
 
 def register(tables: Tables, now: datetime, worker: WorkerInfo, lease_seconds: float) -> None:
@@ -51,6 +53,12 @@ def signals(tables: Tables, now: datetime, worker: str, held: Sequence[LeasedJob
         cancelled=tuple(each for each, job in records if job and job.cancel_requested),
         lost=tuple(each for each, job in records if job is None),
     )
+
+
+def held(tables: Tables, worker: str) -> list[LeasedJob]:
+    """What a worker holds, oldest first."""
+    ids = islice(tables.held.get(worker, ()), _MOST_HELD)
+    return [leased(tables.jobs[each]) for each in ids]
 
 
 def deregister(tables: Tables, worker: str) -> None:

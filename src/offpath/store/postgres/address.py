@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -66,7 +66,7 @@ def _split(url: str) -> tuple[str, dict[str, str]]:
     if scheme.partition("+")[0] not in {"postgres", "postgresql"}:
         message = f"not a Postgres URL: it starts with {scheme}://, not postgresql://"
         raise InvalidArgument(message)
-    parts = urlsplit(f"postgresql://{rest}")
+    parts = _parts(f"postgresql://{rest}")
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     own = {name: value for name, value in pairs if name.startswith("offpath_")}
     _refuse_unknown(own)
@@ -75,6 +75,23 @@ def _split(url: str) -> tuple[str, dict[str, str]]:
     # urlunsplit would drop the empty authority of a socket URL, which libpq insists on
     tail = f"?{query}" if query else ""
     return f"postgresql://{parts.netloc}{parts.path}{tail}", own
+
+
+def _parts(url: str) -> SplitResult:
+    """The parts of a URL, unless a password's bare / or # has cut it in the wrong place."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a bare [ or ]; the text repeats it
+        raise InvalidArgument(_UNESCAPED) from None
+    if "@" in parts.path or parts.fragment:
+        raise InvalidArgument(_UNESCAPED)
+    return parts
+
+
+_UNESCAPED: Final = (
+    "not a Postgres URL: in the password and elsewhere, "
+    "write / as %2F, @ as %40, # as %23, [ as %5B and ] as %5D"
+)
 
 
 def _refuse_unknown(own: dict[str, str]) -> None:

@@ -153,3 +153,16 @@ select
 from outlook o
 left join leased l on true
 order by l.priority desc, l.run_at, l.id
+
+-- name: held
+-- What a worker holds, in the columns of a lease.
+select
+    0, 0, null,
+    j.id::text, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
+    (extract(epoch from j.run_at) * 1000000)::bigint,
+    (extract(epoch from j.enqueued_at) * 1000000)::bigint,
+    j.losses, j.parent, j.dependents::text,
+    (extract(epoch from j.deadline) * 1000000)::bigint
+from offpath.job j
+where j.state = 'running' and j.worker = :worker::text
+limit 1000

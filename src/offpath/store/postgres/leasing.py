@@ -9,7 +9,7 @@ import msgspec
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
-from offpath.store.postgres.steps import Send, Steps, from_micros, moment, to_json
+from offpath.store.postgres.steps import Send, Steps, ask, from_micros, moment, to_json
 from offpath.store.sql import Catalogue, Row
 
 PROMOTED_AT_ONCE: Final = 500
@@ -67,6 +67,12 @@ def lease_steps(
         more=candidates > len(jobs),
         due_in=None if due_at is None else (due_at - now_micros) / 1_000_000,
     )
+
+
+def held_steps(worker: str, *, sql: Catalogue) -> Steps[list[LeasedJob]]:
+    """What a worker holds."""
+    rows = yield from ask(sql["held"](worker=worker), last=True)
+    return [_job(row, worker) for row in rows]
 
 
 def _job(row: Row, worker: str) -> LeasedJob:

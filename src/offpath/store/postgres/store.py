@@ -39,7 +39,7 @@ from offpath.store.postgres.announcing import Announcer
 from offpath.store.postgres.diagnosing import diagnose_steps
 from offpath.store.postgres.enqueue import enqueue_steps
 from offpath.store.postgres.joining import Joiner
-from offpath.store.postgres.leasing import Reach, lease_steps
+from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
 from offpath.store.postgres.listening import Ear, channel
 from offpath.store.postgres.migrating import (
     PACKAGE,
@@ -388,6 +388,10 @@ class PostgresStore:
         return await self._database.write(
             lambda: crew.signals_steps(worker, held, now, sql=self._sql)
         )
+
+    async def held(self, worker: str) -> list[LeasedJob]:
+        """What a worker holds."""
+        return await self._database.write(lambda: held_steps(worker, sql=self._sql))
 
     async def deregister(self, worker: str) -> None:
         """Remove a worker that has stopped, then its lock."""

@@ -311,6 +311,10 @@ class SqliteStore:
         """Tell a worker about its jobs."""
         return await self._read(lambda session: workers.told(session, self._now(), worker, held))
 
+    async def held(self, worker: str) -> list[LeasedJob]:
+        """What a worker holds."""
+        return await self._read(lambda session: workers.held(session, worker))
+
     async def deregister(self, worker: str) -> None:
         """Forget a worker; what it holds is up for rescue."""
         await self._write(lambda session: workers.deregister(session, worker))

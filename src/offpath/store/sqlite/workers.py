@@ -11,7 +11,7 @@ from offpath.model.job import LeasedJob
 from offpath.model.lease import Extension, WorkerInfo, WorkerRecord
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.rows import worker_record
+from offpath.store.sqlite.rows import leased_job, worker_record
 from offpath.store.sqlite.session import SQL, Session
 
 LISTED: Final = 10_000
@@ -46,6 +46,11 @@ def told(session: Session, now: int, worker: str, held: Sequence[LeasedJob]) -> 
         cancelled=tuple(job.id for job in held if own.get((job.id, job.deliveries))),
         lost=tuple(job.id for job in held if (job.id, job.deliveries) not in own),
     )
+
+
+def held(session: Session, worker: str) -> list[LeasedJob]:
+    """What a worker holds."""
+    return [leased_job(row) for row in session.run(SQL["worker_jobs"](worker=worker))]
 
 
 def deregister(session: Session, worker: str) -> None:

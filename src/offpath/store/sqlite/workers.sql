@@ -44,3 +44,13 @@ returning id
 -- What is known of the jobs that a worker believes to hold.
 select id, deliveries, cancel_requested from offpath_job
 where id in (select value from json_each(:ids)) and +worker = :worker and +state = 'running'
+
+-- name: worker_jobs
+-- What a worker holds.
+select
+    id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
+    enqueued_at, losses, parent, dependents, deadline
+from offpath_job
+where state = 'running' and worker = :worker
+order by seq
+limit 1000

@@ -331,3 +331,44 @@ async def test_idle_work_is_done_only_while_idle(rig: Rig) -> None:
     gate.set()
     await rig.pass_time(30, step=1)
     assert len(calls) > before
+
+
+async def test_a_lease_whose_answer_was_lost_is_taken_up(rig: Rig) -> None:
+    """Else its jobs would be held for ever by a worker that does not know of them."""
+    runs: list[int] = []
+
+    async def quick() -> None:
+        runs.append(1)
+
+    rig.task(quick)
+    rig.faulty.fail("lease", StoreUnavailable("cut after the commit"), after=True)
+    jobs = [await rig.enqueue("quick") for _ in range(5)]
+    await rig.started()
+    await rig.pass_time(10, step=0.5)
+    assert [await rig.state(job) for job in jobs] == [JobState.SUCCEEDED] * 5
+    assert len(runs) == 5, "each ran once"
+    records = await rig.memory.get(jobs)
+    assert {job.deliveries for job in records} == {1}
+
+
+async def test_what_an_unanswered_lease_gave_waits_for_room(rig: Rig) -> None:
+    together: list[int] = []
+    running = 0
+    going = asyncio.Event()
+
+    async def slow() -> None:
+        nonlocal running
+        running += 1
+        together.append(running)
+        await going.wait()
+        running -= 1
+
+    rig.task(slow, concurrency=2)
+    jobs = [await rig.enqueue("slow") for _ in range(4)]
+    await rig.started(concurrency=10)
+    await breathe()
+    rig.faulty.fail("lease", StoreUnavailable("cut after the commit"), after=True, times=1)
+    going.set()
+    await rig.pass_time(30, step=0.5)
+    assert [await rig.state(job) for job in jobs] == [JobState.SUCCEEDED] * 4
+    assert max(together) == 2
