@@ -70,6 +70,7 @@ class Worker:
         self._loops: dict[str, Loop] = {}
         self._stop_listening: Callable[[], None] = lambda: None
         self._closing: asyncio.Task[Stopped] | None = None
+        self._told = False
         self._closed = asyncio.Event()
         self._result = Stopped()
         self._tasks = Tasks(parts.report)
@@ -283,7 +284,9 @@ class Worker:
                 pass
 
     def _signalled(self) -> None:
-        drain = self._state is not State.STOPPING
+        # Two signals may come before the stop that the first one asked for has begun.
+        drain = not self._told and self._state is not State.STOPPING
+        self._told = True
         _ = self._tasks.spawn(self.stop(drain=drain), "stop")
 
     # -- ending ----------------------------------------------------------------------------------
