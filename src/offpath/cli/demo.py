@@ -198,7 +198,6 @@ def _conclude(tally: Tally, board: Board, url: str) -> None:
     for title, verb in (
         ("What died, and why:", "dead list"),
         ("All jobs of one kind:", "jobs list --task demo.charge"),
-        ("Give the dead one another chance:", "dead redrive --task demo.import_file --yes"),
         ("Check the store:", "doctor"),
     ):
         click.echo(f"{title}\n  offpath {verb}{where}")

@@ -18,6 +18,8 @@ LONGEST_WAIT = 30.0
 STEADY = 60.0
 """A child that lived for so many seconds is started again after the first wait."""
 LOOK_EVERY = 0.1
+_WELL = (0, -signal.SIGTERM, -signal.SIGINT)
+"""A worker that runs handles these signals: one that dies of them had not begun, and held nothing."""
 
 
 class Parent:
@@ -46,12 +48,16 @@ class Parent:
                 for child in self._children:
                     child.look(time.monotonic())
             time.sleep(LOOK_EVERY)
-        return 1 if any(child.code for child in self._children) else 0
+        return 1 if any(child.code not in _WELL for child in self._children) else 0
 
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
         self._signals += 1
+        if self._signals == 1:
+            _log.info("stopping: running jobs may end; a second signal aborts them")
+        # Another number the second time: two pending signals of one number are one.
+        number = signal.SIGTERM if self._signals == 1 else signal.SIGINT
         for child in self._children:
-            child.send(signal.SIGTERM)
+            child.send(number)
 
     def _asked(self, _number: int, _frame: FrameType | None) -> None:
         for child in self._children:

@@ -88,6 +88,7 @@ def _child_command() -> list[str]:
 async def _serve(app: App, overrides: dict[str, Any], parent_pipe: int | None) -> int:
     async with app:
         running = app.worker(**overrides)
+        await running.start()
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGQUIT, _dump, running)
         if parent_pipe is not None:

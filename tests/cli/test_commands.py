@@ -1,0 +1,188 @@
+"""Every verb, on SQLite and Postgres: what it prints, what it returns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Processes, Run, document, until
+
+
+def enqueue(run: Run, url: str, *args: str) -> str:
+    result = run("enqueue", *args, "--url", url, "--json")
+    assert result.exit_code == 0, result.output
+    made: str = document(result)["id"]
+    return made
+
+
+def work_off(processes: Processes, url: str, *jobs: tuple[str, ...]) -> list[str]:
+    """Run jobs in a real worker; returns what each wait printed."""
+    worker = processes.start("worker", "service:app", "--url", url)
+    until(worker, "runs add")
+    outputs = []
+    for job in jobs:
+        waiting = processes.start("enqueue", *job, "--url", url, "--wait", "--json")
+        outputs.append(waiting.communicate(timeout=30)[0])
+    worker.terminate()
+    assert worker.wait(timeout=30) == 0
+    return outputs
+
+
+def test_jobs_are_listed_shown_cancelled_and_retried(run: Run, migrated: str) -> None:
+    first = enqueue(run, migrated, "add", "a=1", "b=2", "--queue", "mail", "--tag", "x")
+    second = enqueue(run, migrated, "add", "--input", '{"a": 1, "password": "marker"}')
+    url = ("--url", migrated)
+    assert first in run("jobs", "list", *url).output
+    page = document(run("jobs", "list", "--limit", "1", "--json", *url))
+    assert [job["id"] for job in page["items"]] == [second]
+    rest = document(run("jobs", "list", "--after", page["next"], "--json", *url))
+    assert [job["id"] for job in rest["items"]] == [first]
+    assert rest["items"][0]["input"] == {"a": 1, "b": 2}
+    shown = run("jobs", "show", second, *url)
+    assert (shown.exit_code, "marker" in shown.output) == (0, False)
+    changed = document(run("jobs", "cancel", "--queue", "mail", "--yes", "--json", *url))
+    assert [(one["id"], one["state"]) for one in changed["changed"]] == [(first, "cancelled")]
+    assert run("jobs", "cancel", first, *url).exit_code == 3
+    assert run("jobs", "retry", first, *url).exit_code == 0
+    assert document(run("jobs", "show", first, "--json", *url))["state"] == "queued"
+
+
+def test_a_failed_job_is_a_dead_letter(run: Run, migrated: str, processes: Processes) -> None:
+    (output,) = work_off(processes, migrated, ("fail",))
+    assert '"ok":false' in output
+    assert "hunter2" not in output
+    url = ("--url", migrated)
+    listed = run("dead", "list", *url)
+    assert "\\x1b[31mred" in listed.output
+    assert "\x1b" not in listed.output
+    assert "hunter2" not in listed.output
+    (dead,) = document(run("dead", "list", "--json", *url))["items"]
+    assert run("dead", "show", dead["id"], *url).exit_code == 0
+    assert "hunter2" not in run("dead", "show", dead["id"], "--json", *url).output
+    assert run("dead", "redrive", "--all", *url).exit_code == 2
+    assert run("dead", "redrive", "--all", "--yes", "--per-second", "2", *url).exit_code == 0
+    assert run("dead", "show", dead["id"], *url).exit_code == 3
+    assert run("dead", "discard", dead["id"], "--yes", *url).exit_code == 3
+
+
+def test_waiting_prints_the_result_as_json(migrated: str, processes: Processes) -> None:
+    added, kinds = work_off(processes, migrated, ("add", "a=1", "b=2"), ("kinds",))
+    assert '"result":3' in added
+    assert '"result":{"raw":"YWJj"}' in kinds
+
+
+def test_waiting_ends_with_its_time(run: Run, migrated: str) -> None:
+    result = run("enqueue", "add", "--wait", "--timeout", "0.1", "--json", "--url", migrated)
+    answer = document(result)
+    assert (result.exit_code, answer["error"]["code"]) == (1, "wait_timeout")
+    assert answer["id"] in answer["error"]["message"]
+
+
+def test_migrating(run: Run, url: str) -> None:
+    at = ("--url", url)
+    assert run("migrate", "--check", *at).exit_code == 1
+    assert "create table" in run("migrate", "--sql", *at).output
+    assert run("migrate", *at).exit_code == 0
+    assert run("migrate", "--check", *at).exit_code == 0
+    assert run("migrate", "--sql", *at).output == "-- nothing is pending\n"
+    assert document(run("migrate", "--json", *at)) == {"items": []}
+
+
+def test_doctor(run: Run, migrated: str) -> None:
+    well = run("doctor", "--json", "--url", migrated)
+    assert well.exit_code == 0, well.output
+    names = {one["name"] for one in document(well)["items"]}
+    assert {"schema", "clock", "workers", "takers", "backlog", "rows", "groups"} <= names
+    enqueue(run, migrated, "nobody_knows")
+    ill = run("doctor", "--url", migrated)
+    assert ill.exit_code == 1
+    assert "nobody_knows" in ill.output
+
+
+def test_doctor_without_a_schema(run: Run, url: str, here: Path) -> None:
+    result = run("doctor", "--json", "--url", url)
+    assert result.exit_code == 1
+    assert [one["name"] for one in document(result)["items"]] == ["schema"]
+    assert run("jobs", "list", "--url", url).exit_code == 1
+    assert not (here / "work.db").exists()
+
+
+def test_workers_prune_and_settings(run: Run, migrated: str) -> None:
+    assert document(run("workers", "--json", "--url", migrated)) == {"items": []}
+    assert document(run("prune", "--json", "--url", migrated)) == {"removed": 0}
+    shown = document(run("config", "show", "--json", "--url", migrated))
+    assert shown["url"]["source"] == "argument"
+
+
+def test_a_demo_runs_everything(run: Run) -> None:
+    tally = document(run("demo", "--json"))
+    assert (tally["succeeded"], tally["dead"]) == (300, 1)
+    assert tally["retried"] == 41
+    assert tally["seconds"] < 10
+
+
+def test_the_demo_s_advice_works(run: Run) -> None:
+    told = run("demo").output
+    advice = [line.split()[1:] for line in told.splitlines() if line.startswith("  offpath ")]
+    assert len(advice) == 3
+    for words in advice:
+        assert run(*words).exit_code == 0, words
+
+
+def test_the_demo_leaves_the_environment_s_database_alone(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OFFPATH_URL", f"sqlite:///{here / 'mine.db'}")
+    monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@localhost:1/none")
+    assert run("demo", "--json").exit_code == 0
+    assert not (here / "mine.db").exists()
+
+
+NOWHERE = "postgresql://ada:marker@127.0.0.1:1/none"
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "name"),
+    [
+        (["jobs", "list"], 2, "configuration"),
+        (["jobs", "list", "--state", "sleepy"], 2, "usage"),
+        (["jobs", "frobnicate"], 2, "usage"),
+        (["jobs", "show", "x", "--url", "sqlite:///new.db"], 1, "schema_missing"),
+        (["jobs", "list", "--url", NOWHERE], 4, "store_unavailable"),
+        (["enqueue", "add", "a", "--url", "sqlite:///new.db"], 2, "invalid_argument"),
+        (["enqueue", "nope", "--app", "service:app", "--url", "sqlite:///new.db"], 3, "unknown_task"),
+        (["enqueue", "add", "a=x", "b=1", "--app", "service:app", "--url", "sqlite:///new.db"], 2,
+         "invalid_input"),
+        (["enqueue", "add", "--app", "service:none", "--url", "sqlite:///n.db"], 2, "configuration"),
+        (["enqueue", "add", "--app", "service:app"], 2, "configuration"),
+        (["demo", "--url", "memory://"], 2, "invalid_argument"),
+    ],
+)  # fmt: skip
+def test_errors_have_a_code_and_an_exit_code(
+    run: Run, args: list[str], code: int, name: str
+) -> None:
+    plain = run(*args)
+    assert plain.exit_code == code, plain.output
+    assert "Traceback" not in plain.output
+    assert "marker" not in plain.output
+    result = run(*args, "--json")
+    assert result.exit_code == code, result.output
+    answer = document(result)
+    assert (answer["ok"], answer["error"]["code"]) == (False, name)
+
+
+def test_a_module_that_fails_says_where(run: Run, here: Path) -> None:
+    (here / "broken.py").write_text("x = 1\ny = unknown\n", "utf-8")
+    result = run("enqueue", "add", "--app", "broken:app", "--url", "sqlite:///x.db")
+    assert result.exit_code == 2
+    assert "broken.py, line 2" in result.output
+    assert (
+        "Traceback"
+        in run("--debug", "enqueue", "add", "--app", "broken:app", "--url", "sqlite:///x.db").output
+    )
+
+
+def test_examples_in_help_keep_their_lines(run: Run) -> None:
+    text = run("jobs", "cancel", "--help").output
+    assert "\n  offpath jobs cancel --state queued --task send_mail --yes\n" in text

@@ -1,0 +1,92 @@
+"""The worker as a real process: signals, exit codes, several processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.conftest import Processes, Run, document, until
+
+
+def put(run: Run, url: str, *args: str) -> None:
+    assert run("enqueue", *args, "--url", url).exit_code == 0
+
+
+def sqlite(here: Path) -> str:
+    return f"sqlite:///{here / 'work.db'}"
+
+
+def states(run: Run, url: str) -> list[str]:
+    found = document(run("jobs", "list", "--json", "--url", url))["items"]
+    return [job["state"] for job in found]
+
+
+def test_a_signal_drains(run: Run, here: Path, processes: Processes) -> None:
+    url = sqlite(here)
+    for _ in range(5):
+        put(run, url, "nap", "seconds=0.3")
+    worker = processes.start("worker", "service:create()", "--url", url)
+    for _ in range(5):
+        until(worker, "began")
+    worker.terminate()
+    assert worker.wait(timeout=30) == 0
+    assert states(run, url) == ["succeeded"] * 5
+
+
+def test_a_second_signal_gives_jobs_back(run: Run, here: Path, processes: Processes) -> None:
+    url = sqlite(here)
+    put(run, url, "nap", "seconds=1000")
+    worker = processes.start("worker", "service:app", "--url", url, "--processes", "2")
+    until(worker, "began")
+    worker.send_signal(signal.SIGQUIT)
+    until(worker, "nap attempt 1 running")
+    worker.terminate()
+    until(worker, "stopping")
+    worker.terminate()
+    assert worker.wait(timeout=30) == 0
+    (job,) = document(run("jobs", "list", "--json", "--url", url))["items"]
+    assert (job["state"], job["attempt"]) == ("queued", 1)
+
+
+def test_a_crashed_process_is_started_again(run: Run, here: Path, processes: Processes) -> None:
+    url = sqlite(here)
+    put(run, url, "crash")
+    worker = processes.start("worker", "service:app", "--url", url, "--processes", "2")
+    seen = "".join(until(worker, "survived"))
+    seen += "" if "started again" in seen else "".join(until(worker, "started again"))
+    assert "code -9" in seen
+    until(worker, "runs add")
+    worker.terminate()
+    assert worker.wait(timeout=30) == 0
+
+
+def test_children_end_with_their_parent(run: Run, here: Path, processes: Processes) -> None:
+    worker = processes.start("worker", "service:app", "--url", sqlite(here), "--processes", "2")
+    until(worker, "runs add")
+    until(worker, "runs add")
+    worker.kill()
+    # the children hold the other end of its output: it ends when both of them have
+    output = worker.communicate(timeout=30)[0]
+    assert output.count("stopped") == 2
+
+
+def test_an_app_in_memory_is_refused(here: Path, processes: Processes) -> None:
+    worker = processes.start("worker", "service:app")
+    output = worker.communicate(timeout=30)[0]
+    assert worker.returncode == 2
+    assert "in memory" in output
+
+
+def test_help_is_quick_and_needs_no_rich(here: Path) -> None:
+    code = "import sys, offpath.cli.main; print('rich' in sys.modules, 'psycopg' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=dict(os.environ),
+    )
+    assert done.stdout.split() == ["False", "False"]
