@@ -139,7 +139,9 @@ async def registered(app: offpath.App, worker: WorkerProcess) -> None:
 def _kill_session(leader: int) -> None:
     """End everything in a worker's session: what its handlers forked outlives it otherwise."""
     for entry in Path("/proc").iterdir():
-        with contextlib.suppress(ValueError, ProcessLookupError, PermissionError):
+        with contextlib.suppress(ValueError, OSError):
             pid = int(entry.name)
-            if os.getsid(pid) == leader:
+            stat = (entry / "stat").read_text().rpartition(")")[2].split()
+            # a parent's worker processes have sessions of their own
+            if os.getsid(pid) == leader or int(stat[1]) == leader:
                 os.kill(pid, signal.SIGKILL)
