@@ -138,10 +138,15 @@ async def registered(app: offpath.App, worker: WorkerProcess) -> None:
 
 def _kill_session(leader: int) -> None:
     """End everything in a worker's session: what its handlers forked outlives it otherwise."""
+    found: list[int] = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(ValueError, OSError):
             pid = int(entry.name)
             stat = (entry / "stat").read_text().rpartition(")")[2].split()
             # a parent's worker processes have sessions of their own
             if os.getsid(pid) == leader or int(stat[1]) == leader:
-                os.kill(pid, signal.SIGKILL)
+                found.append(pid)
+    # only then: the children of one that is gone are not told apart any more
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
