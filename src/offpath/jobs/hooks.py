@@ -101,9 +101,11 @@ class Hooks:
 
     def moved(self, steps: Sequence[Step], at: datetime) -> None:
         """Tell the hooks of committed transitions; nothing is built for tasks without a hook."""
+        if self._on_event is None:
+            deaf = {task for task in {step.move.task for step in steps} if self._own(task) is None}
+            steps = [step for step in steps if step.move.task not in deaf]
         for step in steps:
-            if self._on_event is not None or self._own(step.move.task) is not None:
-                self.deliver(tuple(observed.events(step, at)))
+            self.deliver(tuple(observed.events(step, at)))
 
     def deliver(self, events: Sequence[JobEvent]) -> None:
         """Tell the hooks of these events, in this order. Never raises."""

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from offpath.jobs.running import Run
     from offpath.runtime.clock import Clock
 
+_CARRIED = (Succeeded, Snoozed)
+"""Outcomes with effects."""
 _HEEDED = (Abort, Snooze)
 """Raised on purpose: heeded also from a handler that was told to end."""
 
@@ -67,7 +69,7 @@ class Judge:
 
     def settlement(self, run: Run, outcome: Outcome) -> Settlement:
         """Return the end of ``run``, with the effects its handler asked for if it may have them."""
-        carried = isinstance(outcome, Succeeded | Snoozed)
+        carried = isinstance(outcome, _CARRIED)
         effects = run.context.effects() if carried and run.context is not None else NOTHING
         return Settlement(
             job=run.job, outcome=outcome, effects=effects, keep=self._keep(run, outcome)

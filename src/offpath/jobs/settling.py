@@ -112,7 +112,8 @@ class Settler:
         if answer.status is SettleStatus.REFUSED and run.interrupted is not Interruption.LOST:
             self._refused(run, settlement, answer)
             return
-        self._refusals.pop(run, None)
+        if self._refusals:
+            self._refusals.pop(run, None)
         self._done(run, settlement, answer)
 
     def _refused(self, run: Run, settlement: Settlement, answer: Settled) -> None:

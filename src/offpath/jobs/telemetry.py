@@ -64,7 +64,7 @@ class Lane:
         seconds = run.ended_at - run.entered_at
         if isinstance(outcome, Succeeded):
             self._success.observe(seconds)
-        elif isinstance(outcome, Retry | Dead):
+        elif isinstance(outcome, (Retry, Dead)):
             self._error.observe(seconds)
             if outcome.failure.kind == "timeout":
                 self._timed_out.add()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
-from msgspec import Struct
-
 from offpath.model.job import DeadReason, Failure, Progress
+from offpath.model.quiet import Quiet
 
 
 class EventKind(StrEnum):
@@ -26,9 +25,15 @@ class EventKind(StrEnum):
     RELEASED = "released"
     GROUP_DONE = "group_done"
 
+    __hash__ = str.__hash__
+    """Enum's own is a Python function."""
 
-class JobEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One transition of one job, after it was committed. Carries no input and no result text."""
+
+class JobEvent(Quiet, frozen=True, kw_only=True, omit_defaults=True):
+    """One transition of one job, after it was committed.
+
+    It carries no input, and its repr shows no result.
+    """
 
     kind: EventKind
     at: datetime

@@ -1,4 +1,8 @@
-"""A job: one durable instance of a task, and what is known of it."""
+"""A job: one durable instance of a task, and what is known of it.
+
+What there are many of is made with ``gc=False``: these hold text, numbers and times, so no cycle
+can go through them, and the collector need not walk a hundred thousand of them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
+
+from offpath.model.quiet import Quiet
 
 
 class JobState(StrEnum):
@@ -20,6 +26,9 @@ class JobState(StrEnum):
     SUCCEEDED = "succeeded"
     DEAD = "dead"
     CANCELLED = "cancelled"
+
+    __hash__ = str.__hash__
+    """Enum's own is a Python function, and states are looked up several times for each job."""
 
     @property
     def terminal(self) -> bool:
@@ -48,7 +57,7 @@ class DeadReason(StrEnum):
     """Its result or effects could not be stored."""
 
 
-class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Failure(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     """One attempt that failed, as recorded: plain text only, safe to store and to show.
 
     ``kind`` is ``error``, ``timeout``, ``deadline``, ``aborted``, ``cancelled``, ``worker_lost``,
@@ -74,7 +83,7 @@ class UniquePolicy(StrEnum):
     """A :class:`offpath.UniqueConflict` is raised."""
 
 
-class UniqueClaim(Struct, frozen=True, kw_only=True):
+class UniqueClaim(Struct, frozen=True, kw_only=True, gc=False):
     """A unique key that a new job claims.
 
     The key is held while the job is in one of ``states`` and, with ``period`` (seconds from
@@ -87,7 +96,7 @@ class UniqueClaim(Struct, frozen=True, kw_only=True):
     period: float | None = None
 
 
-class NewJob(Struct, frozen=True, kw_only=True):
+class NewJob(Quiet, frozen=True, kw_only=True, gc=False):
     """A job to enqueue, with every option resolved.
 
     Times that count from now are given as seconds (``delay``, ``deadline_in``), so that the
@@ -118,7 +127,7 @@ class NewJob(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
 
 
-class Enqueued(Struct, frozen=True, kw_only=True):
+class Enqueued(Struct, frozen=True, kw_only=True, gc=False):
     """What became of one :class:`NewJob`, in the order given.
 
     ``job_id`` differs from ``id`` when the new job attached to the holder of its unique key.
@@ -131,7 +140,7 @@ class Enqueued(Struct, frozen=True, kw_only=True):
     run_at: datetime | None = None
 
 
-class LeasedJob(Struct, frozen=True, kw_only=True):
+class LeasedJob(Quiet, frozen=True, kw_only=True, gc=False):
     """A job in a worker's hand. ``(id, worker, deliveries)`` is the fence of every later write."""
 
     id: str
@@ -155,7 +164,7 @@ class LeasedJob(Struct, frozen=True, kw_only=True):
     deadline: datetime | None = None
 
 
-class JobRecord(Struct, frozen=True, kw_only=True):
+class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
     """Everything the store knows of one job."""
 
     id: str
@@ -198,7 +207,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
         return self.failures[-1] if self.failures else None
 
 
-class Progress(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Progress(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     """How far a running job says it is."""
 
     done: float

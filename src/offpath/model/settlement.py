@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from offpath.model.effects import NOTHING, Effects
 from offpath.model.job import DeadReason, Enqueued, Failure, JobState, LeasedJob
+from offpath.model.quiet import Quiet
 
 
-class Succeeded(Struct, frozen=True, kw_only=True):
+class Succeeded(Quiet, frozen=True, kw_only=True, gc=False):
     """The handler returned. ``result`` is codec text, None for nothing."""
 
     result: str | None = None
@@ -52,7 +53,7 @@ class Released(Struct, frozen=True, kw_only=True):
 Outcome = Succeeded | Retry | Snoozed | Dead | Cancelled | Released
 
 
-class Settlement(Struct, frozen=True, kw_only=True):
+class Settlement(Struct, frozen=True, kw_only=True, gc=False):
     """The end of one attempt, and its effects. Effects are only carried out with ``Succeeded``
     and ``Snoozed``: what a failed attempt wanted to do is dropped with it.
     """

@@ -107,7 +107,9 @@ class Gauge(Series):
 
     def add(self, amount: float = 1) -> None:
         """Go up, or down when ``amount`` is negative."""
-        self.set(self.value + amount)
+        self.value += amount  # as set() does, but once less called: six times for each job
+        if self._owner.watched:
+            self._owner.changed(self)
 
     def peak(self, value: float) -> None:
         """Be ``value`` if that is more."""
@@ -134,6 +136,25 @@ class Summary(Series):
         self.total = 0.0
         self.min = math.inf
         self.max = -math.inf
+
+    def observe_all(self, values: Sequence[float]) -> None:
+        """Add many values: a fraction of what it costs to add them one by one."""
+        if not values:
+            return
+        low = min(values)
+        if low < self._floor:
+            low = self._floor
+            values = [max(value, low) for value in values]
+        self.min = min(self.min, low)
+        high = max(values)
+        self.max = max(self.max, high)
+        self.count += len(values)
+        self.total += sum(values)
+        bounds, counts = self._bounds, self._counts
+        for value in values:
+            counts[bisect_left(bounds, value)] += 1
+        if self._owner.watched:
+            self._owner.changed(self)
 
     def observe(self, value: float, times: int = 1) -> None:
         """Add one value, or the same value several times."""

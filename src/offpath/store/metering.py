@@ -7,7 +7,7 @@ counted as leaving ``ended``.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from offpath.model.event import EventKind
@@ -106,17 +106,19 @@ class Metering:
     def moved(self, steps: Sequence[Step], at: datetime) -> None:
         """Count these transitions."""
         now = at.timestamp()
-        for move, count in Counter([step.move for step in steps]).items():
+        ways: defaultdict[Move, list[Step]] = defaultdict(list)
+        for step in steps:
+            ways[step.move].append(step)
+        for move, same in ways.items():
             way = self._way(move)
             for counter in way.counters:
-                counter.add(count)
+                counter.add(len(same))
             for gauge in way.last:
                 gauge.set(now)
-        for step in steps:
-            if step.group_done:
-                self._groups.add()
-            if isinstance(step.job, LeasedJob):
-                self._timed(step, step.job, at)
+            self._timed(move, same, at)
+        done = sum(step.group_done for step in steps)
+        if done:
+            self._groups.add(done)
 
     def called(self, operation: str, seconds: float, error: BaseException | None) -> None:
         """Time one call; count its error."""
@@ -148,21 +150,33 @@ class Metering:
             way = self._ways[move] = _Way(self._registry, move)
         return way
 
-    def _timed(self, step: Step, job: LeasedJob, at: datetime) -> None:
-        key = (job.task, job.queue)
-        times = self._times.get(key)
+    def _timed(self, move: Move, steps: Sequence[Step], at: datetime) -> None:
+        """Observe the times of steps that went the same way."""
+        jobs = [step.job for step in steps if isinstance(step.job, LeasedJob)]
+        if not jobs:
+            return
+        times = self._times_of(move.task, move.queue)
+        if move.entered is JobState.RUNNING:
+            times.wait.observe_all([(at - job.run_at).total_seconds() for job in jobs])
+        elif move.entered is not None and move.entered.terminal:
+            times.total.observe_all([(at - job.enqueued_at).total_seconds() for job in jobs])
+            times.attempts.observe_all([job.attempt for job in jobs])
+        elif EventKind.SNOOZED in move.kinds:
+            times.snooze.observe_all([_asked(step, at) for step in steps])
+
+    def _times_of(self, task: str, queue: str) -> _Times:
+        times = self._times.get((task, queue))
         if times is None:
-            times = self._times[key] = _Times(self._registry, *key)
-        entered = step.move.entered
-        if entered is JobState.RUNNING:
-            times.wait.observe((at - job.run_at).total_seconds())
-        elif entered is not None and entered.terminal:
-            times.total.observe((at - job.enqueued_at).total_seconds())
-            times.attempts.observe(job.attempt)
-        elif step.settlement is not None and isinstance(step.settlement.outcome, Snoozed):
-            due = step.run_at
-            delay = step.settlement.outcome.delay if due is None else (due - at).total_seconds()
-            times.snooze.observe(delay)
+            times = self._times[task, queue] = _Times(self._registry, task, queue)
+        return times
+
+
+def _asked(step: Step, at: datetime) -> float:
+    """How long a snoozed attempt asked to wait."""
+    if step.run_at is not None:
+        return (step.run_at - at).total_seconds()
+    outcome = None if step.settlement is None else step.settlement.outcome
+    return outcome.delay if isinstance(outcome, Snoozed) else 0.0
 
 
 def _names(move: Move) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec import Struct, json
 
 from offpath.model.event import EventKind, JobEvent
-from offpath.model.job import DeadReason, Failure, JobState, LeasedJob, NewJob, Progress
+from offpath.model.job import TERMINAL, DeadReason, Failure, JobState, LeasedJob, NewJob, Progress
 from offpath.model.settlement import (
     Cancelled,
     Dead,
@@ -49,7 +49,7 @@ class Move(Struct, frozen=True, eq=False):
     """What hooks are told, in this order."""
 
 
-class Step(Struct, frozen=True):
+class Step(Struct, frozen=True, gc=False):
     """One transition of one job, with what its events need."""
 
     move: Move
@@ -156,11 +156,7 @@ def deleted(answers: Iterable[Changed]) -> Iterator[Step]:
 
 def ended(steps: Iterable[Step]) -> list[str]:
     """Return the ids of the jobs that ended."""
-    return [
-        step.job.id
-        for step in steps
-        if step.move.entered is not None and step.move.entered.terminal
-    ]
+    return [step.job.id for step in steps if step.move.entered in TERMINAL]
 
 
 def events(step: Step, at: datetime) -> Iterator[JobEvent]:
