@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
 from benchmarks import jobs
-from benchmarks.report import Measurement, heading, print_json, print_table
+from benchmarks.report import Measurement, heading, machine_speed, print_json, print_table
 
 DEFAULT_POSTGRES = "postgresql://postgres@127.0.0.1:5432/postgres"
 
@@ -31,13 +31,16 @@ def main() -> None:
 def jobs_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
     """Enqueue, process, latency and idle cost of jobs."""
     server = url or DEFAULT_POSTGRES
-    title = heading("jobs", backend, jobs.settings())
+    speed = machine_speed()
+    title = heading("jobs", backend, jobs.settings(), speed)
     with fresh_store(backend, server) as store:
         rates = jobs.raw_rates(backend, store)
     measured: list[Measurement] = []
     for name in cases or jobs.CASES:
         with fresh_store(backend, server) as store:
-            measured.append(asyncio.run(jobs.CASES[name](backend, store)).beside(rates))
+            one = asyncio.run(jobs.CASES[name](backend, store))
+            one.speed = speed
+            measured.append(one.beside(rates))
         if as_json:
             print_json(measured[-1])
     if not as_json:
@@ -50,9 +53,8 @@ def fresh_store(backend: str, server: str) -> Iterator[str]:
     if backend == "memory":
         yield "memory://"
     elif backend == "sqlite":
-        folder = Path(tempfile.mkdtemp(prefix="offpath-bench-"))
-        yield f"sqlite:///{folder / 'bench.db'}"
-        shutil.rmtree(folder, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="offpath-bench-") as folder:
+            yield f"sqlite:///{Path(folder) / 'bench.db'}"
     else:
         with fresh_database(server) as url:
             yield url
@@ -62,17 +64,14 @@ def fresh_store(backend: str, server: str) -> Iterator[str]:
 def fresh_database(server: str) -> Iterator[str]:
     """A new Postgres database on ``server``."""
     import psycopg
-    from psycopg import conninfo, sql
+    from psycopg import sql
 
     name = f"offpath_bench_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         connection.execute("CHECKPOINT")
-    parts = conninfo.conninfo_to_dict(server)
-    host = parts.get("host", "127.0.0.1")
-    login = f"{parts['user']}@" if parts.get("user") else ""
     try:
-        yield f"postgresql://{login}{host}:{parts.get('port', 5432)}/{name}"
+        yield urlsplit(server)._replace(path=f"/{name}").geturl()
     finally:
         with psycopg.connect(server, autocommit=True) as connection:
             drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))

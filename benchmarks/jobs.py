@@ -108,7 +108,7 @@ async def latency(backend: str, url: str) -> Measurement:
         running = asyncio.create_task(app.worker(concurrency=CONCURRENCY).run())
         for number in range(_PROBES + _WARM_UP):
             start = time.perf_counter()
-            await sender.enqueue_by_name("probe", registered=False)
+            await sender.by_name("probe", registered=False).enqueue()
             picked = await asyncio.wait_for(seen.get(), 30)
             if number >= _WARM_UP:  # the first ones meet cold caches
                 waits.append((picked - start) * 1e3)
@@ -141,7 +141,8 @@ async def idle(backend: str, url: str) -> Measurement:
         bench="jobs",
         backend=backend,
         case="idle",
-        note=f"{used / _IDLE_SECONDS:.2%} of one core",
+        cpu_s_per_min=used / _IDLE_SECONDS * 60,
+        note=f"{used / _IDLE_SECONDS * 60:.2f} s of CPU a minute",
     )
 
 

@@ -15,7 +15,10 @@ _SPEED_STEPS = 2_000_000
 
 
 class Measurement(msgspec.Struct, kw_only=True):
-    """One case. Rates are per second, latencies in milliseconds, CPU in microseconds per job."""
+    """One case. Rates are per second, latencies in milliseconds, CPU in microseconds per job.
+
+    What a case does not measure is None.
+    """
 
     bench: str
     backend: str
@@ -26,6 +29,10 @@ class Measurement(msgspec.Struct, kw_only=True):
     p50_ms: float | None = None
     p99_ms: float | None = None
     cpu_us_per_job: float | None = None
+    cpu_s_per_min: float | None = None
+    """Of an idle worker."""
+    speed: float | None = None
+    """What :func:`machine_speed` said at the start of the run."""
     note: str = ""
 
     def beside(self, raw_rates: Mapping[str, float]) -> Measurement:
@@ -51,11 +58,11 @@ def machine_speed() -> float:
     return _SPEED_STEPS / (time.perf_counter() - start)
 
 
-def heading(bench: str, backend: str, settings: str) -> str:
+def heading(bench: str, backend: str, settings: str, speed: float) -> str:
     """One line that says where and how the figures came to be."""
     return (
         f"{bench} on {backend}: {settings}; Python {platform.python_version()}, "
-        f"loop speed {machine_speed() / 1e6:.0f} M steps/s"
+        f"loop speed {speed / 1e6:.0f} M steps/s"
     )
 
 

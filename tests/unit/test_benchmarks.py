@@ -1,0 +1,90 @@
+"""The benchmarks run and say what they promise to. How fast things are is not asserted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks import jobs, raw
+from benchmarks.__main__ import main
+from benchmarks.report import Measurement, percentile
+
+FIELDS = {
+    "bench",
+    "backend",
+    "case",
+    "per_s",
+    "raw_per_s",
+    "ratio",
+    "p50_ms",
+    "p99_ms",
+    "cpu_us_per_job",
+}
+RATES = ("enqueue_one", "enqueue_concurrent", "enqueue_bulk", "process")
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"JOBS": 200, "_BULK": 100, "_SINGLES": 5, "_CONCURRENT": 100, "_PROBES": 3}
+    for name, size in sizes.items():
+        monkeypatch.setattr(jobs, name, size)
+    monkeypatch.setattr(jobs, "_IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(raw, "_SINGLES", 5)
+    monkeypatch.setattr(raw, "_BATCH", 100)
+
+
+def _run(backend: str, *more: str) -> list[dict[str, Any]]:
+    answer = CliRunner().invoke(main, ["jobs", "--backend", backend, "--json", *more])
+    assert answer.exit_code == 0, answer.output
+    return [json.loads(line) for line in answer.output.splitlines()]
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+def test_every_case_is_one_line_with_the_promised_fields(backend: str) -> None:
+    lines = _run(backend)
+
+    assert [line["case"] for line in lines] == list(jobs.CASES)
+    for line in lines:
+        assert line.keys() >= FIELDS
+        assert (line["bench"], line["backend"]) == ("jobs", backend)
+    by_case = {line["case"]: line for line in lines}
+    assert all(by_case[case]["per_s"] > 0 for case in RATES)
+    assert by_case["process"]["ratio"] > 0
+    assert 0 < by_case["latency"]["p50_ms"] <= by_case["latency"]["p99_ms"]
+    assert by_case["idle"]["cpu_s_per_min"] >= 0
+
+
+def test_the_bare_statements_process_every_job() -> None:
+    rates = raw.sqlite_rates(200)
+
+    assert rates.keys() == {"process", "enqueue_bulk", "enqueue_one"}
+    assert all(rate > 0 for rate in rates.values())
+
+
+def test_only_the_cases_that_were_asked_for_are_run() -> None:
+    lines = _run("memory", "--case", "enqueue_bulk")
+
+    assert [line["case"] for line in lines] == ["enqueue_bulk"]
+
+
+def test_the_table_names_every_case() -> None:
+    answer = CliRunner().invoke(main, ["jobs", "--backend", "memory"])
+
+    assert answer.exit_code == 0, answer.output
+    assert all(case in answer.output for case in jobs.CASES)
+
+
+def test_a_ratio_is_given_only_beside_a_rate_of_the_same_case() -> None:
+    ours = Measurement(bench="jobs", backend="sqlite", case="process", per_s=50.0)
+    other = Measurement(bench="jobs", backend="sqlite", case="latency", p50_ms=1.0)
+
+    assert ours.beside({"process": 100.0}).ratio == 0.5
+    assert other.beside({"process": 100.0}).ratio is None
+
+
+def test_percentiles_are_values_that_were_seen() -> None:
+    assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
+    assert percentile([3.0, 1.0, 2.0], 0.99) == 3.0
