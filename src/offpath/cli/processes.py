@@ -19,7 +19,7 @@ STEADY = 60.0
 """A child that lived for so many seconds is started again after the first wait."""
 LOOK_EVERY = 0.1
 _WELL = (0, -signal.SIGTERM, -signal.SIGINT)
-"""A worker that runs handles these signals: one that dies of them had not begun, and held nothing."""
+"""A worker that runs handles these signals: one that dies of them had not begun."""
 
 
 class Parent:
