@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql as compose
 
 from offpath.model.effects import Effects
 from offpath.model.job import Failure, LeasedJob, NewJob, UniqueClaim
@@ -34,6 +35,7 @@ MOST_READ = 2_000
 """Rows of a table that a statement may touch for a batch of 100, out of 50,000."""
 
 SQL = catalogue(PACKAGE)
+Explain = Callable[[psycopg.Connection[Any], Query], list[dict[str, Any]]]
 
 _FILL = """
     insert into offpath.job (
@@ -262,6 +264,22 @@ def _explain(connection: psycopg.Connection[Any], query: Query) -> list[dict[str
     return list(_nodes(row[0][0]["Plan"]))
 
 
+def _explain_generic(connection: psycopg.Connection[Any], query: Query) -> list[dict[str, Any]]:
+    """As _explain, but planned without its values, as a prepared statement is."""
+    values = compose.SQL(", ").join(map(compose.Literal, query.for_dollar()))
+    ask = compose.SQL("explain (analyze, timing off, format json) execute it ({})").format(values)
+    with connection.transaction(force_rollback=True):
+        connection.execute(SQL["pin"].pyformat.encode())
+        connection.execute("set local plan_cache_mode = force_generic_plan")
+        connection.execute(f"prepare it as {query.statement.dollar}".encode())
+        try:
+            row = connection.execute(ask).fetchone()
+        finally:
+            connection.execute("deallocate it")
+    assert row is not None
+    return list(_nodes(row[0][0]["Plan"]))
+
+
 def _touched(node: dict[str, Any]) -> float:
     """Rows that a scan looked at in all its loops."""
     removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
@@ -269,12 +287,13 @@ def _touched(node: dict[str, Any]) -> float:
     return rows
 
 
+@pytest.mark.parametrize("explain", [_explain, _explain_generic])
 @pytest.mark.parametrize("transition", _TRANSITIONS)
 def test_a_statement_reads_about_what_it_returns(
-    filled: psycopg.Connection[Any], transition: str
+    filled: psycopg.Connection[Any], transition: str, explain: Explain
 ) -> None:
     for query in _TRANSITIONS[transition](filled):
-        nodes = _explain(filled, query)
+        nodes = explain(filled, query)
         scans = [node for node in nodes if node.get("Relation Name") in {"job", "failure"}]
         for scan in scans:
             assert scan["Node Type"] != "Seq Scan", query.name

@@ -25,7 +25,7 @@ _DEFAULTS: Final = {
 _DIRECT: Final = "offpath_direct"
 _NOTIFY: Final = "offpath_notify_url"
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
-_FALSE: Final = frozenset({"0", "false", "no", "off", ""})
+_FALSE: Final = frozenset({"0", "false", "no", "off"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Address:
     """What psycopg connects to."""
     notify: str = field(repr=False)
     """What the listening connection connects to; the same unless a direct URL was given."""
-    direct: bool
-    """The URL says that no pooler is in between: statements may be prepared."""
+    direct: bool | None
+    """Whether a pooler is in between, as the URL says; None: it does not, so it is found out."""
     shown: str
     """For messages: without the password."""
 
@@ -45,15 +45,15 @@ class Address:
 def parse_address(url: str, *, notify_url: str | None = None) -> Address:
     """Take ``url`` apart; raises ``InvalidArgument`` for what is no Postgres URL.
 
-    ``?offpath_direct=1`` says that the connection does not go through a pooler, and
-    ``?offpath_notify_url=`` (or ``notify_url``) names a direct way for LISTEN and presence.
+    ``?offpath_direct=1`` says that the connection does not go through a pooler, ``=0`` that it may,
+    and ``?offpath_notify_url=`` (or ``notify_url``) names a direct way for LISTEN and presence.
     """
     plain, own = _split(url)
     notify = notify_url or own.get(_NOTIFY)
     return Address(
         conninfo=_conninfo(plain),
         notify=_conninfo(_split(notify)[0] if notify else plain),
-        direct=_flag(own.get(_DIRECT, "")),
+        direct=_flag(own[_DIRECT]) if _DIRECT in own else None,
         shown=_shown(plain),
     )
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-import msgspec
+from msgspec import Struct
 
 from offpath.errors import Conflict, IdConflict, StoreBusy, StoreRejected, UniqueConflict
 from offpath.model.effects import Effects
-from offpath.model.job import Enqueued, JobState, NewJob, UniquePolicy
+from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.postgres.steps import (
     Enqueueing,
     chunks,
@@ -23,11 +23,56 @@ from offpath.store.postgres.steps import (
     public,
     to_json,
 )
-from offpath.store.sql import Catalogue, Row
+from offpath.store.sql import Catalogue, Query, Row
 
 _CHUNK: Final = 2000
 _ROUNDS: Final = 10
 """How often a key may change hands between a look and a write before we give up."""
+
+
+class _Sent(Struct, frozen=True, omit_defaults=True):
+    """A new job as it travels: what it leaves at its default is not sent, which halves the work of
+    the server. The defaults of queue, priority, delay and options are in the statement, too.
+    """
+
+    id: str
+    task: str
+    input: str
+    fingerprint: str
+    queue: str = "default"
+    priority: int = 0
+    delay: float = 0.0
+    run_at: datetime | None = None
+    deadline: datetime | None = None
+    deadline_in: float | None = None
+    options: str = "{}"
+    group_id: str | None = None
+    parent: str | None = None
+    dependents: tuple[str, ...] = ()
+    unique: UniqueClaim | None = None
+    tags: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, job: NewJob, job_id: str) -> _Sent:
+        """By position: this is done for every job."""
+        return cls(
+            job_id,
+            job.task,
+            job.input,
+            job.fingerprint,
+            job.queue,
+            job.priority,
+            job.delay,
+            job.run_at,
+            job.deadline,
+            job.deadline_in,
+            job.options,
+            job.group_id,
+            job.parent,
+            job.dependents,
+            job.unique,
+            job.tags,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +178,37 @@ def counts_json(counts: Counter[str], name: str) -> str:
     return to_json([{"id": group, name: count} for group, count in sorted(counts.items())])
 
 
+def enqueue_each(jobs: Sequence[NewJob], now: datetime | None, *, sql: Catalogue) -> Query:
+    """One statement that adds those of these independent jobs that nothing stands in the way of.
+
+    It answers with the rows of :func:`each_answer`.
+    """
+    ordered = [jobs[at] for at in _order(jobs)]
+    batch = _sent((job, _canonical(job.id)) for job in ordered)
+    return sql["enqueue"](now=moment(now), batch=batch)
+
+
+def each_answer(jobs: Sequence[NewJob], rows: Iterable[Row]) -> list[Enqueued | None]:
+    """The answers for the jobs that were added; the first of equal ids was. None for the others."""
+    times = {row[0]: from_micros(row[1]) for row in rows}
+    answers: list[Enqueued | None] = []
+    for job in jobs:
+        added = _canonical(job.id)
+        at = times.pop(added, None)
+        made = None if at is None else Enqueued(id=job.id, job_id=added, created=True, run_at=at)
+        answers.append(made)
+    return answers
+
+
+def independent(jobs: Sequence[NewJob]) -> bool:
+    """Whether each of these can be added on its own: it joins no group that must count it."""
+    return all(job.group_id is None or job.group_id == job.id for job in jobs)
+
+
+def _sent(jobs: Iterable[tuple[NewJob, str]]) -> str:
+    return to_json([_Sent.of(job, job_id) for job, job_id in jobs])
+
+
 def _canonical(text: str) -> str:
     known = job_id(text)
     if known is None:
@@ -151,7 +227,7 @@ def _order(jobs: Sequence[NewJob]) -> list[int]:
 def _insert(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[None]:
     for piece in chunks(list(batch.left), _CHUNK):
         rows = yield sql["enqueue"](
-            now=moment(now), batch=to_json([batch.jobs[at] for at in piece])
+            now=moment(now), batch=_sent((batch.jobs[at], batch.ids[at]) for at in piece)
         )
         batch.note_added(rows)
 
@@ -237,11 +313,8 @@ def _replace(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[
     """Rewrite the holders. They are locked since they were seen waiting, so it cannot fail."""
     if not batch.replacing:
         return
-    jobs = [
-        msgspec.structs.replace(batch.jobs[at], id=holder)
-        for holder, at in sorted(batch.replacing.items())
-    ]
-    rows = yield sql["replace_holders"](now=moment(now), batch=to_json(jobs))
+    jobs = ((batch.jobs[at], holder) for holder, at in sorted(batch.replacing.items()))
+    rows = yield sql["replace_holders"](now=moment(now), batch=_sent(jobs))
     times = {row[0]: from_micros(row[1]) for row in rows}
     for at, answer in list(batch.answers.items()):
         if answer.job_id in times and not answer.created:

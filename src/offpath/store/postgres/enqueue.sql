@@ -1,5 +1,6 @@
 -- name: enqueue
--- Adds jobs. Those whose id or unique key is taken are missing in the answer.
+-- Adds jobs. Those whose id or unique key is taken are missing in the answer. What a job leaves at
+-- its default is not sent.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 )
@@ -11,14 +12,14 @@ insert into offpath.job (
 select
     b.id,
     case when due.run_at <= clock.now then 'ready' else 'scheduled' end,
-    b.task, b.queue, b.priority, clock.now, due.run_at,
+    b.task, coalesce(b.queue, 'default'), coalesce(b.priority, 0), clock.now, due.run_at,
     coalesce(b.deadline, clock.now + b.deadline_in * interval '1 second'),
-    b.deadline_in, b.input, b.fingerprint, b.options,
+    b.deadline_in, b.input, b.fingerprint, coalesce(b.options, '{}'),
     nullif(b.group_id, b.id::text),
     coalesce(b.group_id <> b.id::text, false),
     b.parent,
-    nullif(b.dependents, '[]'),
-    nullif(b.tags, '[]'),
+    b.dependents,
+    b.tags,
     b."unique" ->> 'key',
     b."unique" -> 'states',
     clock.now + (b."unique" ->> 'period')::double precision * interval '1 second',
@@ -31,7 +32,7 @@ cross join jsonb_to_recordset(:batch::text::jsonb) as b (
     "unique" jsonb
 )
 cross join lateral (
-    select coalesce(b.run_at, clock.now + b.delay * interval '1 second') as run_at
+    select coalesce(b.run_at, clock.now + coalesce(b.delay, 0) * interval '1 second') as run_at
 ) as due
 on conflict do nothing
 returning id::text, (extract(epoch from run_at) * 1000000)::bigint
@@ -86,16 +87,16 @@ with clock as materialized (
 update offpath.job j
 set state = case when due.run_at <= clock.now then 'ready' else 'scheduled' end,
     task = b.task,
-    queue = b.queue,
-    priority = b.priority,
+    queue = coalesce(b.queue, 'default'),
+    priority = coalesce(b.priority, 0),
     run_at = due.run_at,
     deadline = coalesce(b.deadline, clock.now + b.deadline_in * interval '1 second'),
     deadline_in = b.deadline_in,
     input = b.input,
     fingerprint = b.fingerprint,
-    options = b.options,
-    dependents = nullif(b.dependents, '[]'),
-    tags = nullif(b.tags, '[]'),
+    options = coalesce(b.options, '{}'),
+    dependents = b.dependents,
+    tags = b.tags,
     -- Null already, but a row that changed since the statement began is first made of its old version
     worker = null,
     finished_at = null,
@@ -107,7 +108,7 @@ cross join jsonb_to_recordset(:batch::text::jsonb) as b (
     fingerprint text, options text, dependents jsonb, tags jsonb
 )
 cross join lateral (
-    select coalesce(b.run_at, clock.now + b.delay * interval '1 second') as run_at
+    select coalesce(b.run_at, clock.now + coalesce(b.delay, 0) * interval '1 second') as run_at
 ) as due
 where j.id = b.id
 returning j.id::text, (extract(epoch from j.run_at) * 1000000)::bigint

@@ -17,6 +17,7 @@ from offpath.errors import (
 _MISSING = frozenset({"42P01", "3F000"})
 _OUTDATED = frozenset({"42703", "42883", "42704"})
 _AGAIN = frozenset({"40001", "40P01"})
+_FORGOTTEN = frozenset({"26000", "42P05", "0A000"})
 _BUSY = frozenset({"55P03", "57014"})
 _TAKEN = "23505"
 _KEY_INDEX = "job_unique"
@@ -26,13 +27,22 @@ _REFUSED_CLASSES = frozenset({"22", "23", "54"})
 _GONE_CLASSES = frozenset({"08", "53", "57", "58", "25"})
 
 
+def forgotten(error: psycopg.Error) -> bool:
+    """Whether the session does not have the prepared statement that we believe it has.
+
+    Another session may be serving us: there is a pooler that we took for none. Or a table was
+    altered since. Nothing was done then.
+    """
+    return error.sqlstate in _FORGOTTEN
+
+
 def retryable(error: psycopg.Error) -> bool:
     """Whether the whole transaction may succeed when it is run again at once.
 
     A unique key taken by somebody else between a statement's look and its write is one of these:
     the next look sees it.
     """
-    return error.sqlstate in _AGAIN or (
+    return error.sqlstate in _AGAIN | _FORGOTTEN or (
         error.sqlstate == _TAKEN and error.diag.constraint_name == _KEY_INDEX
     )
 

@@ -13,9 +13,13 @@ from typing import Final
 
 from offpath.errors import Conflict, StoreBusy, StoreRejected
 from offpath.model.effects import Effects
-from offpath.model.job import Enqueued
+from offpath.model.job import Enqueued, NewJob
+from offpath.store.postgres.enqueue import independent
 
 Write = Callable[[Effects], Awaitable[list[Enqueued]]]
+"""Writes all or nothing."""
+WriteEach = Callable[[Sequence[NewJob]], Awaitable[list["Enqueued | None"]]]
+"""Writes each job that nothing stands in the way of; None for the others."""
 _Waiting = tuple[Effects, "asyncio.Future[list[Enqueued]]"]
 
 MOST_JOBS: Final = 1000
@@ -25,8 +29,9 @@ MOST_JOBS: Final = 1000
 class Joiner:
     """Joins concurrent calls of one event loop into few transactions."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, write_each: WriteEach) -> None:
         self._write = write
+        self._write_each = write_each
         self._waiting: deque[_Waiting] = deque()
         self._task: asyncio.Task[None] | None = None
 
@@ -66,21 +71,48 @@ class Joiner:
     async def _flush(self, group: Sequence[_Waiting]) -> None:
         if not group:
             return
-        if len(group) == 1:
+        if all(_is_single(one) for one in group):
+            await self._singles(group)
+        elif len(group) == 1:
             await self._alone(group[0])
-            return
+        else:
+            await self._together(group)
+
+    async def _singles(self, group: Sequence[_Waiting]) -> None:
+        """One job a caller: one statement, and who met a conflict goes through it alone."""
+        try:
+            answers = await self._write_each([effects.jobs[0] for effects, _ in group])
+        except StoreRejected as error:
+            await self._blame(group, error)
+        except BaseException as error:  # noqa: BLE001 - it is the callers' error, none may hang
+            _fail(group, error)
+            _raise_unless_ordinary(error)
+        else:
+            for one, answer in zip(group, answers, strict=True):
+                if answer is None:
+                    await self._alone(one)
+                else:
+                    _share([one], [answer])
+
+    async def _together(self, group: Sequence[_Waiting]) -> None:
         jobs = tuple(job for effects, _ in group for job in effects.jobs)
         try:
             answers = await self._write(Effects(jobs=jobs))
-        except (Conflict, StoreRejected, StoreBusy):
-            # nothing was written: find out whose fault it is by writing each alone
-            for one in group:
-                await self._alone(one)
+        except (Conflict, StoreRejected, StoreBusy) as error:
+            await self._blame(group, error)
         except BaseException as error:  # noqa: BLE001 - it is the callers' error, none may hang
             _fail(group, error)
             _raise_unless_ordinary(error)
         else:
             _share(group, answers)
+
+    async def _blame(self, group: Sequence[_Waiting], error: Exception) -> None:
+        """Nothing was written: find out whose fault it is by writing each alone."""
+        if len(group) == 1:
+            _fail(group, error)
+            return
+        for one in group:
+            await self._alone(one)
 
     async def _alone(self, one: _Waiting) -> None:
         try:
@@ -90,6 +122,10 @@ class Joiner:
             _raise_unless_ordinary(error)
         else:
             _share([one], answers)
+
+
+def _is_single(one: _Waiting) -> bool:
+    return len(one[0].jobs) == 1 and independent(one[0].jobs)
 
 
 def _size(one: _Waiting) -> int:

@@ -133,7 +133,7 @@ class Migrator:
         """A connection that is closed at the end, which also ends an open transaction."""
         connection: Connection | None = None
         try:
-            connection = await psycopg.AsyncConnection[tuple[Any, ...]].connect(
+            connection = await Connection.connect(
                 self._address.conninfo, autocommit=True, prepare_threshold=None
             )
             yield connection

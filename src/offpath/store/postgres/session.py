@@ -14,7 +14,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed
 
 from offpath.errors import AppClosed, StoreUnavailable
 from offpath.store.postgres.address import Address
-from offpath.store.postgres.faults import retryable, translated
+from offpath.store.postgres.faults import forgotten, retryable, translated
 from offpath.store.postgres.steps import Rows, Send, Steps
 from offpath.store.sql import Catalogue, Query
 
@@ -23,13 +23,30 @@ T = TypeVar("T")
 Pin = Literal["pin", "pin_relaxed", "limit"]
 """Which settings a transaction gets: see ``session.sql``."""
 
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+_IN_OUR_SESSION: Final[dict[Pin, tuple[str, ...]]] = {
+    "pin": (),
+    "pin_relaxed": ("relax",),
+    "limit": ("unpin",),
+}
+"""What is left to be set where the session itself was settled in."""
+
+
+class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection that knows whether the session behind it is ours alone.
+
+    Then its settings are made once, statements are prepared, and a transaction of one statement
+    needs no BEGIN and COMMIT around it.
+    """
+
+    direct = False
+
 
 _TRIES: Final = 8
 _PATIENCE: Final = 40.0
 """Seconds for one transaction at most; the server's own limit for a statement is 30."""
 _POOL_PATIENCE: Final = 5.0
-_PREPARE_AFTER: Final = 2
+_PREPARE_AFTER: Final = 1
+"""A statement is prepared when it is used for the second time in a session."""
 
 _chance = random.Random()  # noqa: S311 - only spreads retries
 
@@ -41,6 +58,7 @@ class Database:
     """
 
     def __init__(self, address: Address, sql: Catalogue, *, pool_size: int) -> None:
+        self._trusting = address.direct is not False
         self.before: Callable[[str], None] | None = None
         self.address = address
         self._sql = sql
@@ -84,6 +102,8 @@ class Database:
             except psycopg.Error as error:
                 if not retryable(error) or attempt == _TRIES:
                     raise translated(error, self.address.shown) from error
+                if forgotten(error):
+                    self._trusting = False
             await asyncio.sleep(_chance.uniform(0.0, 0.002 * 2**attempt))
         raise AssertionError("unreachable")
 
@@ -94,16 +114,8 @@ class Database:
         except _Undo:
             return
 
-    async def send(self, query: Query) -> Rows:
-        """Run one statement outside a transaction."""
-        try:
-            async with asyncio.timeout(_PATIENCE), self._connection() as connection:
-                return await self._one(connection, query)
-        except (psycopg.Error, TimeoutError) as error:
-            raise translated(error, self.address.shown) from error
-
     async def pid_of(self, query: Query) -> int:
-        """As :meth:`send`, answering with the server process that ran it."""
+        """Run one statement outside a transaction; returns the server process that ran it."""
         try:
             async with asyncio.timeout(_PATIENCE), self._connection() as connection:
                 await self._one(connection, query)
@@ -124,12 +136,15 @@ class Database:
 
     async def _transact(self, connection: Connection, steps: Steps[T], pin: Pin) -> T:
         """Drive the steps. BEGIN travels with the first statements and COMMIT with the last."""
-        opening: tuple[Query, ...] = (self._sql["begin"](), self._sql[pin]())
+        opening: tuple[Query, ...] = (self._sql["begin"](), *self._settings(connection, pin))
         closing = (self._sql["commit"](),)
         answer: list[Rows] | None = None
         try:
             while True:
                 send = next(steps) if answer is None else steps.send(answer)
+                if _whole(send, opening) and connection.direct:
+                    answer = [await self._one(connection, send.queries[0])]
+                    continue
                 queries = opening + send.queries + (closing if send.last else ())
                 rows = await self._pipeline(connection, queries)
                 answer = rows[len(opening) : len(opening) + len(send.queries)]
@@ -139,6 +154,10 @@ class Database:
                 await self._pipeline(connection, closing)
             result: T = done.value
             return result
+
+    def _settings(self, connection: Connection, pin: Pin) -> list[Query]:
+        names = _IN_OUR_SESSION[pin] if connection.direct else (pin,)
+        return [self._sql[name]() for name in names]
 
     async def _pipeline(self, connection: Connection, queries: Sequence[Query]) -> list[Rows]:
         if len(queries) == 1:
@@ -164,12 +183,10 @@ class Database:
     def _make_pool(self) -> AsyncConnectionPool[Connection]:
         return AsyncConnectionPool(
             self.address.conninfo,
-            connection_class=psycopg.AsyncConnection[tuple[Any, ...]],
-            kwargs={
-                "autocommit": True,
-                # behind a pooler a prepared statement may be another session's
-                "prepare_threshold": _PREPARE_AFTER if self.address.direct else None,
-            },
+            connection_class=Connection,
+            # behind a pooler a prepared statement may be another session's
+            kwargs={"autocommit": True, "prepare_threshold": None},
+            configure=self._settle_in,
             min_size=1,
             max_size=self._size,
             open=False,
@@ -178,6 +195,19 @@ class Database:
             reconnect_timeout=3.0,
             name="offpath",
         )
+
+    async def _settle_in(self, connection: Connection) -> None:
+        """Find out whether the session is ours alone, and if so make its settings.
+
+        A pooler tells its clients a process of its own invention, not the one that serves them.
+        """
+        if not self._trusting:
+            return
+        cursor = await connection.execute(self._sql["backend"].pyformat.encode())
+        if await cursor.fetchone() == (connection.info.backend_pid,):
+            await connection.execute(self._sql["settle_in"].pyformat.encode())
+            connection.prepare_threshold = _PREPARE_AFTER
+            connection.direct = True
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
@@ -188,6 +218,8 @@ class Database:
             connection = await pool.getconn()
         except PoolClosed:
             raise AppClosed("the store was closed during this call") from None
+        if connection.direct and not self._trusting:
+            connection.direct, connection.prepare_threshold = False, None
         try:
             yield connection
         except BaseException:
@@ -217,6 +249,11 @@ class Database:
             return reason
         await connection.close()
         return error
+
+
+def _whole(send: Send, opening: Sequence[Query]) -> bool:
+    """Whether this is a whole transaction: the only statement, and with BEGIN alone before it."""
+    return send.last and len(send.queries) == 1 and len(opening) == 1
 
 
 class _Undo(Exception):

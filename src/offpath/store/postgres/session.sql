@@ -34,6 +34,33 @@ select
 -- Only for this transaction: times are read in UTC and nothing takes for ever.
 select set_config('TimeZone', 'UTC', true), set_config('statement_timeout', '30s', true)
 
+-- name: settle_in
+-- As pin, but for a session that is ours alone; and prepared statements are planned once.
+select
+    set_config('TimeZone', 'UTC', false),
+    set_config('statement_timeout', '30s', false),
+    set_config('enable_seqscan', 'off', false),
+    set_config('enable_bitmapscan', 'off', false),
+    set_config('enable_hashjoin', 'off', false),
+    set_config('enable_mergejoin', 'off', false),
+    set_config('enable_material', 'off', false),
+    set_config('jit', 'off', false),
+    set_config('plan_cache_mode', 'force_generic_plan', false)
+
+-- name: relax
+-- In a session of ours: the commit of this transaction does not wait for the disk.
+select set_config('synchronous_commit', 'off', true)
+
+-- name: unpin
+-- In a session of ours: this transaction is planned freely, by its values.
+select
+    set_config('enable_seqscan', 'on', true),
+    set_config('enable_bitmapscan', 'on', true),
+    set_config('enable_hashjoin', 'on', true),
+    set_config('enable_mergejoin', 'on', true),
+    set_config('enable_material', 'on', true),
+    set_config('plan_cache_mode', 'force_custom_plan', true)
+
 -- name: ping
 -- The store's clock, as JSON.
 select to_json(coalesce(:now::text::timestamptz, clock_timestamp()))::text

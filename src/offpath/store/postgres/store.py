@@ -19,6 +19,7 @@ from offpath.model.job import (
     JobRecord,
     JobState,
     LeasedJob,
+    NewJob,
     Page,
 )
 from offpath.model.lease import (
@@ -37,7 +38,7 @@ from offpath.store.postgres import crew, operating, reading
 from offpath.store.postgres.address import parse_address
 from offpath.store.postgres.announcing import Announcer
 from offpath.store.postgres.diagnosing import diagnose_steps
-from offpath.store.postgres.enqueue import enqueue_steps
+from offpath.store.postgres.enqueue import each_answer, enqueue_each, enqueue_steps
 from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
 from offpath.store.postgres.listening import Ear, channel
@@ -74,10 +75,11 @@ _CAPABILITIES: Final = Capabilities(
 class PostgresStore:
     """Jobs in a Postgres database, in a schema of their own.
 
-    ``url`` may carry ``?offpath_direct=1`` (no pooler in between: statements are prepared) and
-    ``?offpath_notify_url=`` (as ``notify_url``: a direct way for LISTEN and presence when ``url``
-    goes through a pooler). ``clock`` None means the database's own clock. ``migrate`` brings the
-    schema up to date on opening; without it a schema that does not fit is an error.
+    ``url`` may carry ``?offpath_direct=1`` or ``=0``: whether statements may be prepared. Else
+    each connection finds out whether a pooler is in between. ``?offpath_notify_url=`` (or
+    ``notify_url``) is a direct way for LISTEN and presence where ``url`` goes through a pooler.
+    ``clock`` None means the database's own clock. ``migrate`` brings the schema up to date on
+    opening; without it a schema that does not fit is an error.
     """
 
     def __init__(
@@ -99,7 +101,7 @@ class PostgresStore:
         self._address = address
         self._hints = Hints()
         self._reach = Reach()
-        self._joiner = Joiner(self._commit)
+        self._joiner = Joiner(self._commit, self._commit_each)
         self._announcer = Announcer(self._notify)
         self._ear: Ear | None = None
 
@@ -188,9 +190,12 @@ class PostgresStore:
 
     async def _commit(self, effects: Effects) -> list[Enqueued]:
         now = self._now()
-        return await self._database.write(
-            lambda: embed(enqueue_steps(effects, now, sql=self._sql)), "limit"
-        )
+        return await self._database.write(lambda: embed(enqueue_steps(effects, now, sql=self._sql)))
+
+    async def _commit_each(self, jobs: Sequence[NewJob]) -> list[Enqueued | None]:
+        query = enqueue_each(jobs, self._now(), sql=self._sql)
+        rows = await self._database.write(lambda: one(query))
+        return each_answer(jobs, rows)
 
     async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
         """Write in the caller's transaction, on its connection."""

@@ -24,7 +24,7 @@ def test_own_parameters_do_not_reach_the_driver() -> None:
 def test_the_listening_connection_goes_the_same_way_unless_told_otherwise() -> None:
     address = parse_address("postgresql://h/db")
     assert address.notify == address.conninfo
-    assert not address.direct
+    assert address.direct is None
     elsewhere = parse_address("postgresql://h/db", notify_url="postgresql://direct/db")
     assert conninfo_to_dict(elsewhere.notify)["host"] == "direct"
 

@@ -69,6 +69,21 @@ async def test_a_deadlock_is_not_the_callers_concern(opened: Opened) -> None:
     assert made.created
 
 
+@pytest.mark.parametrize("direct", ["", "?offpath_direct=0"])
+async def test_a_session_that_forgot_its_statements_is_not_trusted(
+    opened: Opened, url: str, direct: str, ask: Ask
+) -> None:
+    store = await opened(url + direct, pool_size=1)
+    for _ in range(3):
+        await store.commit(Effects(jobs=(new_job(),)))
+    # as behind a pooler, where another session serves the next transaction
+    async with store._database._connection() as connection:
+        connection.pgconn.exec_(b"deallocate all")  # behind the driver's back
+    for _ in range(3):
+        assert await store.commit(Effects(jobs=(new_job(),)))
+    assert ask("select count(*) from offpath.job") == [(6,)]
+
+
 async def test_closing_twice_and_opening_again(opened: Opened) -> None:
     store = await opened()
     await store.open()
