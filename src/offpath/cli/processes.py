@@ -52,10 +52,11 @@ class Parent:
 
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
         self._signals += 1
-        if self._signals == 1:
-            _log.info("stopping: running jobs may end; a second signal aborts them")
-        # Another number the second time: two pending signals of one number are one.
+        # Another number the second time: two pending signals of one number are one. Chosen at
+        # once, for the second may interrupt what follows.
         number = signal.SIGTERM if self._signals == 1 else signal.SIGINT
+        if number is signal.SIGTERM:
+            _log.info("stopping: running jobs may end; a second signal aborts them")
         for child in self._children:
             child.send(number)
 
