@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from offpath.errors import ConfigurationError
-from offpath.model.redact import redact_text, redact_url
+from offpath.model.redact import redact_url
 
 PREFIX = "OFFPATH_"
 MEMORY_URL = "memory://"
@@ -174,7 +174,7 @@ def _without_scheme(text: str) -> str:
         return MEMORY_URL
     if re.match(r"\w+\s*=", text):  # libpq's own form: host=… dbname=…
         return text
-    shown = redact_text(text) or "an empty text"
+    shown = redact_url(text) or "an empty text"
     raise ConfigurationError(
         f"{shown} is no database URL: write sqlite:///file.db, "
         "postgresql://user:password@host/database or memory://"

@@ -34,6 +34,7 @@ _DEEPEST = 20
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # Up to the last @ of the word: a password may hold an @ that nobody escaped.
 _IN_URL = re.compile(r"(?<=://)([^:@/\s]*):(\S*)@")
+_IN_ADDRESS = re.compile(r"^((?>\s*(?:[\w+.-]+://)?)[^:@]*):.*@", re.DOTALL)
 _IN_PAIR = re.compile(
     r"""\b(\w*(?:passw(?:or)?d|passphrase|secret|token|api_?key|dsn)\w*)(\s*[=:]\s*)"""
     r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s&,;)}\]]+)""",
@@ -61,8 +62,11 @@ def redact_text(text: str) -> str:
 
 
 def redact_url(url: str) -> str:
-    """Hide the password of a URL or DSN; everything else stays readable."""
-    return redact_text(url)
+    """Hide the password of one URL or DSN, also of one that lacks its scheme or its escapes.
+
+    What stands between the first colon after the scheme and the last @ is hidden.
+    """
+    return redact_text(_IN_ADDRESS.sub(rf"\1:{HIDDEN}@", url))
 
 
 def _redacted(value: Any, names: frozenset[str], depth: int) -> Any:  # noqa: ANN401 - any JSON
