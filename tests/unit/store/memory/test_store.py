@@ -9,7 +9,7 @@ import pytest
 
 from offpath.errors import CapabilityMissing, StoreRejected
 from offpath.model.effects import Effects
-from offpath.model.job import DeadReason, JobFilter, JobState, LeasedJob
+from offpath.model.job import DeadReason, JobFilter, JobState, LeasedJob, UniquePolicy
 from offpath.model.lease import LeaseRequest
 from offpath.model.settlement import (
     Dead,
@@ -357,3 +357,43 @@ async def test_a_lane_whose_room_is_used_up_does_not_hide_the_others(store: Memo
     got = await store.lease(request)
     assert [job.task for job in got.jobs] == ["busy", "calm"]
     audit(store)
+
+
+# -- edges -----------------------------------------------------------------------------------------
+
+
+async def test_a_lease_is_over_at_its_end(store: MemoryStore, clock: ManualClock) -> None:
+    await join(store, lease=10)
+    await enqueue(store, new_job(), new_job())
+    clock.advance(9.999)
+    assert len(await take(store, limit=1)) == 1
+    clock.advance(0.001)
+    assert await take(store, limit=1) == ()
+    assert [each.late for each in await store.workers()] == [True]
+
+
+async def test_a_key_is_free_at_the_end_of_its_period(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    claim = unique("k", period=10.0)
+    first, second, third = (new_job(unique=claim) for _ in range(3))
+    await enqueue(store, first)
+    clock.advance(9.999)
+    assert [each.job_id for each in await enqueue(store, second)] == [first.id]
+    clock.advance(0.001)
+    assert [each.job_id for each in await enqueue(store, third)] == [third.id]
+    audit(store)
+
+
+async def test_a_replaced_job_is_redriven_with_the_new_deadline(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    claim = unique("k", policy=UniquePolicy.REPLACE)
+    job_id = await add(store, unique=claim, deadline_in=5)
+    (answer,) = await enqueue(store, new_job(unique=claim, deadline_in=70))
+    assert (answer.job_id, answer.created) == (job_id, False)
+    await store.cancel([job_id])
+    clock.advance(100)
+    await store.redrive([Redrive(id=job_id)])
+    (stored,) = await store.get([job_id])
+    assert stored.deadline == clock.now() + timedelta(seconds=70)
