@@ -18,8 +18,9 @@ LONGEST_WAIT = 30.0
 STEADY = 60.0
 """A child that lived for so many seconds is started again after the first wait."""
 LOOK_EVERY = 0.1
-_WELL = (0, -signal.SIGTERM, -signal.SIGINT)
-"""A worker that runs handles these signals: one that dies of them had not begun."""
+_WELL = (0, -signal.SIGTERM, -signal.SIGINT, 130)
+"""A running worker handles these signals: one that ends by them held nothing, not yet or no more.
+130 is what the command makes of an interrupt."""
 
 
 class Parent:
