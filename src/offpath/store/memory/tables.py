@@ -119,11 +119,13 @@ class Tables:
         True when this ended the last open job of its group.
         """
         before = self.jobs.get(job.id)
-        if before is not None:
+        if before is None:
+            self.tally.add(job)
+        else:
             self._leave(before)
+            self.tally.move(before, job)
         self.jobs[job.id] = job
         self._enter(job, now)
-        self.tally.count(before, job)
         if job.unique_key is not None:
             self._hold_key(job, job.unique_key, now)
         if job.group_id != job.id:
@@ -135,7 +137,7 @@ class Tables:
     def drop(self, job: JobRecord) -> None:
         """Remove an ended job and all that belongs to it."""
         self._leave(job)
-        self.tally.count(job, None)
+        self.tally.remove(job)
         del self.jobs[job.id]
         self._terms.pop(job.id, None)
         if job.unique_key is not None:
