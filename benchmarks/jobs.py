@@ -19,6 +19,8 @@ _CALLERS = 100
 _CONCURRENT = 10_000
 _PROBES = 100
 _WARM_UP = 5
+_GAP = 0.05
+"""Seconds between probes: an idle worker has had its peace, and no notice waits for the last."""
 _IDLE_SECONDS = 5.0
 _BULK = 1_000
 
@@ -112,7 +114,7 @@ async def latency(backend: str, url: str) -> Measurement:
             picked = await asyncio.wait_for(seen.get(), 30)
             if number >= _WARM_UP:  # the first ones meet cold caches
                 waits.append((picked - start) * 1e3)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(_GAP)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         if sender is not app:

@@ -32,6 +32,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in sizes.items():
         monkeypatch.setattr(jobs, name, size)
     monkeypatch.setattr(jobs, "_IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(jobs, "_GAP", 0.0)
     monkeypatch.setattr(raw, "_SINGLES", 5)
     monkeypatch.setattr(raw, "_BATCH", 100)
 
