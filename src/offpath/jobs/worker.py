@@ -175,23 +175,37 @@ class Worker:
 
     async def _begin(self) -> bool:
         """Register; returns False when it had begun before."""
-        if self._state in {State.STOPPING, State.STOPPED}:
-            msg = "this worker was stopped: make another one"
-            raise AppClosed(msg)
+        self._refuse_stopped()
         if self._state is State.RUNNING:
             return False
         self._state = State.RUNNING
         self._engine.loop = asyncio.get_running_loop()
         self._stop_listening = self._engine.store.listen(self._hinted)
         try:
+            await self._register()
+        except BaseException:
+            self._stop_listening()
+            if self._state is State.RUNNING:
+                self._state = State.NEW
+            raise
+        if self._state is not State.RUNNING:
+            # Stopped while the store was asked: the stop found no loop to end, and came before us.
+            await self._stopper.leave(())
+            self._refuse_stopped()
+        return True
+
+    def _refuse_stopped(self) -> None:
+        if self._state in {State.STOPPING, State.STOPPED}:
+            msg = "this worker was stopped: make another one"
+            raise AppClosed(msg)
+
+    async def _register(self) -> None:
+        try:
             await self._engine.heartbeat.register()
         except StoreError as error:
             if not error.retryable:
-                self._state = State.NEW
-                self._stop_listening()
                 raise
             self._engine.report(error, "heartbeat")
-        return True
 
     def _run_loops(self, loops: Iterable[Loop]) -> None:
         self._loops = {loop.name: loop for loop in loops}

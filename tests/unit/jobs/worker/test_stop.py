@@ -255,6 +255,42 @@ async def test_stop_before_start(rig: Rig) -> None:
         await worker.start()
 
 
+async def test_stop_while_it_starts_leaves_nothing_running(rig: Rig) -> None:
+    """Case G5: the store is asked to register it, and meanwhile it is stopped."""
+    worker = rig.worker()
+    gate = rig.faulty.gates["register"] = asyncio.Event()
+    start = asyncio.ensure_future(worker.start())
+    await breathe()
+    stop = stopping(worker)
+    await finished(rig, stop, 2.0)
+    gate.set()
+    with pytest.raises(AppClosed):
+        await start
+    await breathe()
+    assert await rig.store.workers() == []
+    names = [task.get_name() for task in asyncio.all_tasks()]
+    assert [name for name in names if "offpath loop" in name] == []
+
+
+async def test_a_start_that_was_cancelled_can_be_repeated(rig: Rig) -> None:
+    async def work() -> str:
+        return "done"
+
+    rig.task(work)
+    job = await rig.enqueue("work")
+    worker = rig.worker()
+    gate = rig.faulty.gates["register"] = asyncio.Event()
+    start = asyncio.ensure_future(worker.start())
+    await breathe()
+    start.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await start
+    gate.set()
+    await worker.start()
+    await breathe()
+    assert await rig.state(job) is JobState.SUCCEEDED
+
+
 async def test_start_is_idempotent(rig: Rig) -> None:
     worker = await rig.started()
     await worker.start()
