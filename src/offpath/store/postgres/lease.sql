@@ -26,7 +26,10 @@ where j.id = any (array(
 -- There is a row for each job, or one without a job, and each says when it was, how many candidates
 -- there were, and when the next job is due. (One JSON document instead took half as long again.)
 with recursive clock as materialized (
-    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+    select
+        coalesce(:now::text::timestamptz, clock_timestamp()) as now,
+        -- a lease that is lost in a crash only makes its jobs ready again: do not wait for the disk
+        set_config('synchronous_commit', 'off', true)
 ),
 lanes (queue, task) as (
     (

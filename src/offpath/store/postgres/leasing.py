@@ -57,6 +57,7 @@ def lease_steps(
             ),
         ),
         last=True,
+        severable=True,  # jobs that are due are ready, whoever takes them
     )
     now_micros, candidates, due_at = rows[1][0][:3]
     jobs = tuple(_job(row, request.worker) for row in rows[1] if row[3] is not None)

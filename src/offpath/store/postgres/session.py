@@ -20,14 +20,10 @@ from offpath.store.sql import Catalogue, Query
 
 T = TypeVar("T")
 
-Pin = Literal["pin", "pin_relaxed", "limit"]
+Pin = Literal["pin", "limit"]
 """Which settings a transaction gets: see ``session.sql``."""
 
-_IN_OUR_SESSION: Final[dict[Pin, tuple[str, ...]]] = {
-    "pin": (),
-    "pin_relaxed": ("relax",),
-    "limit": ("unpin",),
-}
+_IN_OUR_SESSION: Final[dict[Pin, tuple[str, ...]]] = {"pin": (), "limit": ("unpin",)}
 """What is left to be set where the session itself was settled in."""
 
 
@@ -142,8 +138,8 @@ class Database:
         try:
             while True:
                 send = next(steps) if answer is None else steps.send(answer)
-                if _whole(send, opening) and connection.direct:
-                    answer = [await self._one(connection, send.queries[0])]
+                if connection.direct and _whole(send, opening):
+                    answer = await self._pipeline(connection, send.queries)
                     continue
                 queries = opening + send.queries + (closing if send.last else ())
                 rows = await self._pipeline(connection, queries)
@@ -252,8 +248,12 @@ class Database:
 
 
 def _whole(send: Send, opening: Sequence[Query]) -> bool:
-    """Whether this is a whole transaction: the only statement, and with BEGIN alone before it."""
-    return send.last and len(send.queries) == 1 and len(opening) == 1
+    """Whether these are a whole transaction without BEGIN and COMMIT, with nothing else to set.
+
+    The server makes one of what is sent at once. But when we fail on the way to a later statement,
+    the earlier ones are kept, so it must be one statement, or be said not to matter.
+    """
+    return send.last and len(opening) == 1 and (len(send.queries) == 1 or send.severable)
 
 
 class _Undo(Exception):

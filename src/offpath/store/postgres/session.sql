@@ -17,19 +17,6 @@ select
     set_config('enable_material', 'off', true),
     set_config('jit', 'off', true)
 
--- name: pin_relaxed
--- As pin, and the commit does not wait for the disk: for what may be lost without harm.
-select
-    set_config('TimeZone', 'UTC', true),
-    set_config('statement_timeout', '30s', true),
-    set_config('enable_seqscan', 'off', true),
-    set_config('enable_bitmapscan', 'off', true),
-    set_config('enable_hashjoin', 'off', true),
-    set_config('enable_mergejoin', 'off', true),
-    set_config('enable_material', 'off', true),
-    set_config('jit', 'off', true),
-    set_config('synchronous_commit', 'off', true)
-
 -- name: limit
 -- Only for this transaction: times are read in UTC and nothing takes for ever.
 select set_config('TimeZone', 'UTC', true), set_config('statement_timeout', '30s', true)
@@ -39,6 +26,8 @@ select set_config('TimeZone', 'UTC', true), set_config('statement_timeout', '30s
 select
     set_config('TimeZone', 'UTC', false),
     set_config('statement_timeout', '30s', false),
+    set_config('default_transaction_isolation', 'read committed', false),
+    set_config('default_transaction_read_only', 'off', false),
     set_config('enable_seqscan', 'off', false),
     set_config('enable_bitmapscan', 'off', false),
     set_config('enable_hashjoin', 'off', false),
@@ -46,10 +35,6 @@ select
     set_config('enable_material', 'off', false),
     set_config('jit', 'off', false),
     set_config('plan_cache_mode', 'force_generic_plan', false)
-
--- name: relax
--- In a session of ours: the commit of this transaction does not wait for the disk.
-select set_config('synchronous_commit', 'off', true)
 
 -- name: unpin
 -- In a session of ours: this transaction is planned freely, by its values.

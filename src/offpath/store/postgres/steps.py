@@ -28,6 +28,8 @@ class Send:
 
     queries: tuple[Query, ...]
     last: bool = False
+    severable: bool = False
+    """It does no harm if the first of them are kept and the others are not."""
 
 
 Steps = Generator[Send, list[Rows], T]

@@ -275,7 +275,7 @@ class PostgresStore:
         """Hand out ready jobs, best first."""
         now = self._now()
         return await self._database.write(
-            lambda: lease_steps(request, now, self._reach, sql=self._sql), "pin_relaxed"
+            lambda: lease_steps(request, now, self._reach, sql=self._sql)
         )
 
     async def progress(self, job: LeasedJob, progress: str) -> None:
