@@ -13,10 +13,14 @@ import pytest
 from tests.architecture.page import ROOT
 
 _ROW = re.compile(r"^\| (?P<first>\d+)(?:–(?P<last>\d+))? \| (?P<rest>.*) \|$")
+_CASE = re.compile(r"^\| (?P<case>[A-Q]\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
 _TEST = re.compile(r"`([\w/]+\.py::\w+)`")
 
 TABLE = ROOT / "docs" / "edge-cases.md"
+CASES = ROOT / "docs" / "cases.md"
 GUARANTEES = sorted((ROOT / "docs" / "guarantees").glob("*.md"))
+_CASES_OF_CLASS = (8, 10, 8, 4, 5, 6, 5, 6, 5, 3, 6, 2, 5, 8, 2, 4, 3)
+"""How many cases each class has, A to Q."""
 
 
 def _rows(section: str) -> list[tuple[range, str]]:
@@ -35,7 +39,7 @@ def _named(page: Path) -> list[str]:
 @cache
 def _collected() -> frozenset[str]:
     """Every test of the project, as pytest itself collects it, without parameters."""
-    pages = (TABLE, *GUARANTEES)
+    pages = (TABLE, CASES, *GUARANTEES)
     files = sorted({name.partition("::")[0] for page in pages for name in _named(page)})
     there = [file for file in files if (ROOT / file).is_file()]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
@@ -56,8 +60,16 @@ def test_a_row_has_a_test_or_says_what_it_waits_for(section: str) -> None:
     assert bare == []
 
 
+def test_every_case_has_one_row_with_a_test_or_what_it_waits_for() -> None:
+    rows = _CASE.findall(CASES.read_text("utf-8"))
+    sizes = zip("ABCDEFGHIJKLMNOPQ", _CASES_OF_CLASS, strict=True)
+    every = [f"{letter}{number}" for letter, size in sizes for number in range(1, size + 1)]
+    assert [case for case, _ in rows] == every
+    assert [case for case, row in rows if not _TEST.search(row) and "later: " not in row] == []
+
+
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("page", [TABLE, *GUARANTEES], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [TABLE, CASES, *GUARANTEES], ids=lambda page: page.stem)
 def test_every_test_that_a_page_names_exists(page: Path) -> None:
     named = _named(page)
     assert named != []
