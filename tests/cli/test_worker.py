@@ -46,7 +46,8 @@ def test_a_second_signal_gives_jobs_back(run: Run, here: Path, processes: Proces
     worker.terminate()
     until(worker, "stopping")
     worker.terminate()
-    assert worker.wait(timeout=30) == 0
+    output = worker.communicate(timeout=30)[0]
+    assert worker.returncode == 0, output
     (job,) = document(run("jobs", "list", "--json", "--url", url))["items"]
     assert (job["state"], job["attempt"]) == ("queued", 1)
 

@@ -49,7 +49,10 @@ class Parent:
                 for child in self._children:
                     child.look(time.monotonic())
             time.sleep(LOOK_EVERY)
-        return 1 if any(child.code not in _WELL for child in self._children) else 0
+        ill = [child.code for child in self._children if child.code not in _WELL]
+        for code in ill:
+            _log.error("a worker process ended with code %s", code)
+        return 1 if ill else 0
 
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
         self._signals += 1
@@ -87,9 +90,14 @@ class _Child:
 
     def start(self) -> None:
         """Start it, in a session of its own: a terminal's Ctrl-C must not reach it twice."""
-        self._process = subprocess.Popen(  # noqa: S603 - this program again
-            self._command, start_new_session=True, pass_fds=(self._pipe,)
-        )
+        # Ignored until the child listens for it: by default SIGQUIT would end it as it starts.
+        handler = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - this program again
+                self._command, start_new_session=True, pass_fds=(self._pipe,)
+            )
+        finally:
+            signal.signal(signal.SIGQUIT, handler)
         self._started_at = time.monotonic()
         self._again_at = None
 
