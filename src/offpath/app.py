@@ -164,8 +164,12 @@ class App:
         await self._lifecycle.open()
 
     async def close(self) -> None:
-        """Stop what runs here and close the store. Waits end with ``AppClosed``. Idempotent."""
-        await self._lifecycle.close()
+        """Stop what runs here and close the store. Waits end with ``AppClosed``. Idempotent.
+
+        A handler that calls it does not wait for the end: that would be its own.
+        """
+        own = any(worker.called_by_handler() for worker in self._workers)
+        await self._lifecycle.close(wait=not own)
 
     # -- tasks -----------------------------------------------------------------------------
 

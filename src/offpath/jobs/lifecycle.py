@@ -85,8 +85,11 @@ class Lifecycle(Generic[SessionT]):
         self._closed = False
         return await self.opened()
 
-    async def close(self) -> None:
-        """Finish the session. Idempotent; ends also when its caller is cancelled."""
+    async def close(self, *, wait: bool = True) -> None:
+        """Finish the session. Idempotent; ends also when its caller is cancelled.
+
+        Without ``wait`` it returns when the finish was begun.
+        """
         self._closed = True
         if self._opening is not None:
             await asyncio.wait((self._opening,))
@@ -98,7 +101,8 @@ class Lifecycle(Generic[SessionT]):
                 self._live = live
                 _check_home(live.loop, forked=live.inherited)
             self._closing = asyncio.create_task(self._end(live.session), name="offpath close")
-        await asyncio.shield(self._closing)
+        if wait:
+            await asyncio.shield(self._closing)
 
     async def _first_use(self) -> SessionT:
         if self._closed:

@@ -150,7 +150,7 @@ class Worker:
         self._stopper.within(limit if drain else 0.0)
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(), name="offpath worker stop")
-        if self._called_by_handler():
+        if self.called_by_handler():
             return self._result
         return await asyncio.shield(self._closing)
 
@@ -318,7 +318,8 @@ class Worker:
         self._closed.set()
         return self._result
 
-    def _called_by_handler(self) -> bool:
+    def called_by_handler(self) -> bool:
+        """Whether the caller is a handler that runs here: it must not wait for its own end."""
         task = asyncio.current_task()
         return any(run.runner is task for run in self._engine.hand.runs())
 
