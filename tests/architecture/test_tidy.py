@@ -18,7 +18,7 @@ P95_FUNCTION = 40
 VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
 
 REAL_TIME = {
-    "tests/integration/polling.py": "other processes announce nothing; the one place that asks again",
+    "tests/integration/polling.py": "other processes announce nothing; it asks again",
     "tests/integration/proxy.py": "a slow network is what it stands for",
     "tests/integration/service.py": "the handlers of real workers take real time",
     "tests/unit/jobs/worker/rig.py": "handler threads announce nothing; it looks again",
