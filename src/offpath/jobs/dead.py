@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from offpath.errors import JobNotFound
 from offpath.jobs.reading import act, chosen
-from offpath.jobs.selection import Where, filter_of, ids_of, page_limit
+from offpath.jobs.selection import Where, filter_of, ids_of, page_limit, position
 from offpath.model import checks
 from offpath.model.job import JobRecord, JobState, Page
 from offpath.store.protocol import Changed, Redrive
@@ -43,7 +43,8 @@ class DeadLetters:
         """One page of dead jobs, newest first; ``after`` is the ``next`` of the page before."""
         store = (await self._opened()).store
         what = _dead(filter_of(where))
-        return await store.find(what, limit=page_limit(limit), after=after, newest=newest)
+        size, start = page_limit(limit), position(after)
+        return await store.find(what, limit=size, after=start, newest=newest)
 
     async def show(self, job_id: str, /) -> JobRecord:
         """One dead job with every failure kept. Raises ``JobNotFound`` when it is not dead."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 from msgspec.structs import replace
 
 from offpath.errors import InvalidArgument, JobNotFound
-from offpath.jobs.selection import Where, filter_of, ids_of, page_limit
+from offpath.jobs.selection import Where, filter_of, ids_of, page_limit, position
 from offpath.model.checks import seconds
 from offpath.model.job import LIVE, TERMINAL, Count, JobFilter, JobRecord, JobState, Page
 from offpath.store.protocol import Changed, Redrive
@@ -47,7 +47,8 @@ class JobsView:
         """One page of jobs, newest first; ``after`` is the ``next`` of the page before."""
         store = (await self._opened()).store
         chosen = filter_of(where)
-        return await store.find(chosen, limit=page_limit(limit), after=after, newest=newest)
+        size, start = page_limit(limit), position(after)
+        return await store.find(chosen, limit=size, after=start, newest=newest)
 
     async def each(
         self, *, newest: bool = True, **where: Unpack[Where]

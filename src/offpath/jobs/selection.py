@@ -66,6 +66,14 @@ def page_limit(limit: int) -> int:
     return checks.integer(limit, "limit", least=1, most=MAX_LIMIT)
 
 
+def position(after: str | None) -> str | None:
+    """Where a page goes on, checked: from nowhere it would begin again, for ever."""
+    try:
+        return None if after is None else parse_id(after, "after")
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{error}: give the `next` of the page before") from None
+
+
 def ids_of(ids: Iterable[str]) -> tuple[str, ...]:
     """Job ids in canonical form, without repeats."""
     return tuple(dict.fromkeys(parse_id(each, "job id") for each in ids))
