@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from offpath.errors import LeaseLost, OffpathError
 from offpath.jobs.claiming import Claimer
 from offpath.jobs.executor import Executor
+from offpath.jobs.foresight import Foresight
 from offpath.jobs.hand import Hand
 from offpath.jobs.heartbeat import Heartbeat
 from offpath.jobs.judge import Judge
@@ -72,6 +73,7 @@ class Engine:
         """Whether jobs that still come in are given back."""
         self.telemetry = Telemetry(parts.metrics)
         self.hand = Hand(settings.concurrency, tasks)
+        self.foresight = Foresight(self.hand)
         self.quarantine = Quarantine(settings.max_deliveries)
         self.judge = Judge(parts.clock, settings.rules, report=parts.report, random=parts.random)
         self.watch = Watch(parts.clock, self._ignoring)
@@ -91,6 +93,7 @@ class Engine:
         """Take no more jobs; those that an answer on its way still brings are given back."""
         self.stopping = self.heartbeat.stopping = True
         self.claimer.open = False
+        self._put_back()
 
     def give_up(self, run: Run) -> None:
         """Settle a run without waiting for its handler any longer: a stopping worker's last means.
@@ -116,8 +119,19 @@ class Engine:
             run.over = True
             outcome = Snoozed(delay=aside, reason="suspected")
             self._ended(run, self.judge.settlement(run, outcome))
+        elif self.hand.wait(run):
+            self.foresight.waits(self.loop, self._put_back)
         else:
-            run.runner = self.loop.create_task(self._attempt(run))
+            self._begin(run)
+
+    def _begin(self, run: Run) -> None:
+        run.runner = self.loop.create_task(self._attempt(run))
+
+    def _put_back(self) -> None:
+        """Give back what was taken ahead of the slots."""
+        for run in self.hand.give_back():
+            run.over = True
+            self._ended(run, self.judge.settlement(run, Released()))
 
     async def _attempt(self, run: Run) -> None:
         await self.quarantine.alone(run)
@@ -135,6 +149,9 @@ class Engine:
 
     def _ended(self, run: Run, settlement: Settlement | None) -> None:
         self.hand.free_slot(run)
+        self.foresight.ended(run)
+        while (waiting := self.hand.next_waiting()) is not None:
+            self._begin(waiting)
         if run.lane is not None:
             run.lane.ran(run, None if settlement is None else settlement.outcome)
         if settlement is None:

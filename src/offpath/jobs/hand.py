@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ class Hand:
         self._most_unsettled = max(capacity, 1_000)
         self._held: dict[str, Run] = {}
         self._stale: set[Run] = set()
+        self.ahead = 0
+        """How many jobs may be taken beyond the slots: they wait for one."""
+        self._waiting: deque[Run] = deque()
         self._busy = 0
         self._busy_by_task: Counter[str] = Counter()
         self.peak = 0
@@ -45,7 +48,8 @@ class Hand:
     def free(self) -> int:
         """How many more jobs can be taken; fewer than there are slots when ends pile up."""
         unsettled = len(self) - self._busy
-        return max(min(self.capacity - self._busy, self._most_unsettled - unsettled), 0)
+        slots = self.capacity + self.ahead - self._busy
+        return max(min(slots, self._most_unsettled - unsettled), 0)
 
     def room(self, most: int) -> dict[str, int]:
         """How many of each task may run now, at most ``most``; tasks without room are left out."""
@@ -80,6 +84,30 @@ class Hand:
         self._busy_by_task[run.job.task] += 1
         self.peak = max(self.peak, self._busy)
         return older
+
+    def wait(self, run: Run) -> bool:
+        """Let a taken run wait if every slot is in use; returns whether it must."""
+        if self._busy - len(self._waiting) <= self.capacity:
+            return False
+        self._waiting.append(run)
+        return True
+
+    def next_waiting(self) -> Run | None:
+        """The run that has waited longest, if there is a slot for it now."""
+        if self._waiting and self._busy - len(self._waiting) < self.capacity:
+            return self._waiting.popleft()
+        return None
+
+    @property
+    def oldest_waiting(self) -> Run | None:
+        """The run that has waited longest for a slot."""
+        return self._waiting[0] if self._waiting else None
+
+    def give_back(self) -> list[Run]:
+        """Every run that waits for a slot; none of them waits any longer."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        return waiting
 
     def free_slot(self, run: Run) -> None:
         """Free the slot of a run whose handler has ended."""
