@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from offpath import App
-    from offpath.jobs.terms import Counts
+    from offpath.jobs.worker.terms import Counts
     from offpath.testing import ManualClock, MemorySwap
 
 

@@ -42,10 +42,10 @@ from offpath.jobs.blocking import BlockingClient, BlockingHandle
 from offpath.jobs.classify import ABORT, RETRY, FailureInfo
 from offpath.jobs.context import Context
 from offpath.jobs.handle import Handle
-from offpath.jobs.inprocess import AppWorker as Worker
 from offpath.jobs.job import Job
 from offpath.jobs.retrying import RetryState, retry, set_retry_defaults
 from offpath.jobs.task import Task
+from offpath.jobs.worker.inprocess import AppWorker as Worker
 from offpath.model.event import EventKind, JobEvent
 from offpath.model.job import (
     Count,

@@ -23,18 +23,15 @@ from offpath.events import outbox
 from offpath.jobs.blocking import BlockingClient
 from offpath.jobs.blueprint import AnyInputs, Blueprint, queue_level
 from offpath.jobs.client import Client, Session, as_jobs
-from offpath.jobs.configured import WorkerOverrides, overridden, worker_terms
 from offpath.jobs.context import Context
 from offpath.jobs.dead import DeadLetters
 from offpath.jobs.handle import Handle
 from offpath.jobs.hooks import EndWatch, Hooks, Reporter
-from offpath.jobs.inprocess import AppWorker
 from offpath.jobs.job import Job
 from offpath.jobs.lifecycle import Lifecycle
 from offpath.jobs.reading import JobsView
 from offpath.jobs.redrive import IdleRedrive
 from offpath.jobs.registry import Registry
-from offpath.jobs.relaying import relay_handler
 from offpath.jobs.task import (
     AsyncContextTask,
     AsyncTask,
@@ -48,8 +45,11 @@ from offpath.jobs.task import (
     TaskSettings,
     define,
 )
-from offpath.jobs.terms import Parts
 from offpath.jobs.waiters import Waiters
+from offpath.jobs.worker.configured import WorkerOverrides, overridden, worker_terms
+from offpath.jobs.worker.inprocess import AppWorker
+from offpath.jobs.worker.relaying import relay_handler
+from offpath.jobs.worker.terms import Parts
 from offpath.model import checks
 from offpath.model.options import Options, TaskOptions, checked, resolve
 from offpath.model.redrive import Redrive, checked_redrive

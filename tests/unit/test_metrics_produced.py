@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from offpath.jobs.telemetry import Telemetry
+from offpath.jobs.worker.telemetry import Telemetry
 from offpath.runtime.catalogue import CATALOGUE
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics

@@ -20,7 +20,7 @@ from offpath.cli.logs import configure
 from offpath.cli.processes import Parent
 from offpath.config import load_settings
 from offpath.errors import ConfigurationError
-from offpath.jobs.worker import Worker
+from offpath.jobs.worker.worker import Worker
 
 _log = logging.getLogger("offpath.cli")
 

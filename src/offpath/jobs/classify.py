@@ -10,7 +10,7 @@ from typing import Final, Literal
 from msgspec import Struct, structs
 
 from offpath.errors import Abort, Snooze
-from offpath.jobs.failures import failure_of, message_of
+from offpath.jobs.worker.failures import failure_of, message_of
 from offpath.model.job import DeadReason, Failure
 from offpath.model.settlement import Dead, Retry, Snoozed
 

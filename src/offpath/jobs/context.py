@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from msgspec import json, structs
 
 from offpath.errors import InvalidArgument
-from offpath.jobs.failures import clean
 from offpath.jobs.job import Job
-from offpath.jobs.running import LEASE_DOUBTED, Interruption
 from offpath.jobs.signals import Signal, in_loop
+from offpath.jobs.worker.failures import clean
+from offpath.jobs.worker.running import LEASE_DOUBTED, Interruption
 from offpath.model.effects import NOTHING, Effects
 from offpath.model.job import Progress
 from offpath.runtime import log
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from offpath.jobs.running import Run
+    from offpath.jobs.worker.running import Run
     from offpath.model.job import JobState, NewJob
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from offpath.app import App
-    from offpath.jobs.inprocess import AppWorker
-    from offpath.jobs.terms import Active, Counts
+    from offpath.jobs.worker.inprocess import AppWorker
+    from offpath.jobs.worker.terms import Active, Counts
 
 _LAST_WAIT = 3.0
 """Real seconds for handlers to end that were told to."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offpath import App, JobEvent, JobRecord
-from offpath.jobs.terms import Counts
+from offpath.jobs.worker.terms import Counts
 from offpath.runtime.clock import ManualClock
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 import offpath
-from offpath.jobs.failures import failure_of, traceback_of
+from offpath.jobs.worker.failures import failure_of, traceback_of
 from offpath.model.job import Failure
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,10 +12,10 @@ from typing import Any
 
 from offpath.jobs.hooks import EndWatch, Hooks, Reporter
 from offpath.jobs.job import Job
-from offpath.jobs.judge import Rules
 from offpath.jobs.runnable import LogContext, OnEvent, OnFailure
-from offpath.jobs.terms import Parts, WorkerSettings
-from offpath.jobs.worker import Worker
+from offpath.jobs.worker.judge import Rules
+from offpath.jobs.worker.terms import Parts, WorkerSettings
+from offpath.jobs.worker.worker import Worker
 from offpath.model.effects import Effects
 from offpath.model.event import EventKind, JobEvent
 from offpath.model.job import JobRecord, JobState, NewJob, UniqueClaim

@@ -11,7 +11,7 @@ import pytest
 
 from offpath.errors import Abort, Snooze
 from offpath.jobs.classify import ABORT, RETRY
-from offpath.jobs.judge import Rules
+from offpath.jobs.worker.judge import Rules
 from offpath.model.event import EventKind
 from offpath.model.job import DeadReason, JobState
 from offpath.model.options import RunOptions, encode_run

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from offpath.jobs.foresight import BATCHES, FEWEST_SLOTS
-from offpath.jobs.terms import Stage
-from offpath.jobs.worker import Worker
+from offpath.jobs.worker.foresight import BATCHES, FEWEST_SLOTS
+from offpath.jobs.worker.terms import Stage
+from offpath.jobs.worker.worker import Worker
 from offpath.model.job import JobFilter, JobState
 from tests.unit.jobs.worker.rig import Rig, until
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from offpath.errors import AppClosed, StoreUnavailable
-from offpath.jobs.judge import Rules
-from offpath.jobs.terms import Stage, Stopped
-from offpath.jobs.worker import Worker
+from offpath.jobs.worker.judge import Rules
+from offpath.jobs.worker.terms import Stage, Stopped
+from offpath.jobs.worker.worker import Worker
 from offpath.model.job import DeadReason, JobState
 from tests.unit.jobs.worker.rig import Rig, breathe, until
 

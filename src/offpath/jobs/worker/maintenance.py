@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from offpath.jobs.telemetry import Telemetry
+    from offpath.jobs.worker.telemetry import Telemetry
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
 

@@ -6,14 +6,14 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from offpath.errors import StoreError
-from offpath.jobs.running import Interruption, silent
+from offpath.jobs.worker.running import Interruption, silent
 from offpath.model.settlement import Settled, SettleStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpath.jobs.judge import Judge
-    from offpath.jobs.running import Run
+    from offpath.jobs.worker.judge import Judge
+    from offpath.jobs.worker.running import Run
     from offpath.model.settlement import Settlement
     from offpath.store.protocol import Store
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from offpath.jobs.context import Home
-    from offpath.jobs.judge import Judge
     from offpath.jobs.runnable import LogContext
-    from offpath.jobs.running import Run
-    from offpath.jobs.watch import Watch
+    from offpath.jobs.worker.judge import Judge
+    from offpath.jobs.worker.running import Run
+    from offpath.jobs.worker.watch import Watch
     from offpath.model.settlement import Outcome, Settlement
 
 

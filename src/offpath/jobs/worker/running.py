@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.context import Context
     from offpath.jobs.runnable import Runnable
-    from offpath.jobs.telemetry import Lane
+    from offpath.jobs.worker.telemetry import Lane
     from offpath.model.job import LeasedJob
     from offpath.model.options import RunOptions
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from offpath.jobs.running import Run
+    from offpath.jobs.worker.running import Run
     from offpath.model.settlement import Outcome
     from offpath.runtime.loop import LoopStatus
     from offpath.runtime.metrics import Metrics

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Self
 
-from offpath.jobs.worker import Worker
+from offpath.jobs.worker.worker import Worker
 
 if TYPE_CHECKING:
     from offpath.jobs.runnable import Runnable
-    from offpath.jobs.terms import Counts, Parts, WorkerSettings
+    from offpath.jobs.worker.terms import Counts, Parts, WorkerSettings
 
 
 class AppWorker(Worker):

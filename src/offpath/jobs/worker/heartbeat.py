@@ -11,15 +11,15 @@ import math
 from typing import TYPE_CHECKING
 
 from offpath.errors import LeaseLost
-from offpath.jobs.running import Interruption
+from offpath.jobs.worker.running import Interruption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from offpath.jobs.claiming import Claimer
-    from offpath.jobs.hand import Hand
-    from offpath.jobs.running import Run
-    from offpath.jobs.watch import Watch
+    from offpath.jobs.worker.claiming import Claimer
+    from offpath.jobs.worker.hand import Hand
+    from offpath.jobs.worker.running import Run
+    from offpath.jobs.worker.watch import Watch
     from offpath.model.lease import Extension, WorkerInfo
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store

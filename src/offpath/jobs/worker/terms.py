@@ -10,9 +10,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from offpath.jobs.executor import Threads
-from offpath.jobs.judge import Rules
 from offpath.jobs.runnable import LogContext
+from offpath.jobs.worker.executor import Threads
+from offpath.jobs.worker.judge import Rules
 from offpath.model.job import NewJob
 from offpath.model.lease import WorkerInfo
 from offpath.runtime.clock import Clock

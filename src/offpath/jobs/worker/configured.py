@@ -10,8 +10,8 @@ import msgspec
 
 from offpath.config import Settings
 from offpath.errors import InvalidArgument
-from offpath.jobs.judge import Rules
-from offpath.jobs.terms import WorkerSettings
+from offpath.jobs.worker.judge import Rules
+from offpath.jobs.worker.terms import WorkerSettings
 from offpath.model import checks
 
 if TYPE_CHECKING:

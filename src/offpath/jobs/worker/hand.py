@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from offpath.jobs.runnable import Runnable
-    from offpath.jobs.running import Run
+    from offpath.jobs.worker.running import Run
     from offpath.model.job import LeasedJob
 
 

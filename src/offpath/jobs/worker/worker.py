@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from offpath.errors import AppClosed, StoreError
-from offpath.jobs.claiming import BATCH
-from offpath.jobs.engine import Engine
-from offpath.jobs.maintenance import Maintenance
-from offpath.jobs.signalling import caught
-from offpath.jobs.stopping import Stopper
-from offpath.jobs.terms import Active, Counts, Stage, Stopped
+from offpath.jobs.worker.claiming import BATCH
+from offpath.jobs.worker.engine import Engine
+from offpath.jobs.worker.maintenance import Maintenance
+from offpath.jobs.worker.signalling import caught
+from offpath.jobs.worker.stopping import Stopper
+from offpath.jobs.worker.terms import Active, Counts, Stage, Stopped
 from offpath.runtime.loop import Loop, Pace, Tasks
 from offpath.store.hints import Hint
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from offpath.jobs.runnable import Runnable
-    from offpath.jobs.running import Run
-    from offpath.jobs.terms import Parts, WorkerSettings
+    from offpath.jobs.worker.running import Run
+    from offpath.jobs.worker.terms import Parts, WorkerSettings
     from offpath.runtime.loop import Iteration, LoopStatus
 
 LOOK_EVERY = 1.0

@@ -12,7 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from offpath.jobs.running import Run
+    from offpath.jobs.worker.running import Run
 
 SHORTEST, LONGEST = 0.1, 10.0
 """Seconds for which the others are put off: as long as the one inside has been held already."""

@@ -6,18 +6,18 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from offpath.errors import LeaseLost, OffpathError
-from offpath.jobs.claiming import Claimer
-from offpath.jobs.executor import Executor
-from offpath.jobs.foresight import Foresight
-from offpath.jobs.hand import Hand
-from offpath.jobs.heartbeat import Heartbeat
-from offpath.jobs.judge import Judge
-from offpath.jobs.progressing import ProgressWriter
-from offpath.jobs.quarantine import Quarantine
-from offpath.jobs.settling import Settler
-from offpath.jobs.telemetry import Telemetry
-from offpath.jobs.terms import Counts
-from offpath.jobs.watch import Watch
+from offpath.jobs.worker.claiming import Claimer
+from offpath.jobs.worker.executor import Executor
+from offpath.jobs.worker.foresight import Foresight
+from offpath.jobs.worker.hand import Hand
+from offpath.jobs.worker.heartbeat import Heartbeat
+from offpath.jobs.worker.judge import Judge
+from offpath.jobs.worker.progressing import ProgressWriter
+from offpath.jobs.worker.quarantine import Quarantine
+from offpath.jobs.worker.settling import Settler
+from offpath.jobs.worker.telemetry import Telemetry
+from offpath.jobs.worker.terms import Counts
+from offpath.jobs.worker.watch import Watch
 from offpath.model.job import JobState
 from offpath.model.redact import SECRET_NAMES
 from offpath.model.settlement import (
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from offpath.jobs.runnable import Runnable
-    from offpath.jobs.running import Run
-    from offpath.jobs.terms import Parts, WorkerSettings
+    from offpath.jobs.worker.running import Run
+    from offpath.jobs.worker.terms import Parts, WorkerSettings
     from offpath.model.settlement import Settled, Settlement
 
 _COUNT_OF: dict[type, str] = {

@@ -6,12 +6,12 @@ import asyncio
 import math
 from typing import TYPE_CHECKING
 
-from offpath.jobs.running import Interruption
+from offpath.jobs.worker.running import Interruption
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from offpath.jobs.engine import Engine
+    from offpath.jobs.worker.engine import Engine
     from offpath.runtime.loop import Loop
 
 ABORT_GRACE = 0.8

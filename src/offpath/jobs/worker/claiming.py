@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import MsgspecError
 
-from offpath.jobs.running import Run, StoreTime, silent
+from offpath.jobs.worker.running import Run, StoreTime, silent
 from offpath.model.lease import LeaseRequest
 from offpath.model.options import RunOptions, decode_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpath.jobs.hand import Hand
+    from offpath.jobs.worker.hand import Hand
     from offpath.model.job import LeasedJob
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store

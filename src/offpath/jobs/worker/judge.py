@@ -11,9 +11,9 @@ from msgspec import Struct
 from offpath.errors import Abort, Conflict, Snooze
 from offpath.jobs import classify
 from offpath.jobs.classify import Decision, FailureInfo, Moment
-from offpath.jobs.failures import failure_of, traceback_of
 from offpath.jobs.runnable import OnFailure
-from offpath.jobs.running import Interruption
+from offpath.jobs.worker.failures import failure_of, traceback_of
+from offpath.jobs.worker.running import Interruption
 from offpath.model import retry
 from offpath.model.effects import NOTHING
 from offpath.model.job import DeadReason, Failure
@@ -30,7 +30,7 @@ from offpath.model.settlement import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpath.jobs.running import Run
+    from offpath.jobs.worker.running import Run
     from offpath.runtime.clock import Clock
 
 _CARRIED = (Succeeded, Snoozed)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from offpath.errors import LeaseLost
-from offpath.jobs.running import silent
+from offpath.jobs.worker.running import silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpath.jobs.running import Run
+    from offpath.jobs.worker.running import Run
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
 
