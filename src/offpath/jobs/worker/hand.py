@@ -24,7 +24,7 @@ class Hand:
         self.tasks = tasks
         self.changed = asyncio.Event()
         """Set whenever a slot was freed or a job was let go; cleared by who waits for that."""
-        self._most_unsettled = max(capacity, 1_000)
+        self._most_held = max(2 * capacity, 1_000)
         self._held: dict[str, Run] = {}
         self._stale: set[Run] = set()
         self.ahead = 0
@@ -47,9 +47,8 @@ class Hand:
     @property
     def free(self) -> int:
         """How many more jobs can be taken; fewer than there are slots when ends pile up."""
-        unsettled = len(self) - self._busy
         slots = self.capacity + self.ahead - self._busy
-        return max(min(slots, self._most_unsettled - unsettled), 0)
+        return max(min(slots, self._most_held - len(self)), 0)
 
     def room(self, most: int) -> dict[str, int]:
         """How many of each task may run now, at most ``most``; tasks without room are left out."""

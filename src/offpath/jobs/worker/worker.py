@@ -280,7 +280,8 @@ class Worker:
                 _, taken = await engine.claimer.claim(int(min(left, BATCH)))
                 left -= taken
             if taken == 0:
-                if not engine.hand:
+                # What ended while the store was being asked may have left work that it did not see.
+                if not engine.hand and (left <= 0 or not engine.hand.changed.is_set()):
                     return
                 await engine.hand.changed.wait()
 
