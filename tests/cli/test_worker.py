@@ -59,7 +59,8 @@ def test_a_crashed_process_is_started_again(run: Run, here: Path, processes: Pro
     seen = "".join(until(worker, "survived"))
     seen += "" if "started again" in seen else "".join(until(worker, "started again"))
     assert "code -9" in seen
-    until(worker, "runs add")
+    if seen.count("runs add") < 3:  # two at first, and the one that was started again
+        until(worker, "runs add")
     worker.terminate()
     assert worker.wait(timeout=30) == 0
 

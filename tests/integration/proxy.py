@@ -15,6 +15,8 @@ from typing import Any, Self
 CHUNK = 65_536
 COMMITTED = b"COMMIT\x00"
 """The tag with which Postgres answers a COMMIT; a rolled-back one is answered ROLLBACK."""
+INSERTED = b"INSERT 0 1\x00"
+"""The tag of an insert of one row."""
 
 
 @dataclass(eq=False, slots=True)
@@ -47,6 +49,7 @@ class Proxy:
         self._losing: Callable[[bytes], bool] | None = None
         self.port = 0
         self.delay = 0.0
+        self._tag = COMMITTED
         """Seconds by which every answer is late."""
         self.accepted = 0
         """How many connections were let through."""
@@ -92,12 +95,14 @@ class Proxy:
         hit: int = self._do(self._silence(marker))
         return hit
 
-    def lose_commit(self, of: bytes) -> None:
+    def lose_commit(self, of: bytes, *, tag: bytes = COMMITTED) -> None:
         """Cut the connection instead of passing on the answer to a COMMIT, once.
 
         Only of a transaction in which the client sent ``of``: the server has done it, and the
-        client cannot know.
+        client cannot know. ``tag`` is what the server answers: a statement that is its own
+        transaction has no COMMIT.
         """
+        self._tag = tag
         self._losing = lambda sent: of in sent
 
     # -- in the proxy's thread -----------------------------------------------------------------
@@ -164,7 +169,7 @@ class Proxy:
             while data := await reader.read(CHUNK):
                 if self.delay:
                     await asyncio.sleep(self.delay)
-                if COMMITTED in data and self._loses(link):
+                if self._tag in data and self._loses(link):
                     return
                 if not link.silent:
                     link.near.write(data)

@@ -57,6 +57,7 @@ def held_in_thread(ctx: offpath.Context, gate: str) -> int:
     note("start", ctx.id, ctx.attempt)
     while not Path(gate).exists():
         if ctx.cancelled.wait(0.02):
+            note("told", ctx.id, ctx.attempt)
             raise RuntimeError("told to end")
     note("end", ctx.id, ctx.attempt)
     return os.getpid()

@@ -12,6 +12,7 @@ from offpath import JobState
 from tests.integration import service
 from tests.integration.fleet import Fleet
 from tests.integration.polling import eventually, window
+from tests.integration.proxy import INSERTED
 from tests.integration.scale import scaled
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ async def test_an_enqueue_whose_answer_is_lost_can_be_repeated(
     direct, app = make_app(pg_url), make_app(through)
     await app.enqueue(service.child.job())
     job = service.work.job(0.0)
-    proxy.lose_commit(job.id.encode())
+    proxy.lose_commit(job.id.encode(), tag=INSERTED)
     with pytest.raises(offpath.StoreUnavailable):
         await app.enqueue(job)
     assert proxy.lost_answers == 1
