@@ -11,14 +11,16 @@ from typing import Any
 
 from msgspec import Struct
 
+from offpath.model.tally import Turn
 from offpath.runtime.clock import Clock
 from offpath.runtime.log import logger
 
 Report = Callable[[BaseException, str], None]
 """Told of every error that the engine survives: the error, and the phase it came from."""
 
-Iteration = Callable[[], Awaitable[bool | float | None]]
-"""One turn of a loop: True to go on at once, seconds until the next turn, None for the interval."""
+Iteration = Callable[[], Awaitable[Turn | bool | float | None]]
+"""One turn of a loop. What it returns says when to go on: True at once, a number after so many
+seconds, None after the interval. A :class:`Turn` also says how it went; the others mean clean."""
 
 _log = logger("loop")
 
@@ -121,6 +123,26 @@ class Pace(Struct, frozen=True, kw_only=True):
         """Seconds to wait after so many failures in a row: half of it certain, half chance."""
         full = self.first_backoff * 2.0 ** min(failures - 1, 30)
         return min(full, self.longest_backoff) * (0.5 + 0.5 * chance)
+
+
+class LoopSpec(Struct, frozen=True, kw_only=True):
+    """A loop that somebody wants a worker to drive: what it does, how often, and how it is judged.
+
+    It is unhealthy when more than ``budget`` iterations in a row failed or were degraded, or when
+    its last success is older than ``window`` seconds (None: the larger of 60 and three intervals).
+    """
+
+    name: str
+    step: Iteration
+    interval: float
+    budget: int = 3
+    window: float | None = None
+    critical: bool = True
+    """Whether its health is the worker's."""
+    wakes: frozenset[str] = frozenset()
+    """The store's hints that bring its next turn at once."""
+    stop: Callable[[float], Awaitable[None]] | None = None
+    """Ends what its turns have begun, within so many seconds; called once its last turn is over."""
 
 
 class Loop:
@@ -246,7 +268,8 @@ class Loop:
         else:
             await self._succeeded(asked)
 
-    async def _succeeded(self, asked: bool | float | None) -> None:
+    async def _succeeded(self, answer: Turn | bool | float | None) -> None:
+        asked = answer.again if isinstance(answer, Turn) else answer
         self._iterations += 1
         self._failures = 0
         self._last_success = self._clock.now()
