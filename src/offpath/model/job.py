@@ -55,6 +55,10 @@ class DeadReason(StrEnum):
     """Its stored input does not decode for the task as it is defined now."""
     UNSETTLEABLE = "unsettleable"
     """Its result or effects could not be stored."""
+    REJECTED = "rejected"
+    """The handler of an inbox message said no: trying again would not change that."""
+    UNDELIVERABLE = "undeliverable"
+    """The dispatcher of an outbox message said that it can never be delivered."""
 
 
 class Failure(Quiet, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,13 +129,16 @@ class NewJob(Quiet, frozen=True, kw_only=True, gc=False):
     dependents: tuple[str, ...] = ()
     unique: UniqueClaim | None = None
     tags: tuple[str, ...] = ()
+    announce: int = 0
+    """Which changes of its state become messages: see :mod:`offpath.model.announce`."""
 
 
 class Enqueued(Struct, frozen=True, kw_only=True, gc=False):
-    """What became of one :class:`NewJob`, in the order given.
+    """What became of one :class:`NewJob`, in the order given; or of one new message.
 
     ``job_id`` differs from ``id`` when the new job attached to the holder of its unique key.
-    ``created`` is False for a repeat, an attach or a replace.
+    ``created`` is False for a repeat, an attach or a replace. Of a message, ``job_id`` is the id
+    that the store has: another one than ``id`` when its inbox key had been accepted before.
     """
 
     id: str

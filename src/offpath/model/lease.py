@@ -34,6 +34,10 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     """Jobs it holds now."""
     presence: bool = False
     """Whether its death can be seen before its lease expires."""
+    report: str | None = None
+    """What it last said of its own health: a JSON object."""
+    gone_at: datetime | None = None
+    """When it stopped, or was found dead; None while it is live or late."""
 
 
 class LeaseRequest(Struct, frozen=True, kw_only=True):

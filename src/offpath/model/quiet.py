@@ -7,7 +7,21 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-UNSHOWN: Final = frozenset({"input", "result", "progress", "note", "message", "traceback"})
+UNSHOWN: Final = frozenset(
+    {
+        "input",
+        "result",
+        "progress",
+        "note",
+        "message",
+        "traceback",
+        "payload",
+        "headers",
+        "secrets",
+        "detail",
+        "url",
+    }
+)
 """Fields that hold what users and their handlers wrote: arguments, results, error texts."""
 
 
@@ -42,4 +56,6 @@ class _Text(str):
 def _shown(name: str, value: object) -> str:
     if name in UNSHOWN and isinstance(value, str):
         return f"<{len(value)} characters>"
+    if name in UNSHOWN and isinstance(value, tuple):
+        return f"<{len(value)} values>"
     return repr(value)

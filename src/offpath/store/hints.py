@@ -18,6 +18,8 @@ class Hint(StrEnum):
     """A running job's cancellation may have been asked for."""
     ENDED = "ended"
     """Jobs may have ended: somebody may be waiting for them."""
+    MESSAGES = "messages"
+    """Messages may be due, or events may have been appended to the log."""
 
 
 class Hints:

@@ -34,6 +34,7 @@ from offpath.model.lease import (
 )
 from offpath.model.settlement import Settled, Settlement
 from offpath.store.capabilities import Capabilities
+from offpath.store.events import EventStore
 from offpath.store.hints import Hint
 
 
@@ -98,7 +99,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     message: str
 
 
-class Store(Protocol):
+class Store(EventStore, Protocol):
     """One backend. All methods may be called concurrently from one event loop."""
 
     @property
@@ -160,15 +161,17 @@ class Store(Protocol):
     # -- doors: new work -------------------------------------------------------------------
 
     async def commit(self, effects: Effects) -> list[Enqueued]:
-        """Write all effects in one commit; the answers are in the order of ``effects.jobs``.
+        """Write all effects in one commit; the answers are in the order of ``effects.jobs``, then
+        of ``effects.messages``. Events of the log get no answer.
 
-        *Repeat*: a job whose id exists with the same fingerprint is left as it is
-        (``created=False``), in whatever state, also after it ended. Another fingerprint raises
-        ``IdConflict``. *Unique*: when the key is held by a job in scope, ``attach`` answers with
-        the holder (another fingerprint raises ``UniqueConflict``), ``replace`` rewrites a waiting
-        holder in place and answers with its id (a running one raises), ``refuse`` raises. A holder
-        that has left its scope (state, period) loses the key to the new job. A job never
-        conflicts with itself. Jobs that are due are ready at once.
+        *Messages*: one whose id exists, or (inbox) whose source and key exist, is left as it is
+        and answered ``created=False`` with the id that the store has. *Repeat*: a job whose id
+        exists with the same fingerprint is left as it is (``created=False``), in whatever state,
+        also after it ended. Another fingerprint raises ``IdConflict``. *Unique*: when the key is
+        held by a job in scope, ``attach`` answers with the holder (another fingerprint raises
+        ``UniqueConflict``), ``replace`` rewrites a waiting holder in place and answers with its id
+        (a running one raises), ``refuse`` raises. A holder that has left its scope (state, period)
+        loses the key to the new job. A job never conflicts with itself. Jobs that are due are ready at once.
         """
         ...
 
@@ -243,8 +246,8 @@ class Store(Protocol):
 
         ``losses`` + 1 each; below ``max_deliveries`` losses the job is ready again with its attempt
         and run time unchanged, else dead with reason ``worker_lost`` and a failure in its history;
-        cancelled when that had been asked for. Worker rows that are late and hold nothing more are
-        removed. At most ``limit`` jobs a call.
+        cancelled when that had been asked for. Workers that are late and hold nothing more are
+        gone from then on. At most ``limit`` jobs a call.
         """
         ...
 
@@ -258,8 +261,9 @@ class Store(Protocol):
         ...
 
     async def prune(self, *, limit: int) -> int:
-        """Remove up to ``limit`` ended jobs whose ``keep`` has passed, expired claims, and what
-        belongs to them; returns how many jobs.
+        """Remove up to ``limit`` ended jobs whose ``keep`` has passed, as many messages, expired
+        claims, workers gone for an hour, and what belongs to them; returns how many jobs and
+        messages.
         """
         ...
 
@@ -298,9 +302,17 @@ class Store(Protocol):
         ...
 
     async def extend(
-        self, worker: WorkerInfo, *, lease_seconds: float, held: Sequence[LeasedJob]
+        self,
+        worker: WorkerInfo,
+        *,
+        lease_seconds: float,
+        held: Sequence[LeasedJob],
+        report: str | None = None,
     ) -> Extension:
         """The heartbeat: one write that keeps every job of this worker leased.
+
+        ``report`` is what the worker says of its own health, for who looks at the fleet; None
+        leaves the last one.
 
         Registers the worker anew if its row is gone. Tells which held jobs were asked to be
         cancelled and which are no longer its own.
@@ -320,11 +332,13 @@ class Store(Protocol):
         ...
 
     async def deregister(self, worker: str) -> None:
-        """Remove a worker that has stopped. Jobs it still holds become due for rescue at once."""
+        """A worker has stopped. Jobs it still holds become due for rescue at once. Its record is
+        kept as gone for an hour, and removed by :meth:`prune`.
+        """
         ...
 
     async def workers(self) -> list[WorkerRecord]:
-        """Every registered worker, oldest first (at most 10,000)."""
+        """Every worker, oldest first (at most 10,000), those that are gone included."""
         ...
 
     # -- singletons ----------------------------------------------------------------------------

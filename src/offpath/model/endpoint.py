@@ -1,0 +1,56 @@
+"""Webhook endpoints: where signed messages are posted, and how that goes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from offpath.model.quiet import Quiet
+
+
+class EndpointState(StrEnum):
+    """Whether messages are posted to an endpoint."""
+
+    ENABLED = "enabled"
+    PAUSED = "paused"
+    """By an operator. Its messages wait."""
+    DISABLED = "disabled"
+    """It said that it is gone, or failed for too long. Its messages wait for an operator."""
+
+
+class Endpoint(Quiet, frozen=True, kw_only=True):
+    """One endpoint. ``secret_texts`` and their like never leave the store in a repr."""
+
+    name: str
+    url: str
+    secrets: tuple[str, ...]
+    """Signing secrets, the newest first: each signs, so that a receiver can rotate."""
+    topics: tuple[str, ...] = ("*",)
+    """Patterns of the topics it wants: a name, ``prefix.*`` or ``*``."""
+    streams: tuple[str, ...] = ("*",)
+    """Patterns of the outbox streams that it wants messages of."""
+    headers: str = "{}"
+    """Headers added to each post, as a JSON object of texts."""
+    state: EndpointState = EndpointState.ENABLED
+    reason: str | None = None
+    """Why it is paused or disabled."""
+    failures: int = 0
+    """Posts that failed in a row."""
+    failing_since: datetime | None = None
+    blocked_until: datetime | None = None
+    """No post before: it asked for that (``Retry-After``), or its circuit is open."""
+    created_at: datetime | None = None
+    """Set by the store."""
+
+
+class EndpointNote(Struct, frozen=True, kw_only=True):
+    """How one post went, for the endpoint's own health."""
+
+    name: str
+    delivered: bool
+    block: float | None = None
+    """Seconds from the store's now before which nothing more is posted; a success lifts it."""
+    disable: str | None = None
+    """Disable it, for this reason."""

@@ -1,0 +1,209 @@
+"""The event log's values and the router's pure rules: which route an event takes, and what for."""
+
+from __future__ import annotations
+
+import zlib
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from offpath.model.effects import NOTHING, Effects
+from offpath.model.new import SLOTS, NewLogEvent
+from offpath.model.quiet import Quiet
+
+__all__ = [
+    "NO_ROUTE",
+    "SLOTS",
+    "Attempt",
+    "AttemptStatus",
+    "Cursor",
+    "Letter",
+    "LogEvent",
+    "LogPage",
+    "NewLogEvent",
+    "Route",
+    "RouterFacts",
+    "RouterRecord",
+    "RouterSpec",
+    "slot_of",
+]
+
+NO_ROUTE = "-"
+"""The route of an attempt at an event that no route takes."""
+
+
+def slot_of(key: str) -> int:
+    """The slot of a key: the same in every process and version."""
+    return zlib.crc32(key.encode()) % SLOTS
+
+
+class LogEvent(Quiet, frozen=True, kw_only=True, gc=False):
+    """An event of the log. ``position`` grows in an order that is causal for each key."""
+
+    position: int
+    id: str
+    domain: str
+    type: str
+    stream: str
+    payload: str
+    at: datetime
+    key: str | None = None
+    decided: bool = False
+    """Whether the router that reads it has an attempt of it on record already."""
+
+
+class LogPage(Struct, frozen=True, kw_only=True):
+    """What a reader gets: events that are settled, by position.
+
+    ``horizon`` is the position up to which everything is settled: a reader that got fewer events
+    than it asked for has passed all up to it. ``waiting_for`` names open writers that hold it back.
+    """
+
+    events: tuple[LogEvent, ...]
+    horizon: int
+    waiting_for: tuple[str, ...] = ()
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """A rule: events of this type and stream go there. ``*`` means any."""
+
+    name: str
+    type: str = "*"
+    stream: str = "*"
+    deliver: str = ""
+    """What it delivers to, for those who look: ``task:mail``, ``outbox:iu``, ``callable:send``."""
+    enabled: bool = False
+    dry_run: bool = True
+
+
+class RouterSpec(Struct, frozen=True, kw_only=True):
+    """A router as it is declared. ``start``: ``beginning``, ``now`` or a position."""
+
+    name: str
+    domain: str
+    start: str | int
+    partitions: int = 1
+    routes: tuple[Route, ...] = ()
+
+
+class Cursor(Struct, frozen=True, kw_only=True):
+    """A partition's place in the log. ``(router, partition, holder)`` fences its advance."""
+
+    router: str
+    partition: int
+    position: int
+    """Everything up to here was passed."""
+    holder: str | None = None
+    """The token of the run that has it now; None when its lease has ended."""
+    passed: int = 0
+    """Events passed in its life."""
+    ran_at: datetime | None = None
+    summary: str | None = None
+    """What the last run did: a JSON object."""
+
+
+class RouterRecord(Struct, frozen=True, kw_only=True):
+    """A router as the store has it. Gates that are missing or malformed are closed."""
+
+    name: str
+    domain: str
+    partitions: int
+    open: bool
+    """Its own gate."""
+    master: bool
+    """The gate of all routers."""
+    routes: tuple[Route, ...]
+    cursors: tuple[Cursor, ...]
+    created_at: datetime
+
+
+class AttemptStatus(StrEnum):
+    """What was decided about an event, and how it went."""
+
+    DRY_RUN = "dry_run"
+    """Decided; nothing was sent."""
+    DISABLED = "disabled"
+    SKIPPED = "skipped"
+    """No route takes it."""
+    SENT = "sent"
+    FAILED = "failed"
+
+    __hash__ = str.__hash__
+    """Enum's own is a Python function."""
+
+
+class Attempt(Quiet, frozen=True, kw_only=True, gc=False):
+    """The one decision of a router about an event, and those that replays add."""
+
+    router: str
+    event: str
+    """The event's id."""
+    position: int
+    status: AttemptStatus
+    route: str = NO_ROUTE
+    number: int = 1
+    """1 for the run's own; each replay adds one."""
+    detail: str | None = None
+    """Why it failed, in a line without secrets."""
+    at: datetime | None = None
+    """Set by the store."""
+
+    @property
+    def key(self) -> str:
+        """What receivers drop duplicates by: the same at every attempt."""
+        return f"{self.router}:{self.route}:{self.event}"
+
+
+class Letter(Quiet, frozen=True, kw_only=True):
+    """A dead letter of a router: an event that failed, whole, so that it needs no log."""
+
+    id: str
+    """Made by the caller."""
+    router: str
+    route: str
+    event: LogEvent
+    reason: str
+    """A stable word: ``failed``, ``not_supported``, ``broken``, …"""
+    detail: str = ""
+    number: int = 1
+    """The last attempt's number."""
+    created_at: datetime | None = None
+    """Set by the store."""
+    resolved_at: datetime | None = None
+    resolution: str | None = None
+    """How it was resolved; letters are never deleted."""
+
+
+class Decisions(Struct, frozen=True, kw_only=True):
+    """What one step of a router writes, in one transaction with the cursor's advance."""
+
+    position: int
+    """Where the cursor goes."""
+    attempts: tuple[Attempt, ...] = ()
+    letters: tuple[Letter, ...] = ()
+    effects: Effects = NOTHING
+    passed: int = 0
+    """How many events were passed."""
+    summary: str | None = None
+
+
+class RouterFacts(Struct, frozen=True, kw_only=True):
+    """What ``verify`` compares, counted by the store; reads only."""
+
+    head: int
+    """The highest position of the router's domain."""
+    horizon: int
+    events_passed: int
+    """Events of the domain at or below their partition's cursor and above its start."""
+    events_with_attempt: int
+    """Those of them with exactly one attempt numbered 1."""
+    attempts_without_event: int
+    """Attempts whose event is not in the log."""
+    attempts_ahead: int
+    """Attempts whose position is above their partition's cursor."""
+    failed_without_letter: int
+    letters_without_failure: int
+    open_letters: int
+    oldest_lag: float
+    """Seconds since the oldest event that is settled and not passed was written; 0 without one."""
