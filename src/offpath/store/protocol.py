@@ -171,8 +171,8 @@ class Store(EventStore, Protocol):
         held by a job in scope, ``attach`` answers with the holder (another fingerprint raises
         ``UniqueConflict``), ``replace`` rewrites a waiting holder in place and answers with its id
         (a running one raises), ``refuse`` raises. A holder that has left its scope (state, period)
-        loses the key to the new job. A job never conflicts with itself. Jobs that are due are ready at
-        once.
+        loses the key to the new job. A job never conflicts with itself. Jobs that are
+        due are ready at once.
         """
         ...
 
