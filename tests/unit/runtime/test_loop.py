@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from offpath.runtime.clock import ManualClock
-from offpath.runtime.loop import Loop, LoopState, Pace, Tasks, reporter
+from offpath.runtime.loop import Loop, Pace, Tasks, reporter
+from offpath.runtime.loop_status import LoopState
 
 PACE = Pace(interval=10, first_backoff=1, longest_backoff=4, jitter=0)
 

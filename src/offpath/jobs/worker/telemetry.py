@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.worker.running import Run
     from offpath.model.settlement import Outcome
-    from offpath.runtime.loop import LoopStatus
+    from offpath.runtime.loop_status import LoopStatus
     from offpath.runtime.metrics import Metrics
     from offpath.store.protocol import Backlog
 

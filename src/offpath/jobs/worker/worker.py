@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from offpath.jobs.runnable import Runnable
     from offpath.jobs.worker.running import Run
     from offpath.jobs.worker.terms import Parts, WorkerSettings
-    from offpath.runtime.loop import Iteration, LoopStatus
+    from offpath.runtime.loop import Iteration
+    from offpath.runtime.loop_status import LoopStatus
 
 LOOK_EVERY = 1.0
 """Seconds between two looks for cancellations, while jobs are held."""

@@ -1,0 +1,82 @@
+"""What is known of a loop when somebody looks at it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from offpath.model.health import LoopReport, judge
+
+
+class LoopState(StrEnum):
+    """What a loop does now."""
+
+    NEW = "new"
+    WORKING = "working"
+    RESTING = "resting"
+    FAILING = "failing"
+    """Its last turn failed; it waits before the next."""
+    DEAD = "dead"
+    """Its task ended although nobody stopped it."""
+    STOPPED = "stopped"
+
+
+class LoopStatus(Struct, frozen=True, kw_only=True):
+    """A loop's facts, as they are when somebody looks. Ages and durations in seconds."""
+
+    name: str
+    state: LoopState
+    iterations: int
+    failures: int
+    """How many of the iterations failed or were degraded."""
+    consecutive_failures: int
+    """How many of the last ones in a row did."""
+    last_success: datetime | None
+    last_failure: datetime | None
+    last_error: str | None
+    """Type name of the last error; its text may hold secrets."""
+    cause: str | None
+    """Why the last turn failed or was degraded; None when it did not."""
+    outcomes: dict[str, int]
+    """How many turns ended with which verdict."""
+    success_age: float | None
+    """Since the last success; None: there was none."""
+    waited: float
+    """Since the last success, else since it was made."""
+    working_for: float | None
+    """How long the present turn has been going on; None between turns."""
+    deaths: int
+    """How often it died and had to be started again."""
+    budget: int
+    window: float
+    critical: bool
+
+    def judged(self) -> LoopReport:
+        """The loop's health by these facts."""
+        condition, reason = judge(
+            success_age=self.success_age,
+            waited=self.waited,
+            working_for=self.working_for,
+            failures=self.consecutive_failures,
+            budget=self.budget,
+            window=self.window,
+            cause=self.cause,
+        )
+        return LoopReport(
+            name=self.name,
+            condition=condition,
+            state=self.state,
+            critical=self.critical,
+            last_success_age=_rounded(self.success_age),
+            consecutive_failures=self.consecutive_failures,
+            iterations=self.iterations,
+            restarts=self.deaths,
+            working_for=_rounded(self.working_for),
+            reason=reason,
+        )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
