@@ -10,9 +10,9 @@ from typing import Final, Literal
 from msgspec import Struct, structs
 
 from offpath.errors import Abort, Snooze
-from offpath.jobs.worker.failures import failure_of, message_of
 from offpath.model.job import DeadReason, Failure
 from offpath.model.settlement import Dead, Retry, Snoozed
+from offpath.runtime.failures import failure_of, message_of
 
 LONGEST_DELAY = 3_153_600_000.0
 """Seconds (100 years): keeps due times within what a datetime and every backend can hold."""

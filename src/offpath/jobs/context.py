@@ -12,11 +12,11 @@ from msgspec import json, structs
 from offpath.errors import InvalidArgument
 from offpath.jobs.job import Job
 from offpath.jobs.signals import Signal, in_loop
-from offpath.jobs.worker.failures import clean
 from offpath.jobs.worker.running import LEASE_DOUBTED, Interruption
 from offpath.model.effects import NOTHING, Effects
 from offpath.model.job import Progress
 from offpath.runtime import log
+from offpath.runtime.failures import clean
 
 if TYPE_CHECKING:
     import logging

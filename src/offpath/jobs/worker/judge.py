@@ -12,7 +12,6 @@ from offpath.errors import Abort, Conflict, Snooze
 from offpath.jobs import classify
 from offpath.jobs.classify import Decision, FailureInfo, Moment
 from offpath.jobs.runnable import OnFailure
-from offpath.jobs.worker.failures import failure_of, traceback_of
 from offpath.jobs.worker.running import Interruption
 from offpath.model import retry
 from offpath.model.effects import NOTHING
@@ -26,6 +25,7 @@ from offpath.model.settlement import (
     Snoozed,
     Succeeded,
 )
+from offpath.runtime.failures import failure_of, traceback_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

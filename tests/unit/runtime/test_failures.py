@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 import offpath
-from offpath.jobs.worker.failures import failure_of, traceback_of
 from offpath.model.job import Failure
+from offpath.runtime.failures import failure_of, traceback_of
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
