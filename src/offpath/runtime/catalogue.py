@@ -42,6 +42,7 @@ class Metric(Struct, frozen=True):
 
 
 _JOB = ("task", "queue")
+_TURN = ("loop", "outcome")
 
 
 def _counter(name: str, help_text: str, labels: tuple[str, ...] = _JOB) -> Metric:
@@ -104,10 +105,31 @@ ROWS = (
     ),
     _time("store_operation", "Duration of store operations.", ("backend", "operation")),
     _counter("store_errors", "Store operations that failed.", ("backend", "operation", "error")),
-    _counter("loop_iterations", "Turns of the engine's loops.", ("loop",)),
+    _counter("loop_iterations", "Turns of the engine's loops, by how they went.", _TURN),
     _counter("loop_errors", "Turns of the engine's loops that failed.", ("loop",)),
+    _counter("loop_restarts", "Loops that died and were started again.", ("loop",)),
+    _gauge("loop_healthy", "1 while a loop makes progress.", ("loop",)),
+    _gauge("loop_consecutive_failures", "Turns in a row that went badly.", ("loop",)),
+    _gauge("loop_last_success_age_seconds", "Since a loop last succeeded, or began.", ("loop",)),
     _gauge("loop_last_success_timestamp_seconds", "When a loop last succeeded.", ("loop",)),
+    _time("loop_iteration", "Duration of a loop's turn.", ("loop",)),
+    _gauge("waiting_oldest_seconds", "How long the oldest of a kind has waited.", ("what",)),
     _counter("swallowed_errors", "Errors that the engine survived.", ("phase",)),
+    _counter("settlement_runs", "Settlement runs, by how they ended.", ("kind", "outcome")),
+    _counter("settlement_attempted", "Eligible records that runs came to.", ("kind",)),
+    _counter("settlement_credited", "Records credited by runs.", ("kind",)),
+    _counter("settlement_skipped", "Records that had been credited before.", ("kind",)),
+    _counter("settlement_failed", "Records whose credit failed.", ("kind",)),
+    _gauge(
+        "settlement_consecutive_failures",
+        "Degraded or failed runs since the last clean one.",
+        ("kind",),
+    ),
+    _gauge(
+        "settlement_last_success_timestamp_seconds",
+        "When a run last ended clean (Unix time).",
+        ("kind",),
+    ),
     _gauge("worker_slots", "Jobs that this worker may run at once.", ()),
     _gauge("worker_up", "1 while this process runs a worker.", ()),
 )

@@ -262,10 +262,15 @@ class Loop:
         ended, _ = await asyncio.wait({task}, timeout=_LAST_WAIT)
         return bool(ended)
 
-    def interrupt(self) -> None:
-        """Cancel the present turn, which hangs. It dies of it, and may be started again."""
-        if self._task is not None and not self._ending.is_set():
-            self._task.cancel()
+    def interrupt(self) -> bool:
+        """Cancel the present turn, which hangs. It dies of it, and may be started again.
+
+        False when there is none, or it was cancelled already and goes on regardless.
+        """
+        task = self._task
+        if task is None or task.done() or task.cancelling() or self._ending.is_set():
+            return False
+        return task.cancel()
 
     @property
     def running(self) -> bool:

@@ -285,10 +285,15 @@ class InstrumentedStore:
         return await self._timed("register", call)
 
     async def extend(
-        self, worker: WorkerInfo, *, lease_seconds: float, held: Sequence[LeasedJob]
+        self,
+        worker: WorkerInfo,
+        *,
+        lease_seconds: float,
+        held: Sequence[LeasedJob],
+        report: str | None = None,
     ) -> Extension:
         """As the store does."""
-        call = self._inner.extend(worker, lease_seconds=lease_seconds, held=held)
+        call = self._inner.extend(worker, lease_seconds=lease_seconds, held=held, report=report)
         return await self._timed("extend", call)
 
     async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:

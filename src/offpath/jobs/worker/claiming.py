@@ -9,6 +9,7 @@ from msgspec import MsgspecError
 from offpath.jobs.worker.running import Run, StoreTime, silent
 from offpath.model.lease import LeaseRequest
 from offpath.model.options import RunOptions, decode_run
+from offpath.model.tally import Turn, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,7 @@ DOUBT = 60.0
 """Seconds after a lease that went unanswered in which it may still be carried out: twice the time
 limit of a statement."""
 _NO_OPTIONS = RunOptions()
+_SHUT = Turn(verdict=Verdict.DEGRADED, cause="no jobs may be taken: the lease is not held")
 _SOONEST = 0.001
 """Seconds: a job that is due in no time must not make the loop spin until the store agrees."""
 
@@ -73,10 +75,17 @@ class Claimer:
         if self._left_behind:
             self.wake()
 
-    async def step(self) -> bool | float | None:
-        """Ask once; returns when to ask again unbidden (True: at once, None: at the next poll)."""
-        again, _ = await self.claim()
-        return again
+    async def step(self) -> Turn | bool | float | None:
+        """Ask once; returns when to ask again unbidden (True: at once, None: at the next poll).
+
+        A worker whose slots are all in use does well: its heartbeat vouches for what runs in them.
+        One that may not ask does not, although it cannot help it.
+        """
+        if not self.open:
+            self._left_behind = True
+            return _SHUT
+        again, taken = await self.claim()
+        return again if taken else Turn(verdict=Verdict.EMPTY, again=again)
 
     async def claim(self, limit: int = BATCH) -> tuple[bool | float | None, int]:
         """Take what there is room for; returns when to ask again, and how many came."""

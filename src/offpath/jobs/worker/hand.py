@@ -122,6 +122,10 @@ class Hand:
             self._stale.discard(run)
         self.changed.set()
 
+    def by_task(self) -> dict[str, int]:
+        """How many slots each task uses. May be called from any thread."""
+        return {name: busy for name, busy in self._busy_by_task.copy().items() if busy > 0}
+
     def jobs(self) -> list[LeasedJob]:
         """Return the jobs whose leases are to be kept."""
         return [run.job for run in self._held.values()]

@@ -10,8 +10,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from offpath.errors import LeaseLost
 from offpath.jobs.worker.running import Interruption
+from offpath.model.health import WorkerReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -51,6 +54,8 @@ class Heartbeat:
         self._renewed_at = -math.inf
         self.alive = False
         """Whether the lease is known to hold."""
+        self.tell: Callable[[], WorkerReport] = WorkerReport
+        """What the worker says of itself to who looks at the fleet."""
         self.stopping = False
         """Whether no more jobs are to be taken, though the lease is kept."""
 
@@ -65,8 +70,9 @@ class Heartbeat:
         if self._renewed_at == -math.inf:
             await self.register()
         at = self._clock.monotonic()
+        report = msgspec.json.encode(self.tell()).decode()
         answer = await self._store.extend(
-            self._info, lease_seconds=self._lease_seconds, held=self._hand.jobs()
+            self._info, lease_seconds=self._lease_seconds, held=self._hand.jobs(), report=report
         )
         self._renewed(at)
         self._heed(answer)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from offpath.model.tally import Turn, Verdict
+
 if TYPE_CHECKING:
     from offpath.jobs.worker.telemetry import Telemetry
-    from offpath.runtime.clock import Clock
+    from offpath.jobs.worker.terms import Measure
+    from offpath.model.health import Gauge
     from offpath.store.protocol import Store
 
 RESCUE_BATCH = 500
@@ -23,7 +26,7 @@ class Maintenance:
         self._max_deliveries = max_deliveries
         self._keep_dead = keep_dead
 
-    async def rescue(self) -> bool:
+    async def rescue(self) -> Turn | bool:
         """Give jobs of dead workers to the living; returns whether there may be more at once."""
         if self._store.capabilities.presence:
             await self._store.notice_deaths()
@@ -32,13 +35,32 @@ class Maintenance:
             max_deliveries=self._max_deliveries,
             keep=self._keep_dead,
         )
-        return len(rescued) >= RESCUE_BATCH
+        return len(rescued) >= RESCUE_BATCH if rescued else NOTHING
 
-    async def prune(self) -> bool:
+    async def prune(self) -> Turn | bool:
         """Remove ended jobs that were kept long enough; returns whether there may be more."""
         removed = await self._store.prune(limit=PRUNE_BATCH)
-        return removed >= PRUNE_BATCH
+        return removed >= PRUNE_BATCH if removed else NOTHING
 
-    async def count_due(self, telemetry: Telemetry, clock: Clock) -> None:
-        """Bring the metrics of due work up to date."""
-        telemetry.due(await self._store.backlog(limit=MOST_COUNTED), clock.now())
+
+class Waiting:
+    """What waits, as last counted: for the metrics, and for whoever judges the worker."""
+
+    def __init__(self, store: Store, measure: Measure | None) -> None:
+        self._store = store
+        self._measure = measure
+        self.gauges: tuple[Gauge, ...] = ()
+        """How long the oldest of each kind has waited, and how long it may."""
+
+    async def count(self, telemetry: Telemetry) -> Turn | None:
+        """Count what is due. All ages are by the store's clock, which nobody's skew can spoil."""
+        now = await self._store.ping()
+        backlog = await self._store.backlog(limit=MOST_COUNTED)
+        telemetry.due(backlog, now)
+        if self._measure is not None:
+            self.gauges = tuple(await self._measure(backlog, now))
+            telemetry.waiting(self.gauges)
+        return None if backlog else NOTHING
+
+
+NOTHING = Turn(verdict=Verdict.EMPTY)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from offpath.errors import LeaseLost
 from offpath.jobs.worker.running import silent
+from offpath.model.tally import Turn, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,29 +44,40 @@ class ProgressWriter:
         self._reported[run] = None
         self.wake()
 
-    async def step(self) -> float | None:
+    async def step(self) -> Turn | float | None:
         """Write what was reported, unless that was done just now; returns when to come again."""
         if not self._reported:
-            return None
+            return _NOTHING
         wait = self._may_write_at - self._clock.monotonic()
         if wait > 0:
             return wait
         self._may_write_at = self._clock.monotonic() + PAUSE
         reported, self._reported = self._reported, {}
-        for run in reported:
-            if not run.over:
-                await self.write(run)
-        return None
+        written = [await self.write(run) for run in reported if not run.over]
+        failed = written.count(False)
+        if not failed:
+            return None
+        verdict = Verdict.FAILED if failed == len(written) else Verdict.DEGRADED
+        counts = {"written": len(written) - failed, "failed": failed}
+        return Turn(verdict=verdict, counts=counts, cause="progress could not be written")
 
-    async def write(self, run: Run) -> None:
-        """Write what ``run`` reported last. Progress is not worth a job: errors are reported."""
+    async def write(self, run: Run) -> bool:
+        """Write what ``run`` reported last. Progress is not worth a job: errors are reported.
+
+        Returns whether there was none.
+        """
         self._reported.pop(run, None)
         text = None if run.context is None else run.context.take_progress()
         if text is None:
-            return
+            return True
         try:
             await self._store.progress(run.job, text)
         except LeaseLost:
             self._lost(run)
         except Exception as error:  # noqa: BLE001 - see above
             self._report(error, "progress")
+            return False
+        return True
+
+
+_NOTHING = Turn(verdict=Verdict.EMPTY)

@@ -35,20 +35,30 @@ class Stopper:
         self._abort_at = min(self._abort_at, self._clock.monotonic() + seconds)
         self._engine.hand.changed.set()
 
-    async def drain(self) -> bool:
-        """Wait until nothing is held, or the time to abort; returns whether it was drained."""
-        engine = self._engine
-        return await self._until(
-            lambda: not engine.hand and not engine.claimer.asking, lambda: self._abort_at
-        )
+    def left(self) -> float:
+        """Seconds until what still runs is aborted; never so few that nothing can end."""
+        return max(self._abort_at - self._clock.monotonic(), ABORT_GRACE / 2)
 
-    async def abort(self) -> int:
+    async def drain(self, others: Callable[[], bool]) -> bool:
+        """Wait until no job is held and the ``others`` are done, or the time to abort.
+
+        Returns whether all jobs ended.
+        """
+        engine = self._engine
+
+        def drained() -> bool:
+            return not engine.hand and not engine.claimer.asking
+
+        await self._until(lambda: drained() and others(), lambda: self._abort_at)
+        return drained()
+
+    async def abort(self, others: Callable[[], bool]) -> int:
         """End what runs; returns how many handlers had to be given up."""
         engine = self._engine
         for run in engine.hand.unfinished():
             engine.watch.interrupt(run, Interruption.STOP)
         end = self._clock.monotonic() + ABORT_GRACE
-        await self._until(lambda: not engine.hand.unfinished(), lambda: end)
+        await self._until(lambda: not engine.hand.unfinished() and others(), lambda: end)
         stuck = engine.hand.unfinished()
         for run in stuck:
             engine.give_up(run)

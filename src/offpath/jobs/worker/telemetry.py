@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from offpath.model.job import DeadReason
 from offpath.model.settlement import Dead, Retry, Succeeded
+from offpath.model.tally import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
 
     from offpath.jobs.worker.running import Run
+    from offpath.model.health import Gauge
     from offpath.model.settlement import Outcome
     from offpath.runtime.loop_status import LoopStatus
     from offpath.runtime.metrics import Metrics
@@ -79,13 +81,54 @@ class Lane:
             self.unsettleable.add()
 
 
+class LoopSeries:
+    """The series of one loop."""
+
+    __slots__ = ("_age", "_failures", "_healthy", "_restarts", "_success", "_took", "_turns")
+
+    def __init__(self, registry: Metrics, loop: str) -> None:
+        self._turns = {
+            verdict: registry.counter("offpath_loop_iterations_total", loop=loop, outcome=verdict)
+            for verdict in Verdict
+        }
+        self._took = registry.summary("offpath_loop_iteration_seconds", loop=loop)
+        self._restarts = registry.counter("offpath_loop_restarts_total", loop=loop)
+        self._healthy = registry.gauge("offpath_loop_healthy", loop=loop)
+        self._failures = registry.gauge("offpath_loop_consecutive_failures", loop=loop)
+        self._age = registry.gauge("offpath_loop_last_success_age_seconds", loop=loop)
+        self._success = registry.gauge("offpath_loop_last_success_timestamp_seconds", loop=loop)
+
+    def seen(self, verdict: Verdict, seconds: float) -> None:
+        """Count a turn."""
+        self._turns[verdict].add()
+        self._took.observe(seconds)
+
+    def restarted(self) -> None:
+        """Count that it died and was started again."""
+        self._restarts.add()
+
+    def tell(self, status: LoopStatus) -> None:
+        """Bring its gauges up to date."""
+        self._healthy.set(1 if status.judged().healthy else 0)
+        self._failures.set(status.consecutive_failures)
+        self._age.set(status.waited)
+        if status.last_success is not None:
+            self._success.set(status.last_success.timestamp())
+
+    def gone(self) -> None:
+        """The loop has ended: its gauges tell nothing any more."""
+        for gauge in (self._healthy, self._failures, self._age, self._success):
+            gauge.set(0)
+
+
 class Telemetry:
     """The lanes of one worker, and the series that are the worker's own."""
 
     def __init__(self, registry: Metrics) -> None:
         self._registry = registry
         self._lanes: dict[tuple[str, str], Lane] = {}
-        self._seen: dict[str, int] = {}
+        self._loops: dict[str, LoopSeries] = {}
+        self._waiting: set[str] = set()
         self._due: set[tuple[str, str]] = set()
 
     def lane(self, task: str, queue: str) -> Lane:
@@ -100,6 +143,13 @@ class Telemetry:
         """Say that this process runs a worker with so many slots; 0 when it has stopped."""
         self._registry.gauge("offpath_worker_slots").set(slots)
         self._registry.gauge("offpath_worker_up").set(1 if slots else 0)
+
+    def loop(self, name: str) -> LoopSeries:
+        """Return the series of a loop."""
+        series = self._loops.get(name)
+        if series is None:
+            series = self._loops[name] = LoopSeries(self._registry, name)
+        return series
 
     def loop_failed(self, loop: str) -> None:
         """Count a turn of a loop that failed."""
@@ -119,14 +169,27 @@ class Telemetry:
         gauge("offpath_jobs_ready", **labels).set(ready)
         gauge("offpath_jobs_ready_oldest_seconds", **labels).set(oldest)
 
+    def waiting(self, gauges: Sequence[Gauge]) -> None:
+        """Tell how long the oldest of each kind of work has waited; what is gone waits no more."""
+        told = {gauge.name: gauge.age or 0.0 for gauge in gauges}
+        for name in self._waiting.difference(told):
+            self._registry.gauge("offpath_waiting_oldest_seconds", what=name).set(0)
+        self._waiting = set(told)
+        for name, age in told.items():
+            self._registry.gauge("offpath_waiting_oldest_seconds", what=name).set(age)
+
     def loops(self, statuses: Iterable[LoopStatus]) -> None:
-        """Bring the loops' series up to date."""
+        """Bring the loops' gauges up to date."""
         for status in statuses:
-            registry, loop = self._registry, status.name
-            turns = status.iterations - self._seen.get(loop, 0)
-            self._seen[loop] = status.iterations
-            registry.counter("offpath_loop_iterations_total", loop=loop).add(turns)
-            if status.last_success is not None:
-                registry.gauge("offpath_loop_last_success_timestamp_seconds", loop=loop).set(
-                    status.last_success.timestamp()
-                )
+            self.loop(status.name).tell(status)
+
+    def gone(self) -> None:
+        """The worker has stopped: what is told of it as it is now goes to zero."""
+        self.up(0)
+        self.due((), _NEVER)
+        self.waiting(())
+        for series in self._loops.values():
+            series.gone()
+
+
+_NEVER = datetime.max.replace(tzinfo=UTC)

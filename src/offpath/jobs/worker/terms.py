@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 from msgspec import Struct
 
 from offpath.jobs.runnable import LogContext
 from offpath.jobs.worker.executor import Threads
 from offpath.jobs.worker.judge import Rules
+from offpath.model.health import Gauge
 from offpath.model.job import NewJob
 from offpath.model.lease import WorkerInfo
 from offpath.runtime.clock import Clock
+from offpath.runtime.loop import LoopSpec
 from offpath.runtime.metrics import Metrics
-from offpath.store.protocol import Store
+from offpath.store.protocol import Backlog, Store
 
 
 class WorkerSettings(Struct, frozen=True, kw_only=True):
@@ -39,6 +42,8 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
     redact: tuple[str, ...] = ()
     """Field names to hide in handlers' log records, beside the built-in ones."""
     prune_every: float = 60.0
+    on_dead_loop: Literal["restart", "exit"] = "restart"
+    """What becomes of a loop that died: it is started again, or the worker stops for good."""
     rules: Rules = Rules()
     version: str = ""
 
@@ -72,6 +77,14 @@ class Parts(Struct, frozen=True, kw_only=True):
     log_context: LogContext | None = None
     when_idle: Callable[[], Awaitable[int]] | None = None
     """Done every few seconds while no job is held; returns how much it did."""
+    loops: tuple[LoopSpec, ...] = ()
+    """Loops that it drives beside its own."""
+    measure: Measure | None = None
+    """Tells how long work has been waiting, by the backlog that was just read."""
+
+
+Measure = Callable[[Sequence[Backlog], datetime], Awaitable[Sequence[Gauge]]]
+"""From due jobs and the store's time to the ages that decide over readiness."""
 
 
 class Stage(StrEnum):
@@ -136,8 +149,10 @@ class Stopped(Struct, frozen=True, kw_only=True):
     whatever they still do does not count."""
     unrecorded: int = 0
     """Ends that the store did not take in time: those jobs are rescued by another worker."""
+    dead_loops: tuple[str, ...] = ()
+    """Loops that died and made it stop, as the setting ``on_dead_loop`` says."""
 
     @property
     def exit_code(self) -> int:
-        """0 when every job's end (or its release) is recorded, else 1."""
-        return 1 if self.unrecorded else 0
+        """0 when every job's end (or its release) is recorded and no loop died, else 1."""
+        return 1 if self.unrecorded or self.dead_loops else 0

@@ -14,28 +14,29 @@ from typing import TYPE_CHECKING
 from offpath.errors import AppClosed, StoreError
 from offpath.jobs.worker.claiming import BATCH
 from offpath.jobs.worker.engine import Engine
-from offpath.jobs.worker.maintenance import Maintenance
+from offpath.jobs.worker.loops import KEEPER, Loops
+from offpath.jobs.worker.maintenance import Maintenance, Waiting
 from offpath.jobs.worker.signalling import caught
 from offpath.jobs.worker.stopping import Stopper
 from offpath.jobs.worker.terms import Active, Counts, Stage, Stopped
-from offpath.runtime.loop import Loop, Pace, Tasks
+from offpath.model.health import WorkerReport
+from offpath.model.tally import Turn, Verdict
+from offpath.runtime.loop import Tasks
 from offpath.store.hints import Hint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from offpath.jobs.runnable import Runnable
     from offpath.jobs.worker.running import Run
     from offpath.jobs.worker.terms import Parts, WorkerSettings
-    from offpath.runtime.loop import Iteration
+    from offpath.model.health import LoopReport
     from offpath.runtime.loop_status import LoopStatus
 
 LOOK_EVERY = 1.0
 """Seconds between two looks for cancellations, while jobs are held."""
-UNHURRIED = 60.0
-"""Seconds between two turns of loops that are woken whenever there is something to do."""
-LONGEST_BACKOFF = 4.0
-"""Seconds between two tries while the store is away: work goes on within 5 s of its return."""
+KEEP_EVERY = 1.0
+"""Seconds between two looks at the loops, and their metrics."""
 IDLE_LOOK = 5.0
 """Seconds between two tries of what is done while there is nothing else to do."""
 COUNT_EVERY = 15.0
@@ -68,12 +69,15 @@ class Worker:
         self._engine = Engine(parts, tasks, settings)
         self._stopper = Stopper(self._engine)
         self._state = State.NEW
-        self._loops: dict[str, Loop] = {}
+        self._loops = Loops(self._engine, random=parts.random, died=self._loop_died)
+        self._waiting = Waiting(parts.store, parts.measure)
+        self._engine.heartbeat.tell = self.report
         self._stop_listening: Callable[[], None] = lambda: None
         self._closing: asyncio.Task[Stopped] | None = None
         self._told = False
         self._closed = asyncio.Event()
         self._result = Stopped()
+        self._dead_loops: tuple[str, ...] = ()
         self._tasks = Tasks(parts.report)
 
     def __repr__(self) -> str:
@@ -100,9 +104,27 @@ class Worker:
         runs = sorted(self._engine.hand.runs(), key=lambda run: run.leased_at)
         return [_active(run) for run in runs]
 
-    def health(self) -> list[LoopStatus]:
-        """Tell how each of its loops goes."""
-        return [loop.status() for loop in self._loops.values()]
+    def loops(self) -> list[LoopStatus]:
+        """The facts of each of its loops. May be called from any thread."""
+        return self._loops.statuses()
+
+    def health(self) -> list[LoopReport]:
+        """How each of its loops goes, judged now. May be called from any thread."""
+        return [status.judged() for status in self.loops()]
+
+    def report(self) -> WorkerReport:
+        """All that tells whether its work moves, judged now. May be called from any thread."""
+        return WorkerReport(
+            loops=tuple(self.health()),
+            gauges=self._waiting.gauges,
+            problems=self._problems(),
+            running=self._engine.hand.by_task(),
+        )
+
+    def _problems(self) -> tuple[str, ...]:
+        if self._state is not State.RUNNING:
+            return (_NOT_RUNNING[self._state],)
+        return () if self.alive else ("its lease is not held: no jobs are taken until it is",)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -114,7 +136,7 @@ class Worker:
         """
         if await self._begin():
             self._engine.claimer.announce()
-            self._run_loops(self._working())
+            self._run_loops(working=True)
 
     async def run(self, *, signals: bool = False) -> Stopped:
         """Start, and return when it was stopped.
@@ -164,7 +186,7 @@ class Worker:
         before = self.counts
         own = await self._begin()
         if own:
-            self._run_loops(self._serving())
+            self._run_loops(working=False)
         try:
             await self._run_all(float("inf") if limit is None else limit)
         finally:
@@ -208,68 +230,57 @@ class Worker:
                 raise
             self._engine.report(error, "heartbeat")
 
-    def _run_loops(self, loops: Iterable[Loop]) -> None:
-        self._loops = {loop.name: loop for loop in loops}
-        engine = self._engine
-        engine.watch.wake = self._loops["limits"].wake
-        engine.settler.wake = self._loops["settle"].wake
-        engine.progress.wake = self._loops["progress"].wake
-        if "claim" in self._loops:
-            engine.claimer.wake = self._loops["claim"].wake
+    def _run_loops(self, working: bool) -> None:
+        engine, loops = self._engine, self._loops
+        engine.watch.wake = loops.own("limits", engine.watch.step).wake
+        engine.settler.wake = loops.own("settle", engine.settler.flush).wake
+        engine.progress.wake = loops.own("progress", engine.progress.step).wake
+        loops.own("heartbeat", self._beat, self._settings.lease_seconds / 3)
+        loops.own("signals", self._look, LOOK_EVERY)
+        loops.own(KEEPER, self._keep, KEEP_EVERY)
+        if working:
+            self._have_working_loops()
         engine.telemetry.up(self._settings.concurrency)
-        for loop in self._loops.values():
-            loop.start()
+        loops.start()
 
-    def _serving(self) -> Iterator[Loop]:
-        """The loops that running jobs need."""
-        engine = self._engine
-        yield self._loop("heartbeat", engine.heartbeat.beat, self._settings.lease_seconds / 3)
-        yield self._loop("signals", self._look, LOOK_EVERY)
-        yield self._loop("limits", engine.watch.step)
-        yield self._loop("settle", engine.settler.flush)
-        yield self._loop("progress", engine.progress.step)
-
-    def _working(self) -> Iterator[Loop]:
-        """All loops."""
-        settings, engine = self._settings, self._engine
+    def _have_working_loops(self) -> None:
+        """The loops of a worker that stays; the others are what running jobs need."""
+        settings, engine, loops = self._settings, self._engine, self._loops
         maintenance = Maintenance(
             engine.store,
             max_deliveries=settings.max_deliveries,
             keep_dead=settings.rules.keep_dead,
         )
-        yield from self._serving()
-        yield self._loop("claim", engine.claimer.step, settings.poll_interval)
+        engine.claimer.wake = loops.own("claim", engine.claimer.step, settings.poll_interval).wake
         rescue_every = min(RESCUE_EVERY, settings.lease_seconds / 10)
-        yield self._loop("rescue", maintenance.rescue, rescue_every)
-        yield self._loop("prune", maintenance.prune, settings.prune_every)
-        yield self._loop(
-            "count", partial(maintenance.count_due, engine.telemetry, engine.clock), COUNT_EVERY
-        )
+        loops.own("rescue", maintenance.rescue, rescue_every)
+        loops.own("prune", maintenance.prune, settings.prune_every)
+        loops.own("count", partial(self._waiting.count, engine.telemetry), COUNT_EVERY)
         if self._parts.when_idle is not None:
-            yield self._loop("idle", self._when_idle, IDLE_LOOK)
+            loops.own("idle", self._when_idle, IDLE_LOOK)
+        loops.add(self._parts.loops)
 
-    def _loop(self, name: str, step: Iteration, interval: float = UNHURRIED) -> Loop:
-        return Loop(
-            name,
-            step,
-            clock=self._engine.clock,
-            pace=Pace(interval=interval, longest_backoff=LONGEST_BACKOFF),
-            report=self._loop_failed,
-            chance=self._parts.random,
-        )
-
-    def _loop_failed(self, error: BaseException, loop: str) -> None:
-        self._engine.telemetry.loop_failed(loop)
-        self._engine.report(error, loop)
+    async def _keep(self) -> float | None:
+        self._engine.telemetry.loops(self.loops())
+        return self._loops.keep()
 
     async def _look(self) -> None:
-        self._engine.telemetry.loops(self.health())
+        self._loops.keep(only=(KEEPER,))
         await self._engine.heartbeat.look()
 
-    async def _when_idle(self) -> bool:
+    async def _beat(self) -> None:
+        self._loops.keep(only=(KEEPER,))
+        await self._engine.heartbeat.beat()
+
+    def _loop_died(self, name: str) -> None:
+        if self._settings.on_dead_loop == "exit" and self._state is State.RUNNING:
+            self._dead_loops = (*self._dead_loops, name)
+            _ = self._tasks.spawn(self.stop(), "stop")
+
+    async def _when_idle(self) -> Turn | bool:
         if self._parts.when_idle is None or self._engine.hand:
-            return False
-        return await self._parts.when_idle() > 0
+            return Turn(verdict=Verdict.EMPTY)
+        return await self._parts.when_idle() > 0 or Turn(verdict=Verdict.EMPTY)
 
     async def _run_all(self, left: float) -> None:
         """Take what is due, or wait for what may bring more, until there is nothing left."""
@@ -294,10 +305,10 @@ class Worker:
                 self._engine.claimer.announce()
                 self._engine.hand.changed.set()
             case Hint.CANCEL:
-                if "signals" in self._loops:
-                    self._loops["signals"].wake()
-            case Hint.ENDED:
+                self._loops.wake("signals")
+            case _:
                 pass
+        self._loops.hinted(hint)
 
     def _signalled(self) -> None:
         # Two signals may come before the stop that the first one asked for has begun.
@@ -308,14 +319,25 @@ class Worker:
     # -- ending ----------------------------------------------------------------------------------
 
     async def _close(self) -> Stopped:
-        stopper = self._stopper
-        drained = await stopper.drain()
-        given_up = 0 if drained else await stopper.abort()
+        stopper, loops = self._stopper, self._loops
+        added = self._tasks.spawn(loops.end_added(stopper.left), "stop")
+        added.add_done_callback(lambda _: self._engine.hand.changed.set())
+        drained = await stopper.drain(added.done)
+        given_up = 0
+        if not (drained and added.done()):
+            loops.abort_added()
+            given_up = await stopper.abort(added.done)
+            added.cancel()
         unrecorded = await stopper.record()
-        await stopper.leave(self._loops.values())
+        await stopper.leave(loops.values())
         self._stop_listening()
-        self._engine.telemetry.up(0)
-        self._result = Stopped(drained=drained, given_up=given_up, unrecorded=unrecorded)
+        self._engine.telemetry.gone()
+        self._result = Stopped(
+            drained=drained,
+            given_up=given_up,
+            unrecorded=unrecorded,
+            dead_loops=self._dead_loops,
+        )
         self._state = State.STOPPED
         self._closed.set()
         return self._result
@@ -324,6 +346,13 @@ class Worker:
         """Whether the caller is a handler that runs here: it must not wait for its own end."""
         task = asyncio.current_task()
         return any(run.runner is task for run in self._engine.hand.runs())
+
+
+_NOT_RUNNING = {
+    State.NEW: "the worker has not started",
+    State.STOPPING: "the worker is stopping",
+    State.STOPPED: "the worker has stopped",
+}
 
 
 def _active(run: Run) -> Active:

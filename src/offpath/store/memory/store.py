@@ -201,11 +201,21 @@ class MemoryStore:
         return False
 
     async def extend(
-        self, worker: WorkerInfo, *, lease_seconds: float, held: Sequence[LeasedJob]
+        self,
+        worker: WorkerInfo,
+        *,
+        lease_seconds: float,
+        held: Sequence[LeasedJob],
+        report: str | None = None,
     ) -> Extension:
         """Keep a worker's jobs leased."""
         return workers.extend(
-            self._tables, self._clock.now(), worker, lease_seconds=lease_seconds, held=held
+            self._tables,
+            self._clock.now(),
+            worker,
+            lease_seconds=lease_seconds,
+            held=held,
+            report=report,
         )
 
     async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:

@@ -27,6 +27,7 @@ def register(tables: Tables, now: datetime, worker: WorkerInfo, lease_seconds: f
         expires_at=later(now, lease_seconds),
         late=False,
         running=0,
+        report=None if known is None else known.report,
     )
 
 
@@ -37,10 +38,13 @@ def extend(
     *,
     lease_seconds: float,
     held: Sequence[LeasedJob],
+    report: str | None = None,
 ) -> Extension:
     """Renew a worker's lease, and tell it about its jobs."""
     told = signals(tables, now, worker.id, held)
     register(tables, now, worker, lease_seconds)
+    if report is not None:
+        tables.workers[worker.id] = replace(tables.workers[worker.id], report=report)
     return told
 
 

@@ -377,7 +377,12 @@ class PostgresStore:
         return seen
 
     async def extend(
-        self, worker: WorkerInfo, *, lease_seconds: float, held: Sequence[LeasedJob]
+        self,
+        worker: WorkerInfo,
+        *,
+        lease_seconds: float,
+        held: Sequence[LeasedJob],
+        report: str | None = None,  # noqa: ARG002 - has no column before schema step 2
     ) -> Extension:
         """The heartbeat."""
         key = crew.presence_key(self._schema, worker.id)

@@ -294,7 +294,12 @@ class SqliteStore:
         return presence
 
     async def extend(
-        self, worker: WorkerInfo, *, lease_seconds: float, held: Sequence[LeasedJob]
+        self,
+        worker: WorkerInfo,
+        *,
+        lease_seconds: float,
+        held: Sequence[LeasedJob],
+        report: str | None = None,  # noqa: ARG002 - has no column before schema step 2
     ) -> Extension:
         """Renew a worker's lease, and tell it about its jobs."""
         presence = await self._block(lambda: self._presence.hold(worker.id))
