@@ -24,6 +24,7 @@ from offpath.errors import (
     SchemaMissing,
     SchemaOutdated,
     SchemaTooNew,
+    SettlementFailed,
     Snooze,
     StoreBusy,
     StoreError,
@@ -38,6 +39,7 @@ from offpath.errors import (
     WrongConnection,
 )
 from offpath.events.outbox import Event, Undeliverable
+from offpath.health.settlement import paged
 from offpath.jobs.blocking import BlockingClient, BlockingHandle
 from offpath.jobs.classify import ABORT, RETRY, FailureInfo
 from offpath.jobs.context import Context
@@ -60,12 +62,22 @@ from offpath.model.job import (
 from offpath.model.options import Options, Unique
 from offpath.model.redrive import Redrive
 from offpath.model.retry import Backoff, BackoffKind, RetryOptions, RetryPolicy
+from offpath.model.settlement_period import Period
+from offpath.model.settlement_rates import Cashback, Lossback, PlayerActivity, Rebate, Share
+from offpath.model.settlement_run import (
+    AlreadyCredited,
+    Credited,
+    SettlementOutcome,
+    SettlementStatus,
+    SettlementSummary,
+)
 from offpath.runtime.codec import Codec, JsonCodec
 
 __all__ = [
     "ABORT",
     "RETRY",
     "Abort",
+    "AlreadyCredited",
     "App",
     "AppClosed",
     "Backoff",
@@ -73,12 +85,14 @@ __all__ = [
     "BlockingClient",
     "BlockingHandle",
     "CapabilityMissing",
+    "Cashback",
     "Codec",
     "ConfigurationError",
     "Conflict",
     "Context",
     "ControlFlow",
     "Count",
+    "Credited",
     "DeadReason",
     "DuplicateTask",
     "Event",
@@ -99,11 +113,15 @@ __all__ = [
     "JobState",
     "JsonCodec",
     "LeaseLost",
+    "Lossback",
     "MissingExtra",
     "OffpathError",
     "Options",
     "Page",
+    "Period",
+    "PlayerActivity",
     "Progress",
+    "Rebate",
     "Redrive",
     "RetryOptions",
     "RetryPolicy",
@@ -113,6 +131,11 @@ __all__ = [
     "SchemaMissing",
     "SchemaOutdated",
     "SchemaTooNew",
+    "SettlementFailed",
+    "SettlementOutcome",
+    "SettlementStatus",
+    "SettlementSummary",
+    "Share",
     "Snooze",
     "StoreBusy",
     "StoreError",
@@ -130,6 +153,7 @@ __all__ = [
     "WaitTimeout",
     "Worker",
     "WrongConnection",
+    "paged",
     "retry",
     "set_retry_defaults",
 ]

@@ -20,6 +20,7 @@ from typing import (
 
 from offpath.config import MEMORY_URL, Settings, load_settings
 from offpath.events import outbox
+from offpath.health.settlement import SettlementRuns
 from offpath.jobs.blocking import BlockingClient
 from offpath.jobs.blueprint import AnyInputs, Blueprint, queue_level
 from offpath.jobs.client import Client, Session, as_jobs
@@ -132,6 +133,8 @@ class App:
         """Every job of the fleet: get, find, count, cancel, retry."""
         self.dead = DeadLetters(self._session)
         """What will not run again unaided: list, show, redrive, discard."""
+        self.settlements = SettlementRuns(lambda: self.clock, self.metrics, self._report)
+        """Runs that credit users for a period: define, run, status."""
         self.blocking = BlockingClient(self)
         """The same verbs for code without an event loop."""
 

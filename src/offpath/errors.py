@@ -32,6 +32,7 @@
     │   ├── JobDead                       it died: error and reason inside
     │   └── JobCancelled                  it was cancelled
     ├── WaitTimeout (TimeoutError)        the wait ended before the job did
+    ├── SettlementFailed                  a settlement run credited nobody, or did not end
     ├── AppClosed                         the app was closed, or not opened, for this call
     └── ControlFlow                       raised by handlers, on purpose
         ├── Snooze                        run me again later; this attempt does not count
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from offpath.model.job import DeadReason, Failure
+    from offpath.model.settlement_run import SettlementSummary
 
 
 class OffpathError(Exception):
@@ -261,6 +263,21 @@ class WaitTimeout(OffpathError, TimeoutError):
     """The wait reached its timeout before the job ended; the job itself goes on."""
 
     code = "wait_timeout"
+
+
+class SettlementFailed(OffpathError):
+    """A settlement run whose every eligible credit failed, or that could not come to its end.
+
+    ``summary`` has the counts and the records that failed. Running it again credits what is
+    missing and nothing twice.
+    """
+
+    code = "settlement_failed"
+    retryable = True
+
+    def __init__(self, message: str, *, summary: SettlementSummary) -> None:
+        super().__init__(message)
+        self.summary = summary
 
 
 class AppClosed(OffpathError):

@@ -2,16 +2,20 @@
 
 ``swap_to_memory`` lets an app work in memory for a while, ``drain`` runs what is due,
 ``assert_enqueued`` looks at what was enqueued, ``ManualClock`` is the time, moved by hand, and
-``FlakyStore`` fails on demand. The pytest plugin (``pytest_offpath``) offers them as fixtures.
+``FlakyStore`` fails on demand. ``FakeCredits`` and ``FakeRecords`` are the two ports of a
+settlement run. The pytest plugin (``pytest_offpath``) offers them as fixtures.
 """
 
 from offpath.runtime.clock import ManualClock
 from offpath.testing.asserting import assert_enqueued, enqueued
+from offpath.testing.crediting import FakeCredits, FakeRecords
 from offpath.testing.draining import NeverIdle, drain
 from offpath.testing.faults import FlakyStore
 from offpath.testing.swapping import MemorySwap, swap_to_memory
 
 __all__ = [
+    "FakeCredits",
+    "FakeRecords",
     "FlakyStore",
     "ManualClock",
     "MemorySwap",

@@ -1,0 +1,1 @@
+"""Health: nothing is green unless work moves. Settlement runs, and what judges loops."""

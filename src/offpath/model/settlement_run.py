@@ -1,0 +1,185 @@
+"""What a settlement run comes to: its credits, its counts, its outcome.
+
+Not to be confused with a *settlement*, which is how an attempt of a job ended.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from offpath.errors import InvalidArgument, SettlementFailed
+from offpath.model import checks
+from offpath.model.settlement_period import Period
+from offpath.model.settlement_rates import MAX_AMOUNT
+from offpath.model.tally import Verdict
+
+MAX_FAILURES = 100
+"""How many failed credits a summary names; their number is always whole."""
+
+
+class Credited(Struct, frozen=True, kw_only=True):
+    """The user has the amount now, by this call. ``id`` is the ledger's own, if it has one."""
+
+    id: str | None = None
+
+
+class AlreadyCredited(Struct, frozen=True, kw_only=True):
+    """The user had the amount before, under the same key: nothing was done."""
+
+    id: str | None = None
+
+
+CreditAnswer = Credited | AlreadyCredited
+
+
+class SettlementOutcome(StrEnum):
+    """What a run amounts to."""
+
+    CLEAN = "clean"
+    """Nothing was eligible, or all of it is credited."""
+    DEGRADED = "degraded"
+    """Some is credited and some failed."""
+    FAILED = "failed"
+    """All that was eligible failed, or the run could not come to its end."""
+
+
+class FailedCredit(Struct, frozen=True, kw_only=True):
+    """A record that is not credited."""
+
+    record: str
+    error: str
+    """The type of the error; its text may hold secrets."""
+
+
+class SettlementSummary(Struct, frozen=True, kw_only=True):
+    """The counts of one run; ``attempted`` is always the sum of the other three.
+
+    ``attempted`` counts every eligible record, those that were credited before included.
+    """
+
+    kind: str
+    period: str
+    started_at: datetime
+    seconds: float
+    credited: int = 0
+    """Credited by this run."""
+    skipped: int = 0
+    """Credited before, by another run of the same kind and period."""
+    failed: int = 0
+    failures: tuple[FailedCredit, ...] = ()
+    """The first hundred that failed."""
+    stopped_by: str | None = None
+    """The type of the error that ended the run before its end; None when it saw every record."""
+
+    @property
+    def attempted(self) -> int:
+        """Eligible records: ``credited + skipped + failed``."""
+        return self.credited + self.skipped + self.failed
+
+    @property
+    def outcome(self) -> SettlementOutcome:
+        """What the run amounts to: with none credited, now or before, every failure is all."""
+        if self.stopped_by is not None:
+            return SettlementOutcome.FAILED
+        if self.failed == 0:
+            return SettlementOutcome.CLEAN
+        if self.failed == self.attempted:
+            return SettlementOutcome.FAILED
+        return SettlementOutcome.DEGRADED
+
+    @property
+    def verdict(self) -> Verdict:
+        """The same, as health has it: a run without anything eligible is empty."""
+        if self.outcome is SettlementOutcome.CLEAN and self.attempted == 0:
+            return Verdict.EMPTY
+        return Verdict(self.outcome.value)
+
+    @property
+    def cause(self) -> str | None:
+        """Why it is not clean, in one line without secrets; None when it is."""
+        if self.outcome is SettlementOutcome.CLEAN:
+            return None
+        kinds = ", ".join(sorted({one.error for one in self.failures}))
+        text = f"{self.failed} of {self.attempted} credits failed"
+        if kinds:
+            text = f"{text} ({kinds})"
+        return f"{text}; stopped by {self.stopped_by}" if self.stopped_by else text
+
+    def counts(self) -> dict[str, int]:
+        """The counts by name."""
+        return {
+            "attempted": self.attempted,
+            "credited": self.credited,
+            "failed": self.failed,
+            "skipped": self.skipped,
+        }
+
+    def require_clean(self) -> None:
+        """Raise ``SettlementFailed`` unless the run was clean.
+
+        For a job: a degraded run is then retried, and the retry credits only what is missing.
+        """
+        if self.outcome is not SettlementOutcome.CLEAN:
+            raise SettlementFailed(failure_text(self), summary=self)
+
+
+class SettlementStatus(Struct, frozen=True, kw_only=True):
+    """A kind as health sees it: how its last run in this process went."""
+
+    kind: str
+    verdict: Verdict | None
+    """None before its first run."""
+    last: SettlementSummary | None
+    last_success: datetime | None
+    """When a run last ended clean."""
+    consecutive_failures: int
+    """Runs since then, all of them degraded or failed."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the last run was clean, or there was none."""
+        return self.verdict in {None, Verdict.CLEAN, Verdict.EMPTY}
+
+    @property
+    def cause(self) -> str | None:
+        """Why it is not healthy, in one line without secrets."""
+        return None if self.last is None else self.last.cause
+
+
+def failure_text(summary: SettlementSummary) -> str:
+    """What an error says of a run that was not clean, and what to do."""
+    return (
+        f"settlement run {summary.kind} for {summary.period}: {summary.cause}; "
+        "run it again once the cause is mended: only what is missing is credited"
+    )
+
+
+_KIND = re.compile(r"[a-z0-9][a-z0-9_.-]*")
+
+
+def run_kind(value: object) -> str:
+    """A kind's name: lower-case letters, digits and ``_ . -``. Raises ``InvalidArgument``."""
+    name = checks.name(value, "the kind of a settlement run")
+    if not _KIND.fullmatch(name):
+        raise InvalidArgument(
+            f"the kind of a settlement run has lower-case letters, digits and _.- only: {name!r}"
+        )
+    return name
+
+
+def credit_key(kind: str, period: Period, record: str) -> str:
+    """The idempotency key of one credit. Kind, period and record can be told apart in it.
+
+    Raises ``InvalidArgument`` when the record's id is no text, or makes the key too long.
+    """
+    checks.name(record, "a record's id")
+    return checks.text(f"{kind}|{period.name}|{record}", "a credit's key", longest=checks.MAX_KEY)
+
+
+def credit_amount(value: object) -> int:
+    """What a calculator gave, in minor units; 0 means not eligible. Raises ``InvalidArgument``."""
+    return checks.integer(value, "a calculated amount", least=0, most=MAX_AMOUNT)
