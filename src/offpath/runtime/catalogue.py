@@ -130,21 +130,6 @@ ROWS = (
         "When a run last ended clean (Unix time).",
         ("kind",),
     ),
-    _counter("settlement_runs", "Settlement runs, by how they ended.", ("kind", "outcome")),
-    _counter("settlement_attempted", "Eligible records that runs came to.", ("kind",)),
-    _counter("settlement_credited", "Records credited by runs.", ("kind",)),
-    _counter("settlement_skipped", "Records that had been credited before.", ("kind",)),
-    _counter("settlement_failed", "Records whose credit failed.", ("kind",)),
-    _gauge(
-        "settlement_consecutive_failures",
-        "Degraded or failed runs since the last clean one.",
-        ("kind",),
-    ),
-    _gauge(
-        "settlement_last_success_timestamp_seconds",
-        "When a run last ended clean (Unix time).",
-        ("kind",),
-    ),
     _gauge("worker_slots", "Jobs that this worker may run at once.", ()),
     _gauge("worker_up", "1 while this process runs a worker.", ()),
 )
