@@ -1,0 +1,69 @@
+"""Dead letters of a router, delivered again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
+
+from offpath.events.routing import REFUSED, Courier, Step
+from offpath.model.deciding import decide
+from offpath.model.effects import NOTHING
+from offpath.model.route import AttemptStatus, Letter, RouterRecord
+from offpath.model.tally import Tally
+
+if TYPE_CHECKING:
+    from offpath.store.protocol import Store
+
+CLAIM: Final = 120.0
+"""Seconds for which one replay has a letter: nobody else delivers it meanwhile."""
+_RESOLVES: Final = {AttemptStatus.SENT, AttemptStatus.DRY_RUN}
+
+
+class Replayer:
+    """Takes letters one by one, each in its own error boundary and transaction."""
+
+    def __init__(self, store: Store, courier: Courier, new_id: Callable[[], str]) -> None:
+        self._store = store
+        self._courier = courier
+        self._new_id = new_id
+
+    async def replay(self, record: RouterRecord, ids: Sequence[str], *, limit: int) -> Tally:
+        """Replay these letters, or all unresolved; see :meth:`offpath.Router.replay`."""
+        letters = await self._store.letters(record.name, ids=ids, limit=limit)
+        buckets: defaultdict[str, list[str]] = defaultdict(list)
+        for letter in letters:
+            buckets[await self._replay(record, letter)].append(letter.id)
+        return Tally(buckets={name: tuple(found) for name, found in buckets.items()})
+
+    async def _replay(self, record: RouterRecord, letter: Letter) -> str:
+        """Deliver one letter again; returns the bucket that it belongs in."""
+        claim = f"offpath.replay:{letter.id}:{letter.number + 1}"
+        if not await self._store.claim(claim, self._new_id(), ttl=CLAIM):
+            return "skipped"
+        step = await self._delivered(record, letter)
+        try:
+            recorded = await self._record(letter, step)
+        except REFUSED as error:
+            step = step.failed(error)
+            recorded = await self._record(letter, step)
+        return step.attempt.status.value if recorded else "skipped"
+
+    async def _delivered(self, record: RouterRecord, letter: Letter) -> Step:
+        number = letter.number + 1
+        attempt = structs.replace(decide(letter.event, record.routes, gates=record), number=number)
+        step = self._courier.stored(Step(letter.event, attempt), number=number)
+        if self._courier.goes_outside(step):
+            step = await self._courier.outside(step, number=number)
+        return step
+
+    async def _record(self, letter: Letter, step: Step) -> bool:
+        status = step.attempt.status
+        return await self._store.record_replay(
+            letter,
+            step.attempt,
+            resolution=status.value if status in _RESOLVES else None,
+            effects=step.effects if step.error is None else NOTHING,
+        )

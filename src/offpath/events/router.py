@@ -1,0 +1,423 @@
+"""The router: reads the log by a cursor, and gives each event exactly one decision.
+
+A run takes the cursor by lease, reads what is settled, delivers, and writes attempts, dead letters
+and the cursor's advance in one transaction. Two runs of one partition never overlap; parallelism is
+by partitions of the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from msgspec import structs
+
+from offpath.errors import Conflict, InvalidArgument
+from offpath.events.delivering import Delivery, Maker, delivery_of
+from offpath.events.replaying import Replayer
+from offpath.events.routing import (
+    REFUSED,
+    Courier,
+    Step,
+    counted,
+    decisions,
+    reached,
+)
+from offpath.events.running import (
+    CursorLost,
+    RouterRun,
+    WithinStep,
+    closed_gate,
+    joined,
+)
+from offpath.events.verifying import Check, checks_of
+from offpath.model import checks
+from offpath.model.route import (
+    SLOTS,
+    Cursor,
+    Decisions,
+    LogPage,
+    Route,
+    RouterRecord,
+    RouterSpec,
+)
+from offpath.model.tally import Tally, Turn
+from offpath.runtime.ids import derive_id
+from offpath.runtime.loop import LoopSpec
+
+if TYPE_CHECKING:
+    from offpath.events.source import EventSource
+    from offpath.runtime.clock import Clock
+    from offpath.store.protocol import Store
+
+D = TypeVar("D")
+
+PAGE: Final = 1_000
+"""Events of one step."""
+LEASE: Final = 60.0
+"""Seconds for which a run has the cursor; renewed while it delivers."""
+CHUNK: Final = 100
+"""Events that are delivered between two looks at the lease."""
+
+
+class Host(Maker, Protocol):
+    """What a router needs of its app."""
+
+    clock: Clock
+
+    async def opened_store(self) -> Store:
+        """The open store."""
+        ...
+
+    def new_id(self) -> str:
+        """A new id."""
+        ...
+
+    def decode_payload(self, text: str) -> Any:  # noqa: ANN401 - any value that the codec gives
+        """A payload's value."""
+        ...
+
+
+class Router:
+    """A named reader of one domain of the log. Made by ``app.router(...)``."""
+
+    def __init__(
+        self,
+        host: Host,
+        spec: RouterSpec,
+        *,
+        source: EventSource | None = None,
+        concurrency: int = 50,
+        time_limit: float = 20.0,
+        interval: float = 1.0,
+    ) -> None:
+        self._host = host
+        self._spec = spec
+        self._source = source
+        self._deliveries: dict[str, Delivery] = {}
+        self._declared_in: Store | None = None
+        self._interval = interval
+        self._courier = Courier(
+            self._deliveries, host.decode_payload, concurrency=concurrency, time_limit=time_limit
+        )
+
+    def __repr__(self) -> str:
+        """Show the name and the domain."""
+        return f"<Router {self.name} domain={self._spec.domain} routes={len(self._spec.routes)}>"
+
+    @property
+    def name(self) -> str:
+        """Its name: cursor, gate, attempts and dead letters are kept under it."""
+        return self._spec.name
+
+    @property
+    def spec(self) -> RouterSpec:
+        """How it is declared, with the routes so far."""
+        return self._spec
+
+    # -- routes ----------------------------------------------------------------------------
+
+    def route(
+        self,
+        *,
+        type: str = "*",  # noqa: A002 - the event's field
+        stream: str = "*",
+        deliver: Any = None,  # noqa: ANN401 - see delivery_of
+        name: str | None = None,
+        enabled: bool = False,
+        dry_run: bool = True,
+    ) -> Callable[[D], D]:
+        """Add a route: events of this type and stream go to ``deliver``.
+
+        ``deliver`` is a task, an :class:`offpath.Outbox`, an object with ``label`` and
+        ``effects(event)``, or a function of a :class:`offpath.RoutedEvent`; without it, use the
+        result as a decorator of that function. A new route is disabled and dry-run unless told
+        otherwise here; once it is in the store, only :meth:`switch` changes that.
+
+        Raises ``InvalidArgument`` for a second route of one name.
+        """
+        new = Route(
+            name=checks.name(name or f"{type}:{stream}", "route name"),
+            type=_pattern(type, "type"),
+            stream=_pattern(stream, "stream"),
+            enabled=enabled,
+            dry_run=dry_run,
+        )
+        if any(route.name == new.name for route in self._spec.routes):
+            raise InvalidArgument(f"router {self.name!r} has a route {new.name!r} already")
+        if deliver is not None:
+            self._add(new, deliver)
+            return _itself
+        self._add(new, None)
+
+        def register(target: D) -> D:
+            self._set_delivery(new.name, target)
+            return target
+
+        return register
+
+    def _add(self, new: Route, deliver: object) -> None:
+        self._spec = structs.replace(self._spec, routes=(*self._spec.routes, new))
+        self._declared_in = None
+        if deliver is not None:
+            self._set_delivery(new.name, deliver)
+
+    def _set_delivery(self, route: str, target: object) -> None:
+        delivery = delivery_of(target, self._host)
+        self._deliveries[route] = delivery
+        routes = tuple(
+            structs.replace(one, deliver=delivery.label) if one.name == route else one
+            for one in self._spec.routes
+        )
+        self._spec = structs.replace(self._spec, routes=routes)
+        self._declared_in = None
+
+    # -- running ---------------------------------------------------------------------------
+
+    async def run_once(
+        self, *, limit: int = PAGE, partition: int | None = None, within: object = None
+    ) -> RouterRun:
+        """Pass up to ``limit`` events of each partition (or of the one named).
+
+        With ``within`` it all happens in the caller's own transaction; then only dry-run routes and
+        deliverers that write to this database are allowed, and others are refused before anything
+        is done. An event that fails is a dead letter and holds nobody back.
+        """
+        checks.integer(limit, "limit", least=1, most=100_000)
+        store = await self._declared()
+        if within is not None:
+            self._refuse_outside(within)
+        runs = [
+            await self._run_partition(store, one, limit, within)
+            for one in self._partitions(partition)
+        ]
+        return joined(self.name, runs)
+
+    def run_once_blocking(
+        self, store: Store, within: object, *, limit: int = PAGE, partition: int | None = None
+    ) -> RouterRun:
+        """As :meth:`run_once` within a blocking connection, for a router declared before."""
+        self._refuse_outside(within)
+        runs = []
+        for one in self._partitions(partition):
+            page = WithinStep(self.name, self._courier, limit)
+            store.route_within_blocking(within, self.name, one, limit=limit, decide=page.decide)
+            runs.append(page.run)
+        return joined(self.name, runs)
+
+    def loop(self) -> LoopSpec:
+        """The loop by which a worker drives it."""
+        return LoopSpec(
+            name=f"router:{self.name}",
+            step=self._turn,
+            interval=self._interval,
+            wakes=frozenset({"messages"}),
+        )
+
+    async def _turn(self) -> Turn:
+        run = await self.run_once()
+        cause = f"{len(run.failed)} events became dead letters" if run.failed else None
+        return Turn(verdict=run.verdict, counts=run.counts, again=run.more or None, cause=cause)
+
+    async def _run_partition(
+        self, store: Store, partition: int, limit: int, within: object
+    ) -> RouterRun:
+        if within is not None:
+            page = WithinStep(self.name, self._courier, limit)
+            found = await store.route_within(
+                within, self.name, partition, limit=limit, decide=page.decide
+            )
+            return page.run if found is not None else RouterRun(router=self.name, stopped="busy")
+        record = await self.record()
+        if (gate := closed_gate(record)) is not None:
+            return RouterRun(router=self.name, stopped=gate)
+        holder = self._host.new_id()
+        cursor = await store.lease_cursor(self.name, partition, holder, lease_seconds=LEASE)
+        if cursor is None:
+            return RouterRun(router=self.name, stopped="busy")
+        try:
+            return await self._pass(store, record, cursor, limit)
+        finally:
+            await store.release_cursor(cursor)
+
+    async def _pass(
+        self, store: Store, record: RouterRecord, cursor: Cursor, limit: int
+    ) -> RouterRun:
+        page = await self._read(store, cursor, limit)
+        steps = self._courier.decided(record, page.events)
+        done: list[Step] = []
+        renewed = self._host.clock.monotonic()
+        for at in range(0, len(steps), CHUNK):
+            if self._host.clock.monotonic() - renewed > LEASE / 3:
+                await self._renew(store, cursor)
+                renewed = self._host.clock.monotonic()
+            done.extend(await self._courier.deliver(steps[at : at + CHUNK]))
+        position = reached(page, cursor.position, limit)
+        if position == cursor.position and not done:
+            return RouterRun(router=self.name, waiting_for=page.waiting_for)
+        done = await self._write(store, cursor, done, position, len(page.events))
+        return RouterRun(
+            router=self.name,
+            passed=len(page.events),
+            counts=counted(done),
+            failed=tuple(step.event.id for step in done if step.error is not None),
+            more=len(page.events) >= limit,
+            waiting_for=page.waiting_for,
+        )
+
+    async def _write(
+        self, store: Store, cursor: Cursor, steps: list[Step], position: int, passed: int
+    ) -> list[Step]:
+        """Write all in one transaction; when an event's rows are refused, one by one."""
+        try:
+            await self._advance(store, cursor, decisions(steps, position, passed, derive_id))
+        except REFUSED:
+            if not steps:
+                raise
+            return await self._write_each(store, cursor, steps, position, passed)
+        return steps
+
+    async def _write_each(
+        self, store: Store, cursor: Cursor, steps: Sequence[Step], position: int, passed: int
+    ) -> list[Step]:
+        done = [await self._write_one(store, cursor, step) for step in steps]
+        await self._advance(store, cursor, decisions((), position, passed - len(steps), derive_id))
+        return done
+
+    async def _write_one(self, store: Store, cursor: Cursor, step: Step) -> Step:
+        try:
+            await self._advance(
+                store, cursor, decisions((step,), step.event.position, 1, derive_id)
+            )
+        except REFUSED as error:
+            failed = step.failed(error)
+            await self._advance(
+                store, cursor, decisions((failed,), step.event.position, 1, derive_id)
+            )
+            return failed
+        return step
+
+    async def _advance(self, store: Store, cursor: Cursor, what: Decisions) -> None:
+        if not await store.advance(cursor, what):
+            raise CursorLost(
+                f"the cursor of router {self.name!r}, partition {cursor.partition}, was taken by "
+                "another run: what this one delivered is delivered again under the same keys"
+            )
+
+    async def _renew(self, store: Store, cursor: Cursor) -> None:
+        holder = cursor.holder or ""
+        again = await store.lease_cursor(self.name, cursor.partition, holder, lease_seconds=LEASE)
+        if again is None:
+            raise CursorLost(f"the cursor of router {self.name!r} was taken by another run")
+
+    async def _read(self, store: Store, cursor: Cursor, limit: int) -> LogPage:
+        if self._source is None:
+            return await store.read_log(
+                self.name, cursor.partition, after=cursor.position, limit=limit
+            )
+        return await self._source.page(store, self.name, after=cursor.position, limit=limit)
+
+    # -- operating -------------------------------------------------------------------------
+
+    async def record(self) -> RouterRecord:
+        """The router as the store has it: gates, routes, cursors."""
+        store = await self._declared()
+        for record in await store.routers():
+            if record.name == self.name:
+                return record
+        raise Conflict(f"router {self.name!r} is not in the store any more: restart its process")
+
+    async def open_gate(self, *, opened: bool = True) -> None:
+        """Open (or close) this router's own gate; the master gate is :func:`app.open_routers`."""
+        await (await self._declared()).set_gate(self.name, opened=opened)
+
+    async def switch(
+        self, route: str, *, enabled: bool | None = None, dry_run: bool | None = None
+    ) -> None:
+        """Switch a route on or off, or to dry run. Raises ``InvalidArgument`` if unknown."""
+        store = await self._declared()
+        if not await store.set_route(self.name, route, enabled=enabled, dry_run=dry_run):
+            known = ", ".join(sorted(one.name for one in self._spec.routes)) or "none"
+            raise InvalidArgument(f"router {self.name!r} has no route {route!r}; it has {known}")
+
+    async def verify(self, *, most_lag: float = 300.0) -> list[Check]:
+        """The numbered checks of ``offpath router verify``: reads only."""
+        store = await self._declared()
+        facts = await store.router_facts(self.name)
+        record = await self.record()
+        live = {route for route, delivery in self._deliveries.items() if delivery}
+        return checks_of(
+            record, facts, deliverable=live, most_lag=most_lag, own_log=self._source is None
+        )
+
+    async def replay(self, ids: Sequence[str] = (), *, limit: int = 100) -> Tally:
+        """Deliver dead letters again: these, or all that are unresolved, oldest first.
+
+        A letter is resolved when its route sends it or is a dry run. Replaying one twice at once
+        resolves it once. Buckets: ``sent``, ``dry_run``, ``failed``, ``skipped``.
+        """
+        store = await self._declared()
+        record = await self.record()
+        return await Replayer(store, self._courier, self._host.new_id).replay(
+            record, ids, limit=checks.integer(limit, "limit", least=1, most=10_000)
+        )
+
+    # -- inside ----------------------------------------------------------------------------
+
+    async def _declared(self) -> Store:
+        store = await self._host.opened_store()
+        if self._declared_in is not store:
+            await store.declare_router(self._spec)
+            self._declared_in = store
+        return store
+
+    def _partitions(self, partition: int | None) -> Sequence[int]:
+        if partition is None:
+            return range(self._spec.partitions)
+        most = self._spec.partitions - 1
+        return (checks.integer(partition, "partition", least=0, most=most),)
+
+    def _refuse_outside(self, within: object) -> None:
+        """Refuse what cannot be taken back, before anything is done."""
+        if self._source is not None:
+            raise InvalidArgument(
+                "a router with a source of its own cannot run within a connection"
+            )
+        for name, delivery in self._deliveries.items():
+            if delivery.outside is not None and self._may_be_live(name):
+                raise InvalidArgument(
+                    f"route {name!r} delivers outside of the database ({delivery.label}), which a "
+                    f"rollback of {type(within).__name__} could not undo: run the router on its "
+                    "own, or deliver to a task or an Outbox"
+                )
+
+    def _may_be_live(self, route: str) -> bool:
+        """Whether it is declared to send. What the store's switches add is refused under lock."""
+        return any(one.name == route and not one.dry_run for one in self._spec.routes)
+
+
+def checked_spec(name: str, *, domain: str, start: str | int, partitions: int) -> RouterSpec:
+    """A router's declaration. Raises ``InvalidArgument``."""
+    if isinstance(start, str) and start not in {"beginning", "now"}:
+        raise InvalidArgument(
+            f"start says where a new router begins: 'beginning', 'now' or a position, not {start!r}"
+        )
+    if not isinstance(start, str):
+        start = checks.integer(start, "start", least=0, most=2**63 - 1)
+    return RouterSpec(
+        name=checks.name(name, "router"),
+        domain=checks.name(domain, "domain"),
+        start=start,
+        partitions=checks.integer(partitions, "partitions", least=1, most=SLOTS),
+    )
+
+
+def _pattern(value: str, what: str) -> str:
+    checks.name(value, what)
+    if "*" in value and value != "*" and not value.endswith(".*"):
+        raise InvalidArgument(f"{what} is a name, 'prefix.*' or '*', not {value!r}")
+    return value
+
+
+def _itself(target: D) -> D:
+    return target

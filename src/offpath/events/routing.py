@@ -1,0 +1,237 @@
+"""One step of a router: decide about a page of events, deliver, and write it all at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from msgspec import Struct, json, structs
+
+from offpath.errors import Conflict, InvalidArgument, StoreRejected
+from offpath.events.delivering import Delivery, RoutedEvent, hand_over
+from offpath.model.deciding import decide
+from offpath.model.effects import Effects
+from offpath.model.job import NewJob
+from offpath.model.new import NewLogEvent, NewMessage
+from offpath.model.route import (
+    Attempt,
+    AttemptStatus,
+    Decisions,
+    Letter,
+    LogEvent,
+    LogPage,
+    RouterRecord,
+)
+from offpath.runtime.failures import message_of
+
+REFUSED: Final = (Conflict, StoreRejected, InvalidArgument)
+"""What one event's effects may do to the transaction of its whole page."""
+_LONGEST_DETAIL = 500
+
+Decode = Callable[[str], Any]
+
+
+class NotSupported(InvalidArgument):
+    """A live route has nothing to deliver with in this process."""
+
+    code = "not_supported"
+
+
+class Step(Struct, frozen=True):
+    """One event of a page: what was decided, and what came of it."""
+
+    event: LogEvent
+    attempt: Attempt
+    effects: Effects = Effects()
+    error: BaseException | None = None
+
+    def failed(self, error: BaseException) -> Step:
+        """The same, not delivered."""
+        attempt = structs.replace(
+            self.attempt, status=AttemptStatus.FAILED, detail=detail_of(error)
+        )
+        return Step(self.event, attempt, error=error)
+
+
+class Courier:
+    """Delivers steps along the routes of one router."""
+
+    def __init__(
+        self,
+        deliveries: Mapping[str, Delivery],
+        decode: Decode,
+        *,
+        concurrency: int,
+        time_limit: float,
+    ) -> None:
+        self._deliveries = deliveries
+        self._decode = decode
+        self._concurrency = concurrency
+        self._time_limit = time_limit
+
+    def decided(self, record: RouterRecord, events: Sequence[LogEvent]) -> list[Step]:
+        """What is to be done about the events that have no attempt yet."""
+        return [
+            Step(event, decide(event, record.routes, gates=record))
+            for event in events
+            if not event.decided
+        ]
+
+    def stored(self, step: Step, *, number: int = 1) -> Step:
+        """The step with the rows that its route writes; others come back as they are."""
+        delivery = self._deliveries.get(step.attempt.route)
+        if step.attempt.status is not AttemptStatus.SENT:
+            return step
+        try:
+            if delivery is None:
+                raise _not_supported(step.attempt)
+            if delivery.stored is None:
+                return step
+            effects = delivery.stored(self.routed(step, number))
+        except Exception as error:  # noqa: BLE001 - becomes the event's dead letter
+            return step.failed(error)
+        return Step(step.event, step.attempt, effects)
+
+    def goes_outside(self, step: Step) -> bool:
+        """Whether it is delivered before the transaction."""
+        delivery = self._deliveries.get(step.attempt.route)
+        sent = step.attempt.status is AttemptStatus.SENT
+        return sent and delivery is not None and delivery.outside is not None
+
+    async def deliver(self, steps: Sequence[Step]) -> list[Step]:
+        """All steps carried out as far as can be before the transaction, in the given order.
+
+        Events of one key are handed over one after the other, those of different keys at once.
+        """
+        done = [self.stored(step) for step in steps]
+        lanes: defaultdict[str, list[int]] = defaultdict(list)
+        for at, step in enumerate(done):
+            if self.goes_outside(step):
+                lanes[step.event.key or step.event.id].append(at)
+        if lanes:
+            slots = asyncio.Semaphore(self._concurrency)
+            await asyncio.gather(*(self._lane(done, lane, slots) for lane in lanes.values()))
+        return done
+
+    async def outside(self, step: Step, *, number: int = 1) -> Step:
+        """One step handed over to its function, in its own error boundary and time limit."""
+        function = self._deliveries[step.attempt.route].outside
+        assert function is not None  # noqa: S101 - only those that go outside come here
+        try:
+            async with asyncio.timeout(self._time_limit):
+                await hand_over(function, self.routed(step, number))
+        except asyncio.CancelledError as error:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            return step.failed(error)
+        except Exception as error:  # noqa: BLE001 - becomes the event's dead letter
+            return step.failed(error)
+        return step
+
+    def routed(self, step: Step, number: int) -> RoutedEvent:
+        """The event as a deliverer gets it. Raises when its payload does not decode."""
+        event, attempt = step.event, step.attempt
+        return RoutedEvent(
+            id=event.id,
+            domain=event.domain,
+            type=event.type,
+            stream=event.stream,
+            position=event.position,
+            at=event.at,
+            payload=self._decode(event.payload),
+            key=event.key,
+            router=attempt.router,
+            route=attempt.route,
+            delivery=attempt.key,
+            attempt=number,
+        )
+
+    async def _lane(self, done: list[Step], lane: list[int], slots: asyncio.Semaphore) -> None:
+        for at in lane:
+            async with slots:
+                done[at] = await self.outside(done[at])
+
+
+class Naming(Protocol):
+    """Makes the id of an event's dead letter: the same for the same router and event."""
+
+    def __call__(self, event: str, router: str, /) -> str:
+        """The id."""
+        ...
+
+
+def decisions(steps: Sequence[Step], position: int, passed: int, naming: Naming) -> Decisions:
+    """What to write for these steps."""
+    return Decisions(
+        position=position,
+        attempts=tuple(step.attempt for step in steps),
+        letters=tuple(letter_of(step, naming) for step in steps if step.error is not None),
+        effects=merged(step.effects for step in steps if step.effects),
+        passed=passed,
+        summary=json.encode(counted(steps)).decode(),
+    )
+
+
+def counted(steps: Sequence[Step]) -> dict[str, int]:
+    """How many went which way."""
+    return dict(Counter(step.attempt.status.value for step in steps))
+
+
+def letter_of(step: Step, naming: Naming) -> Letter:
+    """The dead letter of a step that failed: whole, so that it needs no log."""
+    attempt, error = step.attempt, step.error
+    return Letter(
+        id=naming(step.event.id, attempt.router),
+        router=attempt.router,
+        route=attempt.route,
+        event=step.event,
+        reason=reason_of(error),
+        detail=attempt.detail or "",
+        number=attempt.number,
+    )
+
+
+def reason_of(error: BaseException | None) -> str:
+    """A stable word for why an event was not delivered."""
+    match error:
+        case NotSupported():
+            return NotSupported.code
+        case TimeoutError():
+            return "timeout"
+        case _ if isinstance(error, REFUSED):
+            return "broken"
+        case _:
+            return "failed"
+
+
+def detail_of(error: BaseException) -> str:
+    """One line about an error: its type, and its text shortened."""
+    text = " ".join(message_of(error).split())[:_LONGEST_DETAIL]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def reached(page: LogPage, after: int, limit: int) -> int:
+    """Where the cursor may go: behind the last event, or to the horizon when there are no more."""
+    last = page.events[-1].position if page.events else after
+    return last if len(page.events) >= limit else max(last, page.horizon)
+
+
+def merged(several: Iterable[Effects]) -> Effects:
+    """All effects as one."""
+    jobs: list[NewJob] = []
+    messages: list[NewMessage] = []
+    log: list[NewLogEvent] = []
+    for effects in several:
+        jobs.extend(effects.jobs)
+        messages.extend(effects.messages)
+        log.extend(effects.log)
+    return Effects(jobs=tuple(jobs), messages=tuple(messages), log=tuple(log))
+
+
+def _not_supported(attempt: Attempt) -> NotSupported:
+    return NotSupported(
+        f"route {attempt.route!r} is live, but this process has nothing to deliver with: declare "
+        "it with deliver=… where the router runs"
+    )
