@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from offpath.errors import ConfigurationError
-from offpath.model.redact import redact_url
+from offpath.model.redact import HIDDEN, redact_url
 
 PREFIX = "OFFPATH_"
 MEMORY_URL = "memory://"
@@ -73,6 +73,26 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Whether opening a Postgres app brings its schema up to date."""
     redact: tuple[str, ...] = ()
     """Field names to hide in logs, beside the built-in ones (password, token, …)."""
+    health_port: Annotated[int, Meta(ge=0, le=65_535)] | None = None
+    """The port of a worker's health probe; 0 is any free one, None is no probe."""
+    health_host: str = "127.0.0.1"
+    """The address that the probe listens on. Others than the machine's own ask for a token."""
+    health_token: str | None = None
+    """What who asks the probe has to send, as ``Authorization: Bearer …``."""
+    health_open: bool = False
+    """Whether the probe may listen on an address that others reach without a token."""
+    on_dead_loop: Literal["restart", "exit"] = "restart"
+    """What becomes of a loop that died: started again, or the worker ends with exit code 1."""
+    job_age_limit: Seconds | None = 300.0
+    """How long the oldest job of a queue may be due before workers are not ready; None for ever."""
+    job_age_limits: dict[str, Seconds] = {}
+    """The same for single queues."""
+    event_age_limit: Seconds | None = 300.0
+    """How long the oldest event may be undelivered before workers are not ready."""
+    inbox_age_limit: Seconds | None = 300.0
+    """How long the oldest inbound message may be unapplied before workers are not ready."""
+    dead_age_limit: Seconds | None = 7 * _DAY
+    """How long the oldest dead letter may be unresolved before workers are not ready."""
     origins: tuple[tuple[str, str], ...] = ()
     """Field and origin of what was not left at its default; see :meth:`sources`."""
 
@@ -94,7 +114,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     def shown(self) -> dict[str, Any]:
         """The settings as they may be printed: passwords hidden."""
         values = {name: getattr(self, name) for name in FIELDS}
-        return {**values, "url": redact_url(self.url)}
+        token = None if self.health_token is None else HIDDEN
+        return {**values, "url": redact_url(self.url), "health_token": token}
 
     def __repr__(self) -> str:
         """All settings, without passwords."""
@@ -106,7 +127,12 @@ FIELDS = tuple(name for name in Settings.__struct_fields__ if name != "origins")
 """The names of the settings."""
 
 _HINTS: dict[str, Any] = get_type_hints(Settings, include_extras=True)
-_FOREVER = frozenset({"keep_succeeded", "keep_dead", "keep_cancelled"})
+_FOREVER = frozenset(
+    {
+        *("keep_succeeded", "keep_dead", "keep_cancelled"),
+        *("job_age_limit", "event_age_limit", "inbox_age_limit", "dead_age_limit"),
+    }
+)
 _DURATIONS = _FOREVER | {"lease_seconds", "poll_interval", "drain_timeout"}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": _DAY, "w": 7 * _DAY, "": 1.0}
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w|)\s*")
@@ -272,10 +298,12 @@ def _prepared(name: str, given: object) -> object:
         return given.total_seconds()
     if name in _FOREVER and given in {"forever", math.inf}:
         return None
+    if name == "job_age_limits":
+        return _by_queue(given)
     if not isinstance(given, str):
         return given
-    if name in _DURATIONS and (match := _DURATION.fullmatch(given)):
-        return float(match[1]) * _UNITS[match[2]]
+    if name in _DURATIONS:
+        return _seconds(given)
     if name in _LISTS:
         return tuple(part.strip() for part in given.split(",") if part.strip())
     return {"yes": True, "on": True, "no": False, "off": False}.get(given, given)
@@ -284,11 +312,28 @@ def _prepared(name: str, given: object) -> object:
 _LISTS = frozenset({"queues", "redact"})
 
 
+def _seconds(given: object) -> object:
+    """A duration with a unit as seconds; anything else as it is."""
+    match = _DURATION.fullmatch(given) if isinstance(given, str) else None
+    return given if match is None else float(match[1]) * _UNITS[match[2]]
+
+
+def _by_queue(given: object) -> object:
+    """``mail=10m, bulk=1h``, or a table of the same; anything else as it is."""
+    if isinstance(given, str):
+        given = dict(part.partition("=")[::2] for part in given.split(",") if "=" in part) or given
+    if not isinstance(given, dict):
+        return given
+    return {str(name).strip(): _seconds(limit) for name, limit in given.items()}
+
+
 def _hint(name: str) -> str:
     if name in _FOREVER:
         return " (seconds, a duration such as 7d, or forever)"
     if name in _DURATIONS:
         return " (seconds, or a duration such as 500ms or 30s)"
+    if name == "job_age_limits":
+        return " (queue=duration, comma-separated, as mail=10m,bulk=1h)"
     return ""
 
 

@@ -71,6 +71,7 @@ def worker_terms(settings: Settings, on_failure: OnFailure | None) -> WorkerSett
         max_deliveries=settings.max_deliveries,
         max_result_bytes=settings.max_result_bytes,
         redact=settings.redact,
+        on_dead_loop=settings.on_dead_loop,
         rules=rules,
         version=_version(),
     )

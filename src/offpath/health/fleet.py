@@ -1,0 +1,97 @@
+"""The fleet's health as its store tells it: who lives, how their loops go, what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from offpath.model.health import Gauge, WorkerReport
+from offpath.model.lease import WorkerRecord
+
+if TYPE_CHECKING:
+    from offpath.health.thresholds import Thresholds
+    from offpath.store.protocol import Store
+
+MOST_COUNTED = 1_000
+
+
+class Presence(StrEnum):
+    """Whether a worker is there."""
+
+    LIVE = "live"
+    LATE = "late"
+    """Out of touch for longer than its lease: others take its jobs."""
+    GONE = "gone"
+    """It stopped, or was found dead."""
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    """A worker of the fleet."""
+
+    record: WorkerRecord
+    presence: Presence
+    report: WorkerReport | None
+    """What it last said of itself; None when that is unknown."""
+
+    @property
+    def ill(self) -> str | None:
+        """Why its loops do not make progress; None when they do, or nothing is known of them."""
+        if self.report is None:
+            return None
+        reasons = replace(self.report, gauges=()).reasons
+        return "; ".join(reasons) or None
+
+
+class FleetHealth(Struct, frozen=True, kw_only=True):
+    """What the fleet amounts to."""
+
+    members: tuple[Member, ...]
+    gauges: tuple[Gauge, ...]
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it is unhealthy, one line each; none when it is not."""
+        return (*self._of_members(), *(one for gauge in self.gauges if (one := gauge.reason)))
+
+    @property
+    def healthy(self) -> bool:
+        """Whether a live worker's loops make progress and nothing has waited too long."""
+        return not self.reasons
+
+    def _of_members(self) -> Iterator[str]:
+        live = [one for one in self.members if one.presence is Presence.LIVE]
+        if not live:
+            yield "no worker is live"
+        elif all(one.ill for one in live):
+            yield from (f"worker {one.record.info.id}: {one.ill}" for one in live)
+
+
+def member(record: WorkerRecord) -> Member:
+    """A worker's record, read."""
+    presence = Presence.LATE if record.late else Presence.LIVE
+    if record.gone_at is not None:
+        presence = Presence.GONE
+    return Member(record=record, presence=presence, report=_read(record.report))
+
+
+def _read(report: str | None) -> WorkerReport | None:
+    if report is None:
+        return None
+    try:
+        return msgspec.json.decode(report, type=WorkerReport)
+    except msgspec.MsgspecError:  # another version's: it says nothing that we could read
+        return None
+
+
+async def examine(store: Store, thresholds: Thresholds) -> FleetHealth:
+    """Ask the store. Raises what it raises."""
+    now = await store.ping()
+    records: Sequence[WorkerRecord] = await store.workers()
+    gauges = await thresholds(await store.backlog(limit=MOST_COUNTED), now)
+    members = tuple(member(one) for one in records)
+    return FleetHealth(members=members, gauges=tuple(gauges))

@@ -1,0 +1,229 @@
+"""The probe of a worker over HTTP: ``/livez``, ``/readyz``, ``/metrics``.
+
+Served from threads of its own, so that it answers, and answers the truth, when the event loop is
+blocked. It tells names of loops, tasks and queues, never a job's data or a setting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import logging
+import socket
+import socketserver
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from offpath.errors import ConfigurationError, MissingExtra
+from offpath.health.supervisor import Supervisor, document
+from offpath.runtime import prometheus
+from offpath.runtime.log import logger
+
+if TYPE_CHECKING:
+    from offpath.config import Settings
+    from offpath.model.health import WorkerReport
+    from offpath.runtime.clock import Clock
+    from offpath.runtime.metrics import Metrics
+
+_log = logger("probe")
+
+CALLS = 32
+"""Requests that are answered at once; more are hung up on."""
+SLOWEST = 5.0
+"""Seconds that a client may take to send its request."""
+_POLL = 0.25
+_TEXT = "text/plain; charset=utf-8"
+_JSON = "application/json"
+
+Answer = tuple[int, str, bytes]
+"""Status, content type, body."""
+
+
+class Probe:
+    """Serves one worker's health: ``async with Probe(worker.report, settings, …) as probe``.
+
+    Listens on ``health_host`` and ``health_port`` of the settings (none is any free port);
+    :attr:`url` says where. Raises ``ConfigurationError`` when the address cannot be had, or could
+    be reached by others without a token.
+    """
+
+    def __init__(
+        self,
+        report: Callable[[], WorkerReport],
+        settings: Settings,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        require_token(settings)
+        self.supervisor = Supervisor(report, clock)
+        """What judges the worker."""
+        self._metrics = metrics
+        self._host, self._port = settings.health_host, settings.health_port or 0
+        self._token = settings.health_token
+        self._server: _Server | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is served, without a path."""
+        port = self._port if self._server is None else self._server.server_address[1]
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{port}"
+
+    async def __aenter__(self) -> Self:
+        """Begin to serve."""
+        try:
+            self._server = _Server(self._host, self._port, self.answer)
+        except (OSError, OverflowError) as error:
+            msg = f"the health probe cannot listen on {self._host} port {self._port}: {error}"
+            raise ConfigurationError(msg) from error
+        self.supervisor.start()
+        serve = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL,), name="offpath probe", daemon=True
+        )
+        serve.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End it."""
+        self.supervisor.stop()
+        if self._server is not None:
+            await asyncio.to_thread(self._server.shutdown)
+            self._server.server_close()
+
+    def answer(self, path: str, authorization: str | None) -> Answer:
+        """The answer to a GET of ``path``. Called in any thread."""
+        if not self._allowed(authorization):
+            return 401, _TEXT, b"send the token: Authorization: Bearer ...\n"
+        match path.partition("?")[0]:
+            case "/livez":
+                return self._live()
+            case "/readyz":
+                return self._ready()
+            case "/metrics":
+                return self._exposition()
+            case _:
+                return 404, _TEXT, b"there are /livez, /readyz and /metrics\n"
+
+    def _allowed(self, authorization: str | None) -> bool:
+        if self._token is None:
+            return True
+        scheme, _, given = (authorization or "").partition(" ")
+        same = hmac.compare_digest(given.strip().encode(), self._token.encode())
+        return same and scheme.lower() == "bearer"
+
+    def _live(self) -> Answer:
+        stall = self.supervisor.stall()
+        return (200, _TEXT, b"live\n") if stall is None else (503, _TEXT, f"{stall}\n".encode())
+
+    def _ready(self) -> Answer:
+        report = self.supervisor.judged()
+        body = msgspec.json.encode(document(report)) + b"\n"
+        return 200 if report.ready else 503, _JSON, body
+
+    def _exposition(self) -> Answer:
+        try:
+            text = prometheus.exposition(self._metrics)
+        except MissingExtra as error:
+            return 501, _TEXT, f"{error}\n".encode()
+        return 200, prometheus.CONTENT_TYPE, text.encode()
+
+
+def require_token(settings: Settings) -> None:
+    """Raise ``ConfigurationError`` when others could reach the probe, and need no token for it."""
+    if settings.health_token or settings.health_open or is_loopback(settings.health_host):
+        return
+    msg = (
+        f"the health probe would be open to everybody who reaches {settings.health_host}: set "
+        "health_token (OFFPATH_HEALTH_TOKEN), or health_open if that is meant"
+    )
+    raise ConfigurationError(msg)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class _Server(ThreadingHTTPServer):
+    """Answers in daemon threads, a bounded number of them."""
+
+    allow_reuse_address = True
+
+    def __init__(self, host: str, port: int, answer: Callable[[str, str | None], Answer]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.answer = answer
+        self._free = threading.BoundedSemaphore(CALLS)
+        super().__init__((host, port), _Handler)
+
+    def server_bind(self) -> None:
+        """Bind, without asking a name server who we are as the standard one does."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "offpath", self.server_address[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - stdlib's
+        """Answer in a thread, if there is one to be had."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
+        """Answer, and free the thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002 - as above
+        """A client that hangs up early is nobody's concern."""
+        _log.debug("a request failed", exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: _Server
+    server_version = "offpath"
+    sys_version = ""
+    timeout = SLOWEST
+
+    def do_GET(self) -> None:
+        """Answer."""
+        try:
+            answer = self.server.answer(self.path, self.headers.get("Authorization"))
+        except Exception as error:  # noqa: BLE001 - what cannot be judged is not well
+            _log.log(logging.ERROR, "judging failed: %s", type(error).__name__, exc_info=error)
+            answer = 500, _TEXT, b"the worker could not be judged\n"
+        self._send(*answer)
+
+    do_HEAD = do_GET  # noqa: N815 - stdlib's name
+
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        """Refuse every other method."""
+        if not name.startswith("do_"):
+            raise AttributeError(name)
+        return lambda: self._send(405, _TEXT, b"GET and HEAD only\n")
+
+    def _send(self, status: int, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        if status == 401:  # noqa: PLR2004 - HTTP's number
+            self.send_header("WWW-Authenticate", "Bearer")
+        if status == 405:  # noqa: PLR2004 - HTTP's number
+            self.send_header("Allow", "GET, HEAD")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Probes come every few seconds: they are not worth a line."""

@@ -1,0 +1,105 @@
+"""How long work may wait: the ages of the oldest of each kind, against the settings' limits."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from offpath.model.health import Gauge
+from offpath.model.job import JobFilter, JobState
+from offpath.model.message import Box, MessageBacklog
+
+if TYPE_CHECKING:
+    from offpath.config import Settings
+    from offpath.store.protocol import Backlog, Store
+
+LOOK_EVERY = timedelta(minutes=1)
+"""Between two looks for old dead letters, which may be many."""
+_DEAD = (JobState.DEAD,)
+
+Messages = Callable[[], Awaitable[Sequence[MessageBacklog]]]
+
+
+class Thresholds:
+    """Measures what waits. Called with the due jobs that were just read, and the store's time.
+
+    Jobs count in the queues that ``queues`` names, none meaning all: what a worker does not serve
+    does not make it ill. Messages and dead letters are everybody's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        queues: Sequence[str] = (),
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._queues = frozenset(queues)
+        # A store of one's own may have jobs only.
+        self._messages: Messages | None = getattr(store, "message_backlog", None)
+        self._looked_at: datetime | None = None
+        self._died_at: datetime | None = None
+
+    async def __call__(self, backlog: Sequence[Backlog], now: datetime) -> list[Gauge]:
+        """The gauges. Raises what the store raises: what cannot be measured is not well."""
+        streams = [] if self._messages is None else await self._messages()
+        return [
+            *self._jobs(backlog, now),
+            *self._waiting(streams, now),
+            await self._dead_letter(streams, now),
+        ]
+
+    def _jobs(self, backlog: Sequence[Backlog], now: datetime) -> Iterator[Gauge]:
+        oldest: dict[str, float] = {}
+        for row in backlog:
+            if not self._queues or row.queue in self._queues:
+                age = _age(row.oldest_run_at, now)
+                oldest[row.queue] = max(age, oldest.get(row.queue, 0.0))
+        limits, usual = self._settings.job_age_limits, self._settings.job_age_limit
+        for queue, age in sorted(oldest.items()):
+            limit = limits.get(queue, usual)
+            yield Gauge(name=f"the oldest due job of queue {queue}", age=age, limit=limit)
+
+    def _waiting(self, streams: Sequence[MessageBacklog], now: datetime) -> Iterator[Gauge]:
+        settings = self._settings
+        for row in streams:
+            if row.oldest_due_at is None:
+                continue
+            outbound = row.box is Box.OUT
+            what = "undelivered event" if outbound else "unapplied inbox message"
+            yield Gauge(
+                name=f"the oldest {what} of stream {row.stream}",
+                age=_age(row.oldest_due_at, now),
+                limit=settings.event_age_limit if outbound else settings.inbox_age_limit,
+            )
+
+    async def _dead_letter(self, streams: Sequence[MessageBacklog], now: datetime) -> Gauge:
+        if self._looked_at is None or now - self._looked_at >= LOOK_EVERY:
+            self._died_at = await self._oldest_death(now)
+            self._looked_at = now
+        died = [self._died_at, *(row.oldest_dead_at for row in streams)]
+        ages = [_age(at, now) for at in died if at is not None]
+        limit = self._settings.dead_age_limit
+        return Gauge(name="the oldest dead letter", age=max(ages, default=None), limit=limit)
+
+    async def _oldest_death(self, now: datetime) -> datetime | None:
+        """When a job died that is over the limit; if none is, when the first by id did."""
+        limit = self._settings.dead_age_limit
+        if limit is not None:
+            before = now - timedelta(seconds=limit)
+            over = await self._first(JobFilter(states=_DEAD, finished_before=before))
+            if over is not None:
+                return over
+        return await self._first(JobFilter(states=_DEAD))
+
+    async def _first(self, where: JobFilter) -> datetime | None:
+        # One record, for it carries the job's whole input.
+        page = await self._store.find(where, limit=1, newest=False)
+        return page.items[0].finished_at if page.items else None
+
+
+def _age(since: datetime, now: datetime) -> float:
+    return max((now - since).total_seconds(), 0.0)
