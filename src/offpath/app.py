@@ -21,6 +21,7 @@ from typing import (
 from offpath.config import MEMORY_URL, Settings, load_settings
 from offpath.events import outbox
 from offpath.health.settlement import SettlementRuns
+from offpath.health.thresholds import Thresholds
 from offpath.jobs.blocking import BlockingClient
 from offpath.jobs.blueprint import AnyInputs, Blueprint, queue_level
 from offpath.jobs.client import Client, Session, as_jobs
@@ -466,6 +467,7 @@ class App:
             metrics=self.metrics,
             log_context=self._log_context,
             when_idle=IdleRedrive(store, self._redrive).step if self._redrive else None,
+            measure=Thresholds(store, settings, queues=settings.queues),
         )
         terms = worker_terms(settings, self._on_failure)
         worker = AppWorker(opened, parts, self.tasks, terms)
