@@ -32,6 +32,9 @@
     │   ├── JobDead                       it died: error and reason inside
     │   └── JobCancelled                  it was cancelled
     ├── WaitTimeout (TimeoutError)        the wait ended before the job did
+    ├── PassFailed                        all that one bounded pass looked at failed
+    │   ├── RelayFailed                   no event of the pass was delivered
+    │   └── DrainFailed                   no message of the pass was applied
     ├── SettlementFailed                  a settlement run credited nobody, or did not end
     ├── AppClosed                         the app was closed, or not opened, for this call
     └── ControlFlow                       raised by handlers, on purpose
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
 
     from offpath.model.job import DeadReason, Failure
     from offpath.model.settlement_run import SettlementSummary
+    from offpath.model.tally import Tally
 
 
 class OffpathError(Exception):
@@ -263,6 +267,32 @@ class WaitTimeout(OffpathError, TimeoutError):
     """The wait reached its timeout before the job ended; the job itself goes on."""
 
     code = "wait_timeout"
+
+
+class PassFailed(OffpathError):
+    """Everything that one bounded pass looked at failed. What became of it is recorded.
+
+    ``tally`` has the rows by their outcome.
+    """
+
+    code = "pass_failed"
+    retryable = True
+
+    def __init__(self, message: str, *, tally: Tally) -> None:
+        super().__init__(message)
+        self.tally = tally
+
+
+class RelayFailed(PassFailed):
+    """No event of a relay's pass was delivered."""
+
+    code = "relay_failed"
+
+
+class DrainFailed(PassFailed):
+    """No message of a pass over the inbox was applied."""
+
+    code = "drain_failed"
 
 
 class SettlementFailed(OffpathError):
