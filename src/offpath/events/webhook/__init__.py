@@ -1,0 +1,1 @@
+"""Signed webhooks: signing, endpoints, posting, and what receivers need."""
