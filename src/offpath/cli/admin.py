@@ -19,7 +19,9 @@ from offpath.cli.frame import (
     url_option,
     with_app,
 )
+from offpath.cli.health import member_document, print_members
 from offpath.config import load_settings
+from offpath.health.fleet import member
 from offpath.store.protocol import Migration
 
 _PRUNE_BATCH = 1_000
@@ -33,30 +35,18 @@ _READABLE = 1e6
 @json_option
 @command
 def workers(limit: int, url: str | None, *, as_json: bool) -> int | None:
-    """List the workers, and how much they hold.
+    """List the workers: how their loops go, and what they run.
 
-    A late one has been out of touch for longer than its lease: others take its jobs.
+    A late one has been out of touch for longer than its lease: others take its jobs. One that is
+    gone stopped, or was found dead, within the last hour.
     """
 
     async def work(app: App) -> None:
-        found = (await app.workers())[:limit]
+        members = [member(one) for one in (await app.workers())[-limit:]]
         if as_json:
-            output.print_json({"items": [msgspec.to_builtins(one) for one in found]})
-            return
-        rows = [
-            (
-                one.info.id,
-                f"{one.info.host}:{one.info.pid}",
-                "late" if one.late else "live",
-                f"{one.running}/{one.info.concurrency}",
-                output.ago(one.seen_at),
-                ", ".join(one.info.queues) or "all",
-                ", ".join(one.info.tasks),
-            )
-            for one in found
-        ]
-        columns = ("id", "process", "state", "running", "seen", "queues", "tasks")
-        output.print_table(columns, rows, empty="no workers are registered")
+            output.print_json({"items": [member_document(one) for one in members]})
+        else:
+            print_members(members)
 
     return with_app(url, work)
 

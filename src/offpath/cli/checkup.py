@@ -8,6 +8,7 @@ from offpath.app import App
 from offpath.cli.frame import require_schema
 from offpath.cli.output import short
 from offpath.errors import SchemaError
+from offpath.health.fleet import Presence, member
 from offpath.model.job import JobState
 from offpath.model.lease import WorkerRecord
 from offpath.store.protocol import Backlog, Finding, Level
@@ -53,6 +54,7 @@ async def _look(app: App) -> list[Finding]:
     return [
         _clock(now),
         _late(workers),
+        _ill(workers),
         _untaken(backlog, workers),
         _oldest(backlog, now),
         await _dead(app),
@@ -75,12 +77,22 @@ def _clock(now: datetime) -> Finding:
 
 
 def _late(workers: list[WorkerRecord]) -> Finding:
-    late = [one for one in workers if one.late]
+    here = [one for one in workers if one.gone_at is None]
+    late = [one for one in here if one.late]
     if not late:
-        return _finding("workers", Level.FINE, f"{len(workers)} registered, none late")
+        return _finding("workers", Level.FINE, f"{len(here)} registered, none late")
     names = ", ".join(f"{one.info.host}:{one.info.pid} ({one.running} jobs)" for one in late[:5])
     message = f"{len(late)} out of touch: {names}; another worker takes their jobs"
     return _finding("workers", Level.WARNING, message)
+
+
+def _ill(workers: list[WorkerRecord]) -> Finding:
+    live = [one for one in map(member, workers) if one.presence is Presence.LIVE]
+    ill = [one for one in live if one.ill]
+    if not ill:
+        return _finding("loops", Level.FINE, f"those of {len(live)} live workers make progress")
+    names = "; ".join(f"{one.record.info.host}:{one.record.info.pid} {one.ill}" for one in ill[:5])
+    return _finding("loops", Level.PROBLEM, names)
 
 
 def _untaken(backlog: list[Backlog], workers: list[WorkerRecord]) -> Finding:
@@ -94,7 +106,7 @@ def _untaken(backlog: list[Backlog], workers: list[WorkerRecord]) -> Finding:
 
 def _takes(worker: WorkerRecord, due: Backlog) -> bool:
     serves = not worker.info.queues or due.queue in worker.info.queues
-    return not worker.late and serves and due.task in worker.info.tasks
+    return worker.gone_at is None and not worker.late and serves and due.task in worker.info.tasks
 
 
 def _oldest(backlog: list[Backlog], now: datetime) -> Finding:

@@ -12,8 +12,10 @@ from offpath.cli.admin import doctor, migrate, prune, show_config, workers
 from offpath.cli.dead import dead
 from offpath.cli.demo import demo
 from offpath.cli.enqueue import enqueue
+from offpath.cli.health import health
 from offpath.cli.jobs import jobs
 from offpath.cli.output import print_json
+from offpath.cli.settle import settle
 from offpath.cli.worker import worker
 
 _HELP = """Durable background work on the database you already run.
@@ -22,6 +24,7 @@ _HELP = """Durable background work on the database you already run.
 Try it:             offpath demo
 Run a worker:       offpath worker myservice.jobs:app
 See what happens:   offpath jobs list --url sqlite:///work.db
+Does work move?     offpath health; offpath workers
 Something wrong?    offpath doctor; offpath dead list
 
 \b
@@ -68,6 +71,6 @@ def config() -> None:
     """The settings in force."""
 
 
-for each in (demo, worker, enqueue, jobs, dead, workers, migrate, doctor, prune):
+for each in (demo, worker, enqueue, jobs, dead, workers, health, migrate, doctor, prune, settle):
     cli.add_command(each)
 config.add_command(show_config)

@@ -24,7 +24,7 @@ _WELL = (0, -signal.SIGTERM, -signal.SIGINT, 130)
 
 
 class Parent:
-    """Keeps ``count`` processes of one command alive until it is told to stop.
+    """Keeps one process of each command alive until it is told to stop.
 
     SIGTERM and SIGINT are handed on: the first drains the children, the second aborts them. So is
     SIGQUIT, which makes them tell what they do. A child that ends unasked is started again, with
@@ -32,9 +32,9 @@ class Parent:
     process dies without a word, it ends, and they drain.
     """
 
-    def __init__(self, command: Sequence[str], count: int) -> None:
+    def __init__(self, commands: Sequence[Sequence[str]]) -> None:
         reading, self._writing = os.pipe()
-        self._children = [_Child(command, reading) for _ in range(count)]
+        self._children = [_Child(command, reading) for command in commands]
         self._signals = 0
 
     def run(self) -> int:

@@ -8,9 +8,12 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
 import click
+import msgspec
 
 from offpath.app import App
 from offpath.cli import output
@@ -18,8 +21,9 @@ from offpath.cli.frame import command
 from offpath.cli.loading import load_shared_app
 from offpath.cli.logs import configure
 from offpath.cli.processes import Parent
-from offpath.config import load_settings
+from offpath.config import Settings, load_settings
 from offpath.errors import ConfigurationError
+from offpath.health.probe import Probe, require_token
 from offpath.jobs.worker.worker import Worker
 
 _log = logging.getLogger("offpath.cli")
@@ -32,6 +36,8 @@ _log = logging.getLogger("offpath.cli")
 @click.option("--processes", type=click.IntRange(1, 256), help="Worker processes.")
 @click.option("--drain-timeout", type=float, metavar="SECONDS", help="Patience when stopping.")
 @click.option("--url", metavar="URL", help="The store, for an app that names none itself.")
+@click.option("--health-port", type=click.IntRange(0, 65_535), help="Serve health; 0: any port.")
+@click.option("--health-host", metavar="ADDRESS", help="Where.  [default: 127.0.0.1]")
 @click.option("--log-level", default="info", show_default=True, help="debug, info, warning, …")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text")
 @click.option("--parent-pipe", type=int, hidden=True)
@@ -43,6 +49,8 @@ def worker(
     processes: int | None,
     drain_timeout: float | None,
     url: str | None,
+    health_port: int | None,
+    health_host: str | None,
     parent_pipe: int | None,
     *,
     log_level: str,
@@ -52,7 +60,9 @@ def worker(
 
     SIGTERM or Ctrl-C drains: no new jobs, running ones may end. A second one aborts: their jobs
     are given back without losing an attempt. SIGQUIT prints what runs. Exit code 0 after a clean
-    stop, 1 when the end of a job could not be recorded. The app may be a factory, as
+    stop, 1 when the end of a job could not be recorded, or a loop died that was not to be started
+    again. With --health-port it serves /livez, /readyz and /metrics; each of several processes on
+    the next port. The app may be a factory, as
     module:create(); without one, the setting `app` (OFFPATH_APP) names it.
 
     \b
@@ -61,16 +71,17 @@ def worker(
     """
     configure(log_level, log_format)
     app = load_shared_app(target or _configured(), url)
-    count = app.settings.processes if processes is None else processes
+    settings = _with_health(app.settings, health_port, health_host)
+    count = settings.processes if processes is None else processes
     if count > 1:
-        return Parent(_child_command(), count).run()
+        return Parent([_child_command(settings, number) for number in range(count)]).run()
     overrides: dict[str, Any] = {
         "queues": queues.split(",") if queues else None,
         "concurrency": concurrency,
         "drain_timeout": drain_timeout,
     }
     given = {name: value for name, value in overrides.items() if value is not None}
-    return asyncio.run(_serve(app, given, parent_pipe))
+    return asyncio.run(_serve(app, settings, given, parent_pipe))
 
 
 def _configured() -> str:
@@ -80,21 +91,38 @@ def _configured() -> str:
     return target
 
 
-def _child_command() -> list[str]:
-    """This command again, for one process."""
-    return [sys.executable, "-m", "offpath", *sys.argv[1:], "--processes", "1"]
+def _with_health(settings: Settings, port: int | None, host: str | None) -> Settings:
+    """The settings with what the command line says. Raises ``ConfigurationError``."""
+    given = {"health_port": port, "health_host": host}
+    changed = {name: value for name, value in given.items() if value is not None}
+    settings = msgspec.structs.replace(settings, **changed)
+    if settings.health_port is not None:
+        require_token(settings)
+    return settings
 
 
-async def _serve(app: App, overrides: dict[str, Any], parent_pipe: int | None) -> int:
+def _child_command(settings: Settings, number: int) -> list[str]:
+    """This command again, for one process; each has a health port of its own, one after another."""
+    own = [sys.executable, "-m", "offpath", *sys.argv[1:], "--processes", "1"]
+    port = settings.health_port
+    return own if not port else [*own, "--health-port", str(port + number)]
+
+
+async def _serve(
+    app: App, settings: Settings, overrides: dict[str, Any], parent_pipe: int | None
+) -> int:
     async with app:
         running = app.worker(**overrides)
-        await running.start()
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGQUIT, _dump, running)
-        if parent_pipe is not None:
-            loop.add_reader(parent_pipe, _orphaned, loop, parent_pipe)
-        _log.info(_greeting(app, running.id))
-        stopped = await running.run(signals=True)
+        async with _probe(app, running, settings) as probe:
+            await running.start()
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGQUIT, _dump, running)
+            if parent_pipe is not None:
+                loop.add_reader(parent_pipe, _orphaned, loop, parent_pipe)
+            _log.info(_greeting(app, running.id, probe))
+            stopped = await running.run(signals=True)
+    if stopped.dead_loops:
+        _log.error("stopped because of dead loops: %s", ", ".join(stopped.dead_loops))
     if stopped.unrecorded:
         _log.error("%d ends are not recorded; those jobs are rescued", stopped.unrecorded)
     if stopped.given_up:
@@ -102,6 +130,16 @@ async def _serve(app: App, overrides: dict[str, Any], parent_pipe: int | None) -
         _leave(stopped.exit_code)
     _log.info("stopped")
     return stopped.exit_code
+
+
+@asynccontextmanager
+async def _probe(app: App, running: Worker, settings: Settings) -> AsyncIterator[Probe | None]:
+    """The worker's probe, if it is to have one: from before it starts until it has stopped."""
+    if settings.health_port is None:
+        yield None
+        return
+    async with Probe(running.report, settings, app.clock, app.metrics) as probe:
+        yield probe
 
 
 def _orphaned(loop: asyncio.AbstractEventLoop, pipe: int) -> None:
@@ -119,9 +157,10 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _greeting(app: App, worker_id: str) -> str:
+def _greeting(app: App, worker_id: str, probe: Probe | None) -> str:
     names = ", ".join(sorted(app.tasks)) or "no tasks: is the module that defines them imported?"
-    return f"worker {worker_id} runs {names}"
+    health = "" if probe is None else f"; health at {probe.url}"
+    return f"worker {worker_id} runs {names}{health}"
 
 
 def _dump(running: Worker) -> None:

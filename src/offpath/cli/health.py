@@ -1,0 +1,227 @@
+"""``offpath health``: does work move? Asks a worker's probe, or the store about the fleet."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+import click
+import msgspec
+
+from offpath.app import App
+from offpath.cli import output
+from offpath.cli.frame import command, json_option, require_schema, store_settings
+from offpath.config import Settings, load_settings
+from offpath.errors import ConfigurationError, OffpathError, StoreUnavailable
+from offpath.health.fleet import FleetHealth, Member, examine
+from offpath.health.thresholds import Thresholds
+
+HEALTHY, UNHEALTHY, UNREACHABLE = range(3)
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - told apart
+"""Where this machine reaches what listens on all addresses."""
+_JUDGED = (200, 503)
+
+
+class ProbeUnreachable(OffpathError):
+    """Nothing answers there as a worker's probe does."""
+
+    code = "probe_unreachable"
+
+
+@click.command()
+@click.option(
+    "--url",
+    metavar="URL",
+    help="A worker's probe (http://127.0.0.1:8080), or the store (postgresql://…).",
+)
+@click.option(
+    "--timeout", type=float, default=5.0, show_default=True, metavar="SECONDS", help="Patience."
+)
+@json_option
+@command
+def health(url: str | None, timeout: float, *, as_json: bool) -> int:
+    r"""Tell whether work moves.
+
+    Asks the probe of a worker, when its URL is given or a health_port is set; else the store: is a
+    worker live whose loops make progress, and has nothing waited for too long? Exit code 0
+    healthy, 1 unhealthy, 2 unreachable or wrongly asked.
+
+    \b
+    offpath health                                  # HEALTHCHECK CMD ["offpath", "health"]
+    offpath health --url http://127.0.0.1:8080
+    offpath health --url postgresql://…  --json     # the whole fleet
+    """
+    try:
+        place = _place(url)
+        if place is not None:
+            return _of_worker(place, timeout, as_json=as_json)
+        return asyncio.run(_of_fleet(store_settings(url), timeout, as_json=as_json))
+    except (ProbeUnreachable, StoreUnavailable, TimeoutError) as error:
+        text = str(error) or f"no answer within {timeout:g} s"
+        code = getattr(error, "code", "timeout")
+        if as_json:
+            output.print_json({"ok": False, "error": {"code": code, "message": text}})
+        else:
+            click.echo(f"unreachable: {output.clean_block(text)} ({code})", err=True)
+        return UNREACHABLE
+
+
+def _place(url: str | None) -> SplitResult | None:
+    """The probe that is meant; None when the store is."""
+    if url is not None:
+        parts = urlsplit(url)
+        return parts if parts.scheme in {"http", "https"} else None
+    settings = load_settings()
+    if not settings.health_port:
+        return None
+    host = _EVERYWHERE.get(settings.health_host, settings.health_host)
+    host = f"[{host}]" if ":" in host else host
+    return urlsplit(f"http://{host}:{settings.health_port}")
+
+
+# -- a worker --------------------------------------------------------------------------------------
+
+
+def _of_worker(place: SplitResult, timeout: float, *, as_json: bool) -> int:
+    report = _asked(place, load_settings().health_token, timeout)
+    if as_json:
+        output.print_json(report)
+    else:
+        _print_loops(report["loops"])
+        _print_waiting(report["waiting"])
+        _print_verdict(report["reasons"])
+    return HEALTHY if report["ready"] else UNHEALTHY
+
+
+def _asked(place: SplitResult, token: str | None, timeout: float) -> dict[str, Any]:
+    """The probe's report. No proxy is asked: a probe is next door."""
+    if not place.hostname:
+        raise ConfigurationError("write the probe's URL as http://127.0.0.1:8080")
+    kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    where = f"{place.hostname}:{place.port or place.scheme}"
+    path = place.path.rstrip("/").removesuffix("/readyz") + "/readyz"
+    connection = kind(place.hostname, place.port, timeout=timeout)
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        status, body = answer.status, answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise ProbeUnreachable(f"{where}: {error or type(error).__name__}") from error
+    finally:
+        connection.close()
+    return _read(where, status, body)
+
+
+def _read(where: str, status: int, body: bytes) -> dict[str, Any]:
+    if status == http.client.UNAUTHORIZED:
+        raise ProbeUnreachable(f"{where} wants its token: set OFFPATH_HEALTH_TOKEN")
+    try:
+        report = json.loads(body) if status in _JUDGED else None
+    except ValueError:
+        report = None
+    if not isinstance(report, dict) or not {"ready", "loops", "waiting", "reasons"} <= set(report):
+        raise ProbeUnreachable(f"{where} answered {status}: is that a worker's probe?")
+    return report
+
+
+def _print_loops(loops: Iterable[Mapping[str, Any]]) -> None:
+    rows = [
+        (
+            one["name"],
+            one["condition"],
+            one["state"],
+            _seconds(one["last_success_age"]),
+            one["consecutive_failures"],
+            one["restarts"],
+            one["reason"],
+        )
+        for one in loops
+    ]
+    columns = ("loop", "health", "state", "last success", "failures", "restarts", "reason")
+    output.print_table(columns, rows, empty="no loops run")
+
+
+def _print_waiting(gauges: Iterable[Mapping[str, Any]]) -> None:
+    waiting = [one for one in gauges if one["age"] is not None]
+    rows = [(one["name"], _seconds(one["age"]), _seconds(one["limit"])) for one in waiting]
+    output.print_table(("waiting", "for", "limit"), rows, empty="nothing waits")
+
+
+def _print_verdict(reasons: Iterable[str]) -> None:
+    lines = [f"unhealthy: {output.clean(one)}" for one in reasons]
+    click.echo("\n".join(lines) or "healthy")
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}s"
+
+
+# -- the fleet -------------------------------------------------------------------------------------
+
+
+async def _of_fleet(settings: Settings, timeout: float, *, as_json: bool) -> int:  # noqa: ASYNC109 - of all of it
+    app = App(settings=settings, auto_start=False)
+    async with asyncio.timeout(timeout):
+        await require_schema(app)
+        async with app:
+            store = app.store()
+            fleet = await examine(store, Thresholds(store, settings))
+    if as_json:
+        output.print_json(_document(fleet))
+    else:
+        print_members(fleet.members)
+        _print_waiting([msgspec.structs.asdict(one) for one in fleet.gauges])
+        _print_verdict(fleet.reasons)
+    return HEALTHY if fleet.healthy else UNHEALTHY
+
+
+def _document(fleet: FleetHealth) -> dict[str, Any]:
+    return {
+        "ready": fleet.healthy,
+        "reasons": list(fleet.reasons),
+        "workers": [member_document(one) for one in fleet.members],
+        "waiting": [msgspec.structs.asdict(one) for one in fleet.gauges],
+    }
+
+
+def member_document(member: Member) -> dict[str, Any]:
+    """A worker as JSON: its record, whether it is there, and what it last said of itself."""
+    plain: dict[str, Any] = msgspec.to_builtins(member.record)
+    report = None if member.report is None else msgspec.to_builtins(member.report)
+    return {**plain, "presence": member.presence, "report": report, "ill": member.ill}
+
+
+def print_members(members: Iterable[Member]) -> None:
+    """Print the workers of a fleet."""
+    rows = [
+        (
+            one.record.info.id,
+            f"{one.record.info.host}:{one.record.info.pid}",
+            one.presence,
+            _health(one),
+            f"{one.record.running}/{one.record.info.concurrency}",
+            _running(one),
+            output.ago(one.record.seen_at),
+            ", ".join(one.record.info.queues) or "all",
+            ", ".join(one.record.info.tasks),
+        )
+        for one in members
+    ]
+    columns = ("id", "process", "state", "loops", "busy", "runs", "seen", "queues", "tasks")
+    output.print_table(columns, rows, empty="no workers are registered")
+
+
+def _health(member: Member) -> str:
+    if member.report is None:
+        return "unknown"
+    return member.ill or f"{len(member.report.loops)} healthy"
+
+
+def _running(member: Member) -> str:
+    running = {} if member.report is None else member.report.running
+    return ", ".join(f"{count} {task}" for task, count in sorted(running.items()))
