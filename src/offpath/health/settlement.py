@@ -14,6 +14,8 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar, overload
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from msgspec import Struct
+
 from offpath.errors import InvalidArgument, SettlementFailed
 from offpath.health.settlement_crediting import Calculate, Credit, Definition, Record, Records, Run
 from offpath.model import checks
@@ -36,6 +38,18 @@ C = TypeVar("C", bound=Callable[[Any], Any])
 
 MAX_CONCURRENCY = 1_000
 _log = logger("settlement")
+
+
+class KindInfo(Struct, frozen=True, kw_only=True):
+    """A kind of settlement run as it was defined."""
+
+    kind: str
+    zone: str
+    unit: PeriodUnit | None
+    """The only kind of period that it allows; None for any."""
+    concurrency: int
+    timeout: float | None
+    """Seconds that one credit may take."""
 
 
 class SettlementRuns:
@@ -183,6 +197,19 @@ class SettlementRuns:
             first = next(iter(run.causes.values()), None)
             raise SettlementFailed(failure_text(summary), summary=summary) from first
         return summary
+
+    def kinds(self) -> list[KindInfo]:
+        """What is defined, in the order of definition."""
+        return [
+            KindInfo(
+                kind=one.kind,
+                zone=one.zone.key,
+                unit=one.unit,
+                concurrency=one.concurrency,
+                timeout=one.timeout,
+            )
+            for one in self._definitions.values()
+        ]
 
     def statuses(self) -> list[SettlementStatus]:
         """Every kind in the order of definition, with its last run in this process."""

@@ -56,6 +56,8 @@ def parse_period(text: str, zone: tzinfo, zone_name: str) -> Period:
         raise InvalidArgument(f"a period is a text, {FORMS}; not {type(text).__name__}")
     try:
         return _parsed(text.strip(), zone, zone_name)
+    except InvalidArgument:
+        raise
     except (ValueError, OverflowError) as error:
         raise InvalidArgument(f"{text[:80]!r} is no period: write {FORMS}") from error
 

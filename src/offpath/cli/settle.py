@@ -1,0 +1,127 @@
+"""``offpath settle``: settlement runs from a shell or a scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from offpath.app import App
+from offpath.cli.frame import DONE, FAILED, command, explain, json_option
+from offpath.cli.loading import load_app
+from offpath.cli.logs import configure
+from offpath.cli.output import print_json, print_table
+from offpath.config import load_settings
+from offpath.errors import ConfigurationError, SettlementFailed
+from offpath.model.settlement_run import SettlementOutcome, SettlementSummary
+
+DEGRADED = 3
+
+R = TypeVar("R")
+
+app_option = click.option(
+    "--app", "target", metavar="MODULE:APP", help="Whose settlement runs.  [env: OFFPATH_APP]"
+)
+
+
+@click.group()
+def settle() -> None:
+    """Settlement runs: credit what is eligible in a period, each record once."""
+
+
+@settle.command("run")
+@click.argument("kind")
+@click.option(
+    "--period",
+    required=True,
+    help="2026-11, 2026-W48, 2026-11-27 or START/END (the end excluded), in the kind's zone.",
+)
+@click.option("--concurrency", type=click.IntRange(1, 1_000), help="Credits at once.")
+@app_option
+@json_option
+@command
+def run(
+    kind: str, period: str, concurrency: int | None, target: str | None, *, as_json: bool
+) -> int:
+    r"""Credit every eligible record of KIND in a period that is not credited yet.
+
+    Safe to repeat: only what is missing is credited. Exit code 0 when the run was clean, 3 when
+    some credits failed (degraded), 1 when all of them failed or the records could not be read.
+
+    \b
+    offpath settle run rebate --period 2026-11 --app myservice.jobs:app
+    """
+    configure("warning", "text")
+    app = _loaded(target)
+
+    async def work() -> SettlementSummary:
+        return await app.settlements.run(kind, period, concurrency=concurrency)
+
+    try:
+        summary = _within(app, work)
+    except SettlementFailed as error:
+        return _failed(error, as_json=as_json)
+    _show(summary, as_json=as_json)
+    return DONE if summary.outcome is SettlementOutcome.CLEAN else DEGRADED
+
+
+@settle.command("list")
+@app_option
+@json_option
+@command
+def show_kinds(target: str | None, *, as_json: bool) -> None:
+    """The kinds of settlement runs that an app defines."""
+    kinds = _loaded(target).settlements.kinds()
+    if as_json:
+        print_json({"items": kinds})
+        return
+    rows = [(one.kind, one.zone, one.unit or "any", one.concurrency, one.timeout) for one in kinds]
+    columns = ("kind", "zone", "period", "concurrency", "timeout")
+    print_table(columns, rows, empty="the app defines no settlement runs")
+
+
+def _loaded(target: str | None) -> App:
+    target = target or load_settings().app
+    if target is None:
+        raise ConfigurationError("which app? Write --app module:attribute, or set OFFPATH_APP")
+    return load_app(target)
+
+
+def _within(app: App, work: Callable[[], Awaitable[R]]) -> R:
+    """Do the work, and close the app if it used its store: a port that needs it opens it."""
+
+    async def both() -> R:
+        try:
+            return await work()
+        finally:
+            await app.close()
+
+    return asyncio.run(both())
+
+
+def _failed(error: SettlementFailed, *, as_json: bool) -> int:
+    if not as_json:
+        _show(error.summary, as_json=False)
+        return explain(error, error.code, as_json=False)
+    told = {"code": error.code, "message": str(error)}
+    print_json({"ok": False, "error": told, **_document(error.summary)})
+    return FAILED
+
+
+def _show(summary: SettlementSummary, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"ok": summary.outcome is SettlementOutcome.CLEAN, **_document(summary)})
+        return
+    counts = ", ".join(f"{number} {name}" for name, number in summary.counts().items())
+    click.echo(f"{summary.kind} {summary.period}: {summary.outcome.value} ({counts})")
+    if summary.failures:
+        rows = [(one.record, one.error) for one in summary.failures]
+        print_table(("record", "error"), rows, empty="")
+
+
+def _document(summary: SettlementSummary) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(summary)
+    return {**plain, **summary.counts(), "outcome": summary.outcome.value}
