@@ -106,7 +106,9 @@ class Plan:
 
     def _rewrite(self, job: NewJob, holder: JobRecord) -> Enqueued:
         record = rewritten(holder, job, self._now)
-        terms = replace(self._terms_of(holder.id), deadline_in=job.deadline_in)
+        terms = replace(
+            self._terms_of(holder.id), deadline_in=job.deadline_in, announce=job.announce
+        )
         self._records[holder.id] = record
         self._terms[holder.id] = terms
         return Enqueued(id=job.id, job_id=holder.id, created=False, run_at=record.run_at)
@@ -133,11 +135,3 @@ def _repeated(job: NewJob, known: JobRecord) -> Enqueued:
             f"job {job.id} exists with another task or input: give the new job an id of its own"
         )
     return Enqueued(id=job.id, job_id=job.id, created=False, run_at=known.run_at)
-
-
-def commit(tables: Tables, now: datetime, jobs: tuple[NewJob, ...]) -> list[Enqueued]:
-    """Enqueue all of these or none."""
-    plan = Plan(tables, now)
-    answers = [plan.add(job) for job in jobs]
-    plan.apply()
-    return answers

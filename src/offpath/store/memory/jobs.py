@@ -14,14 +14,13 @@ from offpath.errors import LeaseLost
 from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJob
 from offpath.model.lease import Leased, LeaseRequest, Rescued
 from offpath.store.memory.lanes import Lane
+from offpath.store.memory.moments import later, maybe_later
 from offpath.store.memory.records import (
     cancelled,
     ended,
     fresh,
     handed_out,
-    later,
     leased,
-    maybe_later,
     waiting,
 )
 from offpath.store.memory.tables import Tables
@@ -194,13 +193,13 @@ class Rules(Struct, frozen=True, kw_only=True):
 def rescue(
     tables: Tables, now: datetime, *, limit: int, max_deliveries: int, keep: float | None
 ) -> list[Rescued]:
-    """Take jobs from workers that are gone, and forget the workers."""
+    """Take jobs from workers that are gone, and note which hold nothing more."""
     rules = Rules(max_deliveries=max_deliveries, expires_at=maybe_later(now, keep))
     orphans = list(islice(_orphans(tables, now), limit))
     rescued = [_rescue_one(tables, now, job, rules) for job in orphans]
     for worker in [w for w in tables.workers.values() if w.expires_at <= now]:
-        if worker.info.id not in tables.held:
-            del tables.workers[worker.info.id]
+        if worker.gone_at is None and worker.info.id not in tables.held:
+            tables.workers[worker.info.id] = replace(worker, gone_at=now)
     return rescued
 
 

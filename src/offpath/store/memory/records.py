@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import assert_never
 
 from msgspec.structs import replace
 
-from offpath.errors import StoreRejected
 from offpath.model.job import Failure, JobRecord, JobState, LeasedJob, NewJob
 from offpath.model.settlement import (
     Cancelled,
@@ -18,26 +17,12 @@ from offpath.model.settlement import (
     Snoozed,
     Succeeded,
 )
+from offpath.store.memory.moments import later, maybe_later
 from offpath.store.memory.tables import PLAIN, Terms
 
 _QUEUED = JobState.QUEUED
 _RUNNING = JobState.RUNNING
 _FAILURES_KEPT = 50
-
-
-def later(now: datetime, seconds: float) -> datetime:
-    """A moment ``seconds`` from now. Raises StoreRejected when there is no such moment."""
-    if seconds == 0.0:
-        return now
-    try:
-        return now + timedelta(seconds=seconds)
-    except (OverflowError, ValueError) as error:
-        raise StoreRejected(f"{seconds} seconds from now is no moment in time") from error
-
-
-def maybe_later(now: datetime, seconds: float | None) -> datetime | None:
-    """As :func:`later`; None stays None."""
-    return None if seconds is None else later(now, seconds)
 
 
 def run_at_of(job: NewJob, now: datetime) -> datetime:
@@ -54,11 +39,14 @@ def deadline_of(job: NewJob, now: datetime) -> datetime | None:
 
 def terms_of(job: NewJob, now: datetime) -> Terms:
     """The terms of a new job."""
-    if job.unique is None and job.deadline_in is None:
+    if job.unique is None and job.deadline_in is None and not job.announce:
         return PLAIN
     period = None if job.unique is None else job.unique.period
     return Terms(
-        unique=job.unique, unique_until=maybe_later(now, period), deadline_in=job.deadline_in
+        unique=job.unique,
+        unique_until=maybe_later(now, period),
+        deadline_in=job.deadline_in,
+        announce=job.announce,
     )
 
 

@@ -10,8 +10,9 @@ from msgspec import Struct
 from offpath.errors import Conflict, StoreRejected
 from offpath.model.job import Enqueued, JobRecord, JobState
 from offpath.model.settlement import Settled, Settlement, SettleStatus, Snoozed, Succeeded
-from offpath.store.memory.enqueue import Plan
-from offpath.store.memory.records import maybe_later, settled
+from offpath.store.memory.effects import Writing
+from offpath.store.memory.moments import maybe_later
+from offpath.store.memory.records import settled
 from offpath.store.memory.tables import Tables
 
 _QUEUED = JobState.QUEUED
@@ -54,14 +55,15 @@ def _carries_effects(held: JobRecord, settlement: Settlement) -> bool:
 def _settle_with_effects(
     tables: Tables, now: datetime, settlement: Settlement, job: JobRecord, batch: Batch
 ) -> Settled:
-    plan = Plan(tables, now)
-    plan.becomes(job)
-    enqueued = tuple(plan.add(new, job.group_id) for new in settlement.effects.jobs)
+    writing = Writing(tables, now)
+    writing.jobs.becomes(job)
+    writing.add(settlement.effects, job.group_id)
     # It may have been rewritten by its own effects; and its children join the group before it
     # leaves, or the group would seem done in between.
-    job = plan.record(job.id)
-    batch.waiting = True
-    return _answer(job, batch, enqueued, group_done=plan.apply(last=job.id))
+    job = writing.jobs.record(job.id)
+    batch.waiting = batch.waiting or bool(settlement.effects.jobs)
+    group_done = writing.apply(last=job.id)
+    return _answer(job, batch, tuple(writing.answers), group_done=group_done)
 
 
 def _answer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any
 
 from offpath.errors import CapabilityMissing
 from offpath.model.effects import Effects
@@ -28,9 +28,12 @@ from offpath.model.lease import (
 )
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
+from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.capabilities import Capabilities
 from offpath.store.hints import Hint, Hints
-from offpath.store.memory import claims, enqueue, jobs, reading, settling, workers
+from offpath.store.memory import claims, jobs, messages, reading, settling, workers
+from offpath.store.memory import effects as doors
+from offpath.store.memory.store_events import MemoryEvents, no_transactions
 from offpath.store.memory.tables import Tables
 from offpath.store.protocol import Backlog, Changed, Finding, Migration, Redrive
 
@@ -45,16 +48,16 @@ _CAPABILITIES = Capabilities(
 )
 
 
-class MemoryStore:
+class MemoryStore(MemoryEvents):
     """A :class:`~offpath.store.protocol.Store` in this process's memory, lost with the process.
 
     Belongs to one event loop. No method waits, so each is one step that nothing can interrupt.
     What it holds outlives :meth:`close`, as a database would.
     """
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, *, ids: IdGenerator = new_id) -> None:
         self._clock = clock or SystemClock()
-        self._tables = Tables()
+        self._tables = Tables(ids)
         self._hints = Hints()
 
     @property
@@ -99,18 +102,17 @@ class MemoryStore:
 
     async def commit(self, effects: Effects) -> list[Enqueued]:
         """Write all effects or none."""
-        answers = enqueue.commit(self._tables, self._clock.now(), effects.jobs)
-        if answers:
-            self._hints.emit(Hint.WORK)
+        answers = doors.commit(self._tables, self._clock.now(), effects)
+        self._tell(waiting=bool(effects.jobs))
         return answers
 
     async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401, ARG002
         """Memory has no transactions to join."""
-        _no_transactions()
+        no_transactions()
 
     def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401, ARG002
         """Memory has no transactions to join."""
-        _no_transactions()
+        no_transactions()
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """End attempts, each with its effects."""
@@ -122,7 +124,9 @@ class MemoryStore:
 
     async def lease(self, request: LeaseRequest) -> Leased:
         """Hand out ready jobs, best first."""
-        return jobs.lease(self._tables, self._clock.now(), request)
+        leased = jobs.lease(self._tables, self._clock.now(), request)
+        self._tell()
+        return leased
 
     async def progress(self, job: LeasedJob, progress: str) -> None:
         """Record how far a held job is."""
@@ -169,7 +173,9 @@ class MemoryStore:
         """Remove what has been kept long enough."""
         now = self._clock.now()
         claims.prune(self._tables, now, limit)
-        return jobs.prune(self._tables, now, limit)
+        workers.prune(self._tables, now, limit)
+        removed = jobs.prune(self._tables, now, limit)
+        return removed + messages.prune(self._tables, now, limit)
 
     async def get(self, ids: Sequence[str]) -> list[JobRecord]:
         """The jobs of these ids that exist."""
@@ -227,11 +233,11 @@ class MemoryStore:
         return workers.held(self._tables, worker)
 
     async def deregister(self, worker: str) -> None:
-        """Remove a worker that has stopped."""
-        workers.deregister(self._tables, worker)
+        """Note that a worker has stopped."""
+        workers.deregister(self._tables, self._clock.now(), worker)
 
     async def workers(self) -> list[WorkerRecord]:
-        """Every registered worker."""
+        """Every worker, those that are gone included."""
         return workers.workers(self._tables, self._clock.now())
 
     # -- singletons ------------------------------------------------------------------------
@@ -239,15 +245,3 @@ class MemoryStore:
     async def claim(self, key: str, holder: str, *, ttl: float | None = None) -> bool:
         """Claim a name once."""
         return claims.claim(self._tables, self._clock.now(), key, holder, ttl)
-
-    def _tell(self, *, waiting: bool = False, ended: bool = False) -> None:
-        if waiting:
-            self._hints.emit(Hint.WORK)
-        if ended:
-            self._hints.emit(Hint.ENDED)
-
-
-def _no_transactions() -> NoReturn:
-    raise CapabilityMissing(
-        "the memory backend cannot join a transaction: use sqlite:/// or postgresql:// with within="
-    )

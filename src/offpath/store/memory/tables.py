@@ -10,10 +10,16 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from offpath.model.endpoint import Endpoint
 from offpath.model.job import TERMINAL, JobRecord, JobState, LeasedJob, UniqueClaim
 from offpath.model.lease import WorkerRecord
+from offpath.runtime.ids import IdGenerator, new_id
+from offpath.store.memory.announcing import announcement, wanted
 from offpath.store.memory.heap import LazyHeap
 from offpath.store.memory.lanes import Lanes
+from offpath.store.memory.log import EventLog
+from offpath.store.memory.mailbox import Mailbox
+from offpath.store.memory.router_tables import Routers
 from offpath.store.memory.tally import Tally
 
 _QUEUED = JobState.QUEUED
@@ -26,6 +32,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     unique: UniqueClaim | None = None
     unique_until: datetime | None = None
     deadline_in: float | None = None
+    announce: int = 0
 
     def in_scope(self, state: JobState, now: datetime) -> bool:
         """Whether a job in ``state`` may have its unique key at ``now``."""
@@ -49,20 +56,26 @@ class Tables:
 
     __slots__ = (
         "_children",
+        "_new_id",
         "_open_children",
         "_terms",
         "claims",
+        "endpoints",
         "expiring",
         "expiring_claims",
         "held",
         "jobs",
         "keys",
         "lanes",
+        "log",
+        "mailbox",
+        "routers",
         "tally",
         "workers",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, ids: IdGenerator = new_id) -> None:
+        self._new_id = ids
         self.jobs: dict[str, JobRecord] = {}
         self._terms: dict[str, Terms] = {}  # only of jobs whose terms are not plain
         self.lanes = Lanes()
@@ -75,6 +88,10 @@ class Tables:
         self.workers: dict[str, WorkerRecord] = {}
         self.claims: dict[str, ClaimRow] = {}
         self.expiring_claims: LazyHeap[datetime] = LazyHeap()
+        self.mailbox = Mailbox()
+        self.log = EventLog()
+        self.routers = Routers()
+        self.endpoints: dict[str, Endpoint] = {}
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -130,9 +147,17 @@ class Tables:
             self._hold_key(job, job.unique_key, now)
         if job.group_id != job.id:
             self._count_child(before, job)
+        if job.id in self._terms:
+            self._announce(self._terms[job.id].announce, before, job, now)
         if job.state not in TERMINAL or before is None or before.state in TERMINAL:
             return False
         return not self._is_open(job.group_id)
+
+    def _announce(
+        self, announce: int, before: JobRecord | None, job: JobRecord, now: datetime
+    ) -> None:
+        if wanted(announce, before, job):
+            self.mailbox.write(announcement(announce, before, job, now, self._new_id), now)
 
     def drop(self, job: JobRecord) -> None:
         """Remove an ended job and all that belongs to it."""

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 
 from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Extension, WorkerInfo, WorkerRecord
-from offpath.store.memory.records import later, leased
+from offpath.store.memory.moments import later
+from offpath.store.memory.records import leased
 from offpath.store.memory.tables import Tables
 
 _LISTED = 10_000
 _MOST_HELD = 1_000
+_REMEMBERED = timedelta(hours=1)
 
 
 def register(tables: Tables, now: datetime, worker: WorkerInfo, lease_seconds: float) -> None:
     """Add a worker, or renew its lease."""
     known = tables.workers.get(worker.id)
+    if known is not None and known.gone_at is not None:
+        known = None  # it begins anew
     tables.workers[worker.id] = WorkerRecord(
         info=worker,
         started_at=now if known is None else known.started_at,
@@ -65,9 +69,23 @@ def held(tables: Tables, worker: str) -> list[LeasedJob]:
     return [leased(tables.jobs[each]) for each in ids]
 
 
-def deregister(tables: Tables, worker: str) -> None:
-    """Forget a worker; what it holds is up for rescue."""
-    tables.workers.pop(worker, None)
+def deregister(tables: Tables, now: datetime, worker: str) -> None:
+    """A worker is gone; what it holds is up for rescue."""
+    known = tables.workers.get(worker)
+    if known is not None and known.gone_at is None:
+        expires_at = min(known.expires_at, now)
+        tables.workers[worker] = replace(known, expires_at=expires_at, gone_at=now)
+
+
+def prune(tables: Tables, now: datetime, limit: int) -> None:
+    """Forget workers that are gone for an hour."""
+    gone = (
+        each.info.id
+        for each in tables.workers.values()
+        if each.gone_at is not None and each.gone_at + _REMEMBERED <= now
+    )
+    for worker in list(islice(gone, limit)):
+        del tables.workers[worker]
 
 
 def workers(tables: Tables, now: datetime) -> list[WorkerRecord]:

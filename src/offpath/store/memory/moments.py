@@ -1,0 +1,22 @@
+"""Moments that are counted from now."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from offpath.errors import StoreRejected
+
+
+def later(now: datetime, seconds: float) -> datetime:
+    """A moment ``seconds`` from now. Raises StoreRejected when there is no such moment."""
+    if seconds == 0.0:
+        return now
+    try:
+        return now + timedelta(seconds=seconds)
+    except (OverflowError, ValueError) as error:
+        raise StoreRejected(f"{seconds} seconds from now is no moment in time") from error
+
+
+def maybe_later(now: datetime, seconds: float | None) -> datetime | None:
+    """As :func:`later`; None stays None."""
+    return None if seconds is None else later(now, seconds)

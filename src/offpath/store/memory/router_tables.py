@@ -1,0 +1,103 @@
+"""Routers with their cursors, attempts and dead letters, as they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from offpath.errors import Conflict
+from offpath.model.route import Attempt, AttemptStatus, Cursor, Letter, RouterRecord, RouterSpec
+
+
+class CursorRow(Struct, frozen=True, kw_only=True):
+    """A cursor, and until when its holder has it."""
+
+    cursor: Cursor
+    until: datetime
+
+    def seen(self, now: datetime) -> Cursor:
+        """The cursor; without its holder once the lease has ended."""
+        return self.cursor if now < self.until else replace(self.cursor, holder=None)
+
+
+class Router:
+    """One router."""
+
+    __slots__ = ("attempts", "cursors", "letters", "record", "start")
+
+    def __init__(self, spec: RouterSpec, start: int, now: datetime) -> None:
+        self.start = start
+        self.record = RouterRecord(
+            name=spec.name,
+            domain=spec.domain,
+            partitions=spec.partitions,
+            open=False,
+            master=False,
+            routes=spec.routes,
+            cursors=(),
+            created_at=now,
+        )
+        self.cursors = [
+            CursorRow(
+                cursor=Cursor(router=spec.name, partition=partition, position=start), until=now
+            )
+            for partition in range(spec.partitions)
+        ]
+        self.attempts: dict[str, dict[int, Attempt]] = {}
+        """Event's id -> number -> attempt."""
+        self.letters: dict[str, set[str]] = {}
+        """Event's id -> its letters."""
+
+    def passed(self, slot: int) -> int:
+        """How far the partition of a slot has come."""
+        return self.cursors[slot % self.record.partitions].cursor.position
+
+    def note(self, attempts: Iterable[Attempt], now: datetime) -> None:
+        """Add the attempts that are not there."""
+        for attempt in attempts:
+            numbers = self.attempts.setdefault(attempt.event, {})
+            if attempt.number not in numbers:
+                numbers[attempt.number] = replace(attempt, at=now)
+
+    def failed(self, event: str) -> bool:
+        """Whether an attempt at this event has failed."""
+        numbers = self.attempts.get(event, {})
+        return any(each.status is AttemptStatus.FAILED for each in numbers.values())
+
+    def all_attempts(self) -> Iterator[Attempt]:
+        """Every attempt, in no particular order."""
+        for numbers in self.attempts.values():
+            yield from numbers.values()
+
+
+class Routers:
+    """The routers of one store, the gate of all of them, and their dead letters."""
+
+    __slots__ = ("letters", "master", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Router] = {}
+        self.letters: dict[str, Letter] = {}
+        self.master = False
+
+    def get(self, name: str) -> Router:
+        """A router. Raises Conflict when there is none of that name."""
+        router = self.rows.get(name)
+        if router is None:
+            raise Conflict(f"there is no router {name!r}: declare it first")
+        return router
+
+    def shown(self, router: Router, now: datetime) -> RouterRecord:
+        """What is shown of a router."""
+        cursors = tuple(each.seen(now) for each in router.cursors)
+        return replace(router.record, master=self.master, cursors=cursors)
+
+    def keep(self, letter: Letter) -> None:
+        """Put a dead letter where it belongs."""
+        self.letters[letter.id] = letter
+        router = self.rows.get(letter.router)
+        if router is not None:
+            router.letters.setdefault(letter.event.id, set()).add(letter.id)
