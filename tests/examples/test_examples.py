@@ -20,6 +20,11 @@ PRINTED = {
     ],
     "07_blocking_client.py": ["result: HELLO", "succeeded: 1"],
     "08_dead_letters.py": ["dead: aborted", "P-1 delivered"],
+    "10_settlement_run.py": [
+        "first:  degraded {'attempted': 5, 'credited': 3, 'failed': 2, 'skipped': 0}",
+        "second: clean {'attempted': 5, 'credited': 2, 'failed': 0, 'skipped': 3}",
+        "{'player-1': 100, 'player-2': 200, 'player-3': 300, 'player-4': 400, 'player-5': 450}",
+    ],
 }
 
 
