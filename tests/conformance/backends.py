@@ -6,7 +6,8 @@ Only this file knows their names; tests ask :class:`~offpath.store.capabilities.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -70,6 +71,30 @@ class Backend:
         run = {"sqlite": _on_sqlite, "postgres": _on_postgres}[self.name]
         return run(self.place, tuple(statements))
 
+    @property
+    def many_writers(self) -> bool:
+        """Whether several transactions can write at once."""
+        return self.name == "postgres"
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """A caller's own blocking connection, in a transaction that ends as the caller says."""
+        with closing(_connect(self.name, self.place)) as connection:
+            connection.execute(_BEGIN[self.name])
+            yield connection
+            connection.rollback()
+
+    @asynccontextmanager
+    async def async_transaction(self) -> AsyncIterator[Any]:
+        """As :meth:`transaction`, on an async connection."""
+        connection = await _connect_async(self.name, self.place)
+        try:
+            await connection.execute(_BEGIN[self.name])
+            yield connection
+            await connection.rollback()
+        finally:
+            await connection.close()
+
     def tables(self) -> list[str]:
         """Every table that holds data, not the list of migrations."""
         names = [str(name) for (name,) in self.execute(_TABLES[self.name])]
@@ -110,6 +135,10 @@ class Backend:
             patch.setattr("offpath.store.postgres.migrating.known", lambda: steps)
             patch.setattr("offpath.store.postgres.store.known", lambda: steps)
 
+    def spoil_gates(self, kind: str) -> None:
+        """Put into every gate's row what no store writes, or remove it."""
+        self.run_script(SPOILT_GATES[kind][self.name])
+
     def trust_at_once(self, patch: pytest.MonkeyPatch) -> None:
         """Look for deaths also right after the server was started, as it may have been for us."""
         if self.name == "postgres":
@@ -138,6 +167,45 @@ def _on_postgres(place: str, statements: tuple[str, ...]) -> list[list[tuple[Any
         cursors = [connection.execute(statement.encode()) for statement in statements]
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
+
+def _connect(name: str, place: str) -> Any:
+    if name == "sqlite":
+        import sqlite3
+
+        return sqlite3.connect(place, timeout=10)
+    import psycopg
+
+    return psycopg.connect(place)
+
+
+async def _connect_async(name: str, place: str) -> Any:
+    if name == "sqlite":
+        import aiosqlite
+
+        return await aiosqlite.connect(place, timeout=10)
+    import psycopg
+
+    return await psycopg.AsyncConnection.connect(place)
+
+
+SPOILT_GATES = {
+    "malformed": {
+        "sqlite": "pragma ignore_check_constraints = on; update offpath_gate set open = 7",
+        "postgres": "update offpath.gate set state = 'Open'",
+    },
+    "empty": {
+        "sqlite": "pragma ignore_check_constraints = on; update offpath_gate set open = -1",
+        "postgres": "update offpath.gate set state = null",
+    },
+    "missing": {
+        "sqlite": "delete from offpath_gate",
+        "postgres": "delete from offpath.gate",
+    },
+}
+"""Scripts that leave gates in a state in which nothing may be routed."""
+
+_BEGIN = {"sqlite": "begin immediate", "postgres": "select 1"}
+"""What opens a transaction."""
 
 _TABLES = {
     "sqlite": "select name from sqlite_schema where type = 'table' and name like 'offpath%'",

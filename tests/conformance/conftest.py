@@ -88,6 +88,14 @@ async def store(make_store: MakeStore) -> Store:
 
 
 @pytest.fixture
+def caller(store: Store, backend: Backend) -> Backend:
+    """Where the caller has transactions of its own, which the store can join."""
+    if not store.capabilities.within:
+        pytest.skip("there is no transaction to join")
+    return backend
+
+
+@pytest.fixture
 async def other(store: Store, make_store: MakeStore) -> Store:
     """A second process's view of the same data."""
     if not store.capabilities.shared:
