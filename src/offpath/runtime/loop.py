@@ -165,6 +165,7 @@ class Loop:
         "_died_at",
         "_ending",
         "_failed_at",
+        "_interrupted",
         "_iteration",
         "_last_error",
         "_made_at",
@@ -220,6 +221,7 @@ class Loop:
         self._succeeded_at: float | None = None
         self._failed_at: float | None = None
         self._died_at: float | None = None
+        self._interrupted: OffpathError | None = None
         self._last_error: str | None = None
         self._cause: str | None = None
 
@@ -262,15 +264,16 @@ class Loop:
         ended, _ = await asyncio.wait({task}, timeout=_LAST_WAIT)
         return bool(ended)
 
-    def interrupt(self) -> bool:
-        """Cancel the present turn, which hangs. It dies of it, and may be started again.
+    def interrupt(self, why: OffpathError) -> None:
+        """Cancel the present turn, which hangs. It dies of ``why``, and may be started again.
 
-        False when there is none, or it was cancelled already and goes on regardless.
+        One that was cancelled already and goes on regardless is left alone.
         """
         task = self._task
         if task is None or task.done() or task.cancelling() or self._ending.is_set():
-            return False
-        return task.cancel()
+            return
+        self._interrupted = why
+        task.cancel()
 
     @property
     def running(self) -> bool:
@@ -334,7 +337,8 @@ class Loop:
         self._deaths_in_row += 1
         self._died_at = self._failed_at = self._clock.monotonic()
         self._state = LoopState.DEAD
-        error = error or LoopDied(f"the loop {self.name} was cancelled")
+        error = error or self._interrupted or LoopDied(f"the loop {self.name} was cancelled")
+        self._interrupted = None
         self._note_error(error)
         self._died()
 

@@ -128,9 +128,8 @@ class Loops:
         status = loop.status()
         if status.working_for is None or status.working_for <= status.window:
             return
-        if loop.interrupt():
-            msg = f"one turn of {loop.name} took over {status.window:.0f} s: it was cancelled"
-            self._engine.report(LoopHung(msg), loop.name)
+        msg = f"one turn of {loop.name} took over {status.window:.0f} s and was cancelled"
+        loop.interrupt(LoopHung(msg))
 
     def _loop_died(self, name: str) -> None:
         self.wake(KEEPER)
