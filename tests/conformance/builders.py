@@ -175,6 +175,11 @@ async def record(store: Store, job_id: str) -> JobRecord:
     return found
 
 
+async def living(store: Store) -> list[str]:
+    """The ids of the workers that are not gone, oldest first."""
+    return [each.info.id for each in await store.workers() if each.gone_at is None]
+
+
 async def exists(store: Store, job_id: str) -> bool:
     """Whether a job is there."""
     return bool(await store.get([job_id]))

@@ -181,7 +181,7 @@ async def test_every_text_comes_back_equal(store: Store, name: str) -> None:
     text = TEXTS[name]
     stream = text or "s"
     new = message(stream, topic=text, payload=text, key=text, headers=text, id=f"id {text}")
-    await post(store, message("other"), new)
+    await post(store, message("other", topic="other"), new)
     (held,) = await hand(store, stream)
     assert (held.id, held.stream, held.topic, held.key) == (new.id, stream, text, text)
     assert (held.payload, held.headers) == (text, text)

@@ -430,6 +430,9 @@ class Machine(RuleBasedStateMachine):
         self.rescue(max_deliveries=1, keep=None)
         self._delete(IDS)
         assert self._both(lambda store: store.count(_ALL)) == []
+        self._clock.advance(3_601)  # workers that are gone are remembered for an hour
+        self.prune()
+        assert self._both(lambda store: store.workers()) == []
         self._place.clean = True
 
 

@@ -15,6 +15,7 @@ from tests.conformance.builders import (
     add,
     end,
     join,
+    living,
     outcomes,
     start,
     succeed,
@@ -151,7 +152,7 @@ async def test_leaving_is_idempotent(store: Store) -> None:
     await store.deregister("w1")
     await store.deregister("w1")
     await store.deregister("never seen")
-    assert [one.info.id for one in await store.workers()] == ["w2"]
+    assert await living(store) == ["w2"]
 
 
 async def test_a_worker_is_seen_by_others(store: Store, other: Store) -> None:
