@@ -18,11 +18,11 @@ where open <> live
 limit 10
 
 -- name: unheld
--- Running jobs whose worker has no row: the next rescue takes them.
+-- Running jobs whose worker has no row or is gone: the next rescue takes them.
 select j.id, 'held by ' || j.worker
 from offpath_job as j
 where j.state = 'running'
-    and not exists (select 1 from offpath_worker as w where w.id = j.worker)
+    and not exists (select 1 from offpath_worker as w where w.id = j.worker and w.gone_at is null)
 limit 10
 
 -- name: odd_jobs

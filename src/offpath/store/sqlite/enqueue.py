@@ -16,10 +16,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 from offpath.errors import IdConflict, UniqueConflict, WrongConnection
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
+from offpath.model.new import NewLogEvent, NewMessage
 from offpath.store.sql import Row
 from offpath.store.sqlite.instants import instant, later, micros, span
 from offpath.store.sqlite.parameters import batch, texts
 from offpath.store.sqlite.session import SQL, Steps
+from offpath.store.sqlite.writing import Writing
 
 T = TypeVar("T")
 
@@ -43,6 +45,7 @@ _COLUMNS: Final = (
     "tags",
     "options",
     "input",
+    "announce",
 )
 _ID, _TASK, _STATE, _RUN_AT, _KEY, _FINGERPRINT = 0, 1, 3, 5, 10, 14
 """Places in a row of ``job_insert``."""
@@ -66,14 +69,27 @@ class _Holder(NamedTuple):
 def enqueue_steps(effects: Effects, now: datetime) -> Steps[list[Enqueued]]:
     """Write ``effects`` at ``now``, inside whatever transaction is open.
 
-    Answers in the order of ``effects.jobs``. Raises ``IdConflict``, ``UniqueConflict`` and
-    ``StoreRejected``, and has then written nothing.
+    Answers in the order of ``effects.jobs``, then of ``effects.messages``. Raises ``IdConflict``,
+    ``UniqueConflict`` and ``StoreRejected``, and has then written nothing.
     """
-    answers = yield from insert_steps(effects.jobs, micros(now))
-    joined = members_created(effects.jobs, answers)
+    return (yield from effect_steps(effects.jobs, effects.messages, effects.log, micros(now)))
+
+
+def effect_steps(
+    jobs: Sequence[NewJob],
+    messages: Sequence[NewMessage],
+    log: Sequence[NewLogEvent],
+    now: int,
+) -> Steps[list[Enqueued]]:
+    """As :func:`enqueue_steps`, of effects that may be those of several transitions."""
+    writing = Writing(messages, log, now) if messages or log else None
+    answers = yield from insert_steps(jobs, now)
+    joined = members_created(jobs, answers)
     if joined:
         yield SQL["group_ensure"](groups=batch([(group, None) for group in joined]))
         yield SQL["group_change"](changes=batch(list(joined.items())))
+    if writing is not None:
+        answers = [*answers, *(yield from writing.steps())]
     return answers
 
 
@@ -145,6 +161,7 @@ def _row(job: NewJob, now: int) -> tuple[Any, ...]:
         texts(job.tags),
         job.options,
         job.input,
+        job.announce,
     )
 
 
@@ -181,6 +198,8 @@ def _resolved(
         for at in left:
             plan.meet(at)
     except (IdConflict, UniqueConflict):
+        if any(job.announce for job in jobs):
+            yield SQL["announcement_undo"](ids=batch(list(inserted)))
         yield SQL["job_undo"](ids=batch(list(inserted)))
         raise
     yield from _carried_out(plan, now)

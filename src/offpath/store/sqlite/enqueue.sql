@@ -3,13 +3,13 @@
 insert into offpath_job (
     id, task, queue, state, priority, run_at, enqueued_at, group_id, parent, deadline,
     deadline_in, unique_key, unique_slot, unique_states, unique_until, fingerprint, dependents,
-    tags, options, input
+    tags, options, input, announce
 )
 select
     value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, :now,
     value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11,
     value ->> 12, value ->> 13, value ->> 14, value ->> 15, value ->> 16, value ->> 17,
-    value ->> 18
+    value ->> 18, value ->> 19
 from json_each(:batch)
 where true
 on conflict do nothing
@@ -20,12 +20,12 @@ returning id
 insert into offpath_job (
     id, task, queue, state, priority, run_at, enqueued_at, group_id, parent, deadline,
     deadline_in, unique_key, unique_slot, unique_states, unique_until, fingerprint, dependents,
-    tags, options, input
+    tags, options, input, announce
 )
 values (
     :id, :task, :queue, :state, :priority, :run_at, :now, :group_id, :parent, :deadline,
     :deadline_in, :unique_key, :unique_slot, :unique_states, :unique_until, :fingerprint,
-    :dependents, :tags, :options, :input
+    :dependents, :tags, :options, :input, :announce
 )
 on conflict do nothing
 returning id
@@ -59,7 +59,8 @@ update offpath_job set
     dependents = new.value ->> 15,
     tags = new.value ->> 16,
     options = new.value ->> 17,
-    input = new.value ->> 18
+    input = new.value ->> 18,
+    announce = new.value ->> 19
 from json_each(:batch) as new
 where offpath_job.id = new.value ->> 0
 returning id

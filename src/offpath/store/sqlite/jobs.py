@@ -12,12 +12,15 @@ from offpath.model.job import DeadReason, Failure, JobState, LeasedJob
 from offpath.model.lease import Rescued
 from offpath.store.protocol import Changed, Redrive
 from offpath.store.sql import Row
-from offpath.store.sqlite import groups
+from offpath.store.sqlite import groups, messaging
 from offpath.store.sqlite.instants import instant, later
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER, leased_job
 from offpath.store.sqlite.session import SQL, Session
 from offpath.store.sqlite.settling import record_failures
+
+GONE_KEPT: Final = 3_600_000_000
+"""Microseconds for which a worker that is gone is remembered."""
 
 _REDRIVABLE: Final = frozenset({JobState.DEAD, JobState.CANCELLED})
 _WAITING: Final = frozenset({JobState.QUEUED, JobState.BLOCKED})
@@ -34,6 +37,7 @@ class _Known(NamedTuple):
     state: str
     attempt: int
     parent: str | None
+    announce: int
 
     @property
     def outer(self) -> JobState:
@@ -43,7 +47,10 @@ class _Known(NamedTuple):
 
 def _known(session: Session, ids: Iterable[str]) -> list[_Known]:
     """The jobs of these ids that exist, each once, in the order of their ids."""
-    return [_Known(*row) for row in session.run(SQL["jobs_known"](ids=batch(list(ids))))]
+    jobs = [_Known(*row) for row in session.run(SQL["jobs_known"](ids=batch(list(ids))))]
+    if any(job.announce for job in jobs):
+        session.stirred = True
+    return jobs
 
 
 def _seqs(jobs: Iterable[_Known]) -> str:
@@ -129,11 +136,15 @@ def delete(session: Session, ids: Sequence[str]) -> list[Changed]:
 
 
 def prune(session: Session, now: int, limit: int) -> int:
-    """Remove ended jobs whose time has come, and claims."""
+    """Remove ended jobs whose time has come, and as many messages; claims, and workers long gone.
+
+    Returns how many jobs and messages.
+    """
     expired = session.run(SQL["expired"](now=now, limit=limit))
     _remove(session, expired)
     session.run(SQL["claim_prune"](now=now, limit=limit))
-    return len(expired)
+    session.run(SQL["workers_forget"](before=now - GONE_KEPT, limit=limit))
+    return len(expired) + messaging.prune(session, now, limit)
 
 
 def _remove(session: Session, jobs: Sequence[Row]) -> None:
@@ -177,11 +188,13 @@ def rescue(session: Session, now: int, rules: Rules) -> list[Rescued]:
     if session.stalled:  # the living could not renew their leases either: let them first
         return []
     rows = session.run(SQL["orphans"](now=now, limit=rules.limit))
+    if any(row[18] for row in rows):
+        session.stirred = True
     orphans = [_orphan(row, now, rules.max_deliveries) for row in rows]
     rescued = _move_on(session, now, orphans, rules.keep) if orphans else []
     gone = [row[0] for row in session.run(SQL["workers_gone"](now=now))]
     if gone:
-        session.run(SQL["workers_forget"](ids=batch(gone)))
+        session.run(SQL["workers_leave"](ids=batch(gone), now=now))
     return rescued
 
 

@@ -1,6 +1,6 @@
 -- name: jobs_known
 -- What an operator's call needs to know of some jobs before it changes them.
-select id, seq, task, queue, group_id, state, attempt, parent from offpath_job
+select id, seq, task, queue, group_id, state, attempt, parent, announce from offpath_job
 where id in (select value from json_each(:ids))
 order by id
 
@@ -47,6 +47,7 @@ update or ignore offpath_job set
     attempt = 1,
     losses = 0,
     redrives = redrives + 1,
+    changed_at = :now,
     cancel_requested = 0,
     started_at = null,
     finished_at = null,
@@ -102,7 +103,7 @@ returning id
 -- Running jobs whose worker's lease has ended or whose worker is gone.
 select
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline, seq, cancel_requested
+    enqueued_at, losses, parent, dependents, deadline, seq, cancel_requested, announce
 from offpath_job
 where
     state = 'running'
@@ -116,6 +117,7 @@ update or ignore offpath_job set
     state = new.value ->> 1,
     losses = losses + 1,
     worker = null,
+    changed_at = :now,
     reason = new.value ->> 2,
     finished_at = case when new.value ->> 3 then :now end,
     expires_at = case when new.value ->> 3 then :expires_at end,
@@ -140,12 +142,28 @@ returning seq
 select id from offpath_worker as worker
 where
     expires_at <= :now
+    and gone_at is null
     and not exists (
         select 1 from offpath_job as job where job.state = 'running' and job.worker = worker.id
     )
 
+-- name: workers_leave
+update offpath_worker set gone_at = :now
+where id in (select value from json_each(:ids))
+
 -- name: workers_forget
-delete from offpath_worker where id in (select value from json_each(:ids))
+-- Removes workers that are gone since long; one that still holds something is to be rescued first.
+delete from offpath_worker
+where id in (
+    select id from offpath_worker as worker
+    where
+        gone_at <= :before
+        and not exists (
+            select 1 from offpath_job as job
+            where job.state = 'running' and job.worker = worker.id
+        )
+    limit :limit
+)
 
 -- name: expired
 -- Ended jobs whose time to be kept has passed.

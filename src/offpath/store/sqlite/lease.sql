@@ -128,7 +128,7 @@ where seq in (
 )
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline
+    enqueued_at, losses, parent, dependents, deadline, announce
 
 -- name: lease_lanes
 -- The best jobs over several lanes, at most the room of each task over all its queues.
@@ -176,4 +176,4 @@ where seq in (
 )
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline
+    enqueued_at, losses, parent, dependents, deadline, announce

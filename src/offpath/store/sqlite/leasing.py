@@ -87,7 +87,10 @@ def _take(
     else:
         rooms = batch([(queue, task, request.tasks[task]) for queue, task in lanes])
         query = SQL["lease_lanes"](lanes=rooms, limit=request.limit, **shared)
-    return leased_jobs(session.run(query))
+    rows = session.run(query)
+    if any(row[16] for row in rows):
+        session.stirred = True
+    return leased_jobs(rows)
 
 
 def _seconds_until(due: Iterable[int], now: int) -> float | None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
+from offpath.errors import StoreRejected
 from offpath.model.job import Failure, JobRecord, JobState, LeasedJob
 from offpath.model.lease import WorkerInfo, WorkerRecord
 from offpath.store.sql import Row
 from offpath.store.sqlite.instants import instant
 
+_encode = msgspec.json.Encoder().encode
 _texts: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 _failures: Final = msgspec.json.Decoder(tuple[Failure, ...]).decode
 _info: Final = msgspec.json.Decoder(WorkerInfo).decode
@@ -87,9 +90,11 @@ def worker_record(row: Row, now: int) -> WorkerRecord:
         started_at=instant(row[1]),
         seen_at=instant(row[2]),
         expires_at=instant(row[3]),
-        late=row[3] <= now,
+        late=row[3] <= now and row[7] is None,
         presence=bool(row[4]),
         running=row[5],
+        report=row[6],
+        gone_at=instant(row[7]),
     )
 
 
@@ -101,3 +106,17 @@ def leased_jobs(rows: list[Row]) -> tuple[LeasedJob, ...]:
 
 def _rank(row: Row) -> tuple[int, int, str]:
     return -row[9], row[10], row[0]
+
+
+def dated(failure: Failure, now: int) -> Failure:
+    """``failure`` with a time."""
+    return failure if failure.at is not None else replace(failure, at=instant(now))
+
+
+def failure_text(failure: Failure, now: int) -> str:
+    """A failure as kept: a document. Raises ``StoreRejected``."""
+    try:
+        return _encode(dated(failure, now)).decode()
+    except UnicodeEncodeError as error:
+        message = "a failure's text holds a lone surrogate (half a character)"
+        raise StoreRejected(message) from error

@@ -93,7 +93,7 @@ def _again(action: Callable[[], T], until: float) -> T:
 class Session:
     """A connection, used by one thread at a time."""
 
-    __slots__ = ("_connection", "_durable", "_stalled", "before", "patience")
+    __slots__ = ("_connection", "_durable", "_stalled", "before", "patience", "stirred")
 
     def __init__(
         self,
@@ -107,6 +107,8 @@ class Session:
         self._stalled = float("-inf")
         self.before = before
         self.patience = patience
+        self.stirred = False
+        """Whether the transition at hand wrote messages or events, or made messages due."""
 
     @property
     def in_transaction(self) -> bool:

@@ -29,7 +29,7 @@ where
     and +offpath_job.worker = new.value ->> 1
     and offpath_job.deliveries = new.value ->> 2
     and +offpath_job.state = 'running'
-returning id, seq, state, group_id
+returning id, seq, state, group_id, announce
 
 -- name: settle_waiting
 -- Attempts after which the job waits again, unless its cancellation was asked for.
@@ -38,6 +38,7 @@ update offpath_job set
     worker = null,
     run_at = case when cancel_requested then run_at else coalesce(new.value ->> 4, run_at) end,
     reason = case when cancel_requested then 'cancelled' else new.value ->> 5 end,
+    changed_at = :now,
     finished_at = case when cancel_requested then :now end,
     expires_at = case when cancel_requested then new.value ->> 6 end,
     attempt = attempt + case when cancel_requested then 0 else new.value ->> 7 end,
@@ -63,7 +64,7 @@ where
     and +offpath_job.worker = new.value ->> 1
     and offpath_job.deliveries = new.value ->> 2
     and +offpath_job.state = 'running'
-returning id, seq, state, group_id
+returning id, seq, state, group_id, announce
 
 -- name: failure_add
 -- Attempts that failed, for the history of their jobs.

@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, assert_never
 
-import msgspec
 from msgspec.structs import replace
 
-from offpath.errors import Conflict, StoreRejected
 from offpath.model.job import Enqueued, Failure, JobState, NewJob
 from offpath.model.settlement import (
     Cancelled,
@@ -25,13 +23,14 @@ from offpath.model.settlement import (
 from offpath.store.sqlite.enqueue import insert_steps, members_created
 from offpath.store.sqlite.groups import count
 from offpath.store.sqlite.instants import instant, later, micros
+from offpath.store.sqlite.isolating import isolating
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.rows import OUTER
+from offpath.store.sqlite.rows import OUTER, failure_text
 from offpath.store.sqlite.session import SQL, Session
+from offpath.store.sqlite.writing import Writing
 
 FAILURES_KEPT: Final = 50
 
-_encode = msgspec.json.Encoder().encode
 _CANCELLED: Final = JobState.CANCELLED.value
 
 _ENDING: Final = 7
@@ -41,7 +40,11 @@ _ENDING: Final = 7
 def settle(session: Session, now: int, settlements: Sequence[Settlement]) -> list[Settled]:
     """Settle a batch; the answers are in its order."""
     return [
-        answer for run in _runs(session, settlements) for answer in _isolating(session, now, run)
+        answer
+        for run in _runs(session, settlements)
+        for answer in isolating(
+            session, run, lambda part: _Batch(session, now, part).settle(), _refused
+        )
     ]
 
 
@@ -71,32 +74,8 @@ def _lost(settlement: Settlement) -> Settled:
     return Settled(id=settlement.job.id, status=SettleStatus.LEASE_LOST)
 
 
-def _isolating(session: Session, now: int, settlements: list[Settlement]) -> list[Settled]:
-    """All at once; when one of them cannot be stored, by halves until it stands alone."""
-    if not settlements:
-        return []
-    session.control(SQL["savepoint"])
-    try:
-        answers = _Batch(session, now, settlements).settle()
-    except (Conflict, StoreRejected) as error:
-        session.control(SQL["undo"])
-        session.control(SQL["release"])
-        return _without_the_culprit(session, now, settlements, error)
-    session.control(SQL["release"])
-    return answers
-
-
-def _without_the_culprit(
-    session: Session, now: int, settlements: list[Settlement], error: Exception
-) -> list[Settled]:
-    if len(settlements) == 1:
-        refused = settlements[0].job.id
-        return [Settled(id=refused, status=SettleStatus.REFUSED, error=error)]
-    half = len(settlements) // 2
-    return [
-        *_isolating(session, now, settlements[:half]),
-        *_isolating(session, now, settlements[half:]),
-    ]
+def _refused(settlement: Settlement, error: Exception) -> Settled:
+    return Settled(id=settlement.job.id, status=SettleStatus.REFUSED, error=error)
 
 
 class _Batch:
@@ -135,6 +114,8 @@ class _Batch:
             if rows:
                 found = self._session.run(SQL[name](batch=batch(rows), now=self._now))
                 self._applied.update({row[0]: (row[1], row[2], row[3]) for row in found})
+                if any(row[4] for row in found):
+                    self._session.stirred = True
         return {row[0]: row[4] for row in waiting}
 
     def _write_failures(self, mine: list[Settlement]) -> None:
@@ -153,7 +134,21 @@ class _Batch:
         left = iter(answers)
         for one in carriers:
             self._enqueued[one.job.id] = tuple(next(left) for _ in one.effects.jobs)
+        self._write(carriers)
+        if any(job.announce for job in jobs):
+            self._session.stirred = True
         return members_created(jobs, answers)
+
+    def _write(self, carriers: list[Settlement]) -> None:
+        """The messages and events of all."""
+        messages = [new for one in carriers for new in one.effects.messages]
+        log = [new for one in carriers for new in one.effects.log]
+        if not messages and not log:
+            return
+        self._session.stirred = True
+        left = iter(self._session.drive(Writing(messages, log, self._now).steps()))
+        for one in carriers:
+            self._enqueued[one.job.id] += tuple(next(left) for _ in one.effects.messages)
 
     def _carries(self, settlement: Settlement) -> bool:
         """Whether the effects are to be carried out: not those of a failed or cancelled attempt."""
@@ -215,20 +210,11 @@ def record_failures(session: Session, now: int, failures: Sequence[tuple[int, Fa
     """Add failures to the histories of jobs, named by ``seq``; the oldest give way."""
     if not failures:
         return
-    at = instant(now)
     rows = []
     for job, failure in failures:
-        dated = failure if failure.at is not None else replace(failure, at=at)
         # The type is only for filters; the document keeps it exactly.
-        rows.append((job, dated.type.replace("\0", "\N{REPLACEMENT CHARACTER}"), _document(dated)))
+        kind = failure.type.replace("\0", "\N{REPLACEMENT CHARACTER}")
+        rows.append((job, kind, failure_text(failure, now)))
     session.run(SQL["failure_add"](failures=batch(rows)))
     jobs = batch([row[0] for row in rows])
     session.run(SQL["failure_trim"](jobs=jobs, keep=FAILURES_KEPT))
-
-
-def _document(failure: Failure) -> str:
-    try:
-        return _encode(failure).decode()
-    except UnicodeEncodeError as error:
-        message = "a failure's text holds a lone surrogate (half a character)"
-        raise StoreRejected(message) from error

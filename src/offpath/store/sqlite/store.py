@@ -29,6 +29,7 @@ from offpath.store.schema import listing
 from offpath.store.sqlite import jobs, leasing, migrate, reading, settling, workers
 from offpath.store.sqlite.diagnosing import diagnose
 from offpath.store.sqlite.enqueue import enqueue_steps, on_file
+from offpath.store.sqlite.eventing import Eventing
 from offpath.store.sqlite.instants import micros
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
@@ -48,7 +49,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class SqliteStore:
+class SqliteStore(Eventing):
     """A :class:`~offpath.store.protocol.Store` in one SQLite file, shared by any processes.
 
     Writes go through one thread with group commit, reads through others; the event loop waits
@@ -163,7 +164,9 @@ class SqliteStore:
         answers = await self._write(
             lambda session: session.drive(enqueue_steps(effects, self._clock.now()))
         )
-        self._hints.emit(Hint.WORK)
+        self._tell(waiting=bool(effects.jobs))
+        if effects.messages or effects.log or any(job.announce for job in effects.jobs):
+            self._hints.emit(Hint.MESSAGES)
         return answers
 
     async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
@@ -255,7 +258,7 @@ class SqliteStore:
         return expired
 
     async def prune(self, *, limit: int) -> int:
-        """Remove ended jobs whose time has passed, claims, and lock files nobody has."""
+        """Remove what has ended and whose time has passed, and lock files nobody has."""
         removed = await self._write(lambda session: jobs.prune(session, self._now(), limit))
         known = await self._read(workers.known)
         await self._block(lambda: self._presence.sweep(known))
@@ -299,7 +302,7 @@ class SqliteStore:
         *,
         lease_seconds: float,
         held: Sequence[LeasedJob],
-        report: str | None = None,  # noqa: ARG002 - has no column before schema step 2
+        report: str | None = None,
     ) -> Extension:
         """Renew a worker's lease, and tell it about its jobs."""
         presence = await self._block(lambda: self._presence.hold(worker.id))
@@ -307,7 +310,7 @@ class SqliteStore:
         def renew(session: Session) -> Extension:
             now = self._now()
             told = workers.told(session, now, worker.id, held)
-            workers.register(session, now, worker, lease_seconds, presence)
+            workers.register(session, now, worker, lease_seconds, presence, report)
             return told
 
         return await self._write(renew, relaxed=True)
@@ -321,8 +324,8 @@ class SqliteStore:
         return await self._read(lambda session: workers.held(session, worker))
 
     async def deregister(self, worker: str) -> None:
-        """Forget a worker; what it holds is up for rescue."""
-        await self._write(lambda session: workers.deregister(session, worker))
+        """A worker is gone; what it holds is up for rescue."""
+        await self._write(lambda session: workers.deregister(session, self._now(), worker))
         await self._block(lambda: self._presence.release(worker))
 
     async def workers(self) -> list[WorkerRecord]:
@@ -351,7 +354,19 @@ class SqliteStore:
     ) -> T:
         if self._writer is None:
             raise _not_open()
-        return await self._writer.do(work, peek=peek, relaxed=relaxed)
+        stirred = False
+
+        def noting(session: Session) -> T:
+            nonlocal stirred
+            session.stirred = False
+            answer = work(session)
+            stirred = session.stirred
+            return answer
+
+        answer = await self._writer.do(noting, peek=peek, relaxed=relaxed)
+        if stirred:
+            self._hints.emit(Hint.MESSAGES)
+        return answer
 
     async def _read(self, work: Callable[[Session], T]) -> T:
         if self._readers is None:

@@ -20,9 +20,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 def register(
-    session: Session, now: int, worker: WorkerInfo, lease_seconds: float, presence: bool
+    session: Session,
+    now: int,
+    worker: WorkerInfo,
+    lease_seconds: float,
+    presence: bool,
+    report: str | None = None,
 ) -> None:
-    """Add a worker, or renew its lease."""
+    """Add a worker, or renew its lease; without ``report`` the last one is kept."""
     session.run(
         SQL["worker_put"](
             id=worker.id,
@@ -30,6 +35,7 @@ def register(
             now=now,
             expires_at=later(now, lease_seconds),
             presence=int(presence),
+            report=report,
         )
     )
 
@@ -53,9 +59,9 @@ def held(session: Session, worker: str) -> list[LeasedJob]:
     return [leased_job(row) for row in session.run(SQL["worker_jobs"](worker=worker))]
 
 
-def deregister(session: Session, worker: str) -> None:
-    """Forget a worker; what it holds is up for rescue."""
-    session.run(SQL["worker_remove"](id=worker))
+def deregister(session: Session, now: int, worker: str) -> None:
+    """A worker is gone; what it holds is up for rescue."""
+    session.run(SQL["worker_leave"](id=worker, now=now))
 
 
 def listed(session: Session, now: int) -> list[WorkerRecord]:
@@ -69,7 +75,7 @@ def present(session: Session, now: int) -> list[str]:
 
 
 def known(session: Session) -> list[str]:
-    """The ids of all workers."""
+    """The ids of the workers that are not gone."""
     return [row[0] for row in session.run(SQL["worker_ids"]())]
 
 

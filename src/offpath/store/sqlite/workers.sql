@@ -1,19 +1,26 @@
 -- name: worker_put
 -- A worker starts its lease, or renews it.
-insert into offpath_worker (id, info, started_at, seen_at, expires_at, presence)
-values (:id, :info, :now, :now, :expires_at, :presence)
+insert into offpath_worker (id, info, started_at, seen_at, expires_at, presence, report)
+values (:id, :info, :now, :now, :expires_at, :presence, :report)
 on conflict (id) do update set
     info = excluded.info,
     seen_at = excluded.seen_at,
     expires_at = excluded.expires_at,
-    presence = excluded.presence
+    presence = excluded.presence,
+    report = coalesce(excluded.report, report),
+    started_at = case when gone_at is null then started_at else excluded.started_at end,
+    gone_at = null
 
 -- name: worker_alive
 -- Whether a worker's lease runs.
 select 1 from offpath_worker where id = :id and expires_at > :now
 
--- name: worker_remove
-delete from offpath_worker where id = :id
+-- name: worker_leave
+-- What it holds is up for rescue at once; that it was there is remembered for a time.
+update offpath_worker set
+    gone_at = coalesce(gone_at, :now),
+    expires_at = min(expires_at, :now)
+where id = :id
 
 -- name: worker_list
 -- Every worker with the number of jobs it holds.
@@ -22,17 +29,19 @@ select
     (
         select count(*) from offpath_job as job
         where job.state = 'running' and job.worker = worker.id
-    )
+    ),
+    worker.report, worker.gone_at
 from offpath_worker as worker
 order by worker.started_at, worker.id
 limit :limit
 
 -- name: worker_present
 -- Workers with a presence lock whose lease still runs.
-select id from offpath_worker where presence = 1 and expires_at > :now
+select id from offpath_worker where presence = 1 and expires_at > :now and gone_at is null
 
 -- name: worker_ids
-select id from offpath_worker
+-- Those that are not gone.
+select id from offpath_worker where gone_at is null
 
 -- name: worker_expire
 -- Ends the lease of workers that were seen to be dead.

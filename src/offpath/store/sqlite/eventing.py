@@ -1,0 +1,300 @@
+"""What the SQLite store does with messages, the log, its routers and endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from offpath.model.effects import Effects
+from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
+from offpath.model.message import (
+    LeasedMessages,
+    MessageBacklog,
+    MessageFilter,
+    MessagePage,
+    MessageRequest,
+    MessageSettled,
+    MessageSettlement,
+)
+from offpath.model.route import (
+    Attempt,
+    AttemptStatus,
+    Cursor,
+    Decisions,
+    Letter,
+    LogEvent,
+    LogPage,
+    RouterFacts,
+    RouterRecord,
+    RouterSpec,
+)
+from offpath.store.events import Decide
+from offpath.store.hints import Hint, Hints
+from offpath.store.sqlite import endpoints, messaging, routing
+from offpath.store.sqlite.enqueue import on_file
+from offpath.store.sqlite.instants import micros
+from offpath.store.sqlite.session import Session, Steps
+
+T = TypeVar("T")
+
+
+class Eventing:
+    """The half of the store that implements :class:`~offpath.store.events.EventStore`.
+
+    Whoever completes it says how transitions are run.
+    """
+
+    path: Path
+    _hints: Hints
+
+    def _now(self) -> int:
+        """The store's clock."""
+        raise NotImplementedError
+
+    async def _write(
+        self,
+        work: Callable[[Session], T],
+        *,
+        peek: Callable[[Session], T | None] | None = None,
+        relaxed: bool = False,
+    ) -> T:
+        """Run a transition."""
+        raise NotImplementedError
+
+    async def _read(self, work: Callable[[Session], T]) -> T:
+        """Run a read."""
+        raise NotImplementedError
+
+    # -- messages --------------------------------------------------------------------------
+
+    async def lease_messages(self, request: MessageRequest) -> LeasedMessages:
+        """Hand out messages that are due, to each stream its share."""
+        return await self._write(
+            lambda session: messaging.lease(session, self._now(), request),
+            peek=lambda session: messaging.nothing_to_lease(session, self._now(), request),
+        )
+
+    async def settle_messages(
+        self, settlements: Sequence[MessageSettlement]
+    ) -> list[MessageSettled]:
+        """End attempts, each with its effects."""
+        if not settlements:
+            return []
+        settled = await self._write(
+            lambda session: messaging.settle(session, self._now(), settlements)
+        )
+        self._tell_of_jobs(*(one.effects for one in settlements))
+        return settled
+
+    async def find_messages(
+        self,
+        where: MessageFilter,
+        *,
+        limit: int = 100,
+        after: str | None = None,
+        newest: bool = True,
+    ) -> MessagePage:
+        """One page of the messages that match, by position."""
+        return await self._read(
+            lambda session: messaging.find(
+                session, self._now(), where, limit=limit, after=after, newest=newest
+            )
+        )
+
+    async def revive_messages(self, ids: Sequence[str]) -> list[str]:
+        """Put ended messages back as fresh."""
+        return await self._write(lambda session: messaging.revive(session, self._now(), ids))
+
+    async def delete_messages(self, ids: Sequence[str]) -> list[str]:
+        """Remove ended messages."""
+        return await self._write(lambda session: messaging.delete(session, ids))
+
+    async def message_backlog(self, *, limit: int = 1000) -> list[MessageBacklog]:
+        """What waits in each stream."""
+        return await self._read(lambda session: messaging.backlog(session, self._now(), limit))
+
+    # -- endpoints -------------------------------------------------------------------------
+
+    async def put_endpoint(self, endpoint: Endpoint) -> bool:
+        """Add an endpoint, or change where and what is posted."""
+        return await self._write(lambda session: endpoints.put(session, self._now(), endpoint))
+
+    async def endpoints(self) -> list[Endpoint]:
+        """Every endpoint, by name."""
+        return await self._read(endpoints.listed)
+
+    async def set_endpoint(self, name: str, state: EndpointState, reason: str | None) -> bool:
+        """Enable, pause or disable one."""
+        return await self._write(lambda session: endpoints.switch(session, name, state, reason))
+
+    async def note_endpoint(self, note: EndpointNote) -> Endpoint | None:
+        """Record how a post went."""
+        return await self._write(lambda session: endpoints.note(session, self._now(), note))
+
+    async def delete_endpoint(self, name: str) -> bool:
+        """Remove an endpoint."""
+        return await self._write(lambda session: endpoints.delete(session, name))
+
+    # -- the log and its routers -------------------------------------------------------------
+
+    async def declare_router(self, spec: RouterSpec) -> RouterRecord:
+        """Add a router, or the routes that it lacks."""
+        return await self._write(lambda session: routing.declare(session, self._now(), spec))
+
+    async def routers(self) -> list[RouterRecord]:
+        """Every router, by name."""
+        return await self._read(lambda session: routing.routers(session, self._now()))
+
+    async def set_gate(self, router: str | None, *, opened: bool) -> bool:
+        """Open or close a gate."""
+        return await self._write(lambda session: routing.set_gate(session, router, opened))
+
+    async def set_route(
+        self, router: str, route: str, *, enabled: bool | None = None, dry_run: bool | None = None
+    ) -> bool:
+        """Switch a route."""
+        return await self._write(
+            lambda session: routing.set_route(session, router, route, enabled, dry_run)
+        )
+
+    async def lease_cursor(
+        self, router: str, partition: int, holder: str, *, lease_seconds: float
+    ) -> Cursor | None:
+        """Take a partition's cursor for a time."""
+        place = router, partition
+        return await self._write(
+            lambda session: routing.lease_cursor(session, self._now(), place, holder, lease_seconds)
+        )
+
+    async def read_log(self, router: str, partition: int, *, after: int, limit: int) -> LogPage:
+        """Settled events of a partition."""
+        place = router, partition
+        return await self._read(
+            lambda session: routing.read_log(session, self._now(), place, after, limit)
+        )
+
+    async def advance(self, cursor: Cursor, decisions: Decisions) -> bool:
+        """Write decisions and move the cursor."""
+        moved = await self._write(
+            lambda session: routing.advance(session, self._now(), cursor, decisions)
+        )
+        if moved:
+            self._tell_of_jobs(decisions.effects)
+        return moved
+
+    async def release_cursor(self, cursor: Cursor) -> None:
+        """Give a cursor back."""
+        await self._write(lambda session: routing.release_cursor(session, cursor))
+
+    async def move_cursor(self, router: str, partition: int, position: int) -> bool:
+        """Put a cursor elsewhere."""
+        return await self._write(
+            lambda session: routing.move_cursor(session, router, partition, position)
+        )
+
+    async def route_within(
+        self,
+        connection: Any,  # noqa: ANN401
+        router: str,
+        partition: int,
+        *,
+        limit: int,
+        decide: Decide,
+    ) -> Decisions | None:
+        """One step of a router on the caller's connection, in its transaction."""
+        from offpath.store import within
+
+        steps = self._route_steps(router, partition, limit, decide)
+        return await within.run_within(connection, steps, dialect="sqlite")
+
+    def route_within_blocking(
+        self,
+        connection: Any,  # noqa: ANN401
+        router: str,
+        partition: int,
+        *,
+        limit: int,
+        decide: Decide,
+    ) -> Decisions | None:
+        """As :meth:`route_within`, on the caller's blocking connection."""
+        from offpath.store import within
+
+        steps = self._route_steps(router, partition, limit, decide)
+        return within.run_within_blocking(connection, steps, dialect="sqlite")
+
+    def _route_steps(
+        self, router: str, partition: int, limit: int, decide: Decide
+    ) -> Steps[Decisions | None]:
+        place = router, partition
+        return on_file(self.path, routing.route_steps(place, limit, decide, self._now()))
+
+    async def attempts(
+        self,
+        router: str,
+        *,
+        event: str | None = None,
+        status: AttemptStatus | None = None,
+        limit: int = 100,
+        after: tuple[int, int] | None = None,
+    ) -> list[Attempt]:
+        """Attempts by position and number."""
+        return await self._read(
+            lambda session: routing.attempts(
+                session, router, event=event, status=status, limit=limit, after=after
+            )
+        )
+
+    async def letters(
+        self,
+        router: str,
+        *,
+        ids: Sequence[str] = (),
+        unresolved: bool = True,
+        limit: int = 100,
+        after: int | None = None,
+    ) -> list[Letter]:
+        """Dead letters by the position of their event."""
+        return await self._read(
+            lambda session: routing.letters(
+                session, router, ids=ids, unresolved=unresolved, limit=limit, after=after
+            )
+        )
+
+    async def record_replay(
+        self, letter: Letter, attempt: Attempt, *, resolution: str | None, effects: Effects
+    ) -> bool:
+        """Write a replay."""
+        written = await self._write(
+            lambda session: routing.record_replay(
+                session, self._now(), letter, attempt, resolution, effects
+            )
+        )
+        if written:
+            self._tell_of_jobs(effects)
+        return written
+
+    async def resolve_letter(self, letter: str, resolution: str) -> bool:
+        """End a dead letter without a replay."""
+        return await self._write(
+            lambda session: routing.resolve_letter(session, self._now(), letter, resolution)
+        )
+
+    async def router_facts(self, router: str) -> RouterFacts:
+        """Count what ``verify`` compares."""
+        return await self._read(lambda session: routing.facts(session, self._now(), router))
+
+    async def read_events(
+        self, *, domain: str | None = None, after: int = 0, limit: int = 100
+    ) -> list[LogEvent]:
+        """Events by position."""
+        return await self._read(lambda session: routing.read_events(session, domain, after, limit))
+
+    async def trim_log(self, *, before: datetime, limit: int) -> int:
+        """Remove old events that everybody has passed."""
+        return await self._write(lambda session: routing.trim(session, micros(before), limit))
+
+    def _tell_of_jobs(self, *effects: Effects) -> None:
+        if any(each.jobs for each in effects):
+            self._hints.emit(Hint.WORK)

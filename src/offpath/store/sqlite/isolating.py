@@ -1,0 +1,42 @@
+"""Batches of which one part may be refused: it then holds back none of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from offpath.errors import Conflict, StoreRejected
+from offpath.store.sqlite.session import SQL, Session
+
+P = TypeVar("P")
+A = TypeVar("A")
+
+
+def isolating(
+    session: Session,
+    parts: list[P],
+    attempt: Callable[[list[P]], list[A]],
+    refuse: Callable[[P, Exception], A],
+) -> list[A]:
+    """All at once; when one of them cannot be stored, by halves until it stands alone.
+
+    ``attempt`` writes some and raises when one of them cannot be stored; ``refuse`` is the answer
+    of the one that cannot.
+    """
+    if not parts:
+        return []
+    session.control(SQL["savepoint"])
+    try:
+        answers = attempt(parts)
+    except (Conflict, StoreRejected) as error:
+        session.control(SQL["undo"])
+        session.control(SQL["release"])
+        if len(parts) == 1:
+            return [refuse(parts[0], error)]
+        half = len(parts) // 2
+        return [
+            *isolating(session, parts[:half], attempt, refuse),
+            *isolating(session, parts[half:], attempt, refuse),
+        ]
+    session.control(SQL["release"])
+    return answers

@@ -1,0 +1,370 @@
+"""Messages: their lease, their settlement, and what operators do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple, assert_never
+
+import msgspec
+
+from offpath.errors import InvalidArgument
+from offpath.model.job import Enqueued, Failure
+from offpath.model.message import (
+    Box,
+    LeasedMessage,
+    LeasedMessages,
+    MessageBacklog,
+    MessageFilter,
+    MessagePage,
+    MessageRecord,
+    MessageRequest,
+    MessageSettled,
+    MessageSettlement,
+    MessageState,
+    StreamRoom,
+)
+from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
+from offpath.store.sql import Row
+from offpath.store.sqlite.enqueue import effect_steps
+from offpath.store.sqlite.instants import instant, later, micros
+from offpath.store.sqlite.isolating import isolating
+from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.rows import failure_text
+from offpath.store.sqlite.session import SQL, Session
+
+_LAST: Final = 2**63 - 1
+_failure: Final = msgspec.json.Decoder(Failure).decode
+_BOXES: Final = {box.value: box for box in Box}
+_STATES: Final = {state.value: state for state in MessageState}
+_PENDING: Final = MessageState.PENDING.value
+
+
+# -- lease -----------------------------------------------------------------------------------------
+
+
+class _Lane(NamedTuple):
+    """A stream with room, and when its first message is due."""
+
+    room: StreamRoom
+    leading: int | None
+    behind: int | None
+
+    @property
+    def due_at(self) -> int | None:
+        """When it can next give a message, if it has any."""
+        due = [self.leading] if self.room.ordered else [self.leading, self.behind]
+        return min((at for at in due if at is not None), default=None)
+
+
+def _lanes(session: Session, request: MessageRequest) -> list[_Lane]:
+    rooms = {room.stream: room for room in request.streams if room.limit > 0}
+    query = SQL["message_lanes"](box=request.box.value, streams=batch(list(rooms)))
+    return [_Lane(rooms[row[0]], row[1], row[2]) for row in session.run(query)]
+
+
+def _left(lanes: Sequence[_Lane], now: int) -> tuple[bool, float | None]:
+    """Whether something is due, and for how many seconds nothing is."""
+    first = min((lane.due_at for lane in lanes if lane.due_at is not None), default=None)
+    if first is None:
+        return False, None
+    return first <= now, max(first - now, 0) / 1_000_000
+
+
+def nothing_to_lease(session: Session, now: int, request: MessageRequest) -> LeasedMessages | None:
+    """The answer when nothing is due, without the write lock; else None."""
+    due, due_in = _left(_lanes(session, request), now)
+    if due and request.limit > 0:
+        return None
+    return LeasedMessages(messages=(), now=instant(now), more=due, due_in=due_in)
+
+
+def lease(session: Session, now: int, request: MessageRequest) -> LeasedMessages:
+    """Hand out what is due: to each stream its share, and what is left to those that have more."""
+    lanes = [(at, lane) for lane in _lanes(session, request) if (at := lane.due_at) is not None]
+    due = [lane for at, lane in sorted(lanes, key=lambda each: each[0]) if at <= now]
+    until = later(now, request.lease_seconds)
+    left = request.limit
+    taken: list[LeasedMessage] = []
+    room = {lane.room.stream: lane.room.limit for lane in due}
+    while due and left > 0:
+        share, hungry = max(left // len(due), 1), []
+        for lane in due:
+            stream = lane.room.stream
+            limit = min(share, room[stream], left)
+            found = _take(session, (now, until, limit), request, lane.room) if limit > 0 else []
+            taken += found
+            left -= len(found)
+            room[stream] -= len(found)
+            if limit > 0 and len(found) == limit and room[stream] > 0:
+                hungry.append(lane)
+        due = hungry
+    more, due_in = _left(_lanes(session, request), now)
+    return LeasedMessages(messages=tuple(taken), now=instant(now), more=more, due_in=due_in)
+
+
+def _take(
+    session: Session, terms: tuple[int, int, int], request: MessageRequest, room: StreamRoom
+) -> list[LeasedMessage]:
+    now, until, limit = terms
+    query = SQL["message_lease_ordered" if room.ordered else "message_lease"](
+        box=request.box.value,
+        stream=room.stream,
+        holder=request.holder,
+        now=now,
+        until=until,
+        limit=limit,
+    )
+    rows = session.run(query)
+    return [_leased(row) for row in (_in_turn(rows) if room.ordered else sorted(rows, key=_rank))]
+
+
+def _rank(row: Row) -> tuple[int, int]:
+    return row[12], row[8]
+
+
+def _in_turn(rows: list[Row]) -> list[Row]:
+    """By due time, but of a key by position: none is due before those that stand before it."""
+    latest: dict[str, int] = {}
+    ranked = []
+    for row in sorted(rows, key=lambda row: row[8]):
+        due = row[12]
+        if row[10] is not None:
+            due = latest[row[10]] = max(due, latest.get(row[10], due))
+        ranked.append((due, row[8], row))
+    ranked.sort(key=lambda each: each[:2])
+    return [row for _, _, row in ranked]
+
+
+def _leased(row: Row) -> LeasedMessage:
+    return LeasedMessage(
+        id=row[0],
+        box=_BOXES[row[1]],
+        stream=row[2],
+        topic=row[3],
+        payload=row[4],
+        holder=row[5],
+        attempt=row[6],
+        deliveries=row[7],
+        position=row[8],
+        created_at=instant(row[9]),
+        key=row[10],
+        headers=row[11],
+    )
+
+
+# -- settle ----------------------------------------------------------------------------------------
+
+
+def settle(
+    session: Session, now: int, settlements: Sequence[MessageSettlement]
+) -> list[MessageSettled]:
+    """Settle a batch; the answers are in its order."""
+    return [
+        answer
+        for run in _runs(settlements)
+        for answer in isolating(session, run, lambda part: _settle(session, now, part), _refused)
+    ]
+
+
+def _runs(settlements: Sequence[MessageSettlement]) -> Iterator[list[MessageSettlement]]:
+    """Parts of a batch in which each message stands once: of several only one can hold."""
+    run: dict[str, MessageSettlement] = {}
+    for one in settlements:
+        if one.message.id in run:
+            yield list(run.values())
+            run = {}
+        run[one.message.id] = one
+    yield list(run.values())
+
+
+def _refused(settlement: MessageSettlement, error: Exception) -> MessageSettled:
+    return MessageSettled(id=settlement.message.id, status=SettleStatus.REFUSED, error=error)
+
+
+def _settle(
+    session: Session, now: int, settlements: list[MessageSettlement]
+) -> list[MessageSettled]:
+    rows = [_columns(one, now) for one in settlements]
+    found = session.run(SQL["message_settle"](batch=batch(rows), now=now))
+    applied = {row[0]: row[1] for row in found}
+    if any(state == _PENDING or keyed for _, state, keyed in found):
+        session.stirred = True  # it, or what stood behind it, is due
+    enqueued = _carry_out(session, now, [one for one in settlements if one.message.id in applied])
+    return [_answer(one, applied, enqueued) for one in settlements]
+
+
+def _carry_out(
+    session: Session, now: int, settlements: list[MessageSettlement]
+) -> dict[str, tuple[Enqueued, ...]]:
+    """The effects of all, in one go."""
+    carriers = [one for one in settlements if one.effects and isinstance(one.outcome, Succeeded)]
+    if not carriers:
+        return {}
+    jobs = [job for one in carriers for job in one.effects.jobs]
+    messages = [new for one in carriers for new in one.effects.messages]
+    log = [new for one in carriers for new in one.effects.log]
+    answers = session.drive(effect_steps(jobs, messages, log, now))
+    session.stirred = session.stirred or bool(messages or log or any(job.announce for job in jobs))
+    of_jobs, of_messages = iter(answers[: len(jobs)]), iter(answers[len(jobs) :])
+    return {
+        one.message.id: (
+            *(next(of_jobs) for _ in one.effects.jobs),
+            *(next(of_messages) for _ in one.effects.messages),
+        )
+        for one in carriers
+    }
+
+
+def _answer(
+    settlement: MessageSettlement, applied: dict[str, str], enqueued: dict[str, Any]
+) -> MessageSettled:
+    message_id = settlement.message.id
+    state = applied.get(message_id)
+    if state is None:
+        return MessageSettled(id=message_id, status=SettleStatus.LEASE_LOST)
+    return MessageSettled(
+        id=message_id,
+        status=SettleStatus.APPLIED,
+        state=_STATES[state],
+        enqueued=enqueued.get(message_id, ()),
+    )
+
+
+def _columns(settlement: MessageSettlement, now: int) -> tuple[Any, ...]:
+    """Id, holder, state, whether another time is due, which, reason, failure, expiry."""
+    head = (settlement.message.id, settlement.message.holder)
+    expires = None if settlement.keep is None else later(now, settlement.keep)
+    match settlement.outcome:
+        case Succeeded():
+            return (*head, "done", None, None, None, None, expires)
+        case Retry(delay=delay, failure=failure):
+            text = failure_text(failure, now)
+            return (*head, _PENDING, "due", later(now, delay), None, text, None)
+        case Dead(reason=reason, failure=failure):
+            return (*head, "dead", None, None, reason.value, failure_text(failure, now), expires)
+        case Released():
+            return (*head, _PENDING, "free", None, None, None, None)
+        case other:
+            assert_never(other)
+
+
+# -- an operator's calls ---------------------------------------------------------------------------
+
+
+def revive(session: Session, now: int, ids: Sequence[str]) -> list[str]:
+    """Put ended messages back as fresh."""
+    rows = session.run(SQL["message_revive"](ids=batch(list(ids)), now=now))
+    session.stirred = session.stirred or bool(rows)
+    return sorted(row[0] for row in rows)
+
+
+def delete(session: Session, ids: Sequence[str]) -> list[str]:
+    """Remove ended messages."""
+    return sorted(row[0] for row in session.run(SQL["message_delete"](ids=batch(list(ids)))))
+
+
+def prune(session: Session, now: int, limit: int) -> int:
+    """Remove ended messages whose time has come."""
+    return len(session.run(SQL["message_prune"](now=now, limit=limit)))
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def find(
+    session: Session, now: int, where: MessageFilter, *, limit: int, after: str | None, newest: bool
+) -> MessagePage:
+    """One page of those that match, by position."""
+    beyond = _position(after)
+    if limit <= 0:
+        return MessagePage(items=())
+    conditions = _conditions(where) | {"limit": limit + 1}
+    above = -1 if newest or beyond is None else beyond
+    below = beyond if newest and beyond is not None else _LAST
+    only_dead = where.states == (MessageState.DEAD,)
+    if where.ids or only_dead:
+        ids = batch(where.ids) if where.ids else None
+        dead = only_dead and not where.ids
+        query = SQL["message_find_some"](
+            **conditions, ids=ids, dead=dead, above=above, below=below, newest=newest
+        )
+    elif newest:
+        query = SQL["message_find_newest"](**conditions, below=below)
+    else:
+        query = SQL["message_find"](**conditions, above=above)
+    rows = session.run(query)
+    items = tuple(_record(row, now) for row in rows[:limit])
+    return MessagePage(items=items, next=str(items[-1].position) if len(rows) > limit else None)
+
+
+def _position(after: str | None) -> int | None:
+    try:
+        return None if after is None else int(after)
+    except ValueError:
+        message = "`after` must be the `next` of the page before"
+        raise InvalidArgument(message) from None
+
+
+def _conditions(where: MessageFilter) -> dict[str, Any]:
+    """The filter as parameters: None does not restrict."""
+    lists = {
+        "streams": where.streams,
+        "topics": where.topics,
+        "states": where.states,
+        "keys": where.keys,
+        "reasons": where.reasons,
+        "not_reasons": where.not_reasons,
+    }
+    after, before = where.created_after, where.created_before
+    return {
+        **{name: batch(values) if values else None for name, values in lists.items()},
+        "box": None if where.box is None else where.box.value,
+        "created_after": None if after is None else micros(after),
+        "created_before": None if before is None else micros(before),
+    }
+
+
+def _record(row: Row, now: int) -> MessageRecord:
+    return MessageRecord(
+        id=row[0],
+        box=_BOXES[row[1]],
+        stream=row[2],
+        topic=row[3],
+        payload=row[4],
+        state=_STATES[row[5]],
+        attempt=row[6],
+        deliveries=row[7],
+        position=row[8],
+        created_at=instant(row[9]),
+        due_at=instant(row[10]),
+        held=row[11] is not None and now < row[10],
+        key=row[12],
+        headers=row[13],
+        finished_at=instant(row[14]),
+        expires_at=instant(row[15]),
+        reason=row[16],
+        failure=None if row[17] is None else _failure(row[17]),
+    )
+
+
+def backlog(session: Session, now: int, limit: int) -> list[MessageBacklog]:
+    """What waits in each stream, sorted by box and stream."""
+    places = {
+        (str(box), str(stream))
+        for name in ("message_pending_streams", "message_dead_streams")
+        for box, stream in session.run(SQL[name]())
+    }
+    return [_backlog(session, now, limit, *place) for place in sorted(places)]
+
+
+def _backlog(session: Session, now: int, limit: int, box: str, stream: str) -> MessageBacklog:
+    query = SQL["message_backlog"](box=box, stream=stream, now=now, limit=limit)
+    [[due, dead, oldest_due, oldest_dead]] = session.run(query)
+    return MessageBacklog(
+        box=_BOXES[box],
+        stream=stream,
+        due=due,
+        dead=dead,
+        oldest_due_at=instant(oldest_due),
+        oldest_dead_at=instant(oldest_dead),
+    )

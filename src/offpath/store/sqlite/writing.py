@@ -1,0 +1,81 @@
+"""New messages and events of the log, without I/O: the same on every connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from offpath.errors import StoreRejected
+from offpath.model.job import Enqueued
+from offpath.model.new import SLOTS, Box, NewLogEvent, NewMessage
+from offpath.store.sql import Query
+from offpath.store.sqlite.instants import later
+from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.session import SQL, Steps
+
+
+class Writing:
+    """Messages and events of one transition. Making it raises ``StoreRejected``; nothing else does,
+    so that what was written before it need not be taken back.
+    """
+
+    __slots__ = ("_events", "_insert", "_known", "_messages")
+
+    def __init__(
+        self, messages: Sequence[NewMessage], log: Sequence[NewLogEvent], now: int
+    ) -> None:
+        self._messages = messages
+        self._insert: Query | None = None
+        self._known: Query | None = None
+        if messages:
+            rows = [_message(new, now) for new in messages]
+            self._insert = SQL["message_insert"](batch=batch(rows), now=now)
+            accepted = [(new.stream, new.key) for new in messages if new.box is Box.IN]
+            ids = batch([new.id for new in messages])
+            self._known = SQL["message_known"](ids=ids, accepted=batch(accepted))
+        self._events: Query | None = None
+        if log:
+            self._events = SQL["log_append"](batch=batch(map(_event, log)), now=now)
+
+    def steps(self) -> Steps[list[Enqueued]]:
+        """Write them; what became of the messages."""
+        answers: list[Enqueued] = []
+        if self._insert is not None and self._known is not None:
+            fresh = {row[0] for row in (yield self._insert)}
+            known = () if len(fresh) == len(self._messages) else (yield self._known)
+            answers = _answers(self._messages, fresh, known)
+        if self._events is not None:
+            yield self._events
+        return answers
+
+
+def _answers(
+    messages: Iterable[NewMessage], fresh: set[str], known: Iterable[Sequence[Any]]
+) -> list[Enqueued]:
+    """Of a doubled id or key the first was written, the others are repeats of it."""
+    left = set(fresh)
+    ids = {row[0] for row in known}
+    accepted = {(row[1], row[2]): row[0] for row in known}
+    answers = []
+    for new in messages:
+        created = new.id in left
+        left.discard(new.id)
+        kept = new.id if created or new.id in ids else accepted[new.stream, new.key]
+        answers.append(Enqueued(id=new.id, job_id=kept, created=created))
+    return answers
+
+
+def _message(new: NewMessage, now: int) -> tuple[Any, ...]:
+    if new.box is Box.IN and new.key is None:
+        message = f"message {new.id} of the inbox has no key: give it one"
+        raise StoreRejected(message)
+    due_at = later(now, new.delay)
+    box = new.box.value
+    return (new.id, box, new.stream, new.key, new.topic, due_at, new.headers, new.payload)
+
+
+def _event(new: NewLogEvent) -> tuple[Any, ...]:
+    if not 0 <= new.slot < SLOTS:
+        message = f"event {new.id} has no slot from 0 to {SLOTS - 1}: use slot_of"
+        raise StoreRejected(message)
+    return (new.id, new.domain, new.type, new.stream, new.key, new.slot, new.payload)
