@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from offpath.model.health import Gauge, WorkerReport
+from offpath.model.health import Condition, Gauge, WorkerReport
 from offpath.model.lease import WorkerRecord
 
 if TYPE_CHECKING:
@@ -43,8 +43,9 @@ class Member(Struct, frozen=True, kw_only=True):
         """Why its loops do not make progress; None when they do, or nothing is known of them."""
         if self.report is None:
             return None
-        reasons = replace(self.report, gauges=()).reasons
-        return "; ".join(reasons) or None
+        # Its first word comes before its loops' first success; what waits is judged for all.
+        loops = tuple(one for one in self.report.loops if one.condition is not Condition.STARTING)
+        return "; ".join(replace(self.report, loops=loops, gauges=()).reasons) or None
 
 
 class FleetHealth(Struct, frozen=True, kw_only=True):

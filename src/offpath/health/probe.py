@@ -156,6 +156,7 @@ class _Server(ThreadingHTTPServer):
     """Answers in daemon threads, a bounded number of them."""
 
     allow_reuse_address = True
+    request_queue_size = 2 * CALLS
 
     def __init__(self, host: str, port: int, answer: Callable[[str, str | None], Answer]) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
