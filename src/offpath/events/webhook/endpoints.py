@@ -1,0 +1,245 @@
+"""Endpoints for those who run the service: add, list, pause, rotate, replay."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, json, structs
+
+from offpath.errors import InvalidArgument, OffpathError
+from offpath.events.webhook.guard import Guard
+from offpath.events.webhook.signing import checked_secret, new_secret
+from offpath.model import checks
+from offpath.model.announce import STREAM as JOBS
+from offpath.model.endpoint import Endpoint, EndpointState
+from offpath.model.message import MessageFilter, MessageState
+from offpath.model.new import Box
+from offpath.model.quiet import Quiet
+from offpath.model.webhook import stream_of
+
+if TYPE_CHECKING:
+    from offpath.store.protocol import Store
+
+_MOST_SECRETS: Final = 5
+_LONGEST_NAME: Final = 100
+_PAGE: Final = 500
+
+
+class UnknownEndpoint(OffpathError, LookupError):
+    """There is no endpoint of that name."""
+
+    code = "unknown_endpoint"
+
+
+class Added(Quiet, frozen=True, kw_only=True):
+    """An endpoint that was added or changed, with the secret that its receiver needs.
+
+    The secret is shown here and nowhere else.
+    """
+
+    endpoint: Endpoint
+    secrets: tuple[str, ...]
+    """One text: the newest secret."""
+    new: bool
+
+    @property
+    def secret(self) -> str:
+        """The newest secret."""
+        return self.secrets[0]
+
+
+class Receiver(Struct, frozen=True, kw_only=True):
+    """What may be shown of an endpoint: everything but secrets and headers."""
+
+    name: str
+    url: str
+    state: EndpointState
+    reason: str | None
+    topics: tuple[str, ...]
+    streams: tuple[str, ...]
+    failures: int
+    failing_since: datetime | None
+    blocked_until: datetime | None
+    created_at: datetime | None
+    secrets: int
+    """How many secrets sign."""
+
+
+class Webhooks:
+    """``app.webhooks``: which streams go to endpoints, and the endpoints themselves."""
+
+    def __init__(self, opened: Callable[[], Awaitable[Store]], guard: Callable[[], Guard]) -> None:
+        self._opened = opened
+        self._guard = guard
+        self.streams: tuple[str, ...] = ()
+        """The outbox streams whose events go to endpoints."""
+
+    def __repr__(self) -> str:
+        """Show the streams."""
+        return f"<Webhooks streams={list(self.streams)}>"
+
+    def deliver(self, *streams: str) -> None:
+        """Post the events of these outbox streams to the endpoints that want them.
+
+        Changes of announced jobs (``announce=``, stream ``offpath.jobs``) are always among them. A
+        worker that knows of this does it. Raises ``InvalidArgument``.
+        """
+        named = [checks.name(stream, "stream") for stream in streams]
+        self.streams = tuple(dict.fromkeys((JOBS, *self.streams, *named)))
+
+    async def add(
+        self,
+        name: str,
+        url: str,
+        *,
+        secret: str | None = None,
+        topics: Sequence[str] = ("*",),
+        streams: Sequence[str] = ("*",),
+        headers: Mapping[str, str] | None = None,
+    ) -> Added:
+        """Add an endpoint, or change the one of that name; its state and health are kept.
+
+        Without ``secret`` a new endpoint gets a new one, and one that exists keeps its own.
+        ``topics`` and ``streams`` are names, ``prefix.*`` or ``*``. Raises ``InvalidArgument``, and
+        ``Forbidden`` for an address that webhooks are not posted to.
+        """
+        store = await self._opened()
+        self._guard().check_url(url)
+        given = None if secret is None else checked_secret(secret)
+        known = await self._find(store, _name(name))
+        secrets = (given or new_secret(),) if known is None else _kept(known, given)
+        endpoint = Endpoint(
+            name=name,
+            url=url,
+            secrets=secrets,
+            topics=_patterns(topics, "topics"),
+            streams=_patterns(streams, "streams"),
+            headers=json.encode(_headers(headers)).decode(),
+        )
+        new = await store.put_endpoint(endpoint)
+        return Added(endpoint=await self._known(store, name), secrets=secrets[:1], new=new)
+
+    async def list(self) -> list[Receiver]:
+        """Every endpoint, by name, without secrets."""
+        return [_shown(one) for one in await (await self._opened()).endpoints()]
+
+    async def get(self, name: str) -> Receiver:
+        """One endpoint. Raises :class:`UnknownEndpoint`."""
+        return _shown(await self._known(await self._opened(), name))
+
+    async def pause(self, name: str, reason: str = "paused by an operator") -> None:
+        """Post nothing to it; what there is for it waits. Raises :class:`UnknownEndpoint`."""
+        await self._set(name, EndpointState.PAUSED, reason)
+
+    async def resume(self, name: str) -> None:
+        """Post to it again, also when it was disabled; what waited is due as it was."""
+        await self._set(name, EndpointState.ENABLED, None)
+
+    async def rotate(self, name: str, secret: str | None = None) -> Added:
+        """Sign with a new secret and with the ones before it, until :meth:`retire`."""
+        store = await self._opened()
+        known = await self._known(store, name)
+        newest = new_secret() if secret is None else checked_secret(secret)
+        secrets = tuple(dict.fromkeys((newest, *known.secrets)))[:_MOST_SECRETS]
+        await store.put_endpoint(structs.replace(known, secrets=secrets))
+        return Added(endpoint=await self._known(store, name), secrets=(newest,), new=False)
+
+    async def retire(self, name: str) -> int:
+        """Sign with the newest secret alone; returns how many were retired."""
+        store = await self._opened()
+        known = await self._known(store, name)
+        await store.put_endpoint(structs.replace(known, secrets=known.secrets[:1]))
+        return len(known.secrets) - 1
+
+    async def remove(self, name: str) -> None:
+        """Remove it. What was not posted yet stays until it is discarded, and is not posted."""
+        if not await (await self._opened()).delete_endpoint(name):
+            raise _unknown(name)
+
+    async def replay(
+        self, name: str, *, since: datetime, until: datetime | None = None, limit: int = 10_000
+    ) -> int:
+        """Post again what was delivered or given up since a time, oldest first; how many.
+
+        Receivers know them by their ids. Raises :class:`UnknownEndpoint` and ``InvalidArgument``.
+        """
+        checks.aware(since, "since")
+        store = await self._opened()
+        await self._known(store, name)
+        where = MessageFilter(
+            box=Box.OUT,
+            streams=(stream_of(name),),
+            states=(MessageState.DONE, MessageState.DEAD),
+            created_after=since,
+            created_before=None if until is None else checks.aware(until, "until"),
+        )
+        left = checks.integer(limit, "limit", least=1, most=1_000_000)
+        revived, after = 0, None
+        while left > 0:
+            page = await store.find_messages(
+                where, limit=min(left, _PAGE), after=after, newest=False
+            )
+            revived += len(await store.revive_messages([one.id for one in page.items]))
+            left, after = left - len(page.items), page.next
+            if after is None:
+                break
+        return revived
+
+    async def _set(self, name: str, state: EndpointState, reason: str | None) -> None:
+        if not await (await self._opened()).set_endpoint(name, state, reason):
+            raise _unknown(name)
+
+    async def _known(self, store: Store, name: str) -> Endpoint:
+        found = await self._find(store, name)
+        if found is None:
+            raise _unknown(name)
+        return found
+
+    async def _find(self, store: Store, name: str) -> Endpoint | None:
+        return next((one for one in await store.endpoints() if one.name == name), None)
+
+
+def _unknown(name: str) -> UnknownEndpoint:
+    return UnknownEndpoint(
+        f"there is no endpoint {name!r}: app.webhooks.list() has those there are"
+    )
+
+
+def _kept(known: Endpoint, given: str | None) -> tuple[str, ...]:
+    if given is None or given in known.secrets:
+        return known.secrets
+    return (given,)
+
+
+def _name(value: str) -> str:
+    checks.name(value, "endpoint name")
+    return checks.text(value, "endpoint name", longest=_LONGEST_NAME)
+
+
+def _patterns(values: Sequence[str], what: str) -> tuple[str, ...]:
+    if isinstance(values, str) or not values:
+        raise InvalidArgument(f"{what} is a list of names, 'prefix.*' or '*'")
+    for value in values:
+        checks.name(value, what)
+        if "*" in value and value != "*" and not value.endswith(".*"):
+            raise InvalidArgument(f"{what} holds names, 'prefix.*' or '*', not {value!r}")
+    return tuple(values)
+
+
+def _headers(headers: Mapping[str, str] | None) -> dict[str, str]:
+    for name, value in (headers or {}).items():
+        if not (checks.text(value, name, longest=2_000).isprintable() and value.isascii()):
+            raise InvalidArgument(f"the header {name!r} must have a printable ASCII text")
+        if not name.replace("-", "").isalnum() or not name.isascii():
+            raise InvalidArgument(f"{name[:60]!r} is no header name")
+        if name.lower().startswith("webhook-"):
+            raise InvalidArgument(f"the header {name!r} is one of the signature's")
+    return dict(headers or {})
+
+
+def _shown(endpoint: Endpoint) -> Receiver:
+    names = set(Receiver.__struct_fields__) - {"secrets"}
+    given = {name: getattr(endpoint, name) for name in names}
+    return Receiver(**given, secrets=len(endpoint.secrets))

@@ -1,0 +1,145 @@
+"""Posting: the bytes that were signed go out, and the receiver's answer comes back as a value."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Raw, Struct, json
+
+from offpath.errors import MissingExtra
+from offpath.events.webhook.guard import Guard
+from offpath.events.webhook.signing import signed_headers, signer
+from offpath.model.endpoint import Endpoint
+from offpath.model.webhook import LIMIT, Answer, Refused, judged
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from offpath.runtime.clock import Clock
+
+_headers = json.Decoder(dict[str, str]).decode
+_OURS: Final = frozenset({"content-type", "user-agent", "content-length", "host"})
+AGENT: Final = "offpath-webhooks/1"
+
+
+class Post(Struct, frozen=True):
+    """One post: where to, under which id, and which bytes."""
+
+    endpoint: Endpoint
+    id: str
+    body: bytes
+
+
+class Poster(Protocol):
+    """Posts; a test may have its own."""
+
+    async def post(self, post: Post) -> Answer:
+        """How the receiver answered. Raises nothing but a cancellation."""
+        ...
+
+    async def close(self) -> None:
+        """Let the connections go."""
+        ...
+
+
+class HttpPoster:
+    """Posts with aiohttp, one session for all endpoints of a process."""
+
+    def __init__(self, guard: Guard, clock: Clock, *, time_limit: float = LIMIT) -> None:
+        self._guard = guard
+        self._clock = clock
+        self._time_limit = time_limit
+        self._session: aiohttp.ClientSession | None = None
+
+    async def post(self, post: Post) -> Answer:
+        """Post and judge. A redirect is not followed; the answer's body is not read."""
+        try:
+            self._guard.check_url(post.endpoint.url)
+            async with asyncio.timeout(self._time_limit):
+                return await self._send(self._opened(), post)
+        except TimeoutError:
+            return Refused(f"no answer within {self._time_limit:g} s")
+        except OSError as error:
+            return Refused(f"not reached: {type(error).__name__}")
+        except Exception as error:  # noqa: BLE001 - a post's fault is its message's, not the poster's
+            return Refused(_said(error))
+
+    async def _send(self, session: aiohttp.ClientSession, post: Post) -> Answer:
+        response = await session.post(
+            post.endpoint.url,
+            data=post.body,
+            headers=self._headers(post),
+            allow_redirects=False,
+        )
+        try:
+            return judged(response.status, response.headers.get("Retry-After"), self._clock.now())
+        finally:
+            # what a receiver says is of no interest, and may never end
+            if response.content.at_eof():
+                response.release()
+            else:
+                response.close()
+
+    def _headers(self, post: Post) -> dict[str, str]:
+        signers = [signer(secret) for secret in post.endpoint.secrets]
+        own = _headers(post.endpoint.headers)
+        return {
+            **{name: value for name, value in own.items() if name.lower() not in _OURS},
+            "Content-Type": "application/json",
+            "User-Agent": AGENT,
+            **signed_headers(post.id, self._clock.now(), post.body, signers),
+        }
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            self._session = _new_session(self._guard)
+        return self._session
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+def require_aiohttp() -> None:
+    """Raise ``MissingExtra`` when webhooks cannot be posted from here."""
+    try:
+        import aiohttp  # noqa: F401 - only whether it is there
+    except ImportError as error:
+        raise MissingExtra(
+            "posting webhooks needs aiohttp: pip install 'offpath[webhooks]'"
+        ) from error
+
+
+def body_of(topic: str, at: str, payload: str) -> bytes:
+    """The body of an event: ``type``, ``timestamp`` and ``data``, as the specification advises.
+
+    A payload that is no JSON (a codec of the user's) is told as a text.
+    """
+    try:
+        data: object = json.decode(payload, type=Raw)
+    except ValueError:
+        data = payload
+    return json.encode({"type": topic, "timestamp": at, "data": data})
+
+
+def _new_session(guard: Guard) -> aiohttp.ClientSession:
+    require_aiohttp()
+    import aiohttp
+
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            limit=0, limit_per_host=0, socket_factory=guard.socket_factory, ttl_dns_cache=30
+        ),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        timeout=aiohttp.ClientTimeout(total=None),
+    )
+
+
+def _said(error: Exception) -> str:
+    """What to record of an error; the URL, which may hold a secret path, is not in it."""
+    cause = error.__cause__ or error
+    return f"not posted: {type(cause).__name__}"
