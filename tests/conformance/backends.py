@@ -106,6 +106,16 @@ class Backend:
         found = self.execute_all(f"select t.* from {table} t" for table in tables)
         return {table: sorted(rows, key=repr) for table, rows in zip(tables, found, strict=True)}
 
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        """As :meth:`content`, by the names of the columns and in no particular order."""
+        found = {}
+        with self.transaction() as connection:
+            for table in self.tables():
+                cursor = connection.execute(f"select t.* from {table} t")
+                names = [column[0] for column in cursor.description]
+                found[table] = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        return found
+
     def sweep(self) -> None:
         """Delete every row. A truncate would wait for the disk once per table and index."""
         self.execute_all(f"delete from {table}" for table in self.tables())

@@ -12,6 +12,7 @@ import pytest
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.backends import NAMES, Backend
+from tests.conformance.bench import Bench
 from tests.conformance.builders import START
 from tests.servers import Databases
 
@@ -85,6 +86,19 @@ async def make_store(backend: Backend, clock: ManualClock) -> AsyncIterator[Make
 async def store(make_store: MakeStore) -> Store:
     """The store under test."""
     return await make_store()
+
+
+@pytest.fixture
+async def bench(
+    store: Store, backend: Backend, clock: ManualClock, tmp_path: Path
+) -> AsyncIterator[Bench]:
+    """For backends whose statements can be made to fail."""
+    if not store.capabilities.durable:
+        pytest.skip("no statements: a transition is one step of the event loop")
+    await store.close()
+    bench = Bench(backend, clock, tmp_path)
+    yield bench
+    await bench.close()
 
 
 @pytest.fixture

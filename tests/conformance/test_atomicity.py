@@ -7,23 +7,17 @@ table by table. Then the call is repeated: its effect must be there once, as if 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from offpath.errors import StoreUnavailable
 from offpath.model.effects import Effects
 from offpath.model.job import JobState, LeasedJob, NewJob, UniquePolicy
 from offpath.model.settlement import Settlement, Succeeded
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Redrive, Store
-from tests.conformance.backends import Backend
+from tests.conformance.bench import Bench, Call, Fuse, Scenario, cut_everywhere, repeat
 from tests.conformance.builders import (
-    START,
     TASK,
     ask,
     die,
@@ -39,30 +33,6 @@ from tests.conformance.builders import (
     unique,
     worker_info,
 )
-
-Call = Callable[[], Awaitable[Any]]
-Scenario = Callable[[Store, ManualClock], Awaitable[Call]]
-Content = dict[str, list[tuple[Any, ...]]]
-
-_MOST = 200
-"""No transition has more statements; it would mean that the counting is broken."""
-
-
-@dataclass(slots=True)
-class Fuse:
-    """Fails before the ``at``-th statement and notes what it saw."""
-
-    at: int
-    seen: list[str] = field(default_factory=list)
-    blown: bool = False
-
-    def __call__(self, statement: str) -> None:
-        if self.blown:
-            return
-        self.seen.append(statement)
-        if len(self.seen) == self.at:
-            self.blown = True
-            raise StoreUnavailable(f"cut before {statement}")
 
 
 def job(number: int, task: str = TASK, **fields: Any) -> NewJob:
@@ -288,109 +258,24 @@ _PIECEWISE = "settle with poison"
 # -- the experiment --------------------------------------------------------------------------------
 
 
-class Bench:
-    """Sets a scenario up on an empty store, as often as it is asked to."""
-
-    def __init__(self, backend: Backend, clock: ManualClock, folder: Path) -> None:
-        self.clock = clock
-        self._backend = backend
-        self._folder = folder
-        self._numbers = itertools.count()
-        self._store: Store | None = None
-
-    async def set_up(self, scenario: Scenario) -> Call:
-        """The call to make, on a store that holds only what the scenario made."""
-        await self.close()
-        self._backend = self._backend.emptied(self._folder / str(next(self._numbers)))
-        self.clock.set(START)
-        self._store = self._backend.store(self.clock)
-        await self._store.open()
-        return await scenario(self._store, self.clock)
-
-    def content(self) -> Content:
-        return self._backend.content()
-
-    async def cut(self, call: Call, fuse: Fuse) -> bool:
-        """Make the call with the fuse in; whether it raised."""
-        hooked = cast("Any", self._store)
-        hooked._before_statement = fuse
-        try:
-            await call()
-        except StoreUnavailable:
-            return True
-        finally:
-            hooked._before_statement = None
-        return False
-
-    async def assert_each_settlement_is_whole(self) -> None:
-        """In the piecewise scenario: a job has its child if, and only if, it has succeeded."""
-        assert self._store is not None
-        states = await self._store.states([uid(n) for n in (1, 2, 3, 100, 101, 102)])
-        for n in range(3):
-            succeeded = states[uid(n + 1)] is JobState.SUCCEEDED
-            assert (uid(100 + n) in states) is succeeded
-
-    async def close(self) -> None:
-        if self._store is not None:
-            await self._store.close()
-
-
-@pytest.fixture
-async def bench(
-    store: Store, backend: Backend, clock: ManualClock, tmp_path: Path
-) -> AsyncIterator[Bench]:
-    """For backends whose statements can be made to fail."""
-    if not store.capabilities.durable:
-        pytest.skip("no statements: a transition is one step of the event loop")
-    await store.close()
-    bench = Bench(backend, clock, tmp_path)
-    yield bench
-    await bench.close()
+async def _each_settlement_is_whole(store: Store) -> None:
+    """A job has its child if, and only if, it has succeeded."""
+    states = await store.states([uid(n) for n in (1, 2, 3, 100, 101, 102)])
+    for n in range(3):
+        succeeded = states[uid(n + 1)] is JobState.SUCCEEDED
+        assert (uid(100 + n) in states) is succeeded
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_a_cut_at_any_statement_leaves_before_or_after(bench: Bench, name: str) -> None:
-    scenario = SCENARIOS[name]
-    call = await bench.set_up(scenario)
-    before = bench.content()
-    await call()
-    after = bench.content()
-    assert after != before
-
-    call = await bench.set_up(scenario)
-    assert bench.content() == before
-    cuts = 0
-    for place in range(1, _MOST):
-        fuse = Fuse(place)
-        raised = await bench.cut(call, fuse)
-        if not fuse.blown:
-            break
-        cuts += 1
-        if bench.content() == before:
-            assert raised, f"{fuse.seen}: nothing was written, and nobody was told"
-            continue
-        # Only the answer was lost, or the store repeated it by itself.
-        assert not raised or "commit" in fuse.seen[:-1], fuse.seen
-        if name == _PIECEWISE:
-            await bench.assert_each_settlement_is_whole()
-        else:
-            assert bench.content() == after, fuse.seen
-        await call()
-        assert bench.content() == after
-        call = await bench.set_up(scenario)
-    assert 1 <= cuts < _MOST - 1
-    assert bench.content() == after
+    whole = _each_settlement_is_whole if name == _PIECEWISE else None
+    await cut_everywhere(bench, SCENARIOS[name], piecewise=whole)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_a_repeat_after_a_lost_answer_changes_nothing(bench: Bench, name: str) -> None:
     """Cases B8, H5: the call was carried out, nobody heard of it, and it is made again."""
-    call = await bench.set_up(SCENARIOS[name])
-    await call()
-    after = bench.content()
-    for _ in range(2):
-        await call()
-        assert bench.content() == after
+    await repeat(bench, SCENARIOS[name])
 
 
 async def test_a_cut_commit_is_in_nobodys_way(bench: Bench) -> None:

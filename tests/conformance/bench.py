@@ -1,0 +1,158 @@
+"""Makes the n-th statement of a call fail, and compares what the store holds before and after."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from offpath.errors import StoreUnavailable
+from offpath.model.announce import STREAM
+from offpath.runtime.clock import ManualClock
+from offpath.store.protocol import Store
+from tests.conformance.backends import Backend
+from tests.conformance.builders import START
+
+Call = Callable[[], Awaitable[Any]]
+Scenario = Callable[[Store, ManualClock], Awaitable[Call]]
+Check = Callable[[Store], Awaitable[None]]
+Content = dict[str, list[str]]
+
+_MOST = 200
+"""No transition has more statements; it would mean that the counting is broken."""
+_POSITION = re.compile(r'(?<="position":)\s*\d+')
+
+
+@dataclass(slots=True)
+class Fuse:
+    """Fails before the ``at``-th statement and notes what it saw."""
+
+    at: int
+    seen: list[str] = field(default_factory=list)
+    blown: bool = False
+
+    def __call__(self, statement: str) -> None:
+        if self.blown:
+            return
+        self.seen.append(statement)
+        if len(self.seen) == self.at:
+            self.blown = True
+            raise StoreUnavailable(f"cut before {statement}")
+
+
+class Bench:
+    """Sets a scenario up on an empty store, as often as it is asked to."""
+
+    def __init__(self, backend: Backend, clock: ManualClock, folder: Path) -> None:
+        self.clock = clock
+        self._backend = backend
+        self._folder = folder
+        self._numbers = itertools.count()
+        self._store: Store | None = None
+
+    @property
+    def store(self) -> Store:
+        """The store of the last set-up."""
+        assert self._store is not None
+        return self._store
+
+    async def set_up(self, scenario: Scenario) -> Call:
+        """The call to make, on a store that holds only what the scenario made."""
+        await self.close()
+        self._backend = self._backend.emptied(self._folder / str(next(self._numbers)))
+        self.clock.set(START)
+        self._store = self._backend.store(self.clock)
+        await self._store.open()
+        return await scenario(self._store, self.clock)
+
+    def content(self) -> Content:
+        """Every row, without what may differ from run to run: how long the gaps between positions
+        are, and the ids of announcements.
+        """
+        tables = self._backend.rows()
+        positions = {
+            row["position"] for rows in tables.values() for row in rows if "position" in row
+        }
+        ranks = {position: rank for rank, position in enumerate(sorted(positions | {0}))}
+        return {
+            table: sorted(repr(_settled(row, ranks)) for row in rows)
+            for table, rows in tables.items()
+        }
+
+    async def cut(self, call: Call, fuse: Fuse) -> bool:
+        """Make the call with the fuse in; whether it raised."""
+        hooked = cast("Any", self._store)
+        hooked._before_statement = fuse
+        try:
+            await call()
+        except StoreUnavailable:
+            return True
+        finally:
+            hooked._before_statement = None
+        return False
+
+    async def close(self) -> None:
+        """Close the last set-up's store."""
+        if self._store is not None:
+            await self._store.close()
+
+
+def _settled(row: dict[str, Any], ranks: dict[int, int]) -> dict[str, Any]:
+    row = dict(row)
+    if row.get("stream") == STREAM:
+        row["id"] = "of its own"
+    for name, value in row.items():
+        if name == "position":
+            row[name] = ranks[value]
+        elif isinstance(value, str):
+            row[name] = _POSITION.sub(lambda found: str(ranks[int(found.group())]), value)
+    return row
+
+
+async def cut_everywhere(
+    bench: Bench, scenario: Scenario, *, piecewise: Check | None = None
+) -> None:
+    """Fail if a cut before any statement leaves anything but *before* or *after*.
+
+    With ``piecewise``, parts may be committed apart; it checks that each part is whole.
+    """
+    call = await bench.set_up(scenario)
+    before = bench.content()
+    await call()
+    after = bench.content()
+    assert after != before
+
+    call = await bench.set_up(scenario)
+    assert bench.content() == before
+    cuts = 0
+    for place in range(1, _MOST):
+        fuse = Fuse(place)
+        raised = await bench.cut(call, fuse)
+        if not fuse.blown:
+            break
+        cuts += 1
+        if bench.content() == before:
+            assert raised, f"{fuse.seen}: nothing was written, and nobody was told"
+            continue
+        # Only the answer was lost, or the store repeated it by itself.
+        assert not raised or "commit" in fuse.seen[:-1], fuse.seen
+        if piecewise is not None:
+            await piecewise(bench.store)
+            await call()
+        assert bench.content() == after, fuse.seen
+        call = await bench.set_up(scenario)
+    assert 1 <= cuts < _MOST - 1
+    assert bench.content() == after
+
+
+async def repeat(bench: Bench, scenario: Scenario) -> None:
+    """Fail if making the call again changes anything."""
+    call = await bench.set_up(scenario)
+    await call()
+    after = bench.content()
+    for _ in range(2):
+        await call()
+        assert bench.content() == after
