@@ -20,11 +20,13 @@ from offpath.cli import output
 from offpath.cli.frame import command
 from offpath.cli.loading import load_shared_app
 from offpath.cli.logs import configure
+from offpath.cli.notifying import notifier, signs_of
 from offpath.cli.processes import Parent
 from offpath.config import Settings, load_settings
 from offpath.errors import ConfigurationError
 from offpath.health.probe import Probe, require_token
 from offpath.jobs.worker.worker import Worker
+from offpath.runtime.notify import Notifier, telling
 
 _log = logging.getLogger("offpath.cli")
 
@@ -73,6 +75,7 @@ def worker(
     app = load_shared_app(target or _configured(), url)
     settings = _with_health(app.settings, health_port, health_host)
     count = settings.processes if processes is None else processes
+    manager = notifier(count, child=parent_pipe is not None)
     if count > 1:
         return Parent([_child_command(settings, number) for number in range(count)]).run()
     overrides: dict[str, Any] = {
@@ -81,7 +84,7 @@ def worker(
         "drain_timeout": drain_timeout,
     }
     given = {name: value for name, value in overrides.items() if value is not None}
-    return asyncio.run(_serve(app, settings, given, parent_pipe))
+    return asyncio.run(_serve(app, settings, given, parent_pipe, manager))
 
 
 def _configured() -> str:
@@ -109,7 +112,11 @@ def _child_command(settings: Settings, number: int) -> list[str]:
 
 
 async def _serve(
-    app: App, settings: Settings, overrides: dict[str, Any], parent_pipe: int | None
+    app: App,
+    settings: Settings,
+    overrides: dict[str, Any],
+    parent_pipe: int | None,
+    manager: Notifier | None,
 ) -> int:
     async with app:
         running = app.worker(**overrides)
@@ -120,7 +127,8 @@ async def _serve(
             if parent_pipe is not None:
                 loop.add_reader(parent_pipe, _orphaned, loop, parent_pipe)
             _log.info(_greeting(app, running.id, probe))
-            stopped = await running.run(signals=True)
+            async with telling(manager, lambda: signs_of(running), app.clock):
+                stopped = await running.run(signals=True)
     if stopped.dead_loops:
         _log.error("stopped because of dead loops: %s", ", ".join(stopped.dead_loops))
     if stopped.unrecorded:

@@ -99,6 +99,11 @@ class Worker:
         """Whether its lease is known to hold."""
         return self._engine.heartbeat.alive
 
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop; true as well when it has."""
+        return self._state in {State.STOPPING, State.STOPPED}
+
     def active(self) -> list[Active]:
         """Return the jobs it holds, longest held first."""
         runs = sorted(self._engine.hand.runs(), key=lambda run: run.leased_at)

@@ -1,0 +1,195 @@
+"""The files to deploy with hold what they promise, and every command in them exists."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from offpath.cli.main import cli
+from offpath.config import FIELDS, PREFIX
+from tests.architecture.sources import ROOT
+
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+MANIFESTS: list[dict[str, Any]] = list(
+    yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text("utf-8"))
+)
+DEPLOYMENT = next(one for one in MANIFESTS if one["kind"] == "Deployment")
+POD = DEPLOYMENT["spec"]["template"]["spec"]
+DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
+PROBE = ["offpath", "health", "--url", "http://127.0.0.1:8080"]
+
+
+def unit() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(strict=False, interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # keys keep their case
+    parser.read_string((ROOT / "deploy" / "offpath-worker.service").read_text("utf-8"))
+    return parser
+
+
+UNIT = unit()["Service"]
+
+
+def in_dockerfile(word: str) -> list[list[str]]:
+    text = DOCKERFILE.replace("\\\n", " ")
+    found = [line.partition(word)[2] for line in text.splitlines() if f"{word} [" in line]
+    return [json.loads(one) for one in found]
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Every command line of offpath, with the place that it stands in."""
+    for name, service in SERVICES.items():
+        for words in (service.get("command"), service.get("healthcheck", {}).get("test", [""])[1:]):
+            if words and words[0] == "offpath":
+                yield f"compose {name}", words
+    for container in (*POD["initContainers"], *POD["containers"]):
+        yield f"kubernetes {container['name']}", container["command"]
+    yield from (("Dockerfile", words) for words in in_dockerfile("CMD"))
+    for key in ("ExecStartPre", "ExecStart"):
+        words = shlex.split(UNIT[key])
+        assert words[0].endswith("/bin/offpath")
+        yield f"unit {key}", ["offpath", *words[1:]]
+
+
+def parsed(words: Sequence[str]) -> click.Context:
+    """Parse a command as the program does; raises UsageError for what it does not know."""
+    name, command, rest = cli.resolve_command(click.Context(cli), list(words[1:]))
+    assert command is not None
+    return command.make_context(name, rest)
+
+
+COMMANDS = list(commands())
+
+
+@pytest.mark.parametrize(
+    ("place", "words"), COMMANDS, ids=[f"{place}: {words[1]}" for place, words in COMMANDS]
+)
+def test_every_command_and_option_exists(place: str, words: list[str]) -> None:
+    assert parsed(words).command.name == words[1], place
+
+
+def test_a_command_that_does_not_exist_would_be_seen() -> None:
+    with pytest.raises(click.UsageError):
+        parsed(["offpath", "no-such-command"])
+    with pytest.raises(click.UsageError):
+        parsed(["offpath", "worker", "a:b", "--no-such-option"])
+    assert len(COMMANDS) >= 10
+
+
+def test_every_setting_in_them_exists() -> None:
+    given = {*SERVICES["worker"]["environment"], "OFFPATH_APP"}
+    for container in (*POD["initContainers"], *POD["containers"]):
+        given |= {one["name"] for one in container["env"]}
+    known = {f"{PREFIX}{name.upper()}" for name in FIELDS}
+    assert given - known == set()
+
+
+# -- compose ---------------------------------------------------------------------------------------
+
+
+def condition(service: str, on: str) -> str:
+    found: str = SERVICES[service]["depends_on"][on]["condition"]
+    return found
+
+
+def test_the_schema_is_there_before_a_worker_starts() -> None:
+    assert condition("migrate", "postgres") == "service_healthy"
+    assert condition("worker", "postgres") == "service_healthy"
+    assert condition("worker", "migrate") == "service_completed_successfully"
+
+
+def test_a_workers_health_is_the_readiness_probe() -> None:
+    assert SERVICES["worker"]["healthcheck"]["test"] == ["CMD", *PROBE]
+    worker = parsed(SERVICES["worker"]["command"]).params
+    assert worker["health_port"] == 8080
+
+
+def test_who_depends_on_a_worker_waits_until_it_is_healthy() -> None:
+    dependants = [name for name, one in SERVICES.items() if "worker" in one.get("depends_on", {})]
+    assert dependants == ["try"]
+    assert {condition(name, "worker") for name in dependants} == {"service_healthy"}
+
+
+def test_every_service_is_judged_or_runs_once() -> None:
+    for name, service in SERVICES.items():
+        check = service["healthcheck"]
+        assert check.get("disable") is True or check["test"][0] == "CMD", name
+    assert {n for n, one in SERVICES.items() if one["healthcheck"].get("disable")} == {
+        "migrate",
+        "try",
+    }
+
+
+def seconds(text: str) -> int:
+    assert text.endswith("s")
+    return int(text[:-1])
+
+
+def test_each_manager_waits_longer_than_the_drain() -> None:
+    compose = parsed(SERVICES["worker"]["command"]).params["drain_timeout"]
+    assert seconds(SERVICES["worker"]["stop_grace_period"]) >= compose + 2
+    pod = parsed(POD["containers"][0]["command"]).params["drain_timeout"]
+    assert POD["terminationGracePeriodSeconds"] >= pod + 2
+    started = parsed(["offpath", *shlex.split(UNIT["ExecStart"])[1:]]).params["drain_timeout"]
+    assert int(UNIT["TimeoutStopSec"]) >= started + 2
+
+
+# -- image, kubernetes, systemd --------------------------------------------------------------------
+
+
+def test_the_image_starts_the_worker_itself_and_is_judged_by_the_probe() -> None:
+    worker, probe = in_dockerfile("CMD")
+    assert worker[:2] == ["offpath", "worker"]
+    assert probe == PROBE
+    assert "USER 10001" in DOCKERFILE
+    build = SERVICES["worker"]["build"]
+    assert (ROOT / build["context"] / build["dockerfile"]).is_file()
+    copied = [line.split()[1:-1] for line in DOCKERFILE.splitlines() if line.startswith("COPY")]
+    assert [name for names in copied for name in names if not (ROOT / name).exists()] == []
+
+
+def test_a_pod_is_alive_by_livez_and_ready_by_readyz() -> None:
+    (worker,) = POD["containers"]
+    paths = {name: worker[name]["httpGet"]["path"] for name in worker if name.endswith("Probe")}
+    assert paths == {
+        "startupProbe": "/livez",
+        "livenessProbe": "/livez",
+        "readinessProbe": "/readyz",
+    }
+    (port,) = worker["ports"]
+    environment = {one["name"]: one.get("value") for one in worker["env"]}
+    assert int(environment["OFFPATH_HEALTH_PORT"]) == port["containerPort"]
+    assert {worker[name]["httpGet"]["port"] for name in paths} == {port["name"]}
+
+
+def test_an_open_probe_is_behind_a_policy_for_the_same_pods() -> None:
+    (policy,) = [one for one in MANIFESTS if one["kind"] == "NetworkPolicy"]
+    labels = DEPLOYMENT["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"] == labels
+    assert DEPLOYMENT["spec"]["selector"]["matchLabels"] == labels
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+
+
+def test_a_pod_migrates_before_its_worker_and_holds_no_password() -> None:
+    (first,) = POD["initContainers"]
+    assert first["command"] == ["offpath", "migrate"]
+    for container in (first, *POD["containers"]):
+        (url,) = [one for one in container["env"] if one["name"] == "OFFPATH_URL"]
+        assert "secretKeyRef" in url["valueFrom"]
+
+
+def test_the_unit_is_told_ready_and_watched_by_progress() -> None:
+    assert UNIT["Type"] == "notify"
+    assert UNIT["NotifyAccess"] == "main"
+    assert int(UNIT["WatchdogSec"]) >= 30
+    assert UNIT["Restart"] == "always"
+    assert UNIT["KillMode"] == "mixed"
+    assert "--processes" not in UNIT["ExecStart"]
+    assert UNIT["ExecStartPre"].endswith("offpath migrate")
