@@ -23,7 +23,7 @@ from offpath.model.lease import LeaseRequest, WorkerInfo
 from offpath.model.settlement import Retry, Settlement, Succeeded
 from offpath.runtime.ids import new_id
 from offpath.store.postgres import PostgresStore, crew, operating, reading
-from offpath.store.postgres.enqueue import enqueue_steps
+from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.leasing import Reach, lease_steps
 from offpath.store.postgres.migrating import PACKAGE
 from offpath.store.postgres.settling import count_down, settle_steps, succeed_steps
@@ -201,7 +201,7 @@ def _commit(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
         )
         for n in range(BATCH)
     ]
-    first = next(enqueue_steps(Effects(jobs=tuple(jobs)), None, sql=SQL))
+    first = next(commit_steps(Effects(jobs=tuple(jobs)), None, sql=SQL))
     ids = json.dumps([job.id for job in jobs])
     keys = json.dumps([f"key-{n}" for n in range(BATCH)])
     return (

@@ -45,12 +45,13 @@ def extend_steps(
     held: Sequence[LeasedJob],
     now: datetime | None,
     *,
+    report: str | None = None,
     sql: Catalogue,
 ) -> Steps[Extension]:
     """Renew a worker, and tell what happened to the jobs it holds."""
     rows, news = yield Send(
         (
-            _register(worker, lease_seconds, presence, now, sql),
+            _register(worker, lease_seconds, presence, now, sql, report),
             _signals(worker.id, held, sql),
         ),
         last=True,
@@ -94,6 +95,7 @@ def _register(
     presence: int | None,
     now: datetime | None,
     sql: Catalogue,
+    report: str | None = None,
 ) -> Query:
     return sql["register"](
         now=moment(now),
@@ -106,6 +108,7 @@ def _register(
         queues=to_json(worker.queues),
         lease_seconds=lease_seconds,
         presence=presence,
+        report=report,
     )
 
 

@@ -11,7 +11,6 @@ from typing import Final
 from msgspec import Struct
 
 from offpath.errors import Conflict, IdConflict, StoreBusy, StoreRejected, UniqueConflict
-from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.postgres.steps import (
     Enqueueing,
@@ -51,6 +50,7 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
     dependents: tuple[str, ...] = ()
     unique: UniqueClaim | None = None
     tags: tuple[str, ...] = ()
+    announce: int = 0
 
     @classmethod
     def of(cls, job: NewJob, job_id: str) -> _Sent:
@@ -72,6 +72,7 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
             job.dependents,
             job.unique,
             job.tags,
+            job.announce,
         )
 
 
@@ -137,24 +138,15 @@ class _Batch:
         )
 
 
-def enqueue_steps(
-    effects: Effects, now: datetime | None, *, sql: Catalogue
-) -> Enqueueing[list[Enqueued]]:
-    """Add the jobs of ``effects``; answers in their order. ``now`` None is the database's clock.
+def add_jobs(
+    jobs: Sequence[NewJob], now: datetime | None, *, sql: Catalogue
+) -> Enqueueing[tuple[list[Enqueued], Counter[str]]]:
+    """Add jobs; answers in their order, and the new members of groups, which are not yet counted.
+    ``now`` None is the database's clock.
 
     Raises ``Conflict`` kinds after taking back what it wrote, so that a caller's transaction may go
     on. All of it happens in the transaction that runs it, or none.
     """
-    answers, members = yield from add_jobs(effects.jobs, now, sql=sql)
-    if members:
-        yield sql["count_up"](batch=counts_json(members, "open"))
-    return answers
-
-
-def add_jobs(
-    jobs: Sequence[NewJob], now: datetime | None, *, sql: Catalogue
-) -> Enqueueing[tuple[list[Enqueued], Counter[str]]]:
-    """As :func:`enqueue_steps`, but the groups are not yet counted up by what is returned too."""
     if not jobs:
         return [], Counter()
     batch = _Batch(jobs, [_canonical(job.id) for job in jobs])

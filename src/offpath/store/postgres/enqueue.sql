@@ -7,7 +7,7 @@ with clock as materialized (
 insert into offpath.job (
     id, state, task, queue, priority, enqueued_at, run_at, deadline, deadline_in, input,
     fingerprint, options, group_id, grouped, parent, dependents, tags, unique_key, unique_states,
-    unique_until, unique_held
+    unique_until, unique_held, announce
 )
 select
     b.id,
@@ -23,13 +23,14 @@ select
     b."unique" ->> 'key',
     b."unique" -> 'states',
     clock.now + (b."unique" ->> 'period')::double precision * interval '1 second',
-    coalesce(b."unique" -> 'states' @> '"queued"', false)
+    coalesce(b."unique" -> 'states' @> '"queued"', false),
+    coalesce(b.announce, 0)
 from clock
 cross join jsonb_to_recordset(:batch::text::jsonb) as b (
     id uuid, task text, queue text, priority integer, delay double precision,
     run_at timestamptz, deadline timestamptz, deadline_in double precision, input text,
     fingerprint text, options text, group_id text, parent text, dependents jsonb, tags jsonb,
-    "unique" jsonb
+    "unique" jsonb, announce smallint
 )
 cross join lateral (
     select coalesce(b.run_at, clock.now + coalesce(b.delay, 0) * interval '1 second') as run_at
@@ -97,6 +98,7 @@ set state = case when due.run_at <= clock.now then 'ready' else 'scheduled' end,
     options = coalesce(b.options, '{}'),
     dependents = b.dependents,
     tags = b.tags,
+    announce = coalesce(b.announce, 0),
     -- Null already, but a row that changed since the statement began is first made of its old version
     worker = null,
     finished_at = null,
@@ -105,7 +107,7 @@ from clock
 cross join jsonb_to_recordset(:batch::text::jsonb) as b (
     id uuid, task text, queue text, priority integer, delay double precision,
     run_at timestamptz, deadline timestamptz, deadline_in double precision, input text,
-    fingerprint text, options text, dependents jsonb, tags jsonb
+    fingerprint text, options text, dependents jsonb, tags jsonb, announce smallint
 )
 cross join lateral (
     select coalesce(b.run_at, clock.now + coalesce(b.delay, 0) * interval '1 second') as run_at

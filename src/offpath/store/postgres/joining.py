@@ -1,7 +1,7 @@
 """Group commit: callers that come while a commit is under way share the next one.
 
 Nobody waits for company. The first caller is written at once; who comes meanwhile is written
-together as soon as that is done. A caller whose jobs cannot be stored fails alone.
+together as soon as that is done. A caller whose effects cannot be stored fails alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WriteEach = Callable[[Sequence[NewJob]], Awaitable[list["Enqueued | None"]]]
 _Waiting = tuple[Effects, "asyncio.Future[list[Enqueued]]"]
 
 MOST_JOBS: Final = 1000
-"""Jobs in one shared commit; a single caller's may be more."""
+"""Jobs, messages and events in one shared commit; a single caller's may be more."""
 
 
 class Joiner:
@@ -92,19 +92,24 @@ class Joiner:
                 if answer is None:
                     await self._alone(one)
                 else:
-                    _share([one], [answer])
+                    _answer(one, [answer])
 
     async def _together(self, group: Sequence[_Waiting]) -> None:
-        jobs = tuple(job for effects, _ in group for job in effects.jobs)
+        every = [effects for effects, _ in group]
+        together = Effects(
+            jobs=tuple(job for effects in every for job in effects.jobs),
+            messages=tuple(one for effects in every for one in effects.messages),
+            log=tuple(one for effects in every for one in effects.log),
+        )
         try:
-            answers = await self._write(Effects(jobs=jobs))
+            answers = await self._write(together)
         except (Conflict, StoreRejected, StoreBusy) as error:
             await self._blame(group, error)
         except BaseException as error:  # noqa: BLE001 - it is the callers' error, none may hang
             _fail(group, error)
             _raise_unless_ordinary(error)
         else:
-            _share(group, answers)
+            _share_out(group, answers)
 
     async def _blame(self, group: Sequence[_Waiting], error: Exception) -> None:
         """Nothing was written: find out whose fault it is by writing each alone."""
@@ -121,24 +126,29 @@ class Joiner:
             _fail([one], error)
             _raise_unless_ordinary(error)
         else:
-            _share([one], answers)
+            _answer(one, answers)
 
 
 def _is_single(one: _Waiting) -> bool:
-    return len(one[0].jobs) == 1 and independent(one[0].jobs)
+    effects = one[0]
+    return _size(one) == 1 and len(effects.jobs) == 1 and independent(effects.jobs)
 
 
 def _size(one: _Waiting) -> int:
-    return len(one[0].jobs)
+    return len(one[0].jobs) + len(one[0].messages) + len(one[0].log)
 
 
-def _share(group: Sequence[_Waiting], answers: list[Enqueued]) -> None:
-    at = 0
-    for effects, answer in group:
-        end = at + len(effects.jobs)
-        if not answer.done():
-            answer.set_result(answers[at:end])
-        at = end
+def _share_out(group: Sequence[_Waiting], answers: list[Enqueued]) -> None:
+    """The answers are for all jobs and then for all messages; each caller's are, too."""
+    jobs = iter(answers)
+    firsts = [[next(jobs) for _ in effects.jobs] for effects, _ in group]
+    for one, first in zip(group, firsts, strict=True):
+        _answer(one, first + [next(jobs) for _ in one[0].messages])
+
+
+def _answer(one: _Waiting, answers: list[Enqueued]) -> None:
+    if not one[1].done():
+        one[1].set_result(answers)
 
 
 def _fail(group: Sequence[_Waiting], error: BaseException) -> None:

@@ -126,7 +126,8 @@ select
 from gone g
 
 -- name: prune
--- Removes ended jobs whose time to be kept has passed, and claims that are free again.
+-- Removes ended jobs and messages whose time to be kept has passed, claims that are free again, and
+-- workers gone for an hour.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -145,6 +146,29 @@ gone as (
 forgotten as (
     delete from offpath.failure f where f.job = any (array(select g.id from gone g))
 ),
+delivered as (
+    delete from offpath.message m
+    where m.id = any (array(
+        select o.id
+        from offpath.message o
+        where o.expires_at <= (select clock.now from clock)
+        order by o.expires_at
+        limit :limit::int
+        for update skip locked
+    ))
+    returning 1
+),
+left_behind as (
+    delete from offpath.worker w
+    where w.id = any (array(
+        select o.id
+        from offpath.worker o
+        where o.gone_at <= (select clock.now from clock) - interval '1 hour'
+        order by o.id
+        limit :limit::int
+        for update skip locked
+    ))
+),
 freed as (
     delete from offpath.claim c
     where c.key = any (array(
@@ -156,7 +180,7 @@ freed as (
         for update skip locked
     ))
 )
-select count(*) from gone
+select (select count(*) from gone) + (select count(*) from delivered)
 
 -- name: rescue
 -- Takes jobs from workers whose lease has expired or whose row is gone.
@@ -263,13 +287,17 @@ failed as (
 )
 select coalesce(json_agg(r order by r.id), '[]')::text from rescued r
 
--- name: drop_late_workers
--- Workers that are late and hold nothing are forgotten.
-delete from offpath.worker w
+-- name: note_gone_workers
+-- Workers that are late and hold nothing are gone.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+update offpath.worker w
+set gone_at = (select clock.now from clock), presence = null, missing_since = null
 where w.id = any (array(
         select l.id
         from offpath.worker l
-        where l.expires_at <= (select coalesce(:now::text::timestamptz, clock_timestamp()))
+        where l.gone_at is null and l.expires_at <= (select clock.now from clock)
         order by l.id
         limit 1000
         for update skip locked

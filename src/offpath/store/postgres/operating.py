@@ -11,7 +11,16 @@ import msgspec
 from offpath.model.job import TERMINAL, JobState, LeasedJob
 from offpath.model.lease import Rescued
 from offpath.store.postgres.settling import count_down
-from offpath.store.postgres.steps import Send, Steps, ask, ids_json, job_id, moment, public, to_json
+from offpath.store.postgres.steps import (
+    Steps,
+    ask,
+    ids_json,
+    job_id,
+    moment,
+    public,
+    to_json,
+    told_the_time,
+)
 from offpath.store.protocol import Changed, Redrive
 from offpath.store.sql import Catalogue, Row
 
@@ -55,7 +64,7 @@ def redrive_steps(
         # a holder whose period is over stands in nobody's way
         given = to_json(sorted({row[0] for row in keys}))
         yield from ask(sql["release_keys"](keys=given, now=moment(now)))
-    rows = yield from ask(sql["redrive"](now=moment(now), batch=batch))
+    rows = yield from told_the_time(sql["redrive"](now=moment(now), batch=batch), now, sql)
     opened: dict[str, int] = {}
     for row in rows:
         if row[8] and public(row[4]) in TERMINAL:
@@ -84,7 +93,8 @@ def rescue_steps(
 ) -> Steps[list[Rescued]]:
     """Take jobs from dead workers, and forget workers that hold nothing more."""
     rescue = sql["rescue"](now=moment(now), limit=limit, max_deliveries=max_deliveries, keep=keep)
-    rows, _ = yield Send((rescue, sql["drop_late_workers"](now=moment(now))))
+    rows = yield from told_the_time(rescue, now, sql)
+    yield from ask(sql["note_gone_workers"](now=moment(now)))
     taken = _rescued.decode(rows[0][0])
     grouped = {
         n: one.group_id for n, one in enumerate(taken) if one.grouped and one.state in TERMINAL

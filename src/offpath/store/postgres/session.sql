@@ -49,3 +49,7 @@ select
 -- name: ping
 -- The store's clock, as JSON.
 select to_json(coalesce(:now::text::timestamptz, clock_timestamp()))::text
+
+-- name: tell_the_time
+-- Only for this transaction: the time that was given to the store, for triggers.
+select set_config('offpath_store.now', :now::text, true)

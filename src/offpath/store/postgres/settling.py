@@ -10,7 +10,8 @@ from typing import Any, Final, assert_never
 import msgspec
 from msgspec import Struct
 
-from offpath.model.job import TERMINAL, Enqueued, Failure, JobState, NewJob
+from offpath.model.effects import Effects
+from offpath.model.job import TERMINAL, Failure, JobState, NewJob
 from offpath.model.settlement import (
     Cancelled,
     Dead,
@@ -22,7 +23,8 @@ from offpath.model.settlement import (
     Snoozed,
     Succeeded,
 )
-from offpath.store.postgres.enqueue import add_jobs, counts_json
+from offpath.store.postgres.effects import carry_out
+from offpath.store.postgres.enqueue import counts_json
 from offpath.store.postgres.steps import (
     Send,
     Steps,
@@ -33,6 +35,7 @@ from offpath.store.postgres.steps import (
     moment,
     public,
     to_json,
+    told_the_time,
 )
 from offpath.store.sql import Catalogue, Query
 
@@ -68,7 +71,7 @@ class _End(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def lone_successes(settlements: Iterable[Settlement]) -> bool:
     """Whether all of these are successes without effects of jobs that are their own group."""
     return all(
-        type(one.outcome) is Succeeded and not one.effects.jobs and one.job.group_id == one.job.id
+        type(one.outcome) is Succeeded and not one.effects and one.job.group_id == one.job.id
         for one in settlements
     )
 
@@ -100,9 +103,9 @@ def settle_steps(
     """Settle anything. Jobs first, then what they enqueue, then their groups."""
     ends = [_end(n, one) for n, one in enumerate(settlements)]
     ends.sort(key=_by_id)
-    rows = yield from ask(sql["settle"](now=moment(now), batch=to_json(ends)))
+    rows = yield from told_the_time(sql["settle"](now=moment(now), batch=to_json(ends)), now, sql)
     states = {row[0]: public(row[1]) for row in rows}
-    enqueued, members = yield from _carry_out(settlements, states, now, sql)
+    enqueued, members = yield from embed(carry_out(_carried(settlements, states), now, sql=sql))
     yield from _trim(settlements, states, sql)
     grouped = {row[0]: row[3] for row in rows if row[3] is not None}
     ended = {n: group for n, group in grouped.items() if states[n] in TERMINAL}
@@ -193,28 +196,17 @@ def _outcome(
             assert_never(never)
 
 
-def _carry_out(
-    settlements: Sequence[Settlement],
-    states: dict[int, JobState],
-    now: datetime | None,
-    sql: Catalogue,
-) -> Steps[tuple[dict[int, tuple[Enqueued, ...]], Counter[str]]]:
-    """Enqueue the effects of the settlements that were applied as they wanted to be.
-
-    Returns the answers and the new members of groups, which are still to be counted.
-    """
-    jobs: list[NewJob] = []
-    spans: dict[int, slice] = {}
+def _carried(settlements: Sequence[Settlement], states: dict[int, JobState]) -> dict[int, Effects]:
+    """The effects of the settlements that were applied as they wanted to be."""
+    carried = {}
     for n, state in states.items():
         one = settlements[n]
-        if not one.effects.jobs or state in {JobState.CANCELLED, JobState.DEAD}:
+        if not one.effects or state in {JobState.CANCELLED, JobState.DEAD}:
             continue
-        if not isinstance(one.outcome, (Succeeded, Snoozed)):
-            continue
-        spans[n] = slice(len(jobs), len(jobs) + len(one.effects.jobs))
-        jobs.extend(_member(job, one) for job in one.effects.jobs)
-    answers, members = yield from embed(add_jobs(jobs, now, sql=sql))
-    return {n: tuple(answers[span]) for n, span in spans.items()}, members
+        if isinstance(one.outcome, (Succeeded, Snoozed)):
+            jobs = tuple(_member(job, one) for job in one.effects.jobs)
+            carried[n] = msgspec.structs.replace(one.effects, jobs=jobs)
+    return carried
 
 
 def _member(job: NewJob, one: Settlement) -> NewJob:

@@ -15,7 +15,7 @@ import msgspec
 
 from offpath.errors import StoreRejected
 from offpath.model.job import JobState
-from offpath.store.sql import Query, Row
+from offpath.store.sql import Catalogue, Query, Row
 
 T = TypeVar("T")
 
@@ -52,6 +52,17 @@ def ask(query: Query, *, last: bool = False) -> Steps[Rows]:
 def one(query: Query) -> Steps[Rows]:
     """A transaction of one statement."""
     return (yield from ask(query, last=True))
+
+
+def told_the_time(query: Query, now: datetime | None, sql: Catalogue) -> Steps[Rows]:
+    """Send a statement that may put jobs back, in a transaction that knows a time that was given.
+
+    The messages about announced jobs are written by the database, which else takes its own.
+    """
+    if now is None:
+        return (yield from ask(query))
+    _, rows = yield Send((sql["tell_the_time"](now=moment(now)), query))
+    return rows
 
 
 def embed(steps: Enqueueing[T]) -> Steps[T]:

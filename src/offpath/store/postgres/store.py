@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from offpath.errors import Conflict, LeaseLost, StoreRejected
+from offpath.errors import LeaseLost, StoreRejected
 from offpath.model.effects import Effects
 from offpath.model.job import (
     TERMINAL,
@@ -33,12 +33,13 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock
 from offpath.store.capabilities import Capabilities
-from offpath.store.hints import Hint, Hints
+from offpath.store.hints import Hint
 from offpath.store.postgres import crew, operating, reading
 from offpath.store.postgres.address import parse_address
-from offpath.store.postgres.announcing import Announcer
 from offpath.store.postgres.diagnosing import diagnose_steps
-from offpath.store.postgres.enqueue import each_answer, enqueue_each, enqueue_steps
+from offpath.store.postgres.effects import commit_steps
+from offpath.store.postgres.enqueue import each_answer, enqueue_each
+from offpath.store.postgres.events import EventTables
 from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
 from offpath.store.postgres.listening import Ear, channel
@@ -49,6 +50,7 @@ from offpath.store.postgres.migrating import (
     known,
     script,
 )
+from offpath.store.postgres.parting import settle_apart
 from offpath.store.postgres.session import Database
 from offpath.store.postgres.settling import (
     lone_successes,
@@ -72,8 +74,8 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class PostgresStore:
-    """Jobs in a Postgres database, in a schema of their own.
+class PostgresStore(EventTables):
+    """Jobs and events in a Postgres database, in a schema of their own.
 
     ``url`` may carry ``?offpath_direct=1`` or ``=0``: whether statements may be prepared. Else
     each connection finds out whether a pooler is in between. ``?offpath_notify_url=`` (or
@@ -93,16 +95,13 @@ class PostgresStore:
         pool_size: int = 8,
     ) -> None:
         address = parse_address(url, notify_url=notify_url)
+        sql = catalogue(PACKAGE, schema=schema)
+        super().__init__(Database(address, sql, pool_size=pool_size), sql, clock)
         self._schema = schema_name(schema)
-        self._sql = catalogue(PACKAGE, schema=schema)
-        self._clock = clock
         self._migrate_on_open = migrate
-        self._database = Database(address, self._sql, pool_size=pool_size)
         self._address = address
-        self._hints = Hints()
         self._reach = Reach()
         self._joiner = Joiner(self._commit, self._commit_each)
-        self._announcer = Announcer(self._notify)
         self._ear: Ear | None = None
 
     @property
@@ -181,16 +180,16 @@ class PostgresStore:
 
     async def commit(self, effects: Effects) -> list[Enqueued]:
         """Write all effects in one commit; concurrent calls share theirs."""
-        if not effects.jobs:
+        if not effects:
             return []
         answers = await self._joiner.commit(effects)
-        if any(answer.created for answer in answers):
-            self._tell(Hint.WORK)
+        if effects.log or any(answer.created for answer in answers):
+            self._tell_effects(effects)
         return answers
 
     async def _commit(self, effects: Effects) -> list[Enqueued]:
         now = self._now()
-        return await self._database.write(lambda: embed(enqueue_steps(effects, now, sql=self._sql)))
+        return await self._database.write(lambda: embed(commit_steps(effects, now, sql=self._sql)))
 
     async def _commit_each(self, jobs: Sequence[NewJob]) -> list[Enqueued | None]:
         query = enqueue_each(jobs, self._now(), sql=self._sql)
@@ -201,60 +200,32 @@ class PostgresStore:
         """Write in the caller's transaction, on its connection."""
         from offpath.store.within import run_within
 
-        steps = enqueue_steps(effects, self._now(), sql=self._sql)
+        steps = commit_steps(effects, self._now(), sql=self._sql)
         return await run_within(connection, steps, dialect="postgres")
 
     def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
         """As :meth:`commit_within`, for a blocking connection."""
         from offpath.store.within import run_within_blocking
 
-        steps = enqueue_steps(effects, self._now(), sql=self._sql)
+        steps = commit_steps(effects, self._now(), sql=self._sql)
         return run_within_blocking(connection, steps, dialect="postgres")
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """End attempts in one commit if all can be stored."""
         if not settlements:
             return []
-        answers = await self._settle(settlements)
+        answers = await settle_apart(
+            settlements, self._settle_together, self._rehearse_settle, refused
+        )
         self._tell_settled(answers)
+        for settlement, answer in zip(settlements, answers, strict=True):
+            if answer.enqueued or settlement.effects.log:
+                self._tell_effects(settlement.effects)
         return answers
 
-    async def _settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        """Settle what can be stored in one commit; the others are refused and hold back nothing.
-
-        Who is to blame is found by rehearsals that are undone, so nothing is written in parts.
-        """
-        culprits: dict[int, Exception] = {}
-        while True:
-            good = [n for n in range(len(settlements)) if n not in culprits]
-            try:
-                settled = await self._settle_together([settlements[n] for n in good])
-            except (StoreRejected, Conflict) as error:
-                culprits |= await self._culprits(settlements, good, error)
-            else:
-                answers = dict(zip(good, settled, strict=True))
-                answers |= {n: refused(settlements[n], error) for n, error in culprits.items()}
-                return [answers[n] for n in range(len(settlements))]
-
-    async def _culprits(
-        self, settlements: Sequence[Settlement], suspects: Sequence[int], error: Exception
-    ) -> dict[int, Exception]:
-        """Which of the suspects cannot be stored, by halving. Together they gave ``error``."""
-        if len(suspects) == 1:
-            return {suspects[0]: error}
-        found: dict[int, Exception] = {}
-        half = len(suspects) // 2
-        for part in (suspects[:half], suspects[half:]):
-            some = [settlements[n] for n in part]
-            now = self._now()
-            try:
-                await self._database.rehearse(
-                    functools.partial(settle_steps, some, now, sql=self._sql)
-                )
-            except (StoreRejected, Conflict) as own:
-                found |= await self._culprits(settlements, part, own)
-        # each half alone can be stored: the later one gives way
-        return found or {suspects[-1]: error}
+    async def _rehearse_settle(self, some: Sequence[Settlement]) -> None:
+        now = self._now()
+        await self._database.rehearse(functools.partial(settle_steps, some, now, sql=self._sql))
 
     async def _settle_together(self, settlements: Sequence[Settlement]) -> list[Settled]:
         if not settlements:
@@ -382,14 +353,16 @@ class PostgresStore:
         *,
         lease_seconds: float,
         held: Sequence[LeasedJob],
-        report: str | None = None,  # noqa: ARG002 - has no column before schema step 2
+        report: str | None = None,
     ) -> Extension:
         """The heartbeat."""
         key = crew.presence_key(self._schema, worker.id)
         presence = key if self._ear is not None and self._ear.holds(key) else None
         now = self._now()
         return await self._database.write(
-            lambda: crew.extend_steps(worker, lease_seconds, presence, held, now, sql=self._sql)
+            lambda: crew.extend_steps(
+                worker, lease_seconds, presence, held, now, report=report, sql=self._sql
+            )
         )
 
     async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:
@@ -404,8 +377,9 @@ class PostgresStore:
         return await self._database.write(lambda: held_steps(worker, sql=self._sql))
 
     async def deregister(self, worker: str) -> None:
-        """Remove a worker that has stopped, then its lock."""
-        await self._database.write(lambda: one(self._sql["deregister"](worker=worker)))
+        """Note that a worker has stopped, and drop its lock."""
+        gone = self._sql["deregister"](worker=worker, now=moment(self._now()))
+        await self._database.write(lambda: one(gone))
         if self._ear is not None:
             await self._ear.drop(crew.presence_key(self._schema, worker))
 
@@ -422,9 +396,6 @@ class PostgresStore:
         )
 
     # -- inside ----------------------------------------------------------------------------
-
-    def _now(self) -> datetime | None:
-        return None if self._clock is None else self._clock.now()
 
     async def _applied(self) -> list[Migration]:
         if not self._database.is_open:
@@ -445,18 +416,8 @@ class PostgresStore:
         if self._ear is not None:
             self._ear.own_pids.add(pid)
 
-    def _tell(self, *hints: Hint) -> None:
-        for hint in hints:
-            self._hints.emit(hint)
-            self._announcer.announce(hint)
-
     def _tell_settled(self, answers: Iterable[Settled]) -> None:
-        states = set()
-        for answer in answers:
-            if answer.state is not None:
-                states.add(answer.state)
-            if answer.enqueued:
-                states.add(JobState.QUEUED)
+        states = {answer.state for answer in answers if answer.state is not None}
         self._tell_states(states, Hint.WORK)
 
     def _tell_changed(self, changes: Iterable[Changed], otherwise: Hint) -> None:

@@ -12,12 +12,13 @@ before as materialized (
 written as (
     insert into offpath.worker as w (
         id, host, pid, version, concurrency, tasks, queues, started_at, seen_at, expires_at,
-        presence
+        presence, report
     )
     select
         :id::text, :host::text, :pid::bigint, :version::text, :concurrency::bigint,
         :tasks::text::jsonb, :queues::text::jsonb, clock.now, clock.now,
-        clock.now + :lease_seconds::double precision * interval '1 second', :presence::bigint
+        clock.now + :lease_seconds::double precision * interval '1 second', :presence::bigint,
+        :report::text
     -- looks before it writes: a row that this statement has written cannot be locked any more
     from clock
     left join before on true
@@ -31,7 +32,9 @@ written as (
         seen_at = excluded.seen_at,
         expires_at = excluded.expires_at,
         presence = excluded.presence,
-        missing_since = null
+        missing_since = null,
+        report = coalesce(excluded.report, w.report),
+        gone_at = null
     returning w.id
 )
 select coalesce((select b.alive from before b), false)::int from written
@@ -57,8 +60,16 @@ where w.id = :worker::text
     and w.expires_at > coalesce(:now::text::timestamptz, clock_timestamp())
 
 -- name: deregister
--- Forgets a worker.
-delete from offpath.worker where id = :worker::text
+-- A worker is gone: what it still holds is due for rescue.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+update offpath.worker w
+set gone_at = (select clock.now from clock),
+    expires_at = least(w.expires_at, (select clock.now from clock)),
+    presence = null,
+    missing_since = null
+where w.id = :worker::text and w.gone_at is null
 
 -- name: workers
 -- Every worker, oldest first, as JSON.
@@ -73,11 +84,13 @@ select json_build_object(
     'started_at', w.started_at,
     'seen_at', w.seen_at,
     'expires_at', w.expires_at,
-    'late', w.expires_at <= clock.now,
+    'late', w.expires_at <= clock.now and w.gone_at is null,
     'running', (
         select count(*) from offpath.job j where j.state = 'running' and j.worker = w.id
     ),
-    'presence', w.presence is not null
+    'presence', w.presence is not null,
+    'report', w.report,
+    'gone_at', w.gone_at
 )::text
 from offpath.worker w
 cross join clock

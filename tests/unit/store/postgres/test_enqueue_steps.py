@@ -11,7 +11,7 @@ import pytest
 from offpath.errors import IdConflict, StoreBusy, StoreRejected, UniqueConflict
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
-from offpath.store.postgres.enqueue import enqueue_steps
+from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.migrating import PACKAGE
 from offpath.store.sql import Query, Row, catalogue
 from tests.conformance.builders import new_job, uid
@@ -25,7 +25,7 @@ class Conversation:
     """Answers each statement from a script, in order; keeps what was asked."""
 
     def __init__(self, *jobs: NewJob) -> None:
-        self._steps = enqueue_steps(Effects(jobs=jobs), AT, sql=SQL)
+        self._steps = commit_steps(Effects(jobs=jobs), AT, sql=SQL)
         self.asked: list[Query] = []
 
     def run(self, *answers: tuple[str, Sequence[Row]]) -> list[Enqueued]:

@@ -1,0 +1,166 @@
+"""What is committed together: new jobs, then messages, then events of the log, group counts last.
+
+Rows are only added, so that nothing here waits for what a settlement has locked; see the lock order
+in ``docs/architecture.md``. Messages and events are sent in an order that is the same for everybody
+who writes the same ids or keys, with their places in the order of writing beside them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from offpath.errors import StoreRejected
+from offpath.model.effects import Effects
+from offpath.model.job import Enqueued
+from offpath.model.new import Box, NewLogEvent, NewMessage
+from offpath.store.postgres.enqueue import add_jobs, counts_json
+from offpath.store.postgres.steps import Enqueueing, chunks, moment, to_json
+from offpath.store.sql import Catalogue
+
+_CHUNK: Final = 2000
+
+
+class _Message(Struct, frozen=True, omit_defaults=True):
+    n: int
+    id: str
+    box: Box
+    stream: str
+    payload: str
+    topic: str = ""
+    key: str | None = None
+    headers: str = "{}"
+    delay: float = 0.0
+
+
+class _Event(Struct, frozen=True, omit_defaults=True):
+    n: int
+    id: str
+    domain: str
+    type: str
+    stream: str
+    payload: str
+    key: str | None = None
+    slot: int = 0
+
+
+def commit_steps(
+    effects: Effects, now: datetime | None, *, sql: Catalogue
+) -> Enqueueing[list[Enqueued]]:
+    """Write ``effects``; answers for the jobs, then for the messages.
+
+    Raises ``Conflict`` kinds after taking back what it wrote, so that a caller's transaction may go
+    on. All of it happens in the transaction that runs it, or none.
+    """
+    answers, members = yield from carry_out({0: effects}, now, sql=sql)
+    if members:
+        yield sql["count_up"](batch=counts_json(members, "open"))
+    return list(answers[0])
+
+
+def carry_out(
+    carried: Mapping[int, Effects], now: datetime | None, *, sql: Catalogue
+) -> Enqueueing[tuple[dict[int, tuple[Enqueued, ...]], Counter[str]]]:
+    """Write the effects of several settlements; answers by their numbers.
+
+    Also returns the new members of groups, which are still to be counted.
+    """
+    _require_keys(one for effects in carried.values() for one in effects.messages)
+    jobs = [job for effects in carried.values() for job in effects.jobs]
+    answers, members = yield from add_jobs(jobs, now, sql=sql)
+    told = yield from add_messages(
+        [one for effects in carried.values() for one in effects.messages], now, sql=sql
+    )
+    yield from add_log([one for effects in carried.values() for one in effects.log], now, sql=sql)
+    of_jobs, of_messages = iter(answers), iter(told)
+    return {
+        n: (
+            *(next(of_jobs) for _ in effects.jobs),
+            *(next(of_messages) for _ in effects.messages),
+        )
+        for n, effects in carried.items()
+    }, members
+
+
+def add_messages(
+    messages: Sequence[NewMessage], now: datetime | None, *, sql: Catalogue
+) -> Enqueueing[list[Enqueued]]:
+    """Add messages; answers in their order. Positions grow in that order, too."""
+    answers: list[Enqueued] = []
+    for piece in chunks(messages, _CHUNK):
+        batch = [_message(n, one) for n, one in enumerate(piece, 1)]
+        batch.sort(key=_place)
+        rows = yield sql["add_messages"](now=moment(now), count=len(piece), batch=to_json(batch))
+        added = {row[0] for row in rows}
+        known: dict[tuple[str, str | None], str] = {}
+        repeats = [one for one in piece if one.box is Box.IN and one.id not in added]
+        if repeats:
+            keys = to_json([{"stream": one.stream, "key": one.key} for one in repeats])
+            rows = yield sql["accepted_messages"](batch=keys)
+            known = {(stream, key): accepted for stream, key, accepted in rows}
+        answers += _answers(piece, added, known)
+    return answers
+
+
+def add_log(
+    events: Sequence[NewLogEvent], now: datetime | None, *, sql: Catalogue
+) -> Enqueueing[None]:
+    """Append events in their order; those whose id is there already are left out."""
+    for piece in chunks(events, _CHUNK):
+        batch = [_event(n, one) for n, one in enumerate(piece, 1)]
+        batch.sort(key=lambda one: (one.id, one.n))
+        yield sql["add_log"](now=moment(now), count=len(piece), batch=to_json(batch))
+
+
+def _require_keys(messages: Iterable[NewMessage]) -> None:
+    for one in messages:
+        if one.box is Box.IN and one.key is None:
+            message = (
+                f"the inbox message {one.id} has no key: give the sender's id of the delivery, "
+                "by which repeats are told"
+            )
+            raise StoreRejected(message)
+
+
+def _answers(
+    messages: Iterable[NewMessage],
+    added: set[str],
+    known: Mapping[tuple[str, str | None], str],
+) -> Iterable[Enqueued]:
+    """The first of equal ids was added; of a known key the id that was accepted before."""
+    for one in messages:
+        if one.id in added:
+            added.remove(one.id)
+            yield Enqueued(id=one.id, job_id=one.id, created=True)
+        else:
+            there = known.get((one.stream, one.key), one.id) if one.box is Box.IN else one.id
+            yield Enqueued(id=one.id, job_id=there, created=False)
+
+
+def _message(n: int, one: NewMessage) -> _Message:
+    return _Message(
+        n,
+        one.id,
+        one.box,
+        one.stream,
+        one.payload,
+        one.topic,
+        one.key,
+        one.headers,
+        one.delay,
+    )
+
+
+def _place(one: _Message) -> tuple[str, str, str, int]:
+    """By what tells a repeat: the id in the outbox, source and key in the inbox."""
+    if one.box is Box.IN:
+        return one.box, one.stream, one.key or "", one.n
+    return one.box, one.id, "", one.n
+
+
+def _event(n: int, one: NewLogEvent) -> _Event:
+    return _Event(n, one.id, one.domain, one.type, one.stream, one.payload, one.key, one.slot)

@@ -1,0 +1,61 @@
+-- name: put_endpoint
+-- Adds an endpoint, or replaces where and how it is posted to; says whether it is new.
+insert into offpath.endpoint as e (
+    name, created_at, failing_since, blocked_until, failures, state, reason, url, secrets, topics,
+    streams, headers
+)
+select
+    :name::text, coalesce(:now::text::timestamptz, clock_timestamp()),
+    :failing_since::text::timestamptz, :blocked_until::text::timestamptz, :failures::bigint,
+    :state::text, :reason::text, :url::text, :secrets::text::jsonb, :topics::text::jsonb,
+    :streams::text::jsonb, :headers::text
+on conflict (name) do update
+set url = excluded.url,
+    secrets = excluded.secrets,
+    topics = excluded.topics,
+    streams = excluded.streams,
+    headers = excluded.headers
+-- a row that this statement added has no older version
+returning (e.xmax = 0)::int
+
+-- name: endpoints
+-- Every endpoint, by name, as JSON.
+select row_to_json(e)::text from offpath.endpoint e order by e.name limit 10000
+
+-- name: set_endpoint
+-- Enables, pauses or disables an endpoint. Enabling it forgets what failed.
+update offpath.endpoint e
+set state = :state::text,
+    reason = :reason::text,
+    failures = case when :state::text = 'enabled' then 0 else e.failures end,
+    failing_since = case when :state::text = 'enabled' then null else e.failing_since end,
+    blocked_until = case when :state::text = 'enabled' then null else e.blocked_until end
+where e.name = :name::text
+returning 1
+
+-- name: note_endpoint
+-- Records how a post went; answers with the endpoint as JSON.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+update offpath.endpoint e
+set failures = case when :delivered::int = 1 then 0 else e.failures + 1 end,
+    failing_since = case
+        when :delivered::int = 0 then coalesce(e.failing_since, (select clock.now from clock))
+    end,
+    blocked_until = greatest(
+        case when :delivered::int = 0 then e.blocked_until end,
+        (select clock.now from clock) + :block::double precision * interval '1 second'
+    ),
+    state = case
+        when e.state = 'enabled' and :disable::text is not null then 'disabled' else e.state
+    end,
+    reason = case
+        when e.state = 'enabled' and :disable::text is not null then :disable::text else e.reason
+    end
+where e.name = :name::text
+returning row_to_json(e)::text
+
+-- name: delete_endpoint
+-- Removes an endpoint.
+delete from offpath.endpoint where name = :name::text returning 1

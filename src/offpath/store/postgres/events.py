@@ -1,0 +1,381 @@
+"""The store's part for messages, the log, its routers and endpoints."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from offpath.errors import StoreBusy
+from offpath.model.effects import NOTHING, Effects
+from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
+from offpath.model.message import (
+    LeasedMessages,
+    MessageBacklog,
+    MessageFilter,
+    MessagePage,
+    MessageRequest,
+    MessageSettled,
+    MessageSettlement,
+)
+from offpath.model.route import (
+    Attempt,
+    AttemptStatus,
+    Cursor,
+    Decisions,
+    Letter,
+    LogEvent,
+    LogPage,
+    RouterFacts,
+    RouterRecord,
+    RouterSpec,
+)
+from offpath.model.settlement import Released, Retry
+from offpath.runtime.clock import Clock
+from offpath.store.events import Decide
+from offpath.store.hints import Hint, Hints
+from offpath.store.postgres import endpoints, messages, routers
+from offpath.store.postgres.announcing import Announcer
+from offpath.store.postgres.log import Horizon, Lookout, Sight, look_steps
+from offpath.store.postgres.parting import settle_apart
+from offpath.store.postgres.session import Database
+from offpath.store.postgres.steps import embed, moment, one, to_json
+from offpath.store.sql import Catalogue
+
+NOW_PATIENCE: Final = 5.0
+"""Seconds that a new router waits for open writers of the log, to begin at the present."""
+FACTS_PATIENCE: Final = 1.0
+
+
+class EventTables:
+    """Messages, log, routers and endpoints on Postgres; each method is one transaction."""
+
+    def __init__(self, database: Database, sql: Catalogue, clock: Clock | None) -> None:
+        self._database = database
+        self._sql = sql
+        self._clock = clock
+        self._hints = Hints()
+        self._announcer = Announcer(self._notify)
+        self._horizon = Horizon()
+        self._lookout = Lookout(self._look)
+
+    # -- messages --------------------------------------------------------------------------
+
+    async def lease_messages(self, request: MessageRequest) -> LeasedMessages:
+        """Hand out due messages; in a second step, where those that may go are hidden."""
+        now, sql = self._now(), self._sql
+        found = await self._database.write(lambda: messages.lease_steps(request, now, sql=sql))
+        if not found.hidden:
+            return found.answer
+        rest = messages.rest_of(request, found.answer)
+        behind = await self._database.write(
+            lambda: messages.lease_steps(rest, now, walk=True, sql=sql)
+        )
+        return messages.both(found.answer, behind.answer)
+
+    async def settle_messages(
+        self, settlements: Sequence[MessageSettlement]
+    ) -> list[MessageSettled]:
+        """End attempts in one commit if all can be stored."""
+        if not settlements:
+            return []
+        answers = await settle_apart(
+            settlements, self._end_messages, self._rehearse_messages, messages.refused
+        )
+        for settlement, answer in zip(settlements, answers, strict=True):
+            if answer.enqueued or settlement.effects.log:
+                self._tell_effects(settlement.effects)
+        if any(isinstance(each.outcome, (Released, Retry)) for each in settlements):
+            self._tell(Hint.MESSAGES)
+        return answers
+
+    async def _end_messages(self, some: Sequence[MessageSettlement]) -> list[MessageSettled]:
+        if not some:
+            return []
+        now, sql = self._now(), self._sql
+        return await self._database.write(lambda: messages.settle_steps(some, now, sql=sql))
+
+    async def _rehearse_messages(self, some: Sequence[MessageSettlement]) -> None:
+        now = self._now()
+        await self._database.rehearse(
+            functools.partial(messages.settle_steps, some, now, sql=self._sql)
+        )
+
+    async def find_messages(
+        self,
+        where: MessageFilter,
+        *,
+        limit: int = 100,
+        after: str | None = None,
+        newest: bool = True,
+    ) -> MessagePage:
+        """One page of messages that match."""
+        now, sql = self._now(), self._sql
+        return await self._database.write(
+            lambda: messages.find_steps(where, limit, after, now, newest=newest, sql=sql), "limit"
+        )
+
+    async def revive_messages(self, ids: Sequence[str]) -> list[str]:
+        """Put ended messages back as fresh."""
+        query = self._sql["revive_messages"](now=moment(self._now()), ids=to_json(ids))
+        revived = await self._database.write(lambda: messages.change_steps(query))
+        if revived:
+            self._tell(Hint.MESSAGES)
+        return revived
+
+    async def delete_messages(self, ids: Sequence[str]) -> list[str]:
+        """Remove ended messages."""
+        query = self._sql["delete_messages"](ids=to_json(ids))
+        return await self._database.write(lambda: messages.change_steps(query))
+
+    async def message_backlog(self, *, limit: int = 1000) -> list[MessageBacklog]:
+        """What waits in each stream."""
+        now = self._now()
+        return await self._database.write(lambda: messages.backlog_steps(limit, now, sql=self._sql))
+
+    # -- endpoints -------------------------------------------------------------------------
+
+    async def put_endpoint(self, endpoint: Endpoint) -> bool:
+        """Add or replace an endpoint."""
+        now = self._now()
+        return await self._database.write(lambda: endpoints.put_steps(endpoint, now, sql=self._sql))
+
+    async def endpoints(self) -> list[Endpoint]:
+        """Every endpoint, by name."""
+        return await self._database.write(lambda: endpoints.endpoints_steps(sql=self._sql))
+
+    async def set_endpoint(self, name: str, state: EndpointState, reason: str | None) -> bool:
+        """Enable, pause or disable an endpoint."""
+        query = self._sql["set_endpoint"](name=name, state=state, reason=reason)
+        return await self._database.write(lambda: routers.found_steps(query))
+
+    async def note_endpoint(self, note: EndpointNote) -> Endpoint | None:
+        """Record how a post went."""
+        now = self._now()
+        return await self._database.write(lambda: endpoints.note_steps(note, now, sql=self._sql))
+
+    async def delete_endpoint(self, name: str) -> bool:
+        """Remove an endpoint."""
+        query = self._sql["delete_endpoint"](name=name)
+        return await self._database.write(lambda: routers.found_steps(query))
+
+    # -- routers ---------------------------------------------------------------------------
+
+    async def declare_router(self, spec: RouterSpec) -> RouterRecord:
+        """Add a router, or the routes that it lacks."""
+        start = await self._start_of(spec)
+        now = self._now()
+        return await self._database.write(
+            lambda: routers.declare_steps(spec, start, now, sql=self._sql)
+        )
+
+    async def _start_of(self, spec: RouterSpec) -> int:
+        if isinstance(spec.start, int):
+            return spec.start
+        if spec.start == "beginning":
+            return 0
+        known = self._sql["router_shape"](name=spec.name)
+        if await self._database.write(lambda: one(known)):
+            return 0  # it has begun long ago
+        sight = await self._lookout.settled(NOW_PATIENCE)
+        if sight.waiting_for and sight.horizon < sight.given:
+            waiting = ", ".join(sight.waiting_for)
+            message = (
+                f"open transactions write to the log ({waiting}), so its present is not known: "
+                "try again when they have ended, or begin at a position"
+            )
+            raise StoreBusy(message)
+        return sight.horizon
+
+    async def routers(self) -> list[RouterRecord]:
+        """Every router, by name."""
+        now = self._now()
+        return await self._database.write(lambda: routers.routers_steps(now, sql=self._sql))
+
+    async def set_gate(self, router: str | None, *, opened: bool) -> bool:
+        """Open or close a gate."""
+        query = self._sql["set_gate"](router=router, opened=int(opened))
+        return await self._database.write(lambda: routers.found_steps(query))
+
+    async def set_route(
+        self, router: str, route: str, *, enabled: bool | None = None, dry_run: bool | None = None
+    ) -> bool:
+        """Turn a route's switches."""
+        query = self._sql["set_route"](
+            router=router,
+            route=route,
+            enabled=None if enabled is None else int(enabled),
+            dry_run=None if dry_run is None else int(dry_run),
+        )
+        return await self._database.write(lambda: routers.found_steps(query))
+
+    async def lease_cursor(
+        self, router: str, partition: int, holder: str, *, lease_seconds: float
+    ) -> Cursor | None:
+        """Take a partition's cursor for a time."""
+        now, sql = self._now(), self._sql
+        return await self._database.write(
+            lambda: routers.lease_cursor_steps(
+                router, partition, holder, lease_seconds, now, sql=sql
+            )
+        )
+
+    async def read_log(self, router: str, partition: int, *, after: int, limit: int) -> LogPage:
+        """Settled events above ``after``."""
+        sight = await self._lookout.look()
+        if sight.horizon <= after:
+            return LogPage(events=(), horizon=sight.horizon, waiting_for=sight.waiting_for)
+        return await self._database.write(
+            lambda: embed(routers.read_steps(router, partition, after, limit, sight, sql=self._sql))
+        )
+
+    async def advance(self, cursor: Cursor, decisions: Decisions) -> bool:
+        """Write what was decided and move the cursor on."""
+        now = self._now()
+        moved = await self._database.write(
+            lambda: routers.advance_steps(cursor, decisions, now, sql=self._sql)
+        )
+        if moved:
+            self._tell_effects(decisions.effects)
+        return moved
+
+    async def release_cursor(self, cursor: Cursor) -> None:
+        """Give a cursor back."""
+        query = self._sql["release_cursor"](
+            router=cursor.router, partition=cursor.partition, holder=cursor.holder or ""
+        )
+        await self._database.write(lambda: one(query))
+
+    async def move_cursor(self, router: str, partition: int, position: int) -> bool:
+        """Put a cursor elsewhere."""
+        query = self._sql["move_cursor"](router=router, partition=partition, position=position)
+        return await self._database.write(lambda: routers.found_steps(query))
+
+    async def route_within(
+        self,
+        connection: Any,  # noqa: ANN401
+        router: str,
+        partition: int,
+        *,
+        limit: int,
+        decide: Decide,
+    ) -> Decisions | None:
+        """One step of a router in the caller's transaction."""
+        from offpath.store.within import run_within
+
+        now, sql = self._now(), self._sql
+        steps = routers.route_steps(router, partition, limit, decide, self._horizon, now, sql=sql)
+        return await run_within(connection, steps, dialect="postgres")
+
+    def route_within_blocking(
+        self,
+        connection: Any,  # noqa: ANN401
+        router: str,
+        partition: int,
+        *,
+        limit: int,
+        decide: Decide,
+    ) -> Decisions | None:
+        """As :meth:`route_within`, for a blocking connection."""
+        from offpath.store.within import run_within_blocking
+
+        now, sql = self._now(), self._sql
+        steps = routers.route_steps(router, partition, limit, decide, self._horizon, now, sql=sql)
+        return run_within_blocking(connection, steps, dialect="postgres")
+
+    async def attempts(
+        self,
+        router: str,
+        *,
+        event: str | None = None,
+        status: AttemptStatus | None = None,
+        limit: int = 100,
+        after: tuple[int, int] | None = None,
+    ) -> list[Attempt]:
+        """Attempts by position and number."""
+        sql = self._sql
+        return await self._database.write(
+            lambda: routers.attempts_steps(router, event, status, limit, after, sql=sql)
+        )
+
+    async def letters(
+        self,
+        router: str,
+        *,
+        ids: Sequence[str] = (),
+        unresolved: bool = True,
+        limit: int = 100,
+        after: int | None = None,
+    ) -> list[Letter]:
+        """Dead letters by position."""
+        sql = self._sql
+        return await self._database.write(
+            lambda: routers.letters_steps(router, ids, limit, after, unresolved=unresolved, sql=sql)
+        )
+
+    async def record_replay(
+        self, letter: Letter, attempt: Attempt, *, resolution: str | None, effects: Effects
+    ) -> bool:
+        """Write a replay of a dead letter."""
+        now, sql = self._now(), self._sql
+        written = await self._database.write(
+            lambda: routers.replay_steps(letter, attempt, resolution, effects, now, sql=sql)
+        )
+        self._tell_effects(effects if written else NOTHING)
+        return written
+
+    async def resolve_letter(self, letter: str, resolution: str) -> bool:
+        """End a dead letter without a replay."""
+        query = self._sql["resolve_letter"](
+            now=moment(self._now()), id=letter, resolution=resolution
+        )
+        return await self._database.write(lambda: routers.found_steps(query))
+
+    async def router_facts(self, router: str) -> RouterFacts:
+        """What ``verify`` compares."""
+        sight = await self._lookout.settled(FACTS_PATIENCE)
+        now, sql = self._now(), self._sql
+        return await self._database.write(
+            lambda: routers.facts_steps(router, sight.horizon, now, sql=sql), "limit"
+        )
+
+    async def read_events(
+        self, *, domain: str | None = None, after: int = 0, limit: int = 100
+    ) -> list[LogEvent]:
+        """Committed events by position."""
+        return await self._database.write(
+            lambda: routers.events_steps(domain, after, limit, sql=self._sql)
+        )
+
+    async def trim_log(self, *, before: datetime, limit: int) -> int:
+        """Remove old events. What may go is looked up first, so that the table's lock is short."""
+        positions = await self._database.write(
+            lambda: routers.trimmable_steps(before, limit, sql=self._sql)
+        )
+        if not positions:
+            return 0
+        return await self._database.write(lambda: routers.trim_steps(positions, sql=self._sql))
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _now(self) -> datetime | None:
+        return None if self._clock is None else self._clock.now()
+
+    async def _look(self) -> Sight:
+        return await self._database.write(lambda: embed(look_steps(self._horizon, sql=self._sql)))
+
+    async def _notify(self, hint: Hint) -> None:
+        raise NotImplementedError
+
+    def _tell(self, *hints: Hint) -> None:
+        for hint in hints:
+            self._hints.emit(hint)
+            self._announcer.announce(hint)
+
+    def _tell_effects(self, effects: Effects) -> None:
+        """Tell of what was committed. Announced jobs have become messages, too."""
+        if effects.jobs:
+            self._tell(Hint.WORK)
+        if effects.messages or effects.log or any(job.announce for job in effects.jobs):
+            self._tell(Hint.MESSAGES)

@@ -1,0 +1,163 @@
+"""The event log: what is settled of it, and reading it.
+
+Positions are given before their rows are committed, so a reader may not simply go on from the
+highest it has seen: a lower one may appear later. Whoever writes to the log holds a lock on its
+table from before it is given a position until its transaction has ended. So the positions that were
+given when we looked are settled once those are gone who held the lock *after* that look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from offpath.model.route import LogEvent
+from offpath.store.postgres.steps import Enqueueing, from_micros
+from offpath.store.sql import Catalogue, Row
+
+_PREPARED: Final = "-1/"
+"""How the name of a prepared transaction begins: one of the writers may have become it."""
+
+
+class Writer(Struct, frozen=True):
+    """An open transaction that may have written to the log."""
+
+    transaction: str
+    pid: int
+    own: bool = False
+    """Whether it is the one that looks."""
+
+    @property
+    def prepared(self) -> bool:
+        """Whether it waits, without a session, for its second phase."""
+        return self.transaction.startswith(_PREPARED)
+
+    @property
+    def shown(self) -> str:
+        """How an operator finds it."""
+        return "a prepared transaction" if self.prepared else f"pid {self.pid}"
+
+
+class Sight(Struct, frozen=True):
+    """What one look told: everything up to ``horizon`` is settled."""
+
+    given: int
+    """The highest position that was given to anybody."""
+    horizon: int
+    waiting_for: tuple[str, ...] = ()
+
+
+class Horizon:
+    """What this process knows to be settled, shared by all who read. Safe to use from threads.
+
+    One look at a time is kept: the positions given then, and who was writing. When all of these
+    are gone, the positions are settled, however many have begun to write meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._settled = 0
+        self._pending: tuple[int, frozenset[str]] | None = None
+
+    @property
+    def settled(self) -> int:
+        """Everything up to here is settled."""
+        return self._settled
+
+    def observe(self, given: int, writers: Sequence[Writer]) -> Sight:
+        """Take in a look: the highest position given, and then who was writing."""
+        present = frozenset(one.transaction for one in writers)
+        with self._guard:
+            if given < self._settled:  # another server than before, or an older look
+                self._settled, self._pending = 0, None
+            if self._pending is not None and not self._blocking(writers):
+                self._settled, self._pending = max(self._settled, self._pending[0]), None
+            if self._pending is None and given > self._settled:
+                if present:
+                    self._pending = (given, present)
+                else:
+                    self._settled = given
+            waiting = tuple(sorted({one.shown for one in self._blocking(writers)}))
+            return Sight(given, self._settled, waiting)
+
+    def _blocking(self, writers: Sequence[Writer]) -> list[Writer]:
+        if self._pending is None:
+            return []
+        awaited = self._pending[1]
+        return [one for one in writers if one.prepared or one.transaction in awaited]
+
+
+class Lookout:
+    """Looks at the log for everybody in this process.
+
+    Who asks while a look is under way gets the next one, which they share: the one under way may
+    have begun before what they have just been told of was committed.
+    """
+
+    def __init__(self, look: Callable[[], Awaitable[Sight]]) -> None:
+        self._look = look
+        self._lock = asyncio.Lock()
+        self._begun = 0
+        self._seen: tuple[int, Sight] | None = None
+
+    async def look(self) -> Sight:
+        """What a look tells that began after this call."""
+        ticket = self._begun
+        async with self._lock:
+            if self._seen is not None and self._seen[0] > ticket:
+                return self._seen[1]
+            self._begun += 1
+            begun = self._begun
+            sight = await self._look()
+            self._seen = (begun, sight)
+            return sight
+
+    async def settled(self, patience: float, pause: float = 0.02) -> Sight:
+        """Look until everything that had been given at first is settled, or for ``patience``
+        seconds; the last look.
+        """
+        sight = first = await self.look()
+        try:
+            async with asyncio.timeout(patience):
+                while sight.horizon < first.given:
+                    await asyncio.sleep(pause)
+                    sight = await self.look()
+        except TimeoutError:
+            return sight
+        return sight
+
+
+def look_steps(horizon: Horizon, *, sql: Catalogue) -> Enqueueing[Sight]:
+    """Look at the log. Two statements, for the order matters; one where nothing is new.
+
+    What the transaction that looks has written itself is settled for itself, and only for itself.
+    """
+    ((given,),) = yield sql["log_given"]()
+    if given == horizon.settled:
+        return Sight(given, given)
+    rows = yield sql["log_writers"]()
+    writers = [Writer(transaction, pid, bool(own)) for transaction, pid, own in rows]
+    sight = horizon.observe(given, writers)
+    if writers and all(one.own for one in writers):
+        return Sight(given, given)
+    return sight
+
+
+def log_event(row: Row) -> LogEvent:
+    """An event as ``read_log`` and ``read_events`` answer it."""
+    position, event, domain, kind, stream, payload, at, key, decided = row
+    return LogEvent(
+        position=position,
+        id=event,
+        domain=domain,
+        type=kind,
+        stream=stream,
+        payload=payload,
+        at=from_micros(at),
+        key=key,
+        decided=bool(decided),
+    )

@@ -1,0 +1,341 @@
+"""Messages: written, handed out, ended, and looked at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, assert_never
+
+import msgspec
+from msgspec import Struct
+
+from offpath.errors import InvalidArgument
+from offpath.model.effects import Effects
+from offpath.model.job import Failure
+from offpath.model.message import (
+    Box,
+    LeasedMessage,
+    LeasedMessages,
+    MessageBacklog,
+    MessageFilter,
+    MessagePage,
+    MessageRecord,
+    MessageRequest,
+    MessageSettled,
+    MessageSettlement,
+    MessageState,
+    StreamRoom,
+)
+from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
+from offpath.store.postgres.effects import carry_out
+from offpath.store.postgres.enqueue import counts_json
+from offpath.store.postgres.steps import Send, Steps, ask, embed, from_micros, moment, to_json
+from offpath.store.sql import Catalogue, Query, Row
+
+MOST_ON_A_PAGE: Final = 10_000
+
+_record = msgspec.json.Decoder(MessageRecord)
+
+
+class Handed(Struct, frozen=True):
+    """The answer to a request, and whether streams were asked whose longest due are all behind
+    others, so that what may go could not be seen.
+    """
+
+    answer: LeasedMessages
+    hidden: bool
+
+
+class _Room(Struct, frozen=True):
+    stream: str
+    room: int
+    walk: bool = False
+
+
+class _End(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One settlement as ``settle_messages`` takes it. ``spent``: whether the attempt counts;
+    ``returned``: whether it is as if it had not been handed out.
+    """
+
+    n: int
+    id: str
+    holder: str
+    state: MessageState
+    spent: int
+    returned: int
+    delay: float | None = None
+    keep: float | None = None
+    reason: str | None = None
+    failure: Failure | None = None
+
+
+# -- handing out -----------------------------------------------------------------------------
+
+
+def lease_steps(
+    request: MessageRequest, now: datetime | None, *, walk: bool = False, sql: Catalogue
+) -> Steps[Handed]:
+    """Hand out due messages; ``walk`` looks behind those that wait, in ordered streams."""
+    rooms = {one.stream: one for one in request.streams if min(one.limit, request.limit) > 0}
+    ordered = [name for name, one in rooms.items() if one.ordered]
+    shares = {name: min(one.limit, request.limit) for name, one in rooms.items()}
+    locks = (_locks(request.box, ordered, sql),) if ordered else ()
+    if sum(shares.values()) > request.limit:
+        counted = sql["count_due"](
+            now=moment(now), box=request.box, streams=_rooms(shares, list(shares))
+        )
+        *_, dues = yield Send((*locks, counted))
+        locks, shares = (), share_out(dues, request.limit)
+    free = [name for name in shares if not rooms[name].ordered]
+    queries: list[Query] = []
+    if free or not ordered:
+        streams = _rooms(shares, free)
+        queries.append(sql["lease_messages"](**_given(request, now), streams=streams))
+    if ordered:
+        streams = _rooms(shares, ordered, walk=walk)
+        queries.append(sql["lease_ordered"](**_given(request, now), streams=streams))
+    found = yield Send((*locks, *queries), last=True)
+    return _handed(request, found[len(locks) :])
+
+
+def rest_of(request: MessageRequest, answer: LeasedMessages) -> MessageRequest:
+    """What is still wanted of the ordered streams after this answer."""
+    got = Counter(one.stream for one in answer.messages)
+    return msgspec.structs.replace(
+        request,
+        limit=request.limit - len(answer.messages),
+        streams=tuple(
+            StreamRoom(stream=one.stream, limit=one.limit - got[one.stream], ordered=True)
+            for one in request.streams
+            if one.ordered
+        ),
+    )
+
+
+def both(first: LeasedMessages, second: LeasedMessages) -> LeasedMessages:
+    """Two answers to one request as one."""
+    waits = [one.due_in for one in (first, second) if one.due_in is not None]
+    return LeasedMessages(
+        messages=first.messages + second.messages,
+        now=second.now,
+        more=second.more,
+        due_in=min(waits) if waits else None,
+    )
+
+
+def share_out(dues: Sequence[Row], limit: int) -> dict[str, int]:
+    """How many of each stream, of ``(stream, due, since)``: as evenly as what is due allows, and
+    what cannot be shared evenly to those that have waited longest.
+    """
+    shares = dict.fromkeys((row[0] for row in dues), 0)
+    wanting = [(row[0], row[1]) for row in sorted(dues, key=lambda row: (row[2], row[0]))]
+    while limit > 0 and (wanting := [one for one in wanting if shares[one[0]] < one[1]]):
+        each = max(limit // len(wanting), 1)
+        for stream, due in wanting:
+            some = min(each, due - shares[stream], limit)
+            shares[stream] += some
+            limit -= some
+    return shares
+
+
+def _locks(box: Box, streams: Sequence[str], sql: Catalogue) -> Query:
+    return sql["lock_streams"](box=box, streams=to_json([{"stream": name} for name in streams]))
+
+
+def _rooms(shares: Mapping[str, int], streams: Sequence[str], *, walk: bool = False) -> str:
+    return to_json([_Room(name, shares[name], walk) for name in streams])
+
+
+def _given(request: MessageRequest, now: datetime | None) -> dict[str, Any]:
+    return {
+        "now": moment(now),
+        "box": request.box,
+        "holder": request.holder,
+        "lease_seconds": request.lease_seconds,
+    }
+
+
+def _handed(request: MessageRequest, answers: Sequence[Sequence[Row]]) -> Handed:
+    messages: list[LeasedMessage] = []
+    waits: list[int] = []
+    more = hidden = False
+    now = 0
+    for rows in answers:
+        now, due, behind, due_at = rows[0][:4]
+        some = [_leased(row, request) for row in rows if row[4] is not None]
+        more = more or due > len(some)
+        hidden = hidden or behind > 0
+        messages += some
+        if due_at is not None:
+            waits.append(due_at)
+    answer = LeasedMessages(
+        messages=tuple(messages),
+        now=from_micros(now),
+        more=more,
+        due_in=max(min(waits) - now, 0) / 1_000_000 if waits else None,
+    )
+    return Handed(answer, hidden)
+
+
+def _leased(row: Row, request: MessageRequest) -> LeasedMessage:
+    return LeasedMessage(
+        id=row[4],
+        box=request.box,
+        stream=row[5],
+        topic=row[6],
+        payload=row[7],
+        holder=request.holder,
+        attempt=row[8],
+        deliveries=row[9],
+        position=row[10],
+        created_at=from_micros(row[11]),
+        key=row[12],
+        headers=row[13],
+    )
+
+
+# -- ending ----------------------------------------------------------------------------------
+
+
+def settle_steps(
+    settlements: Sequence[MessageSettlement], now: datetime | None, *, sql: Catalogue
+) -> Steps[list[MessageSettled]]:
+    """End attempts; messages first, by id, then what their effects write."""
+    ends = sorted((_end(n, one) for n, one in enumerate(settlements)), key=_by_id)
+    query = sql["settle_messages"](now=moment(now), batch=to_json(ends))
+    plain = not any(one.effects for one in settlements)
+    applied = {row[0] for row in (yield from ask(query, last=plain))}
+    effects = {n: carried for n in sorted(applied) if (carried := _carried(settlements[n]))}
+    enqueued, members = yield from embed(carry_out(effects, now, sql=sql))
+    if members:
+        yield from ask(sql["count_up"](batch=counts_json(members, "open")), last=True)
+    states = {end.n: end.state for end in ends}
+    return [
+        MessageSettled(
+            id=one.message.id,
+            status=SettleStatus.APPLIED,
+            state=states[n],
+            enqueued=enqueued.get(n, ()),
+        )
+        if n in applied
+        else MessageSettled(id=one.message.id, status=SettleStatus.LEASE_LOST)
+        for n, one in enumerate(settlements)
+    ]
+
+
+def refused(one: MessageSettlement, error: Exception) -> MessageSettled:
+    """The answer to a settlement that the store cannot take."""
+    return MessageSettled(id=one.message.id, status=SettleStatus.REFUSED, error=error)
+
+
+def _carried(one: MessageSettlement) -> Effects | None:
+    return one.effects if one.effects and isinstance(one.outcome, Succeeded) else None
+
+
+def _by_id(end: _End) -> str:
+    return end.id
+
+
+def _end(n: int, one: MessageSettlement) -> _End:
+    return _End(
+        n=n,
+        id=one.message.id,
+        holder=one.message.holder,
+        keep=one.keep,
+        **_outcome(one.outcome),
+    )
+
+
+def _outcome(outcome: Succeeded | Retry | Dead | Released) -> dict[str, Any]:
+    match outcome:
+        case Succeeded():
+            return {"state": MessageState.DONE, "spent": 0, "returned": 0}
+        case Retry(delay=delay, failure=failure):
+            return {
+                "state": MessageState.PENDING,
+                "spent": 1,
+                "returned": 0,
+                "delay": delay,
+                "failure": failure,
+            }
+        case Dead(reason=reason, failure=failure):
+            return {
+                "state": MessageState.DEAD,
+                "spent": 0,
+                "returned": 0,
+                "reason": reason,
+                "failure": failure,
+            }
+        case Released():
+            return {"state": MessageState.PENDING, "spent": 0, "returned": 1}
+        case _ as never:
+            assert_never(never)
+
+
+# -- looking, and what operators do ----------------------------------------------------------
+
+
+def find_steps(
+    where: MessageFilter,
+    limit: int,
+    after: str | None,
+    now: datetime | None,
+    *,
+    newest: bool,
+    sql: Catalogue,
+) -> Steps[MessagePage]:
+    """One page. One more row than asked for tells whether there is a next one."""
+    if limit <= 0:
+        return MessagePage(items=())
+    size = min(limit, MOST_ON_A_PAGE)
+    statement = sql["messages_newest" if newest else "messages_oldest"]
+    query = statement(**_conditions(where), now=moment(now), after=_place(after), limit=size + 1)
+    records = [_record.decode(row[0]) for row in (yield from ask(query, last=True))]
+    items = tuple(records[:size])
+    return MessagePage(items=items, next=str(items[-1].position) if len(records) > size else None)
+
+
+def change_steps(query: Query) -> Steps[list[str]]:
+    """Run a statement that answers with the ids of what it changed."""
+    return [row[0] for row in (yield from ask(query, last=True))]
+
+
+def backlog_steps(
+    limit: int, now: datetime | None, *, sql: Catalogue
+) -> Steps[list[MessageBacklog]]:
+    """What waits, by box and stream."""
+    rows = yield from ask(sql["message_backlog"](now=moment(now), limit=limit), last=True)
+    return [
+        MessageBacklog(
+            box=Box(box),
+            stream=stream,
+            due=due,
+            dead=dead,
+            oldest_due_at=None if oldest is None else from_micros(oldest),
+            oldest_dead_at=None if died is None else from_micros(died),
+        )
+        for box, stream, due, dead, oldest, died in rows
+    ]
+
+
+def _place(after: str | None) -> int | None:
+    if after is None:
+        return None
+    try:
+        return int(after)
+    except ValueError:
+        message = "after= is not a position: give the `next` of the page before"
+        raise InvalidArgument(message) from None
+
+
+def _conditions(where: MessageFilter) -> dict[str, Any]:
+    """The filter as parameters; None stands for any."""
+    lists = ("ids", "streams", "topics", "states", "keys", "reasons", "not_reasons")
+    given = {name: getattr(where, name) for name in lists}
+    return {
+        "box": where.box,
+        "created_after": moment(where.created_after),
+        "created_before": moment(where.created_before),
+        **{name: to_json(values) if values else None for name, values in given.items()},
+    }
