@@ -8,6 +8,7 @@ from offpath.errors import (
     ConfigurationError,
     Conflict,
     ControlFlow,
+    DrainFailed,
     DuplicateTask,
     IdConflict,
     InvalidArgument,
@@ -17,8 +18,11 @@ from offpath.errors import (
     JobEnded,
     JobNotFound,
     LeaseLost,
+    MessageNotFound,
     MissingExtra,
     OffpathError,
+    PassFailed,
+    RelayFailed,
     SchemaChanged,
     SchemaError,
     SchemaMissing,
@@ -38,8 +42,10 @@ from offpath.errors import (
     WaitTimeout,
     WrongConnection,
 )
-from offpath.events.outbox import Event, Undeliverable
+from offpath.events.dispatcher import BatchDispatcher, Dispatcher, Event, Undeliverable
+from offpath.events.inbox import Accepted, Duplicate, InboxContext, InboxMessage, Rejected
 from offpath.health.settlement import paged
+from offpath.jobs.batch import Batch
 from offpath.jobs.blocking import BlockingClient, BlockingHandle
 from offpath.jobs.classify import ABORT, RETRY, FailureInfo
 from offpath.jobs.context import Context
@@ -59,6 +65,7 @@ from offpath.model.job import (
     Progress,
     UniquePolicy,
 )
+from offpath.model.message import MessageRecord, MessageState
 from offpath.model.options import Options, Unique
 from offpath.model.redrive import Redrive
 from offpath.model.retry import Backoff, BackoffKind, RetryOptions, RetryPolicy
@@ -71,17 +78,22 @@ from offpath.model.settlement_run import (
     SettlementStatus,
     SettlementSummary,
 )
+from offpath.model.tally import SweepResult, SweepRun, Tally, Verdict
 from offpath.runtime.codec import Codec, JsonCodec
+from offpath.sweeps.context import SweepContext
 
 __all__ = [
     "ABORT",
     "RETRY",
     "Abort",
+    "Accepted",
     "AlreadyCredited",
     "App",
     "AppClosed",
     "Backoff",
     "BackoffKind",
+    "Batch",
+    "BatchDispatcher",
     "BlockingClient",
     "BlockingHandle",
     "CapabilityMissing",
@@ -94,6 +106,9 @@ __all__ = [
     "Count",
     "Credited",
     "DeadReason",
+    "Dispatcher",
+    "DrainFailed",
+    "Duplicate",
     "DuplicateTask",
     "Event",
     "EventKind",
@@ -101,6 +116,8 @@ __all__ = [
     "FailureInfo",
     "Handle",
     "IdConflict",
+    "InboxContext",
+    "InboxMessage",
     "InvalidArgument",
     "InvalidInput",
     "Job",
@@ -114,15 +131,21 @@ __all__ = [
     "JsonCodec",
     "LeaseLost",
     "Lossback",
+    "MessageNotFound",
+    "MessageRecord",
+    "MessageState",
     "MissingExtra",
     "OffpathError",
     "Options",
     "Page",
+    "PassFailed",
     "Period",
     "PlayerActivity",
     "Progress",
     "Rebate",
     "Redrive",
+    "Rejected",
+    "RelayFailed",
     "RetryOptions",
     "RetryPolicy",
     "RetryState",
@@ -141,6 +164,10 @@ __all__ = [
     "StoreError",
     "StoreRejected",
     "StoreUnavailable",
+    "SweepContext",
+    "SweepResult",
+    "SweepRun",
+    "Tally",
     "Task",
     "TaskError",
     "TooLarge",
@@ -150,6 +177,7 @@ __all__ = [
     "UniquePolicy",
     "UnknownTask",
     "UnsupportedType",
+    "Verdict",
     "WaitTimeout",
     "Worker",
     "WrongConnection",

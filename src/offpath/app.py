@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -19,9 +19,13 @@ from typing import (
 )
 
 from offpath.config import MEMORY_URL, Settings, load_settings
-from offpath.events import outbox
+from offpath.events.messages import MessagesView
+from offpath.events.registry import Events
+from offpath.events.surface import EventLog, EventVerbs
+from offpath.events.writing import Writer
 from offpath.health.settlement import SettlementRuns
 from offpath.health.thresholds import Thresholds
+from offpath.jobs.batch import Batch
 from offpath.jobs.blocking import BlockingClient
 from offpath.jobs.blueprint import AnyInputs, Blueprint, queue_level
 from offpath.jobs.client import Client, Session, as_jobs
@@ -50,7 +54,6 @@ from offpath.jobs.task import (
 from offpath.jobs.waiters import Waiters
 from offpath.jobs.worker.configured import WorkerOverrides, overridden, worker_terms
 from offpath.jobs.worker.inprocess import AppWorker
-from offpath.jobs.worker.relaying import relay_handler
 from offpath.jobs.worker.terms import Parts
 from offpath.model import checks
 from offpath.model.options import Options, TaskOptions, checked, resolve
@@ -64,15 +67,21 @@ from offpath.runtime.threads import Threads
 from offpath.store.backends import Backend
 from offpath.store.instrumented import InstrumentedStore
 from offpath.store.metering import Metering
+from offpath.sweeps.catalogue import own_sweeps
+from offpath.sweeps.fleet import WorkerSweeps
+from offpath.sweeps.registry import SweepRegistry
+from offpath.sweeps.sweeper import Home
+from offpath.sweeps.verbs import SweepVerbs
 
 if TYPE_CHECKING:
     from offpath.jobs.runnable import LogContext, OnError, OnEvent, OnFailure
-    from offpath.model.job import NewJob
+    from offpath.model.effects import Effects
+    from offpath.model.job import Enqueued
     from offpath.model.lease import WorkerRecord
+    from offpath.runtime.loop import LoopSpec
     from offpath.store.protocol import Backlog, Migration, Store
 
 S = TypeVar("S")
-D = TypeVar("D", bound=outbox.Dispatcher)
 G = TypeVar("G")
 AnyTask = Task[..., Any, Any]
 
@@ -81,7 +90,7 @@ _SWAPPED = ("_auto_start", "_backend", "_lifecycle", "_store", "_workers", "cloc
 """What belongs to a store rather than to the app; see :meth:`App.swap_store`."""
 
 
-class App:
+class App(EventVerbs, SweepVerbs):
     """Tasks and the store their jobs live in.
 
     ``App()`` keeps jobs in memory and runs them in this process; with a URL
@@ -130,12 +139,25 @@ class App:
         self._store: InstrumentedStore | None = None
         self._lifecycle: Lifecycle[Session] = Lifecycle(self._start, self._finish)
         self.client = Client(self._session)
+        writer = Writer(self._codec, self.new_id, self.settings.max_input_bytes)
+        self._events = Events(
+            self,
+            writer=writer,
+            codec=self._codec,
+            random=random.random,
+            report=self._report,
+            opened=self._opened,
+            added=self._loop_added,
+        )
+        self.log = EventLog(writer, self.commit)
+        self.messages = MessagesView(self._opened)
         self.jobs = JobsView(self._session)
         """Every job of the fleet: get, find, count, cancel, retry."""
         self.dead = DeadLetters(self._session)
         """What will not run again unaided: list, show, redrive, discard."""
         self.settlements = SettlementRuns(lambda: self.clock, self.metrics, self._report)
         """Runs that credit users for a period: define, run, status."""
+        self.sweeps = SweepRegistry(own_sweeps(self.store, self.settings, self._redrive))
         self.blocking = BlockingClient(self)
         """The same verbs for code without an event loop."""
 
@@ -273,61 +295,33 @@ class App:
         """
         return await self.by_name(name, options).enqueue(**inputs)
 
-    # -- events ----------------------------------------------------------------------------
+    # -- events: see EventVerbs ------------------------------------------------------------
 
-    def event(
-        self,
-        topic: str,
-        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
-        *,
-        key: str | None = None,
-        stream: str = outbox.DEFAULT_STREAM,
-        headers: Mapping[str, str] | None = None,
-    ) -> Job[None, None]:
-        """An event that is not sent: ``app.enqueue([job, event])`` commits it beside jobs."""
-        blueprint = self._foreign(outbox.task_of(stream))
-        options = Options(queue=outbox.QUEUE, retry=outbox.RETRY)
-        arguments = outbox.document(topic, payload, key, headers)
-        return blueprint.job((), arguments, queue_level(options))
+    @asynccontextmanager
+    async def batch(self, *, within: object = None) -> AsyncIterator[Batch]:
+        """Commit jobs, events and log entries together: ``async with app.batch() as b: ...``.
 
-    async def publish(
-        self,
-        topic: str,
-        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
-        *,
-        key: str | None = None,
-        stream: str = outbox.DEFAULT_STREAM,
-        headers: Mapping[str, str] | None = None,
-        within: object = None,
-    ) -> str:
-        """Write an event to the outbox; returns its id, which receivers drop duplicates by.
-
-        With ``within`` it is written in the caller's transaction. A worker relays it to the
-        dispatcher of its stream; until a worker has one, it waits.
+        ``b.enqueue(job)``, ``b.publish(topic, ...)`` and ``b.append(domain, ...)`` only note; all
+        is written in one commit when the block ends, in the caller's transaction if ``within`` is
+        given, and nothing when it ends by an exception. After it, ``b.handles`` has the jobs'.
         """
-        event = self.event(topic, payload, key=key, stream=stream, headers=headers)
-        return (await self.enqueue(event, within=within)).id
+        batch = Batch(self.writer, self.client)
+        try:
+            yield batch
+        finally:
+            effects = batch.close()
+        batch.committed(await self.client.commit(effects, within) if effects else [])
 
-    def outbox(
-        self, stream: str = outbox.DEFAULT_STREAM, /, **settings: Unpack[TaskSettings]
-    ) -> Callable[[D], D]:
-        """Relay a stream's events to a function: ``@app.outbox("mail")``.
+    async def commit(self, effects: Effects, within: object = None) -> list[Enqueued]:
+        """Write effects in one commit, in the caller's transaction if ``within`` is given."""
+        return await self.client.commit(effects, within)
 
-        It gets an :class:`offpath.Event`, sync or async, at least once. Returning means
-        delivered; raising means again later, at most ten times by default; raising
-        :class:`offpath.Undeliverable` ends it at once. Settings are those of ``app.task``.
-        """
+    async def _opened(self) -> Store:
+        return (await self._session()).store
 
-        def register(dispatcher: D) -> D:
-            given: TaskSettings = {"queue": outbox.QUEUE, "retry": outbox.RETRY, **settings}
-            given["name"] = outbox.task_of(stream)
-            self._register(relay_handler(partial(outbox.Event, stream=stream), dispatcher), given)
-            return dispatcher
-
-        return register
-
-    def _new_event(self, *args: Any, **parts: Any) -> NewJob:  # noqa: ANN401 - event()'s
-        return self.event(*args, **parts).new
+    def _loop_added(self, spec: LoopSpec) -> None:
+        for worker in self._workers:
+            worker.add_loop(spec)
 
     # -- operating -------------------------------------------------------------------------
 
@@ -438,6 +432,7 @@ class App:
         try:
             stops = [worker.stop() for worker in tuple(self._workers)]
             await asyncio.gather(*stops, return_exceptions=True)
+            await self._events.close()
             await session.waiters.close()
             await self._hooks.flush()
         finally:
@@ -456,21 +451,25 @@ class App:
     ) -> AppWorker:
         settings = overridden(self.settings, overrides)
         store = self.store()
+        home = Home(self, store, self.clock, self.metrics, self._report, self.new_id(), self.new_id)
+        sweeps = WorkerSweeps(self.sweeps, home)
         parts = Parts(
             store=store,
             clock=self.clock,
             threads=Threads(settings.handler_threads),
             report=self._report,
             new_id=self.new_id,
-            new_event=self._new_event,
+            writer=self.writer,
             random=random.random,
             metrics=self.metrics,
             log_context=self._log_context,
             when_idle=IdleRedrive(store, self._redrive).step if self._redrive else None,
+            loops=(self._events.loops(store) if settings.relays else ()) + sweeps.loops(),
             measure=Thresholds(store, settings, queues=settings.queues),
         )
         terms = worker_terms(settings, self._on_failure)
-        worker = AppWorker(opened, parts, self.tasks, terms)
+        movers = self._events.movers if settings.relays else None
+        worker = AppWorker(opened, parts, self.tasks, terms, movers, sweeps)
         self._workers.add(worker)
         return worker
 

@@ -71,6 +71,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The largest encoded result that is accepted."""
     migrate: bool = False
     """Whether opening a Postgres app brings its schema up to date."""
+    keep_delivered: Seconds | None = _DAY
+    """How long delivered events are kept, and can be replayed; None for ever."""
+    keep_applied: Seconds | None = 30 * _DAY
+    """How long applied inbox messages are kept: a repeat is known for as long; None for ever."""
+    max_outbox_attempts: Annotated[int, Meta(ge=1, le=10_000)] = 10
+    """How often an event is tried before it is dead."""
+    max_inbox_attempts: Annotated[int, Meta(ge=1, le=10_000)] = 10
+    """How often an inbox message is tried before it is dead."""
+    relays: bool = True
+    """Whether workers relay the outbox and drain the inbox."""
     redact: tuple[str, ...] = ()
     """Field names to hide in logs, beside the built-in ones (password, token, …)."""
     health_port: Annotated[int, Meta(ge=0, le=65_535)] | None = None
@@ -129,7 +139,7 @@ FIELDS = tuple(name for name in Settings.__struct_fields__ if name != "origins")
 _HINTS: dict[str, Any] = get_type_hints(Settings, include_extras=True)
 _FOREVER = frozenset(
     {
-        *("keep_succeeded", "keep_dead", "keep_cancelled"),
+        *("keep_succeeded", "keep_dead", "keep_cancelled", "keep_delivered", "keep_applied"),
         *("job_age_limit", "event_age_limit", "inbox_age_limit", "dead_age_limit"),
     }
 )

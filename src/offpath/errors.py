@@ -28,6 +28,7 @@
     │       └── SchemaChanged             an applied migration differs from ours
     ├── LeaseLost                         somebody else may hold this job now: nothing was written
     ├── JobNotFound (LookupError)         no such job (any more)
+    ├── MessageNotFound (LookupError)     no such message of outbox or inbox (any more)
     ├── JobEnded                          a job awaited for its result ended without one
     │   ├── JobDead                       it died: error and reason inside
     │   └── JobCancelled                  it was cancelled
@@ -227,6 +228,12 @@ class JobNotFound(OffpathError, LookupError):
     """No job of this id is in the store: it never was, or its retention has passed."""
 
     code = "job_not_found"
+
+
+class MessageNotFound(OffpathError, LookupError):
+    """There is no message with this id; it may have been deleted after its retention."""
+
+    code = "message_not_found"
 
 
 class JobEnded(OffpathError):

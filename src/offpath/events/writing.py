@@ -11,6 +11,7 @@ from msgspec import json
 
 from offpath.errors import InvalidArgument, TooLarge
 from offpath.model import checks
+from offpath.model.effects import Effects
 from offpath.model.new import Box, NewLogEvent, NewMessage
 from offpath.model.route import slot_of
 from offpath.runtime.codec import Codec
@@ -113,3 +114,10 @@ def _headers(headers: Mapping[str, str] | None) -> str:
         for name, value in headers.items()
     }
     return _encode(checked).decode()
+
+
+def effects_of(*, message: NewMessage | None = None, log: NewLogEvent | None = None) -> Effects:
+    """What to commit for one of them."""
+    return Effects(
+        messages=() if message is None else (message,), log=() if log is None else (log,)
+    )

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack, overload
 
 from offpath.errors import AppClosed, InvalidArgument
+from offpath.jobs.blocking_events import BlockingEvents, EventApp
 from offpath.jobs.client import as_jobs, effects_of
 from offpath.jobs.job import G_co, Job, S_co
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from offpath.jobs.reading import JobsView
     from offpath.jobs.selection import Where
     from offpath.jobs.task import Sending
-    from offpath.model.job import Count, JobRecord, Page, Progress
+    from offpath.model.effects import Effects
+    from offpath.model.job import Count, Enqueued, JobRecord, Page, Progress
     from offpath.model.lease import WorkerRecord
     from offpath.model.options import Options
     from offpath.store.protocol import Backlog, Changed, Migration, Store
@@ -29,9 +31,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 S = TypeVar("S")
 G = TypeVar("G")
+A_co = TypeVar("A_co", covariant=True)
 
 
-class AsyncApp(Protocol):
+class AsyncApp(EventApp[A_co], Protocol[A_co]):
     """The app, as the blocking side needs it."""
 
     client: Client
@@ -129,14 +132,16 @@ def _serve(loop: asyncio.AbstractEventLoop, started: threading.Event) -> None:
         loop.close()
 
 
-class BlockingClient:
+class BlockingClient(BlockingEvents[A_co]):
     """The same verbs as on the app, blocking. Threads may share it.
 
     Its calls run in the app's event loop if the app is open in one (call them from other threads
     then), else in a private loop. In a coroutine they raise: ``await`` the app's own verb there.
     """
 
-    def __init__(self, app: AsyncApp) -> None:
+    _app: AsyncApp[A_co]
+
+    def __init__(self, app: AsyncApp[A_co]) -> None:
         self._app = app
         self._thread = LoopThread()
         self.jobs = BlockingJobs(self, app)
@@ -225,11 +230,13 @@ class BlockingClient:
     def _send(self, jobs: Sequence[Job[Any, Any]], within: object) -> list[Handle[Any, Any]]:
         if not jobs:
             return []
+        return self._app.client.handles(jobs, self.commit(effects_of(jobs), within))
+
+    def commit(self, effects: Effects, within: object = None) -> Sequence[Enqueued]:
+        """Write effects in one commit, in the caller's transaction if ``within`` is given."""
         if within is None:
-            return self.run(lambda: self._app.client.send(jobs))
-        store = self._app.store()
-        answers = store.commit_within_blocking(within, effects_of(jobs))
-        return self._app.client.handles(jobs, answers)
+            return self.run(lambda: self._app.client.commit(effects))
+        return self._app.store().commit_within_blocking(within, effects)
 
 
 class BlockingHandle(Generic[S_co, G_co]):
@@ -237,7 +244,7 @@ class BlockingHandle(Generic[S_co, G_co]):
 
     __slots__ = ("_client", "_handle")
 
-    def __init__(self, client: BlockingClient, handle: Handle[S_co, G_co]) -> None:
+    def __init__(self, client: BlockingClient[Any], handle: Handle[S_co, G_co]) -> None:
         self._client = client
         self._handle = handle
 
@@ -275,7 +282,7 @@ class BlockingHandle(Generic[S_co, G_co]):
 class BlockingJobs:
     """``app.blocking.jobs``; see :class:`offpath.jobs.reading.JobsView`."""
 
-    def __init__(self, client: BlockingClient, app: AsyncApp) -> None:
+    def __init__(self, client: BlockingClient[Any], app: AsyncApp[Any]) -> None:
         self._run = client.run
         self._app = app
 
@@ -324,7 +331,7 @@ _Changes = list["Changed"]  # inside of the class, `list` is the verb
 class BlockingDead:
     """``app.blocking.dead``; see :class:`offpath.jobs.dead.DeadLetters`."""
 
-    def __init__(self, client: BlockingClient, app: AsyncApp) -> None:
+    def __init__(self, client: BlockingClient[Any], app: AsyncApp[Any]) -> None:
         self._run = client.run
         self._app = app
 

@@ -108,6 +108,7 @@ class Blueprint(Struct, frozen=True, kw_only=True):
             options=resolved.run,
             unique=claim_of(self.name, resolved.unique),
             tags=resolved.tags,
+            announce=resolved.announce,
         )
         return Job(new, self.decode)
 

@@ -42,13 +42,14 @@ class Client:
         """Enqueue jobs in one commit, or in the caller's transaction; handles in their order."""
         if not jobs:
             return []
+        return self.handles(jobs, await self.commit(effects_of(jobs), within))
+
+    async def commit(self, effects: Effects, within: object = None) -> list[Enqueued]:
+        """Write effects in one commit, or in the caller's transaction; the store's answers."""
         store = (await self._opened()).store
-        effects = effects_of(jobs)
         if within is None:
-            answers = await store.commit(effects)
-        else:
-            answers = await store.commit_within(within, effects)
-        return self.handles(jobs, answers)
+            return await store.commit(effects)
+        return await store.commit_within(within, effects)
 
     def handles(
         self, jobs: Sequence[Job[Any, Any]], answers: Sequence[Enqueued]

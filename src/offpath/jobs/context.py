@@ -20,11 +20,13 @@ from offpath.runtime.failures import clean
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from offpath.jobs.batch import EventWriter
     from offpath.jobs.worker.running import Run
     from offpath.model.job import JobState, NewJob
+    from offpath.model.new import NewLogEvent, NewMessage
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
 
@@ -45,8 +47,8 @@ class Home(Protocol):
     store: Store
     secrets: frozenset[str]
     """Names of fields that no log record shows."""
-    new_event: Callable[..., NewJob]
-    """Makes the job of an event; see :meth:`Context.publish`."""
+    writer: EventWriter
+    """Makes events."""
 
     def progressed(self, run: Run) -> None:
         """Note that ``run`` has progress to write."""
@@ -78,7 +80,9 @@ class Context:
         "_home",
         "_jobs",
         "_lease_lost",
+        "_log",
         "_log_fields",
+        "_messages",
         "_progress",
         "_run",
     )
@@ -88,6 +92,8 @@ class Context:
         self._home = home
         self._log_fields = log_fields
         self._jobs: list[NewJob] = []
+        self._messages: list[NewMessage] = []
+        self._log: list[NewLogEvent] = []
         self._progress: Progress | None = None
         self._cancelled: Signal | None = None
         self._lease_lost: Signal | None = None
@@ -224,8 +230,27 @@ class Context:
         group: a group is done when its work is, whether or not everybody has been told.
         """
         self._require_going()
-        event = self._home.new_event(topic, payload, key=key, stream=stream, headers=headers)
-        self._jobs.append(structs.replace(event, group_id=event.id))
+        writer = self._home.writer
+        event = writer.message(topic, payload, key=key, stream=stream, headers=headers)
+        self._messages.append(event)
+        return event.id
+
+    def append(
+        self,
+        domain: str,
+        type: str,  # noqa: A002 - the log's word
+        stream: str,
+        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
+        *,
+        key: str | None = None,
+    ) -> str:
+        """Append an event to the log together with the end of this attempt; returns its id.
+
+        As :meth:`publish`: dropped when the attempt fails.
+        """
+        self._require_going()
+        event = self._home.writer.log_event(domain, type, stream, payload, key=key)
+        self._log.append(event)
         return event.id
 
     def _require_going(self) -> None:
@@ -271,7 +296,9 @@ class Context:
 
     def effects(self) -> Effects:
         """Return what is joined to the end of this attempt so far."""
-        return Effects(jobs=tuple(self._jobs)) if self._jobs else NOTHING
+        if not (self._jobs or self._messages or self._log):
+            return NOTHING
+        return Effects(jobs=tuple(self._jobs), messages=tuple(self._messages), log=tuple(self._log))
 
     @property
     def unwritten(self) -> bool:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from offpath.errors import InvalidArgument
 from offpath.model import checks
+from offpath.model.announce import BITS, announced
 from offpath.model.job import LIVE, JobState, UniqueClaim, UniquePolicy
 from offpath.model.retry import (
     DEFAULT_POLICY,
@@ -77,6 +78,11 @@ class Options(Struct, frozen=True, kw_only=True):
     """How long a succeeded job and its result are kept; ``math.inf`` until it is deleted.
     Dead and cancelled jobs are kept as the settings say: a short-lived result loses no dead letter.
     """
+    announce: Collection[JobState | str] | None = None
+    """The states whose entering becomes an event of the outbox stream ``offpath.jobs``, written in
+    the transaction that changes the state; an empty list lifts what a lower level set."""
+    announce_details: bool | None = None
+    """Whether those events also tell the result, or the type of the error."""
 
 
 class TaskOptions(TypedDict, total=False):
@@ -89,6 +95,8 @@ class TaskOptions(TypedDict, total=False):
     deadline: datetime | timedelta | float | None
     tags: Sequence[str] | None
     retention: float | timedelta | None
+    announce: Collection[JobState | str] | None
+    announce_details: bool | None
 
 
 class QueueOptions(TaskOptions, total=False):
@@ -133,6 +141,8 @@ class Level(Struct, frozen=True, kw_only=True):
     """The claim with its bare key, not yet inside a task's name space."""
     tags: tuple[str, ...] | None = None
     retention: float | None = None
+    announce: tuple[JobState, ...] | None = None
+    announce_details: bool | None = None
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
@@ -148,6 +158,8 @@ class Resolved(Struct, frozen=True, kw_only=True):
     unique: UniqueClaim | None = None
     """With its bare key: :func:`claim_of` puts it inside the task's name space."""
     tags: tuple[str, ...] = ()
+    announce: int = 0
+    """See :mod:`offpath.model.announce`."""
     run: str = "{}"
     """Encoded :class:`RunOptions`."""
     backoff: BackoffFunction | None = None
@@ -191,6 +203,8 @@ def checked(options: Options) -> Level:
         unique=checked_unique(options.unique),
         tags=None if options.tags is None else checked_tags(options.tags),
         retention=_optional(options.retention, "retention", unlimited=True),
+        announce=None if options.announce is None else checked_announce(options.announce),
+        announce_details=options.announce_details,
     )
 
 
@@ -234,6 +248,20 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     return result
 
 
+def checked_announce(states: Iterable[JobState | str]) -> tuple[JobState, ...]:
+    """States that can be announced. Raises ``InvalidArgument``."""
+    known = ", ".join(state.value for state in BITS)
+    if isinstance(states, str):
+        msg = f"announce must be a list of states, not one str: [{states!r}]"
+        raise InvalidArgument(msg)
+    given = tuple(states)
+    for state in given:
+        if state not in BITS:
+            msg = f"announce: {state!r} is none of the states {known}"
+            raise InvalidArgument(msg)
+    return tuple(JobState(state) for state in given)
+
+
 def resolve(levels: Sequence[Level]) -> Resolved:
     """Decide every field from levels, highest first."""
     retry, backoff = merged_retry(tuple(level.retry for level in levels))
@@ -248,6 +276,7 @@ def resolve(levels: Sequence[Level]) -> Resolved:
         deadline_in=deadline_in,
         unique=_claim(level.unique for level in levels),
         tags=_first(level.tags for level in levels) or (),
+        announce=_announced(levels),
         run=encode_run(_run_options(levels, retry)),
         backoff=backoff,
     )
@@ -256,6 +285,12 @@ def resolve(levels: Sequence[Level]) -> Resolved:
 def claim_of(task: str, claim: UniqueClaim | None) -> UniqueClaim | None:
     """The claim inside the task's own name space: two tasks never clash."""
     return claim and msgspec.structs.replace(claim, key=f"{task}:{claim.key}")
+
+
+def _announced(levels: Sequence[Level]) -> int:
+    states = _first(level.announce for level in levels)
+    details = _first(level.announce_details for level in levels)
+    return announced(states, details=bool(details)) if states else 0
 
 
 def _run_options(levels: Sequence[Level], retry: RetryPolicy) -> RunOptions:

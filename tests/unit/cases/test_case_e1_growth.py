@@ -55,9 +55,8 @@ async def test_rows_level_off_with_default_settings(kind: str, tmp_path: Path) -
     path, clock = tmp_path / "jobs.db", ManualClock()
     url = f"sqlite:///{path}" if kind == "sqlite" else "memory://"
     async with App(url, auto_start=False, clock=clock) as app:
-        waiting = app.event("kept", {"until": "relayed"})
-        await app.enqueue(waiting)
+        waiting = await app.publish("kept", {"until": "relayed"})
         kept = await _daily(app, clock, (lambda: _rows(path)) if kind == "sqlite" else None)
         assert kept[:6] == sorted(set(kept[:6]))
         assert kept[_LEVEL:] == [kept[_LEVEL]] * (_DAYS - _LEVEL)
-        assert (await app.jobs.get(waiting.id)).state == "queued"
+        assert (await app.messages.get(waiting)).state == "pending"

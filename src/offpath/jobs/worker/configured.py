@@ -33,6 +33,8 @@ class WorkerOverrides(TypedDict, total=False):
     """How long ``stop`` waits for running jobs before it aborts them."""
     max_deliveries: int
     """How many workers may die holding a job before it is dead."""
+    relays: bool
+    """Whether it relays the outbox and drains the inbox."""
     abort: Literal["release", "fail"]
     """What becomes of jobs that a stop aborts: given back without losing an attempt, or dead."""
 

@@ -66,7 +66,7 @@ class Engine:
         self.store, self.clock = parts.store, parts.clock
         self.report = parts.report
         self.secrets = SECRET_NAMES.union(settings.redact)
-        self.new_event = parts.new_event
+        self.writer = parts.writer
         self.info = settings.info(parts.new_id(), tasks)
         self.counts = Counts()
         self.stopping = False

@@ -11,11 +11,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from offpath.jobs.batch import EventWriter
 from offpath.jobs.runnable import LogContext
 from offpath.jobs.worker.executor import Threads
 from offpath.jobs.worker.judge import Rules
 from offpath.model.health import Gauge
-from offpath.model.job import NewJob
 from offpath.model.lease import WorkerInfo
 from offpath.runtime.clock import Clock
 from offpath.runtime.loop import LoopSpec
@@ -69,8 +69,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     report: Callable[[BaseException, str], None]
     """Told of what the worker swallows, and in which phase. Must not raise."""
     new_id: Callable[[], str]
-    new_event: Callable[..., NewJob]
-    """Makes the job of an event."""
+    writer: EventWriter
+    """Makes events."""
     random: Callable[[], float]
     """Numbers in [0, 1), for jitter."""
     metrics: Metrics

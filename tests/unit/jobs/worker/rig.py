@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from offpath.events.writing import Writer
 from offpath.jobs.hooks import EndWatch, Hooks, Reporter
 from offpath.jobs.job import Job
 from offpath.jobs.runnable import LogContext, OnEvent, OnFailure
@@ -22,6 +23,7 @@ from offpath.model.job import JobRecord, JobState, NewJob, UniqueClaim
 from offpath.model.options import RunOptions, encode_run
 from offpath.model.retry import BackoffFunction, RetryPolicy
 from offpath.runtime.clock import ManualClock
+from offpath.runtime.codec import JsonCodec
 from offpath.runtime.ids import new_id
 from offpath.runtime.metrics import Metrics
 from offpath.runtime.signature import InputModel, ResultModel
@@ -32,11 +34,6 @@ from offpath.store.metering import Metering
 
 PATIENCE = 10.0
 """Real seconds after which a wait has failed."""
-
-
-def no_events(*_: object, **__: object) -> NewJob:
-    """A worker without an app has no outbox."""
-    raise NotImplementedError
 
 
 @dataclass(kw_only=True, eq=False)
@@ -167,7 +164,7 @@ class Rig:
             threads=self.threads,
             report=self.report,
             new_id=new_id,
-            new_event=no_events,
+            writer=Writer(JsonCodec(), new_id, 2**20),
             random=lambda: 0.0,
             metrics=self.metrics,
             when_idle=when_idle,

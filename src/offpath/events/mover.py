@@ -1,0 +1,501 @@
+"""The mover: leases messages, acts on each outside of any transaction, settles them as they end.
+
+Relays, the drains of the inbox and the deliverer of webhooks are movers with different work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from offpath.events.flushing import BAD, RELEASED, End, Flusher
+from offpath.model.job import DeadReason
+from offpath.model.message import (
+    LeasedMessage,
+    LeasedMessages,
+    MessageRequest,
+    MessageSettlement,
+    StreamRoom,
+)
+from offpath.model.settlement import Dead, Released, Retry
+from offpath.model.tally import Tally, Turn, Verdict
+from offpath.runtime.clock import Clock
+from offpath.store.events import EventStore
+
+if TYPE_CHECKING:
+    from offpath.errors import PassFailed
+    from offpath.model.new import Box
+    from offpath.model.relay import MoveRules
+
+QUICK = 0.25
+"""A batch that is done within so many seconds lets the next be larger."""
+SLOW = 1.0
+FULL_WAIT = 1.0
+"""The longest a turn waits for room when all that may be in hand is."""
+LAST_WAIT = 2.0
+"""Real seconds for the last ends to be written when a stop aborts."""
+
+
+class TimeLimitExceeded(Exception):
+    """The attempt took longer than its limit and was cancelled."""
+
+
+class Work(Protocol):
+    """What a mover does with messages."""
+
+    box: Box
+    rules: MoveRules
+
+    def rooms(self, held: Mapping[str, int], most: int) -> tuple[StreamRoom, ...]:
+        """What to ask for: at most ``most`` in all. ``held`` counts what is in hand by stream."""
+        ...
+
+    async def open(self) -> None:
+        """Called before messages are leased; must be cheap when nothing is to be opened."""
+        ...
+
+    async def close(self) -> None:
+        """Called when the mover stops."""
+        ...
+
+    async def act(self, message: LeasedMessage) -> MessageSettlement:
+        """Do it. What it raises goes to :meth:`failed`."""
+        ...
+
+    async def act_on_many(self, messages: Sequence[LeasedMessage]) -> list[MessageSettlement]:
+        """The same for several at once; used where :attr:`Terms.many` is more than one."""
+        ...
+
+    def failed(self, message: LeasedMessage, error: BaseException) -> MessageSettlement:
+        """The end of an attempt that raised, or :class:`TimeLimitExceeded`."""
+        ...
+
+    def all_failed(self, tally: Tally) -> PassFailed:
+        """The error of a pass in which everything failed."""
+        ...
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """How a mover works. Durations in seconds."""
+
+    done: str
+    """The bucket of what succeeded."""
+    concurrency: int = 50
+    """Attempts at once."""
+    batch: int = 1_000
+    """The most in hand, and leased at once."""
+    many: int = 1
+    """How many messages one attempt may take together."""
+    timeout: float = 30.0
+    """The longest that one attempt may take."""
+    lease_seconds: float = 70.0
+    """Messages that could not end before the lease does are given back unbegun."""
+
+
+class MoverParts(Struct, frozen=True, kw_only=True):
+    """What a mover works with."""
+
+    store: EventStore
+    clock: Clock
+    new_id: Callable[[], str]
+    report: Callable[[BaseException, str], None]
+    """Told of what the mover survives. Must not raise."""
+
+
+class _Lease(Struct):
+    """Messages that were leased together."""
+
+    left: int
+    began: float
+    until: float
+    full: bool
+
+
+Line = Sequence[LeasedMessage]
+"""Messages to be acted on one after the other: those of one key, or a single one."""
+
+
+class _Lines(Struct, frozen=True):
+    """Lines that one task sees to: one, or several whose heads are acted on together."""
+
+    lines: Sequence[Line]
+    lease: _Lease
+
+
+class Mover:
+    """Moves the messages of some streams. ``step`` is for a loop, ``run_once`` for a caller; one
+    mover serves the one or the other.
+    """
+
+    def __init__(self, work: Work, terms: Terms, parts: MoverParts) -> None:
+        self._work = work
+        self._terms = terms
+        self._parts = parts
+        self._clock = parts.clock
+        self._flusher = Flusher(
+            parts.store, parts.clock, self._wrote, done=terms.done, report=parts.report
+        )
+        self._window = min(terms.concurrency * terms.many, terms.batch)
+        self._held: Counter[str] = Counter()
+        self._leases: dict[str, _Lease] = {}
+        self._in_hand = 0
+        self._queue: deque[_Lines] = deque()
+        self._suspect: _Lines | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._begun: dict[asyncio.Task[None], float] = {}
+        self._overdue: set[asyncio.Task[None]] = set()
+        self._watch: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._ending = False
+        self._ended: dict[str, list[str]] = {}
+
+    @property
+    def in_hand(self) -> int:
+        """How many messages are leased and not settled yet."""
+        return self._in_hand
+
+    # -- the two ways to drive it ----------------------------------------------------------------
+
+    async def step(self) -> Turn:
+        """Take what there is room for and begin it; tells what has ended since the last turn.
+
+        What takes long goes on beside, into later turns.
+        """
+        self._changed.clear()
+        room = 0 if self._suspect else self._window - self._in_hand
+        leased = await self._take(room) if room > 0 else None
+        if leased is None:
+            if self._in_hand:
+                await self._clock.wait(self._changed, FULL_WAIT)
+                return self._turn(again=True)
+            return self._turn(again=None)
+        await self._let_quick_ones_end()
+        again = leased.due_in
+        return self._turn(again=True if leased.more or self._suspect else again)
+
+    async def run_once(self, *, limit: int = 100) -> Tally:
+        """Take up to ``limit`` due messages, and return when each has ended and is settled.
+
+        Raises a :class:`offpath.PassFailed` when all of them failed; their ends are written then.
+        """
+        self._ended = {}
+        try:
+            leased = await self._take(limit)
+            while self._in_hand:
+                self._changed.clear()
+                await self._changed.wait()
+        except BaseException:
+            await self.stop(0.0)
+            raise
+        ended, self._ended = self._ended, {}
+        tally = Tally(
+            buckets={name: tuple(ids) for name, ids in ended.items()},
+            bad=BAD,
+            more=leased is not None and (leased.more or RELEASED in ended),
+        )
+        if tally.verdict is Verdict.FAILED:
+            raise self._work.all_failed(tally)
+        return tally
+
+    async def stop(self, seconds: float) -> None:
+        """Begin nothing more, let what was begun end within ``seconds``, give the rest back."""
+        self._ending = True
+        try:
+            self._release_unbegun()
+            end = self._clock.monotonic() + seconds
+            while self._in_hand and (left := end - self._clock.monotonic()) > 0:
+                self._changed.clear()
+                await self._clock.wait(self._changed, left)
+            await self._abort()
+            await self._work.close()
+        finally:
+            self._ending = False
+
+    async def _abort(self) -> None:
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=LAST_WAIT)
+        if self._in_hand:
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._nothing_in_hand(), LAST_WAIT)
+            except TimeoutError:
+                if (flush := self._flusher.abort()) is not None:
+                    await asyncio.wait((flush,))
+
+    async def _nothing_in_hand(self) -> None:
+        while self._in_hand:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _turn(self, again: bool | float | None) -> Turn:
+        ended, self._ended = self._ended, {}
+        if again is not True and RELEASED in ended:
+            again = True
+        counts = {name: len(ids) for name, ids in ended.items()}
+        total = sum(counts.values()) - counts.get(RELEASED, 0)
+        bad = sum(count for name, count in counts.items() if name in BAD)
+        if not total:
+            verdict = Verdict.CLEAN if self._in_hand else Verdict.EMPTY
+            return Turn(verdict=verdict, counts=counts, again=again)
+        if not bad:
+            return Turn(counts=counts, again=again)
+        verdict = Verdict.FAILED if bad == total else Verdict.DEGRADED
+        cause = f"{bad} of {total} messages failed"
+        return Turn(verdict=verdict, counts=counts, again=again, cause=cause)
+
+    # -- taking ----------------------------------------------------------------------------------
+
+    async def _take(self, most: int) -> LeasedMessages | None:
+        """Lease up to ``most`` and begin them; None when there is no stream with room."""
+        rooms = self._work.rooms(self._held, most)
+        if not rooms:
+            return None
+        await self._work.open()
+        asked = self._clock.monotonic()
+        holder = self._parts.new_id()
+        leased = await self._parts.store.lease_messages(
+            MessageRequest(
+                box=self._work.box,
+                holder=holder,
+                streams=rooms,
+                limit=most,
+                lease_seconds=self._terms.lease_seconds,
+            )
+        )
+        if leased.messages:
+            self._begin(leased, holder, rooms, asked, full=len(leased.messages) == most)
+        return leased
+
+    def _begin(
+        self,
+        leased: LeasedMessages,
+        holder: str,
+        rooms: Sequence[StreamRoom],
+        asked: float,
+        *,
+        full: bool,
+    ) -> None:
+        messages = leased.messages
+        until = asked + self._terms.lease_seconds
+        lease = _Lease(left=len(messages), began=asked, until=until, full=full)
+        self._leases[holder] = lease
+        self._in_hand += len(messages)
+        self._held.update(message.stream for message in messages)
+        ordered = frozenset(room.stream for room in rooms if room.ordered)
+        lines = self._lines(self._able(messages, lease, ordered), ordered)
+        many = self._terms.many
+        starts = range(0, len(lines), many)
+        self._queue.extend([_Lines(lines[at : at + many], lease) for at in starts])
+        self._serve_more()
+        self._begin_suspect()
+
+    def _able(self, messages: Line, lease: _Lease, ordered: frozenset[str]) -> list[LeasedMessage]:
+        """Those to be acted on now: not the worn out ones, nor suspects and what follows them."""
+        rules = self._work.rules
+        able: list[LeasedMessage] = []
+        held_up: set[tuple[str, str | None]] = set()
+        for message in messages:
+            place = (message.stream, message.key)
+            if message.deliveries - message.attempt < rules.losses - 1 and place not in held_up:
+                able.append(message)
+            elif place not in held_up and rules.worn_out(message):
+                dead = Dead(reason=DeadReason.WORKER_LOST, failure=rules.lost_failure(message))
+                self._end(MessageSettlement(message=message, outcome=dead), lease)
+            else:
+                follows = place in held_up
+                if message.stream in ordered and message.key is not None:
+                    held_up.add(place)
+                self._set_aside(message, lease, follows=follows)
+        return able
+
+    def _set_aside(self, message: LeasedMessage, lease: _Lease, *, follows: bool) -> None:
+        """Keep one suspect for when nothing else is in hand; give the others back."""
+        if self._suspect is None and not follows and self._work.rules.suspect(message):
+            self._suspect = _Lines(((message,),), lease)
+        else:
+            self._release((message,), lease)
+
+    def _lines(self, messages: Line, ordered: frozenset[str]) -> list[Line]:
+        if not ordered:
+            return [(message,) for message in messages]
+        by_key: dict[tuple[str, str], list[LeasedMessage]] = {}
+        lines: list[Line] = []
+        for message in messages:
+            if message.key is None or message.stream not in ordered:
+                lines.append((message,))
+            elif (line := by_key.get(place := (message.stream, message.key))) is not None:
+                line.append(message)
+            else:
+                line = by_key[place] = [message]
+                lines.append(line)
+        return lines
+
+    # -- acting ----------------------------------------------------------------------------------
+
+    def _serve_more(self) -> None:
+        if self._queue and len(self._tasks) < self._terms.concurrency:
+            task = asyncio.create_task(self._serve(), name="offpath message")
+            self._tasks.add(task)
+            task.add_done_callback(self._served)
+            if self._watch is None:
+                self._watch = asyncio.create_task(self._keep_time(), name="offpath message times")
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._begun.pop(task, None)
+        self._overdue.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._parts.report(error, "move messages")
+        self._serve_more()
+        if not self._tasks and self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        self._changed.set()
+
+    async def _serve(self) -> None:
+        """Act on what is queued until there is nothing left; one task of a few."""
+        while self._queue:
+            taken = self._queue.popleft()
+            # Another one starts when this one has to wait: what ends at once needs one task only.
+            self._serve_more()
+            lines, lease = taken.lines, taken.lease
+            while lines:
+                lines = await self._act_on_heads(lines, lease)
+
+    async def _act_on_heads(self, lines: Sequence[Line], lease: _Lease) -> list[Line]:
+        """Act on the first of each line; what is left of those whose turn it still is."""
+        if self._too_late(lease):
+            self._release_all(lines, lease)
+            return []
+        try:
+            settlements = await self._timed([line[0] for line in lines])
+        except BaseException:
+            self._release_all(lines, lease)
+            raise
+        left: list[Line] = []
+        for line, settlement in zip(lines, settlements, strict=True):
+            self._end(settlement, lease)
+            if len(line) == 1:
+                continue
+            if isinstance(settlement.outcome, Retry | Released):
+                self._release(line[1:], lease)
+            else:
+                left.append(line[1:])
+        return left
+
+    async def _timed(self, messages: list[LeasedMessage]) -> list[MessageSettlement]:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - inside of a coroutine
+        work = self._work
+        self._begun[task] = self._clock.monotonic() + self._terms.timeout
+        try:
+            if self._terms.many == 1:
+                return [await work.act(messages[0])]
+            return await work.act_on_many(messages)
+        except asyncio.CancelledError as error:
+            why = self._why(task, error)
+            return [work.failed(message, why) for message in messages]
+        except BaseException as error:  # noqa: BLE001 - a dispatcher may raise anything
+            return [work.failed(message, error) for message in messages]
+        finally:
+            self._begun.pop(task, None)
+
+    def _why(self, task: asyncio.Task[None], error: BaseException) -> BaseException:
+        """What a cancellation means: over time, or raised by the work. Raises it when we stop."""
+        if task in self._overdue:
+            self._overdue.discard(task)
+            task.uncancel()
+            limit = self._terms.timeout
+            return TimeLimitExceeded(f"it took longer than {limit:g} s and was cancelled")
+        if task.cancelling():
+            raise error
+        return error
+
+    async def _keep_time(self) -> None:
+        """Cancel attempts over their limit. The first begun is the first to be over."""
+        while True:
+            now = self._clock.monotonic()
+            late = [task for task, end in self._begun.items() if end <= now]
+            for task in late:
+                if task not in self._overdue:
+                    self._overdue.add(task)
+                    task.cancel()
+            ends = (end for task, end in self._begun.items() if task not in self._overdue)
+            await self._clock.sleep(next(ends, now + self._terms.timeout) - now)
+
+    def _too_late(self, lease: _Lease) -> bool:
+        if self._ending:
+            return True
+        return self._clock.monotonic() + self._terms.timeout > lease.until
+
+    # -- ending ----------------------------------------------------------------------------------
+
+    def _end(self, settlement: MessageSettlement, lease: _Lease) -> None:
+        self._flusher.add(End(settlement, lease.until))
+
+    def _release(self, messages: Line, lease: _Lease) -> None:
+        for message in messages:
+            self._end(MessageSettlement(message=message, outcome=_RELEASED), lease)
+
+    def _release_all(self, lines: Sequence[Line], lease: _Lease) -> None:
+        for line in lines:
+            self._release(line, lease)
+
+    def _release_unbegun(self) -> None:
+        waiting = [*self._queue, *(() if self._suspect is None else (self._suspect,))]
+        self._queue.clear()
+        self._suspect = None
+        for one in waiting:
+            self._release_all(one.lines, one.lease)
+
+    def _wrote(self, end: End, bucket: str) -> None:
+        """An end is in the store, or as good as it will get."""
+        message = end.settlement.message
+        self._in_hand -= 1
+        self._held[message.stream] -= 1
+        self._ended.setdefault(bucket, []).append(message.id)
+        lease = self._leases.get(message.holder)
+        if lease is not None:
+            lease.left -= 1
+            if not lease.left:
+                del self._leases[message.holder]
+                self._adapt(lease)
+        self._changed.set()
+        self._begin_suspect()
+
+    def _begin_suspect(self) -> None:
+        if self._suspect is not None and self._in_hand == 1 and not self._ending:
+            self._queue.append(self._suspect)
+            self._suspect = None
+            self._serve_more()
+
+    def _adapt(self, lease: _Lease) -> None:
+        """Take more at once while that is done quickly, so that no row waits in hand for long."""
+        took = self._clock.monotonic() - lease.began
+        terms = self._terms
+        if took > SLOW:
+            self._window = max(self._window // 2, min(terms.concurrency, terms.batch))
+        elif lease.full and took < QUICK:
+            self._window = min(self._window * 2, terms.batch)
+
+    async def _let_quick_ones_end(self) -> None:
+        """Those that wait for nothing end here and now, so that this turn tells of them."""
+        for _ in range(_TICKS):
+            if not self._tasks:
+                break
+            await asyncio.sleep(0)
+        while self._in_hand and not self._tasks and not self._queue:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+_RELEASED = Released()
+_TICKS = 4
+"""Rounds of the event loop in which a task that waits for nothing has ended and is known to."""

@@ -1,0 +1,173 @@
+"""The events part of one app: what is registered, and what moves it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from offpath.errors import InvalidArgument
+from offpath.events.inbox import Drain, Source
+from offpath.events.mover import MoverParts
+from offpath.events.relay import Outlet, Relay, Tools
+from offpath.runtime.loop import LoopSpec
+from offpath.runtime.threads import Threads
+from offpath.store.hints import Hint
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from offpath.config import Settings
+    from offpath.events.writing import Writer
+    from offpath.runtime.clock import Clock
+    from offpath.runtime.codec import Codec
+    from offpath.store.events import EventStore
+
+WAKES = frozenset({Hint.MESSAGES})
+
+Moves = Relay | Drain
+
+
+class Surroundings(Protocol):
+    """What the events part needs of its app."""
+
+    settings: Settings
+    clock: Clock
+
+    def new_id(self) -> str:
+        """A new id."""
+        ...
+
+
+class Events:
+    """Registered outlets and sources, and the relays and drains made for them."""
+
+    def __init__(
+        self,
+        home: Surroundings,
+        *,
+        writer: Writer,
+        codec: Codec,
+        random: Callable[[], float],
+        report: Callable[[BaseException, str], None],
+        opened: Callable[[], Awaitable[EventStore]],
+        added: Callable[[LoopSpec], None],
+    ) -> None:
+        self.writer = writer
+        """Makes messages and events."""
+        self.codec = codec
+        self.outlets: dict[str, Outlet] = {}
+        self.sources: dict[str, Source] = {}
+        self._home = home
+        self._random = random
+        self._report = report
+        self._opened = opened
+        self._added = added
+        self._made: weakref.WeakSet[Moves] = weakref.WeakSet()
+        self._threads: Threads | None = None
+
+    # -- registering -----------------------------------------------------------------------------
+
+    def add_outlet(self, outlet: Outlet) -> None:
+        """Register a stream's dispatcher. Raises ``InvalidArgument`` if it has one."""
+        if outlet.stream in self.outlets:
+            raise InvalidArgument(f"the outbox stream {outlet.stream!r} has a dispatcher already")
+        self.outlets[outlet.stream] = outlet
+        self._added(self._relay_loop(outlet.stream, self._opened))
+
+    def add_source(self, source: Source) -> None:
+        """Register a source's handler. Raises ``InvalidArgument`` if it has one."""
+        if source.name in self.sources:
+            raise InvalidArgument(f"the inbox source {source.name!r} has a handler already")
+        self.sources[source.name] = source
+        self._added(self._drain_loop(source.name, self._opened))
+
+    # -- moving ----------------------------------------------------------------------------------
+
+    def relay(
+        self, stream: str, opened: Callable[[], Awaitable[EventStore]] | None = None
+    ) -> Relay:
+        """A relay of its own for a stream."""
+        opened = opened or self._opened
+        keep = self._home.settings.keep_delivered
+        made = Relay(
+            stream,
+            self.outlets.get(stream),
+            lambda: self._parts(opened),
+            self._tools(),
+            keep=keep,
+        )
+        self._made.add(made)
+        return made
+
+    def drain(
+        self, source: str, opened: Callable[[], Awaitable[EventStore]] | None = None
+    ) -> Drain:
+        """A drain of its own for a source."""
+        opened = opened or self._opened
+        made = Drain(
+            source,
+            self.sources.get(source),
+            lambda: self._parts(opened),
+            self._tools(),
+            self.writer,
+            keep=self._home.settings.keep_applied,
+        )
+        self._made.add(made)
+        return made
+
+    def movers(self) -> list[Moves]:
+        """One for each that is registered."""
+        relays: list[Moves] = [self.relay(stream) for stream in self.outlets]
+        return [*relays, *(self.drain(source) for source in self.sources)]
+
+    def loops(self, store: EventStore) -> tuple[LoopSpec, ...]:
+        """What a worker drives: a loop for each that is registered."""
+
+        async def opened() -> EventStore:
+            return store
+
+        relays = [self._relay_loop(stream, opened) for stream in self.outlets]
+        drains = [self._drain_loop(source, opened) for source in self.sources]
+        return (*relays, *drains)
+
+    def _relay_loop(self, stream: str, opened: Callable[[], Awaitable[EventStore]]) -> LoopSpec:
+        return self._loop(f"relay:{stream}", self.relay(stream, opened))
+
+    def _drain_loop(self, source: str, opened: Callable[[], Awaitable[EventStore]]) -> LoopSpec:
+        return self._loop(f"inbox:{source}", self.drain(source, opened))
+
+    def _loop(self, name: str, moves: Moves) -> LoopSpec:
+        interval = self._home.settings.poll_interval
+        return LoopSpec(name=name, step=moves.step, interval=interval, wakes=WAKES, stop=moves.stop)
+
+    async def close(self) -> None:
+        """Stop what was driven by hand, and end the threads. Idempotent."""
+        for moves in tuple(self._made):
+            try:
+                await moves.stop(0.0)
+            except Exception as error:  # noqa: BLE001 - a dispatcher's close; others must be closed
+                self._report(error, "close dispatcher")
+        self._made.clear()
+        if self._threads is not None:
+            self._threads.close()
+            self._threads = None
+
+    # -- what they work with ---------------------------------------------------------------------
+
+    def run(self, function: Callable[[], Any], /) -> asyncio.Future[Any]:
+        """Call a blocking handler or dispatcher in a thread."""
+        if self._threads is None:
+            self._threads = Threads(self._home.settings.handler_threads, "offpath-events")
+        return self._threads.run(function)
+
+    def _tools(self) -> Tools:
+        return Tools(codec=self.codec, clock=self._home.clock, threads=self, random=self._random)
+
+    async def _parts(self, opened: Callable[[], Awaitable[EventStore]]) -> MoverParts:
+        return MoverParts(
+            store=await opened(),
+            clock=self._home.clock,
+            new_id=self._home.new_id,
+            report=self._report,
+        )

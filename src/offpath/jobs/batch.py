@@ -1,0 +1,139 @@
+"""Batches: jobs, events and log entries that are committed together, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from offpath.errors import InvalidArgument
+from offpath.jobs.client import as_jobs
+from offpath.model.effects import Effects
+
+if TYPE_CHECKING:
+    from offpath.jobs.client import Client
+    from offpath.jobs.handle import Handle
+    from offpath.jobs.job import Job
+    from offpath.model.job import Enqueued
+    from offpath.model.new import NewLogEvent, NewMessage
+
+
+class EventWriter(Protocol):
+    """Makes events from what callers say: the app's."""
+
+    def message(
+        self,
+        topic: str,
+        payload: object = None,
+        *,
+        key: str | None = None,
+        stream: str = "default",
+        headers: Mapping[str, str] | None = None,
+    ) -> NewMessage:
+        """A message for the outbox."""
+        ...
+
+    def inbound(
+        self,
+        source: str,
+        key: str,
+        payload: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> NewMessage:
+        """A message for the inbox."""
+        ...
+
+    def log_event(
+        self,
+        domain: str,
+        type: str,  # noqa: A002 - the log's word
+        stream: str,
+        payload: object = None,
+        *,
+        key: str | None = None,
+    ) -> NewLogEvent:
+        """An event for the log."""
+        ...
+
+
+class Batch:
+    """What is to be committed together. A value until its block ends: nothing is written before.
+
+    Everything is checked when it is added. Ids are known at once; :attr:`handles` are there when
+    the block has ended.
+    """
+
+    def __init__(self, writer: EventWriter, client: Client) -> None:
+        self._writer = writer
+        self._client = client
+        self._jobs: list[Job[Any, Any]] = []
+        self._messages: list[NewMessage] = []
+        self._log: list[NewLogEvent] = []
+        self._handles: list[Handle[Any, Any]] | None = None
+        self._over = False
+
+    def __repr__(self) -> str:
+        """Show how much is in it."""
+        return f"<Batch jobs={len(self._jobs)} events={len(self._messages)} log={len(self._log)}>"
+
+    def enqueue(self, jobs: Job[Any, Any] | Iterable[Job[Any, Any]], /) -> None:
+        """Add jobs, as ``task.job(...)`` makes them."""
+        self._require_open()
+        self._jobs.extend(as_jobs(jobs))
+
+    def publish(
+        self,
+        topic: str,
+        payload: object = None,
+        *,
+        key: str | None = None,
+        stream: str = "default",
+        headers: Mapping[str, str] | None = None,
+    ) -> str:
+        """Add an event for the outbox; returns its id."""
+        self._require_open()
+        made = self._writer.message(topic, payload, key=key, stream=stream, headers=headers)
+        self._messages.append(made)
+        return made.id
+
+    def append(
+        self,
+        domain: str,
+        type: str,  # noqa: A002 - the log's word
+        stream: str,
+        payload: object = None,
+        *,
+        key: str | None = None,
+    ) -> str:
+        """Add an event for the log; returns its id."""
+        self._require_open()
+        made = self._writer.log_event(domain, type, stream, payload, key=key)
+        self._log.append(made)
+        return made.id
+
+    @property
+    def handles(self) -> list[Handle[Any, Any]]:
+        """The handles of the jobs, in the order they were added.
+
+        Raises ``InvalidArgument`` before the block has ended well.
+        """
+        if self._handles is None:
+            raise InvalidArgument("a batch has handles when its block has ended without an error")
+        return self._handles
+
+    def close(self) -> Effects:
+        """Take nothing more; returns what is to be committed."""
+        self._over = True
+        return Effects(
+            jobs=tuple(job.new for job in self._jobs),
+            messages=tuple(self._messages),
+            log=tuple(self._log),
+        )
+
+    def committed(self, answers: Sequence[Enqueued]) -> None:
+        """It was committed, and the store answered this."""
+        self._handles = self._client.handles(self._jobs, answers[: len(self._jobs)])
+
+    def _require_open(self) -> None:
+        if self._over:
+            raise InvalidArgument("this batch has ended: make another one")
