@@ -1,0 +1,141 @@
+"""What a worker drives for webhooks: the fan-out of events, and the posting of deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from offpath.errors import RelayFailed
+from offpath.events.mover import Mover, MoverParts
+from offpath.events.webhook.moving import (
+    FAN_OUT,
+    POSTS,
+    Directory,
+    FanOutWork,
+    PostWork,
+    Tools,
+)
+from offpath.model import checks
+from offpath.model.tally import Tally, Turn, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpath.events.webhook.posting import Poster
+
+Make = Callable[[], Awaitable[MoverParts]]
+
+
+class FanOut:
+    """Makes deliveries of events, by hand with :meth:`run_once` or in a worker's loop."""
+
+    def __init__(
+        self,
+        streams: Callable[[], Sequence[str]],
+        make: Make,
+        *,
+        random: Callable[[], float],
+        keep: float | None,
+    ) -> None:
+        self._streams = streams
+        self._make = make
+        self._random = random
+        self._keep = keep
+        self._mover: Mover | None = None
+
+    async def run_once(self, *, limit: int = 100) -> Tally:
+        """Plan up to ``limit`` events. Raises ``RelayFailed`` when none could be."""
+        checks.integer(limit, "limit", least=1, most=1_000_000)
+        mover = await self._moving()
+        if mover is None:
+            return Tally(skipped="no stream goes to webhooks: app.webhooks.deliver(…)")
+        return await mover.run_once(limit=limit)
+
+    async def step(self) -> Turn:
+        """One turn of a worker's loop."""
+        mover = await self._moving()
+        return Turn(verdict=Verdict.EMPTY) if mover is None else await mover.step()
+
+    async def stop(self, seconds: float = 0.0) -> None:
+        """Let what was begun end within ``seconds``."""
+        if self._mover is not None:
+            await self._mover.stop(seconds)
+
+    async def _moving(self) -> Mover | None:
+        if self._mover is None and self._streams():
+            parts = await self._make()
+            directory = Directory(parts.store, parts.clock)
+            self._mover = Mover(
+                FanOutWork(self._streams(), _tools(self, directory, parts)), FAN_OUT, parts
+            )
+        return self._mover
+
+    @property
+    def terms(self) -> tuple[Callable[[], float], float | None]:
+        """Chance, and how long what is done is kept."""
+        return self._random, self._keep
+
+
+class Posting:
+    """Posts deliveries, by hand with :meth:`run_once` or in a worker's loop.
+
+    A failing receiver is its endpoint's health. This loop is clean as long as it goes on.
+    """
+
+    def __init__(
+        self,
+        make: Make,
+        poster: Callable[[], Poster],
+        *,
+        random: Callable[[], float],
+        keep: float | None,
+    ) -> None:
+        self._make = make
+        self._poster = poster
+        self._random = random
+        self._keep = keep
+        self._mover: Mover | None = None
+        self._directory: Directory | None = None
+
+    async def run_once(self, *, limit: int = 100) -> Tally:
+        """Post up to ``limit`` due deliveries, to at most five at once of each endpoint."""
+        checks.integer(limit, "limit", least=1, most=1_000_000)
+        mover, directory = await self._moving()
+        await directory.refresh(after=0.0)
+        try:
+            return await mover.run_once(limit=limit)
+        except RelayFailed as error:
+            return error.tally
+
+    async def step(self) -> Turn:
+        """One turn of a worker's loop."""
+        mover, directory = await self._moving()
+        await directory.refresh()
+        turn = await mover.step()
+        good = Verdict.EMPTY if turn.verdict is Verdict.EMPTY else Verdict.CLEAN
+        return structs.replace(turn, verdict=good, cause=None)
+
+    async def stop(self, seconds: float = 0.0) -> None:
+        """Let the posts that were begun end within ``seconds``."""
+        if self._mover is not None:
+            await self._mover.stop(seconds)
+
+    async def _moving(self) -> tuple[Mover, Directory]:
+        if self._mover is None or self._directory is None:
+            parts = await self._make()
+            self._directory = Directory(parts.store, parts.clock)
+            work = PostWork(self._poster(), _tools(self, self._directory, parts))
+            self._mover = Mover(work, POSTS, parts)
+        return self._mover, self._directory
+
+    @property
+    def terms(self) -> tuple[Callable[[], float], float | None]:
+        """Chance, and how long what is done is kept."""
+        return self._random, self._keep
+
+
+def _tools(drives: FanOut | Posting, directory: Directory, parts: MoverParts) -> Tools:
+    random, keep = drives.terms
+    return Tools(directory=directory, clock=parts.clock, random=random, keep=keep)

@@ -1,0 +1,237 @@
+"""Webhooks over real sockets: slow receivers keep nobody waiting; answers mean what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from offpath.events.webhook.guard import Guard
+from offpath.events.webhook.posting import HttpPoster, Post
+from offpath.events.webhook.signing import Verifier
+from offpath.model.endpoint import Endpoint
+from offpath.model.webhook import Delivered, Gone, Refused, Wait
+from offpath.runtime.clock import SystemClock
+from tests.unit.events.webhook.rig import Rig
+
+LOCAL = Guard(private=("127.0.0.0/8",), plain_http=True)
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+Answering = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+class Receiver:
+    """A server of one endpoint: reads a post, then answers as it is told to."""
+
+    def __init__(self, answer: Answering) -> None:
+        self._answer = answer
+        self.got: list[tuple[dict[str, str], bytes]] = []
+        self.connections = 0
+        self.changed = asyncio.Event()
+        self.url = ""
+        self._open: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/hooks"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                await self._answer_posts(reader, writer)
+        except asyncio.CancelledError:
+            pass
+        finally:
+            self._open.discard(task)
+            writer.transport.abort()
+
+    async def _answer_posts(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")[1:-2]
+            headers = {
+                name.strip().lower(): value.strip()
+                for name, _, value in (line.partition(":") for line in head)
+            }
+            body = await reader.readexactly(int(headers["content-length"]))
+            self.got.append((headers, body))
+            self.changed.set()
+            await self._answer(writer)
+            await writer.drain()
+
+    async def until(self, count: int) -> None:
+        """Return when so many posts have come."""
+        while len(self.got) < count:
+            self.changed.clear()
+            await self.changed.wait()
+
+    async def close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        tasks = tuple(self._open)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+def status(line: str, *more: str) -> Answering:
+    """Answer at once, with an empty body."""
+    head = "\r\n".join([f"HTTP/1.1 {line}", "Content-Length: 0", *more, "", ""]).encode()
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(head)
+
+    return answer
+
+
+async def never(writer: asyncio.StreamWriter) -> None:
+    await asyncio.Event().wait()
+
+
+async def byte_by_byte(writer: asyncio.StreamWriter) -> None:
+    for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n":
+        writer.write(bytes([byte]))
+        await asyncio.sleep(1.0)
+
+
+async def late(writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(30.0)
+    await status("200 OK")(writer)
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Callable[[Answering], Awaitable[Receiver]]]:
+    made: list[Receiver] = []
+
+    async def start(answer: Answering) -> Receiver:
+        receiver = Receiver(answer)
+        await receiver.start()
+        made.append(receiver)
+        return receiver
+
+    yield start
+    for receiver in made:
+        await receiver.close()
+
+
+Serve = Callable[[Answering], Awaitable[Receiver]]
+
+
+def _post(url: str, *secrets: str) -> Post:
+    return Post(Endpoint(name="one", url=url, secrets=secrets or (SECRET,)), "msg_1", b'{"n":1}')
+
+
+async def test_three_sick_receivers_of_ten_do_not_hold_up_the_seven(serve: Serve) -> None:
+    rig = Rig(guard=LOCAL)
+    rig.poster = HttpPoster(LOCAL, SystemClock())
+    sick = [await serve(answer) for answer in (late, never, byte_by_byte)]
+    healthy = [await serve(status("204 No Content")) for _ in range(7)]
+    for number, receiver in enumerate([*sick, *healthy]):
+        await rig.webhooks.add(f"e{number}", receiver.url)
+    await rig.publish(50)
+    await rig.fan_out.run_once(limit=100)
+    posting = asyncio.create_task(_drive(rig))
+    try:
+        async with asyncio.timeout(15):
+            for receiver in healthy:
+                await receiver.until(50)
+    finally:
+        posting.cancel()
+        await asyncio.wait({posting})
+        await rig.posting.stop(0.0)
+    ids = [Counter(headers["webhook-id"] for headers, _ in one.got) for one in healthy]
+    assert [len(one) for one in ids] == [50] * 7
+    assert all(count == 1 for one in ids for count in one.values())
+    assert all(len(receiver.got) <= 5 for receiver in sick)
+    assert rig.errors == []
+
+
+async def _drive(rig: Rig) -> None:
+    while True:
+        await rig.posting.step()
+        await asyncio.sleep(0)
+
+
+async def test_what_arrives_is_what_was_signed(serve: Serve) -> None:
+    receiver = await serve(status("200 OK"))
+    poster = HttpPoster(LOCAL, SystemClock())
+    assert await poster.post(_post(receiver.url)) == Delivered()
+    ((headers, body),) = receiver.got
+    assert Verifier(SECRET).verify(body, headers) == "msg_1"
+    assert headers["content-type"] == "application/json"
+    await poster.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "meaning"),
+    [
+        (status("201 Created"), Delivered()),
+        (status("410 Gone"), Gone()),
+        (status("429 Too Many Requests", "Retry-After: 7"), Wait(7.0)),
+        (status("503 Service Unavailable", "Retry-After: 9"), Wait(9.0)),
+        (status("503 Service Unavailable"), Refused("status 503")),
+        (status("500 Oops"), Refused("status 500")),
+        (
+            status("302 Found", "Location: http://169.254.169.254/"),
+            Refused("status 302: redirects are not followed"),
+        ),
+    ],
+)
+async def test_an_answer_means_what_its_status_says(
+    serve: Serve, answer: Answering, meaning: object
+) -> None:
+    receiver = await serve(answer)
+    poster = HttpPoster(LOCAL, SystemClock())
+    assert await poster.post(_post(receiver.url)) == meaning
+    await poster.close()
+
+
+async def test_a_receiver_that_never_answers_is_given_up_after_the_limit(serve: Serve) -> None:
+    receiver = await serve(never)
+    poster = HttpPoster(LOCAL, SystemClock(), time_limit=0.2)
+    assert await poster.post(_post(receiver.url)) == Refused("no answer within 0.2 s")
+    await poster.close()
+
+
+async def test_an_endless_body_does_not_keep_the_post(serve: Serve) -> None:
+    async def endless(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            writer.write(b"4\r\nmore\r\n")
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    receiver = await serve(endless)
+    poster = HttpPoster(LOCAL, SystemClock(), time_limit=5.0)
+    assert await poster.post(_post(receiver.url)) == Delivered()
+    await poster.close()
+
+
+async def test_nothing_listening_is_a_failed_post(serve: Serve) -> None:
+    receiver = await serve(status("200 OK"))
+    url = receiver.url
+    await receiver.close()
+    poster = HttpPoster(LOCAL, SystemClock())
+    answer = await poster.post(_post(url))
+    assert isinstance(answer, Refused)
+    assert "127.0.0.1" not in answer.why
+    await poster.close()
+
+
+async def test_an_endpoint_that_leads_inside_is_not_connected_to(serve: Serve) -> None:
+    receiver = await serve(status("200 OK"))
+    poster = HttpPoster(Guard(plain_http=True), SystemClock())
+    answer = await poster.post(_post(receiver.url))
+    assert answer == Refused("not posted: Forbidden")
+    assert receiver.connections == 0
+    await poster.close()

@@ -1,0 +1,240 @@
+"""An event reaches every endpoint that wants it, each in its own time and trouble."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from offpath.errors import InvalidArgument
+from offpath.events.webhook.endpoints import UnknownEndpoint
+from offpath.events.webhook.guard import Forbidden
+from offpath.model.endpoint import EndpointState
+from offpath.model.job import DeadReason
+from offpath.model.message import MessageState
+from offpath.model.webhook import SCHEDULE, Delivered, Gone, Refused, Wait
+from tests.unit.events.webhook.rig import START, Rig
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+async def _add(rig: Rig, name: str, **options: object) -> None:
+    await rig.webhooks.add(name, f"https://{name}.example.com/hooks", **options)  # type: ignore[arg-type]
+
+
+async def test_each_endpoint_gets_the_event_once_with_an_id_of_its_own(rig: Rig) -> None:
+    await _add(rig, "one")
+    await _add(rig, "two")
+    await rig.publish()
+    await rig.run()
+    await rig.run()
+    assert sorted(post.endpoint.name for post in rig.receivers.posts) == ["one", "two"]
+    assert len({post.id for post in rig.receivers.posts}) == 2
+    body = json.loads(rig.receivers.bodies("one")[0])
+    assert body["type"] == "order.paid"
+    assert body["data"] == {"n": 0}
+    assert body["timestamp"].startswith("2026-01-01T")
+
+
+async def test_only_the_topics_and_streams_it_wants_reach_an_endpoint(rig: Rig) -> None:
+    await _add(rig, "paid", topics=["order.paid"])
+    await _add(rig, "orders", topics=["order.*"])
+    await _add(rig, "elsewhere", streams=["wallet"])
+    await rig.publish(topic="order.paid")
+    await rig.publish(topic="order.sent")
+    await rig.publish(topic="user.new")
+    await rig.run()
+    counts = [len(rig.receivers.bodies(name)) for name in ("paid", "orders", "elsewhere")]
+    assert counts == [1, 2, 0]
+
+
+async def test_the_id_and_the_bytes_stay_the_same_over_retries(rig: Rig) -> None:
+    await _add(rig, "one")
+    rig.receivers.answer("one", Refused("status 500"))
+    await rig.publish()
+    await rig.run()
+    rig.clock.advance(6.0)
+    rig.receivers.answer("one", Delivered())
+    await rig.run()
+    first, second = rig.receivers.posts
+    assert (first.id, first.body) == (second.id, second.body)
+    (delivery,) = await rig.deliveries("one")
+    assert delivery.state is MessageState.DONE
+
+
+async def test_a_delivery_is_tried_by_the_schedule_and_then_given_up(rig: Rig) -> None:
+    await _add(rig, "one")
+    rig.receivers.answer("one", Refused("status 500"))
+    await rig.publish()
+    for wait in SCHEDULE:
+        rig.clock.advance(wait)
+        await rig.run()
+    assert len(rig.receivers.posts) == len(SCHEDULE)
+    (delivery,) = await rig.deliveries("one")
+    assert delivery.state is MessageState.DEAD
+    assert delivery.reason == DeadReason.EXHAUSTED
+    assert delivery.failure is not None
+    assert delivery.failure.message == "status 500"
+
+
+async def test_a_failing_endpoint_does_not_hold_the_others_back(rig: Rig) -> None:
+    for name in ("bad", "good"):
+        await _add(rig, name)
+    rig.receivers.answer("bad", Refused("status 500"))
+    await rig.publish(50)
+    await rig.run()
+    assert len(rig.receivers.bodies("good")) == 50
+    assert len(rig.receivers.bodies("bad")) < 12  # the circuit opened
+
+
+async def test_gone_disables_the_endpoint_and_keeps_what_is_for_it(rig: Rig) -> None:
+    await _add(rig, "one")
+    rig.receivers.answer("one", Gone())
+    await rig.publish()
+    await rig.run()
+    receiver = await rig.webhooks.get("one")
+    assert receiver.state is EndpointState.DISABLED
+    assert receiver.reason == "it answered 410 Gone"
+    rig.clock.advance(DAY)
+    await rig.run()
+    assert len(rig.receivers.posts) == 1
+    rig.receivers.answer("one", Delivered())
+    await rig.webhooks.resume("one")
+    await rig.run()
+    assert len(rig.receivers.posts) == 2
+
+
+async def test_a_wait_that_was_asked_for_holds_for_the_whole_endpoint_and_costs_no_attempt(
+    rig: Rig,
+) -> None:
+    await _add(rig, "one")
+    rig.receivers.answer("one", Wait(120.0))
+    await rig.publish(3)
+    await rig.run()
+    asked = len(rig.receivers.posts)
+    rig.clock.advance(60.0)
+    await rig.run()
+    assert len(rig.receivers.posts) == asked
+    rig.receivers.answer("one", Delivered())
+    rig.clock.advance(61.0)
+    await rig.run()
+    deliveries = await rig.deliveries("one")
+    assert [one.state for one in deliveries] == [MessageState.DONE] * 3
+    assert [one.attempt for one in deliveries] == [1] * 3
+
+
+async def test_a_broken_receiver_for_thirty_days_is_bounded_and_replayed_in_order(
+    rig: Rig,
+) -> None:
+    await _add(rig, "one")
+    rig.receivers.answer("one", Refused("status 500"))
+    for _ in range(30):
+        await rig.publish(2)
+        for _ in range(24):
+            await rig.run()
+            rig.clock.advance(3_601.0)
+    tried = len(rig.receivers.posts)
+    assert tried < 5 * 24 + 20
+    receiver = await rig.webhooks.get("one")
+    assert receiver.state is EndpointState.DISABLED
+    assert receiver.reason is not None
+    assert receiver.reason.startswith("every post has failed since 2026-01-01")
+    assert receiver.failing_since == START
+    rig.receivers.answer("one", Delivered())
+    rig.receivers.posts.clear()
+    await rig.webhooks.resume("one")
+    await rig.webhooks.replay("one", since=START)
+    for _ in range(3):
+        rig.clock.advance(4 * DAY)
+        await rig.run()
+    numbers = [json.loads(body)["data"]["n"] for body in rig.receivers.bodies("one")]
+    assert sorted(numbers) == list(range(60))
+    assert rig.receivers.posts
+    deliveries = await rig.deliveries("one")
+    assert {one.state for one in deliveries} == {MessageState.DONE}
+
+
+async def test_a_replay_posts_what_was_delivered_in_its_order_under_the_same_ids(rig: Rig) -> None:
+    await _add(rig, "one")
+    await rig.publish(7)
+    await rig.run()
+    before = [post.id for post in rig.receivers.posts]
+    rig.receivers.posts.clear()
+    assert await rig.webhooks.replay("one", since=START) == 7
+    await rig.run()
+    assert [post.id for post in rig.receivers.posts] == before
+
+
+async def test_a_paused_endpoint_gets_what_waited_once_it_is_resumed(rig: Rig) -> None:
+    await _add(rig, "one")
+    await rig.webhooks.pause("one", "maintenance")
+    await rig.publish(3)
+    await rig.run()
+    assert rig.receivers.posts == []
+    await rig.webhooks.resume("one")
+    await rig.run()
+    assert len(rig.receivers.posts) == 3
+
+
+async def test_the_loop_of_posts_is_clean_while_a_receiver_fails(rig: Rig) -> None:
+    await _add(rig, "one")
+    rig.receivers.answer("one", Refused("status 500"))
+    await rig.publish(2)
+    await rig.fan_out.run_once()
+    turn = await rig.posting.step()
+    assert turn.verdict in {"clean", "empty"}
+    assert turn.counts.get("failed") == 2
+    await rig.posting.stop()
+
+
+# -- endpoints for those who run the service -------------------------------------------------------
+
+
+async def test_a_secret_is_shown_when_it_is_made_and_nowhere_else(rig: Rig) -> None:
+    added = await rig.webhooks.add("one", "https://one.example.com/", headers={"X-Key": "hidden"})
+    assert added.secret.startswith("whsec_")
+    shown = repr(added) + repr(await rig.webhooks.list()) + repr(await rig.store.endpoints())
+    assert added.secret not in shown
+    assert "hidden" not in shown
+
+
+async def test_rotation_signs_with_both_until_the_old_one_is_retired(rig: Rig) -> None:
+    first = await rig.webhooks.add("one", "https://one.example.com/")
+    second = await rig.webhooks.rotate("one")
+    assert second.secret != first.secret
+    (endpoint,) = await rig.store.endpoints()
+    assert endpoint.secrets == (second.secret, first.secret)
+    assert await rig.webhooks.retire("one") == 1
+    (endpoint,) = await rig.store.endpoints()
+    assert endpoint.secrets == (second.secret,)
+
+
+async def test_adding_again_changes_the_url_and_keeps_secret_and_state(rig: Rig) -> None:
+    first = await rig.webhooks.add("one", "https://one.example.com/")
+    await rig.webhooks.pause("one")
+    again = await rig.webhooks.add("one", "https://other.example.com/")
+    assert not again.new
+    assert again.secret == first.secret
+    assert (await rig.webhooks.get("one")).state is EndpointState.PAUSED
+
+
+async def test_bad_endpoints_are_refused_before_anything_is_written(rig: Rig) -> None:
+    with pytest.raises(Forbidden):
+        await rig.webhooks.add("one", "https://169.254.169.254/")
+    with pytest.raises(InvalidArgument):
+        await rig.webhooks.add("one", "https://a.example.com/", secret="short")
+    with pytest.raises(InvalidArgument):
+        await rig.webhooks.add("one", "https://a.example.com/", topics=["a*b"])
+    with pytest.raises(InvalidArgument):
+        await rig.webhooks.add("one", "https://a.example.com/", headers={"A": "x\r\nB: y"})
+    with pytest.raises(InvalidArgument):
+        await rig.webhooks.add("one", "https://a.example.com/", headers={"Webhook-Id": "1"})
+    for call in (rig.webhooks.pause, rig.webhooks.resume, rig.webhooks.rotate, rig.webhooks.remove):
+        with pytest.raises(UnknownEndpoint):
+            await call("one")
+    assert await rig.webhooks.list() == []
