@@ -74,6 +74,7 @@ class Eventing:
         return await self._write(
             lambda session: messaging.lease(session, self._now(), request),
             peek=lambda session: messaging.nothing_to_lease(session, self._now(), request),
+            relaxed=True,  # lost with the power, it leaves them due, and their holder is gone
         )
 
     async def settle_messages(

@@ -19,20 +19,16 @@ class Writing:
     so that what was written before it need not be taken back.
     """
 
-    __slots__ = ("_events", "_insert", "_known", "_messages")
+    __slots__ = ("_events", "_insert", "_messages")
 
     def __init__(
         self, messages: Sequence[NewMessage], log: Sequence[NewLogEvent], now: int
     ) -> None:
         self._messages = messages
         self._insert: Query | None = None
-        self._known: Query | None = None
         if messages:
             rows = [_message(new, now) for new in messages]
             self._insert = SQL["message_insert"](batch=batch(rows), now=now)
-            accepted = [(new.stream, new.key) for new in messages if new.box is Box.IN]
-            ids = batch([new.id for new in messages])
-            self._known = SQL["message_known"](ids=ids, accepted=batch(accepted))
         self._events: Query | None = None
         if log:
             self._events = SQL["log_append"](batch=batch(map(_event, log)), now=now)
@@ -40,13 +36,20 @@ class Writing:
     def steps(self) -> Steps[list[Enqueued]]:
         """Write them; what became of the messages."""
         answers: list[Enqueued] = []
-        if self._insert is not None and self._known is not None:
+        if self._insert is not None:
             fresh = {row[0] for row in (yield self._insert)}
-            known = () if len(fresh) == len(self._messages) else (yield self._known)
+            known = () if len(fresh) == len(self._messages) else (yield self._known())
             answers = _answers(self._messages, fresh, known)
         if self._events is not None:
             yield self._events
         return answers
+
+    def _known(self) -> Query:
+        """Who has these ids and inbox keys; their texts were found storable before."""
+        accepted = batch([(new.stream, new.key) for new in self._messages if new.box is Box.IN])
+        return SQL["message_known"](
+            ids=batch([new.id for new in self._messages]), accepted=accepted
+        )
 
 
 def _answers(
