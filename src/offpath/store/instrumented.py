@@ -6,9 +6,9 @@ by them: not a rescue, not an operator's cancel, not the children of a settled j
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from msgspec import structs
 
@@ -26,66 +26,24 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement, SettleStatus
 from offpath.runtime.clock import Clock
 from offpath.store import observed
-from offpath.store.capabilities import Capabilities
 from offpath.store.hints import Hint
+from offpath.store.instrumented_events import InstrumentedEvents
 from offpath.store.metering import Metering
-from offpath.store.observed import Step
+from offpath.store.observed_events import carried_out
 from offpath.store.protocol import Backlog, Changed, Finding, Migration, Redrive, Store
+from offpath.store.watching import MOST_DOUBTED, Observer
 
-T = TypeVar("T")
 Fence = tuple[str, str, int]
 
-MOST_DOUBTED = 10_000
-"""Settlements with an unknown outcome that are remembered until they are repeated."""
 
-
-class Observer(Protocol):
-    """Sees what moves. Called after the commit; must not raise."""
-
-    def moved(self, steps: Sequence[Step], at: datetime) -> None:
-        """These transitions were committed, in this order."""
-        ...
-
-
-class InstrumentedStore:
+class InstrumentedStore(InstrumentedEvents):
     """A :class:`Store` that tells observers what another one did."""
 
     def __init__(
         self, inner: Store, clock: Clock, metering: Metering, observers: Sequence[Observer] = ()
     ) -> None:
-        self._inner = inner
-        self._clock = clock
-        self._metering = metering
-        self._observers: tuple[Observer, ...] = (metering, *observers)
+        super().__init__(inner, clock, metering, observers)
         self._doubted: dict[Fence, None] = {}
-
-    @property
-    def inner(self) -> Store:
-        """The store itself."""
-        return self._inner
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the backend can do."""
-        return self._inner.capabilities
-
-    async def _timed(self, operation: str, call: Awaitable[T]) -> T:
-        started = self._clock.monotonic()
-        error: BaseException | None = None
-        try:
-            return await call
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            seconds = self._clock.monotonic() - started
-            self._metering.called(operation, seconds, error)
-
-    def _moved(self, steps: Iterable[Step]) -> None:
-        if several := list(steps):
-            at = self._clock.now()
-            for observer in self._observers:
-                observer.moved(several, at)
 
     # -- life ------------------------------------------------------------------------------
 
@@ -126,7 +84,7 @@ class InstrumentedStore:
     async def commit(self, effects: Effects) -> list[Enqueued]:
         """As the store does."""
         answers = await self._timed("commit", self._inner.commit(effects))
-        self._moved(observed.enqueued(effects.jobs, answers))
+        self._wrote(effects, answers)
         return answers
 
     async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
@@ -135,7 +93,7 @@ class InstrumentedStore:
         """
         call = self._inner.commit_within(connection, effects)
         answers = await self._timed("commit_within", call)
-        self._moved(observed.enqueued(effects.jobs, answers))
+        self._wrote(effects, answers)
         return answers
 
     def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
@@ -154,6 +112,11 @@ class InstrumentedStore:
         if self._doubted:
             answers = await self._undoubted(settlements, answers)
         self._moved(observed.settled(settlements, answers))
+        for settlement, answer in zip(settlements, answers, strict=True):
+            effects = settlement.effects
+            if (effects.messages or effects.log) and carried_out(settlement, answer):
+                events = Effects(messages=effects.messages, log=effects.log)
+                self._carried_out(events, answer.enqueued[len(effects.jobs) :])
         return answers
 
     def _doubt(self, settlements: Sequence[Settlement]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from offpath.model.event import EventKind
 from offpath.model.job import JobState, LeasedJob
 from offpath.model.settlement import Snoozed
+from offpath.store.metering_events import MessageMetering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,6 +102,8 @@ class Metering:
         self._ways: dict[Move, _Way] = {}
         self._times: dict[tuple[str, str], _Times] = {}
         self._operations: dict[str, metrics.Summary] = {}
+        self.messages = MessageMetering(registry)
+        """Those of messages, the log and its routers."""
         self._groups = registry.counter("offpath_groups_done_total")
 
     def moved(self, steps: Sequence[Step], at: datetime) -> None:
@@ -137,7 +140,7 @@ class Metering:
             ).add()
 
     def pruned(self, count: int) -> None:
-        """Count jobs whose retention has passed; which ones is not known."""
+        """Count jobs and messages whose retention has passed; which ones is not known."""
         labels = {"task": "", "queue": ""}
         self._registry.counter("offpath_jobs_deleted_total", **labels).add(count)
         self._registry.counter(

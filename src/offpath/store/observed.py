@@ -121,7 +121,8 @@ def settled(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> It
             answer.group_done,
         )
         if answer.enqueued:
-            yield from enqueued(settlement.effects.jobs, answer.enqueued)
+            jobs = settlement.effects.jobs
+            yield from enqueued(jobs, answer.enqueued[: len(jobs)])
 
 
 def progressed(job: LeasedJob, text: str) -> Step:

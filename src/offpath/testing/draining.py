@@ -60,7 +60,9 @@ async def drain(
 
 async def _refuse_company(app: App) -> None:
     own = (socket.gethostname(), os.getpid())
-    if any((one.info.host, one.info.pid) == own for one in await app.workers()):
+    if any(
+        (one.info.host, one.info.pid) == own and one.gone_at is None for one in await app.workers()
+    ):
         raise InvalidArgument(
             "a worker runs in this process already and would take the jobs: make the app with "
             "auto_start=False, or use offpath.testing.swap_to_memory(app), and start no worker"

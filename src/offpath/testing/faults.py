@@ -124,7 +124,7 @@ class FlakyStore(_Shape):
         attribute = getattr(self._wrapped, name)
         if inspect.iscoroutinefunction(attribute):
             return partial(self._call, name, attribute)
-        if name == "commit_within_blocking":
+        if name in _BLOCKING:
             return partial(self._call_blocking, name, attribute)
         return attribute
 
@@ -165,4 +165,5 @@ class FlakyStore(_Shape):
         return struck[0] if struck else None
 
 
+_BLOCKING = frozenset({"commit_within_blocking", "route_within_blocking"})
 _OWN = frozenset({"calls", "fail", "hang", "heal", "lose_answer"})
