@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from offpath.errors import UniqueConflict
+from offpath.model.announce import BITS, announced
 from offpath.model.job import (
     Count,
     DeadReason,
@@ -82,6 +83,7 @@ plain_fields = st.fixed_dictionaries(
         "dependents": st.lists(places, max_size=2).map(tuple),
         "tags": st.lists(st.sampled_from(["x", "y"]), unique=True, max_size=2).map(tuple),
         "options": st.just('{"timeout":5}'),
+        "announce": st.sampled_from([announced(BITS, details=True), announced(BITS), 5]),
     },
 )
 new_jobs = st.one_of(

@@ -37,6 +37,7 @@ from offpath.store.memory import MemoryStore
 from offpath.store.protocol import Changed, Redrive, Store
 from tests.conformance.backends import Backend
 from tests.conformance.builders import START, worker_info
+from tests.conformance.model_announcements import forget_announcements, said_of_jobs
 from tests.conformance.model_place import Place
 from tests.conformance.model_values import (
     IDS,
@@ -417,6 +418,7 @@ class Machine(RuleBasedStateMachine):
     def the_same_is_kept(self) -> None:
         self._both(lambda store: store.get(IDS))
         self._both(lambda store: store.workers())
+        self._both(said_of_jobs)
 
     @invariant()
     def the_oracle_is_sound(self) -> None:
@@ -429,6 +431,7 @@ class Machine(RuleBasedStateMachine):
         self._cancel(IDS, keep=None)
         self.rescue(max_deliveries=1, keep=None)
         self._delete(IDS)
+        self._both(forget_announcements)
         assert self._both(lambda store: store.count(_ALL)) == []
         self._clock.advance(3_601)  # workers that are gone are remembered for an hour
         self.prune()
