@@ -6,13 +6,11 @@ do with a *settlement*, which is how an attempt of a job ended.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, overload
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from msgspec import Struct
 
@@ -31,6 +29,9 @@ from offpath.runtime.clock import Clock
 from offpath.runtime.log import logger
 from offpath.runtime.loop import Report
 from offpath.runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 T = TypeVar("T", bound=Record)
 T_co = TypeVar("T_co", bound=Record, covariant=True)
@@ -225,6 +226,8 @@ class SettlementRuns:
     def _named(self, kind: str) -> Definition[Any]:
         if (found := self._definitions.get(kind)) is not None:
             return found
+        import difflib
+
         near = difflib.get_close_matches(str(kind), self._definitions, n=3)
         known = ", ".join(near or sorted(self._definitions)[:10]) or "none is defined"
         raise InvalidArgument(f"there are no settlement runs of the kind {kind!r}; known: {known}")
@@ -328,6 +331,8 @@ def _callable(value: F, what: str) -> F:
 
 
 def _zone(name: str) -> ZoneInfo:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         return ZoneInfo(checks.name(name, "zone"))
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

@@ -7,8 +7,7 @@ import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from offpath.errors import InvalidArgument
 from offpath.model import checks
@@ -25,6 +24,9 @@ from offpath.model.settlement_run import (
 )
 from offpath.runtime.clock import Clock
 from offpath.runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 
 class Record(Protocol):

@@ -7,14 +7,15 @@ the whole.
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
-from fractions import Fraction
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument
 from offpath.model import checks
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 MAX_AMOUNT = 2**63 - 1
 """The largest amount, in minor units: what 64 bits with a sign hold."""
@@ -39,7 +40,7 @@ class Share(Struct, frozen=True):
             raise wrong
         try:
             value = _fraction(text.strip())
-        except (ValueError, InvalidOperation, ZeroDivisionError, OverflowError) as error:
+        except (ValueError, ArithmeticError) as error:
             raise wrong from error
         return cls(value.numerator, value.denominator)
 
@@ -52,6 +53,9 @@ _LONGEST_SHARE = 40
 
 
 def _fraction(text: str) -> Fraction:
+    from decimal import Decimal
+    from fractions import Fraction
+
     if not text.isascii() or len(text) > _LONGEST_SHARE or "e" in text.lower():
         raise ValueError(text)
     if "/" in text:

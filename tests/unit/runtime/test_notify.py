@@ -27,7 +27,7 @@ class Manager:
 
     def told(self) -> list[dict[str, str]]:
         """The messages since the last call."""
-        messages = []
+        messages: list[dict[str, str]] = []
         while True:
             try:
                 text = self._socket.recv(4096).decode()
