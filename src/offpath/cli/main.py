@@ -16,6 +16,7 @@ from offpath.cli.health import health
 from offpath.cli.jobs import jobs
 from offpath.cli.output import print_json
 from offpath.cli.settle import settle
+from offpath.cli.sweep import sweep
 from offpath.cli.worker import worker
 
 _HELP = """Durable background work on the database you already run.
@@ -71,6 +72,19 @@ def config() -> None:
     """The settings in force."""
 
 
-for each in (demo, worker, enqueue, jobs, dead, workers, health, migrate, doctor, prune, settle):
+for each in (
+    demo,
+    worker,
+    enqueue,
+    jobs,
+    dead,
+    workers,
+    health,
+    migrate,
+    doctor,
+    prune,
+    settle,
+    sweep,
+):
     cli.add_command(each)
 config.add_command(show_config)

@@ -34,16 +34,18 @@ class IdleRedrive:
 
     async def step(self) -> int:
         """Put up to ``batch`` dead jobs back; returns how many."""
-        ids = await self._due()
-        changed = await self._store.redrive([protocol.Redrive(id=each) for each in ids])
-        return len(changed)
+        return len(await self.redriven(limit=self._policy.batch))
 
-    async def _due(self) -> list[str]:
+    async def redriven(self, *, limit: int) -> list[str]:
+        """Put up to ``batch`` dead jobs back, but no more than ``limit``; returns their ids."""
+        ids = await self._due(min(limit, self._policy.batch))
+        changed = await self._store.redrive([protocol.Redrive(id=each) for each in ids])
+        return [one.id for one in changed]
+
+    async def _due(self, limit: int) -> list[str]:
         now = await self._store.ping()
         for _ in range(PAGES):
-            page = await self._store.find(
-                self._where, limit=self._policy.batch, after=self._after, newest=False
-            )
+            page = await self._store.find(self._where, limit=limit, after=self._after, newest=False)
             self._after = page.next
             due = [record.id for record in page.items if self._policy.due(record, now)]
             if due or page.next is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 
@@ -20,6 +22,10 @@ class Verdict(StrEnum):
     """All of it failed, or the iteration itself did."""
 
 
+BAD_BUCKETS = frozenset({"failed", "dead_lettered", "unrecorded", "timed_out", "over_limit"})
+"""The buckets that are failures, unless a tally says otherwise."""
+
+
 class Tally(Struct, frozen=True, kw_only=True):
     """The rows of one pass by what became of them.
 
@@ -29,25 +35,36 @@ class Tally(Struct, frozen=True, kw_only=True):
     """
 
     buckets: dict[str, tuple[str, ...]] = {}
-    bad: frozenset[str] = frozenset({"failed", "dead_lettered"})
+    bad: frozenset[str] = BAD_BUCKETS
     skipped: str | None = None
     more: bool = False
     """Whether there may be more due rows at once."""
+    counted: dict[str, int] = {}
+    """Rows by outcome where a whole set moved at once and nobody knows their ids."""
+    reasons: dict[str, str] = {}
+    """Why a row failed, by its id: an error's code or its type, never its text."""
+    facts: dict[str, Any] = {}
+    """What the pass found out besides, as plain JSON values."""
+    postings: tuple[str, ...] = ()
+    """Ids of the ledger's transactions that the pass committed."""
 
     @property
     def counts(self) -> dict[str, int]:
         """How many rows are in each bucket."""
-        return {name: len(ids) for name, ids in self.buckets.items()}
+        sizes = {name: len(ids) for name, ids in self.buckets.items()}
+        for name, number in self.counted.items():
+            sizes[name] = sizes.get(name, 0) + number
+        return sizes
 
     @property
     def total(self) -> int:
         """How many rows were looked at."""
-        return sum(map(len, self.buckets.values()))
+        return sum(self.counts.values())
 
     @property
     def failures(self) -> int:
         """How many of them failed."""
-        return sum(len(ids) for name, ids in self.buckets.items() if name in self.bad)
+        return sum(number for name, number in self.counts.items() if name in self.bad)
 
     @property
     def verdict(self) -> Verdict:
@@ -71,3 +88,63 @@ class Turn(Struct, frozen=True, kw_only=True):
     again: bool | float | None = None
     cause: str | None = None
     """Why it is degraded or failed, in one line without secrets."""
+
+
+class SweepResult(Struct, frozen=True, kw_only=True):
+    """How one sweep's pass went. ``error`` is set when the sweep itself failed, not only rows."""
+
+    name: str
+    tally: Tally = Tally()
+    error: str | None = None
+    """The code of what it raised; the type's name for what is not offpath's own."""
+    retryable: bool = False
+    """Whether the next pass may well succeed without a change."""
+    seconds: float = 0.0
+    """How long the pass took."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the pass amounts to."""
+        return Verdict.FAILED if self.error is not None else self.tally.verdict
+
+    @property
+    def cause(self) -> str | None:
+        """Why it is degraded or failed, in one line without secrets; None when it is neither."""
+        if self.error is not None:
+            return f"the sweep {self.name} failed: {self.error}"
+        tally = self.tally
+        if not tally.failures:
+            return None
+        counts = tally.counts.items()
+        bad = ", ".join(f"{number} {name}" for name, number in counts if name in tally.bad)
+        return f"{tally.failures} of {tally.total} rows went wrong: {bad}"
+
+
+class SweepRun(Struct, frozen=True, kw_only=True):
+    """What ``worker.run_once()`` did: each sweep's result in the order in which they ran."""
+
+    batch: tuple[SweepResult, ...] = ()
+    postings: tuple[str, ...] = ()
+    """Ids of the ledger's transactions that the run committed; none without an economy."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The whole run: failed when all that had something to do failed, degraded when some."""
+        return verdict_of([result.verdict for result in self.batch])
+
+    def __getitem__(self, name: str) -> SweepResult:
+        """The result of the sweep of this name; raises KeyError when it did not run."""
+        for result in self.batch:
+            if result.name == name:
+                return result
+        raise KeyError(name)
+
+
+def verdict_of(parts: Sequence[Verdict]) -> Verdict:
+    """What several verdicts amount to together; those that were empty do not count."""
+    busy = [part for part in parts if part is not Verdict.EMPTY]
+    if not busy:
+        return Verdict.EMPTY
+    if all(part is Verdict.CLEAN for part in busy):
+        return Verdict.CLEAN
+    return Verdict.FAILED if all(part is Verdict.FAILED for part in busy) else Verdict.DEGRADED

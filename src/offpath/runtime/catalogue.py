@@ -42,6 +42,7 @@ class Metric(Struct, frozen=True):
 
 
 _JOB = ("task", "queue")
+_MESSAGE = ("box", "stream")
 _TURN = ("loop", "outcome")
 
 
@@ -71,7 +72,7 @@ ROWS = (
     _counter("jobs_cancelled", "Jobs cancelled."),
     _counter("jobs_dead", "Jobs that died, for any reason."),
     _counter("jobs_redriven", "Dead or cancelled jobs put back."),
-    _counter("jobs_deleted", "Ended jobs deleted, by retention or by hand."),
+    _counter("jobs_deleted", "Ended jobs deleted, and all that retention removed, messages too."),
     _counter("jobs_timed_out", "Attempts that ran longer than their timeout."),
     _counter("jobs_lease_lost", "Attempts whose lease was lost before they were settled."),
     _counter("jobs_unsettleable", "Outcomes that the store refused."),
@@ -103,6 +104,15 @@ ROWS = (
         "Attempts that ended jobs had.",
         COUNT_BOUNDS,
     ),
+    _counter("messages", "Messages, by what became of them.", (*_MESSAGE, "outcome")),
+    _counter(
+        "message_moves",
+        "Messages that went from one state to another; none before writing and after deleting.",
+        (*_MESSAGE, "left", "entered"),
+    ),
+    _counter("log_appended", "Events given to the log, repeats included.", ("domain",)),
+    _counter("router_attempts", "What routers decided.", ("router", "status")),
+    _counter("router_passed", "Events that a router passed.", ("router",)),
     _time("store_operation", "Duration of store operations.", ("backend", "operation")),
     _counter("store_errors", "Store operations that failed.", ("backend", "operation", "error")),
     _counter("loop_iterations", "Turns of the engine's loops, by how they went.", _TURN),
@@ -130,6 +140,9 @@ ROWS = (
         "When a run last ended clean (Unix time).",
         ("kind",),
     ),
+    _counter("sweep_passes", "Passes of sweeps, by how they went.", ("sweep", "outcome")),
+    _counter("sweep_rows", "Rows that sweeps looked at, by bucket.", ("sweep", "bucket")),
+    _time("sweep_pass", "Duration of a sweep's pass.", ("sweep",)),
     _gauge("worker_slots", "Jobs that this worker may run at once.", ()),
     _gauge("worker_up", "1 while this process runs a worker.", ()),
 )

@@ -1,0 +1,135 @@
+"""A sweep in one worker: whether it leads, its pass, and its loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from offpath.model.tally import SweepResult, Tally, Turn, Verdict
+from offpath.runtime.clock import Clock
+from offpath.runtime.loop import LoopSpec, Report
+from offpath.runtime.metrics import Metrics
+from offpath.store.protocol import Store
+from offpath.sweeps.body import Body
+from offpath.sweeps.bounds import Bounds
+from offpath.sweeps.context import SweepContext
+from offpath.sweeps.leading import Lead, term_of
+from offpath.sweeps.rows import RowPass
+from offpath.sweeps.running import result_of
+
+if TYPE_CHECKING:
+    from offpath.sweeps.registry import Sweep
+
+BREATH = 1.0
+"""Seconds between two passes of rows when there may be more: a claim that never pushes the due
+time of its rows, and so gives the same ones for ever, must not keep a worker busy."""
+OTHER_LEADS = "another worker leads it"
+
+
+async def _for_good() -> bool:
+    return True
+
+
+class Forced:
+    """A sweeper whose passes ask nobody who leads."""
+
+    def __init__(self, sweeper: Sweeper) -> None:
+        self.name = sweeper.name
+        self._sweeper = sweeper
+
+    async def run(self, now: datetime, limit: int | None) -> Tally:
+        """One pass, whoever leads."""
+        return await self._sweeper.run(now, limit, force=True)
+
+
+class Home(Struct, frozen=True):
+    """What the sweeps of one worker share."""
+
+    app: Any
+    store: Store
+    clock: Clock
+    metrics: Metrics
+    report: Report
+    holder: str
+    """Who this worker is to the others."""
+    new_id: Callable[[], str]
+
+
+class Sweeper:
+    """One sweep in one worker. Its passes never overlap."""
+
+    def __init__(self, sweep: Sweep, home: Home) -> None:
+        self._info = info = sweep.info
+        self._home = home
+        self._body = Body(sweep.target)
+        self._bounds = Bounds(home.clock, home.report)
+        self._passing = asyncio.Lock()
+        term = term_of(info.every)
+        lead = Lead(info.name, home.holder, term, store=home.store, clock=home.clock)
+        self._lead = None if info.shared else lead
+
+    @property
+    def name(self) -> str:
+        """The sweep's name."""
+        return self._info.name
+
+    def loop(self) -> LoopSpec:
+        """The loop that a worker drives it by."""
+        return LoopSpec(name=f"sweep:{self.name}", step=self.step, interval=self._info.every)
+
+    async def step(self) -> Turn:
+        """One pass as a turn of a loop."""
+        home = self._home
+        result = await result_of(self, home.clock.now(), None, clock=home.clock, report=home.report)
+        self.count(result)
+        return Turn(
+            verdict=result.verdict,
+            counts=result.tally.counts,
+            again=self._again(result),
+            cause=result.cause,
+        )
+
+    async def run(self, now: datetime, limit: int | None, *, force: bool = False) -> Tally:
+        """One pass, if this worker leads or it is forced. Raises what the claim raises; rows raise
+        nothing.
+        """
+        lead = None if force else self._lead
+        async with self._passing:
+            if (reason := self._body.skip()) is not None:
+                return Tally(skipped=reason)
+            if lead is not None and not await lead.held():
+                return Tally(skipped=OTHER_LEADS)
+            return await self._pass(now, limit or self._info.limit, lead)
+
+    def count(self, result: SweepResult) -> None:
+        """Tell the metrics of a pass."""
+        metrics, name = self._home.metrics, self.name
+        outcome = result.verdict.value
+        metrics.counter("offpath_sweep_passes_total", sweep=name, outcome=outcome).add()
+        metrics.summary("offpath_sweep_pass_seconds", sweep=name).observe(result.seconds)
+        for bucket, number in result.tally.counts.items():
+            metrics.counter("offpath_sweep_rows_total", sweep=name, bucket=bucket).add(number)
+
+    async def _pass(self, now: datetime, limit: int, lead: Lead | None) -> Tally:
+        info, body = self._info, self._body
+        ctx = SweepContext(app=self._home.app, sweep=self.name, id=self._home.new_id(), now=now)
+        ask = partial(body.claim if body.by_rows else body.run, ctx, now, limit)
+        what = f"{'the claim' if body.by_rows else 'a pass'} of the sweep {self.name}"
+        self._bounds.refuse_abandoned(what)
+        answer: Any = await self._bounds.run(ask, info.claim_timeout, what)
+        if isinstance(answer, Tally):
+            return answer
+        rows = RowPass(
+            body, ctx, self._bounds, row_timeout=info.row_timeout, report=self._home.report
+        )
+        return await rows.run(answer, limit, _for_good if lead is None else lead.still)
+
+    def _again(self, result: SweepResult) -> bool | float | None:
+        if not result.tally.more or result.verdict is Verdict.FAILED:
+            return None
+        return min(BREATH, self._info.every) if self._body.by_rows else True
