@@ -63,6 +63,17 @@ async def test_a_key_of_the_outbox_tells_no_repeat(store: Store) -> None:
     assert [answer.created for answer in answers] == [True, True, True]
 
 
+async def test_a_repeat_of_an_outbox_message_beside_it_tells_nothing_of_its_key(
+    store: Store,
+) -> None:
+    """Both have the same stream and key, and are in one commit."""
+    first, out = inbound("k"), message(key="k")
+    await post(store, first, out)
+    answers = await post(store, out, inbound("k"), inbound("l"))
+    assert [answer.job_id for answer in answers][:2] == [out.id, first.id]
+    assert [answer.created for answer in answers] == [False, False, True]
+
+
 async def test_two_of_one_key_in_one_commit_are_one(store: Store) -> None:
     one, two, three = inbound("k"), inbound("l"), inbound("k")
     answers = await post(store, one, two, three)
