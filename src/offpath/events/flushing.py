@@ -33,6 +33,8 @@ UNRECORDED = "unrecorded"
 FAILED = "failed"
 DEAD = "dead_lettered"
 BAD = frozenset({FAILED, DEAD, UNRECORDED})
+UNTRIED = frozenset({RELEASED, LOST})
+"""Buckets that say nothing of how it goes."""
 
 
 class End(Struct, frozen=True, gc=False):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from offpath.events.flushing import BAD, RELEASED, End, Flusher
+from offpath.events.flushing import BAD, RELEASED, UNTRIED, End, Flusher
 from offpath.model.job import DeadReason
 from offpath.model.message import (
     LeasedMessage,
@@ -146,6 +146,7 @@ class Mover:
         self._queue: deque[_Lines] = deque()
         self._suspect: _Lines | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._starting = False
         self._begun: dict[asyncio.Task[None], float] = {}
         self._overdue: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
@@ -180,6 +181,7 @@ class Mover:
     async def run_once(self, *, limit: int = 100) -> Tally:
         """Take up to ``limit`` due messages, and return when each has ended and is settled.
 
+        The tally does not tell of those that were given back untried.
         Raises a :class:`offpath.PassFailed` when all of them failed; their ends are written then.
         """
         self._ended = {}
@@ -193,7 +195,7 @@ class Mover:
             raise
         ended, self._ended = self._ended, {}
         tally = Tally(
-            buckets={name: tuple(ids) for name, ids in ended.items()},
+            buckets={name: tuple(ids) for name, ids in ended.items() if name not in UNTRIED},
             bad=BAD,
             more=leased is not None and (leased.more or RELEASED in ended),
         )
@@ -239,7 +241,7 @@ class Mover:
         if again is not True and RELEASED in ended:
             again = True
         counts = {name: len(ids) for name, ids in ended.items()}
-        total = sum(counts.values()) - counts.get(RELEASED, 0)
+        total = sum(count for name, count in counts.items() if name not in UNTRIED)
         bad = sum(count for name, count in counts.items() if name in BAD)
         if not total:
             verdict = Verdict.CLEAN if self._in_hand else Verdict.EMPTY
@@ -340,7 +342,8 @@ class Mover:
     # -- acting ----------------------------------------------------------------------------------
 
     def _serve_more(self) -> None:
-        if self._queue and len(self._tasks) < self._terms.concurrency:
+        if self._queue and not self._starting and len(self._tasks) < self._terms.concurrency:
+            self._starting = True
             task = asyncio.create_task(self._serve(), name="offpath message")
             self._tasks.add(task)
             task.add_done_callback(self._served)
@@ -349,6 +352,7 @@ class Mover:
 
     def _served(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._starting = self._starting and bool(self._tasks)
         self._begun.pop(task, None)
         self._overdue.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -361,6 +365,7 @@ class Mover:
 
     async def _serve(self) -> None:
         """Act on what is queued until there is nothing left; one task of a few."""
+        self._starting = False
         while self._queue:
             taken = self._queue.popleft()
             # Another one starts when this one has to wait: what ends at once needs one task only.

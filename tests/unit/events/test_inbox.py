@@ -1,0 +1,252 @@
+"""The inbox: accepted once by key, applied once with its effects, a no is a no."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import offpath
+from offpath.runtime.clock import ManualClock
+
+
+class Charge(msgspec.Struct):
+    """A payload with a type."""
+
+    amount: int
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'events.db'}"
+
+
+@pytest.fixture
+async def app(url: str) -> AsyncIterator[offpath.App]:
+    async with offpath.App(url, auto_start=False, migrate=True) as app:
+        yield app
+
+
+async def test_a_message_is_accepted_once_per_source_and_key(app: offpath.App) -> None:
+    first = await app.accept("stripe", "evt_1", {"amount": 5}, headers={"x": "y"})
+    again = await app.accept("stripe", "evt_1", {"amount": 6})
+    other = await app.accept("adyen", "evt_1", {"amount": 7})
+    assert (first.new, again.new, other.new) == (True, False, True)
+    assert again.id == first.id != other.id
+    seen: list[offpath.InboxMessage] = []
+
+    @app.inbox("stripe")
+    async def apply(message: offpath.InboxMessage) -> None:
+        seen.append(message)
+
+    assert (await app.drain("stripe").run_once()).buckets == {"applied": (first.id,)}
+    (message,) = seen
+    assert message == offpath.InboxMessage(
+        id=first.id,
+        source="stripe",
+        key="evt_1",
+        payload={"amount": 5},
+        headers={"x": "y"},
+        attempt=1,
+        received_at=(await app.messages.get(first.id)).created_at,
+        body='{"amount":5}',
+    )
+    assert "5}" not in repr(message)
+    late = await app.accept("stripe", "evt_1", {"amount": 5})
+    assert (late.id, late.new) == (first.id, False), "also after it was applied"
+    assert (await app.drain("stripe").run_once()).total == 0
+
+
+async def test_a_source_without_a_handler_waits(app: offpath.App) -> None:
+    accepted = await app.accept("stripe", "evt_1")
+    tally = await app.drain("stripe").run_once()
+    assert (tally.total, tally.skipped) == (0, "the source 'stripe' has no handler")
+    record = await app.messages.get(accepted.id)
+    assert (record.state, record.deliveries) == ("pending", 0)
+
+
+async def test_what_a_handler_asks_for_commits_with_the_mark(app: offpath.App) -> None:
+    ran: list[int] = []
+
+    @app.task
+    async def ship(order: int) -> None:
+        ran.append(order)
+
+    @app.inbox("stripe")
+    async def apply(context: offpath.InboxContext, message: offpath.InboxMessage) -> None:
+        context.enqueue(ship.job(message.payload))
+        context.enqueue([ship.job(10 + message.payload)])
+        context.publish("charge.applied", key=message.key, stream="later")
+        context.append("shop", "charge", "charges", {"attempt": context.attempt})
+        if message.attempt == 1:
+            msg = "the first attempt fails"
+            raise ConnectionError(msg)
+
+    accepted = await app.accept("stripe", "evt_1", 7)
+    with pytest.raises(offpath.DrainFailed, match="all 1 messages failed"):
+        await app.drain("stripe").run_once()
+    assert await app.jobs.count() == 0
+    assert await app.store().read_events() == []
+    await app.messages.revive(accepted.id)  # it is not dead: nothing happens
+    record = await app.messages.get(accepted.id)
+    assert (record.attempt, record.state) == (2, "pending")
+
+
+async def test_effects_are_made_once_with_the_retry_that_succeeds() -> None:
+    clock = ManualClock()
+    async with offpath.App("memory://", clock=clock, auto_start=False) as app:
+        ran: list[int] = []
+        contexts: list[offpath.InboxContext] = []
+
+        @app.task
+        async def ship(order: int) -> None:
+            ran.append(order)
+
+        @app.inbox("stripe")
+        def apply(message: offpath.InboxMessage, context: offpath.InboxContext) -> None:
+            contexts.append(context)
+            context.enqueue(ship.job(message.payload))
+            context.publish("charge.applied", stream="later")
+            context.append("shop", "charge", "charges", {"attempt": context.attempt})
+            if message.attempt == 1:
+                raise ConnectionError
+
+        await app.accept("stripe", "evt_1", 7)
+        await app.worker().run_until_idle()
+        clock.advance(10)
+        await app.worker().run_until_idle()
+        assert ran == [7]
+        assert [event.payload for event in await app.store().read_events()] == ['{"attempt":2}']
+        events = (await app.messages.find(box="out")).items
+        assert [event.topic for event in events] == ["charge.applied"]
+        with pytest.raises(offpath.InvalidArgument, match="has ended"):
+            contexts[0].publish("too late")
+
+
+async def test_a_sync_handler_runs_in_a_thread_and_gets_a_checked_payload(
+    app: offpath.App,
+) -> None:
+    seen: list[tuple[Charge, int]] = []
+
+    @app.inbox("stripe")
+    def apply(charge: Charge) -> None:
+        seen.append((charge, threading.get_ident()))
+
+    await app.accept("stripe", "evt_1", {"amount": 5})
+    bad = await app.accept("stripe", "evt_2", {"amount": "five"})
+    tally = await app.drain("stripe").run_once()
+    assert tally.buckets["dead_lettered"] == (bad.id,)
+    assert [charge for charge, _ in seen] == [Charge(amount=5)]
+    assert seen[0][1] != threading.get_ident()
+    dead = await app.messages.get(bad.id)
+    assert dead.reason == "bad_input"
+    assert dead.failure is not None
+    assert "$.amount" in dead.failure.message
+
+
+async def test_a_rejected_message_is_dead_and_revived_only_by_name(app: offpath.App) -> None:
+    refusing = True
+
+    @app.inbox("stripe")
+    async def apply(message: offpath.InboxMessage) -> offpath.Duplicate:
+        if refusing and message.payload == "no":
+            msg = "insufficient funds"
+            raise offpath.Rejected(msg)
+        if refusing:
+            msg = "broken"
+            raise offpath.Abort(msg)
+        return offpath.Duplicate()
+
+    no = await app.accept("stripe", "evt_1", "no")
+    broken = await app.accept("stripe", "evt_2", "x")
+    with pytest.raises(offpath.DrainFailed) as raised:
+        await app.drain("stripe").run_once()
+    assert raised.value.tally.buckets == {"dead_lettered": (no.id, broken.id)}
+    reasons = [(await app.messages.get(one.id)).reason for one in (no, broken)]
+    assert reasons == ["rejected", "aborted"]
+    refusing = False
+    assert await app.messages.revive(streams=["stripe"]) == [broken.id]
+    assert await app.messages.revive(everything=True) == []
+    assert await app.messages.revive(streams=["stripe"], reasons=["rejected"]) == [no.id]
+    tally = await app.drain("stripe").run_once()
+    assert tally.buckets == {"applied": (broken.id, no.id)}
+
+
+async def test_a_handler_that_always_fails_ends_after_its_attempts() -> None:
+    clock = ManualClock()
+    async with offpath.App("memory://", clock=clock, auto_start=False) as app:
+        attempts: list[int] = []
+
+        @app.inbox("stripe", attempts=3)
+        async def apply(message: offpath.InboxMessage) -> None:
+            attempts.append(message.attempt)
+            raise ConnectionError
+
+        accepted = await app.accept("stripe", "evt_1")
+        for _ in range(5):
+            await app.worker().run_until_idle()
+            clock.advance(3600)
+        assert attempts == [1, 2, 3]
+        assert (await app.messages.get(accepted.id)).reason == "exhausted"
+
+
+async def test_effects_that_cannot_be_stored_make_a_dead_letter(app: offpath.App) -> None:
+    @app.task
+    async def ship(order: int) -> None: ...
+
+    holder = ship.options(unique=offpath.Unique(key="k", policy="refuse"))
+    await holder.enqueue(1)
+
+    @app.inbox("stripe")
+    async def apply(message: offpath.InboxMessage, context: offpath.InboxContext) -> None:
+        if message.payload == "bad":
+            context.enqueue(holder.job(2))
+
+    good = await app.accept("stripe", "evt_1", "good")
+    bad = await app.accept("stripe", "evt_2", "bad")
+    tally = await app.drain("stripe").run_once()
+    assert tally.buckets == {"applied": (good.id,), "dead_lettered": (bad.id,)}
+    dead = await app.messages.get(bad.id)
+    assert dead.reason == "unsettleable"
+    assert dead.failure is not None
+    assert dead.failure.type == "UniqueConflict"
+
+
+async def test_jobs_of_a_message_run_before_a_drain_of_a_test_ends(app: offpath.App) -> None:
+    ran: list[str] = []
+
+    @app.task
+    async def ship(ctx: offpath.Context, order: str) -> None:
+        ran.append(order)
+        ctx.publish("shipped", order)
+
+    @app.outbox()
+    async def dispatch(event: offpath.Event) -> None:
+        ran.append(event.topic)
+
+    @app.inbox("stripe")
+    async def apply(message: offpath.InboxMessage, context: offpath.InboxContext) -> None:
+        context.enqueue(ship.job(message.payload))
+
+    await app.accept("stripe", "evt_1", "A-1")
+    await app.worker().run_until_idle()
+    assert ran == ["A-1", "shipped"]
+
+
+def test_a_handler_must_be_able_to_take_the_message() -> None:
+    app = offpath.App()
+    with pytest.raises(offpath.TaskError, match="no parameter for the message"):
+        app.inbox("stripe")(lambda: None)
+    with pytest.raises(offpath.TaskError, match="positional"):
+
+        @app.inbox("stripe")
+        def keyword_only(*, message: offpath.InboxMessage) -> None: ...
+
+    app.inbox("stripe")(lambda message: None)
+    with pytest.raises(offpath.InvalidArgument, match="has a handler already"):
+        app.inbox("stripe")(lambda message: None)
