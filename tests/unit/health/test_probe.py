@@ -109,7 +109,7 @@ async def test_the_event_loop_leaves_its_mark_by_itself() -> None:
     assert timer is not None
     place.clock.advance(31)
     assert place.probe.supervisor.stall() is not None
-    timer._run()  # type: ignore[attr-defined]  # as the loop does when its time has come
+    timer._run()  # as the loop does when its time has come
     assert place.probe.supervisor.stall() is None
     place.probe.supervisor.stop()
 

@@ -179,7 +179,7 @@ async def test_by_setting_a_dead_loop_ends_the_worker_with_a_code(rig: Rig) -> N
     spec = LoopSpec(name="mine", step=die, interval=1.0)
     worker = await started(rig, {"on_dead_loop": "exit"}, loops=(spec,))
     await rig.pass_time(1)
-    stopped = await worker.stop()  # it has stopped by itself: this only tells how
+    stopped = await worker.run()  # it has stopped by itself: this only tells how
     assert (stopped.dead_loops, stopped.exit_code) == (("mine",), 1)
 
 

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from offpath.model.health import Condition
+from offpath.model.tally import Turn, Verdict
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.loop import Loop, Pace, Tasks, reporter
 from offpath.runtime.loop_status import LoopState
@@ -20,7 +22,7 @@ class World:
     """A loop over a scripted iteration, with everything it reported."""
 
     def __init__(
-        self, turn: Callable[[int], Awaitable[bool | float | None]], pace: Pace = PACE
+        self, turn: Callable[[int], Awaitable[Turn | bool | float | None]], pace: Pace = PACE
     ) -> None:
         self.clock = ManualClock()
         self.reported: list[tuple[str, str]] = []
@@ -35,7 +37,7 @@ class World:
             chance=lambda: 1.0,
         )
 
-    async def _iterate(self) -> bool | float | None:
+    async def _iterate(self) -> Turn | bool | float | None:
         self.turns += 1
         return await self._turn(self.turns)
 
@@ -128,6 +130,92 @@ async def test_a_failing_loop_waits_longer_and_longer_and_is_not_woken() -> None
     assert (status.state, status.consecutive_failures) == (LoopState.FAILING, 5)
     assert (status.last_error, status.last_success) == ("ValueError", None)
     await world.loop.stop()
+
+
+async def test_a_turn_that_says_it_failed_waits_as_one_that_raises() -> None:
+    async def turn(_: int) -> Turn:
+        return Turn(verdict=Verdict.FAILED, again=True, cause="nothing went")
+
+    world = World(turn)
+    world.loop.start()
+    await settle()
+    waits = []
+    for _ in range(4):
+        world.loop.wake()
+        await settle()
+        waits.append(world.clock.next_due())
+        world.clock.advance(waits[-1] or 0)
+        await settle()
+    assert waits == [1, 2, 4, 4]
+    status = world.loop.status()
+    assert (status.state, status.consecutive_failures) == (LoopState.FAILING, 5)
+    assert (status.cause, status.outcomes["failed"]) == ("nothing went", 5)
+    assert status.judged().reason == "5 turns in a row failed: nothing went"
+    await world.loop.stop()
+
+
+async def test_a_degraded_turn_goes_on_as_it_asked_and_counts() -> None:
+    async def turn(number: int) -> Turn:
+        verdict = Verdict.DEGRADED if number < 4 else Verdict.EMPTY
+        return Turn(verdict=verdict, again=2.0)
+
+    world = World(turn)
+    world.loop.start()
+    await settle()
+    for failures in (1, 2, 3, 0):
+        assert world.loop.status().consecutive_failures == failures
+        assert world.clock.next_due() == 2
+        world.clock.advance(2)
+        await settle()
+    assert world.loop.status().judged().healthy
+    await world.loop.stop()
+
+
+async def test_ages_are_those_of_who_looks() -> None:
+    gate = asyncio.Event()
+
+    async def turn(number: int) -> None:
+        if number > 1:
+            await gate.wait()
+
+    world = World(turn)
+    world.clock.advance(7)
+    fresh = world.loop.status()
+    assert (fresh.success_age, fresh.waited, fresh.working_for) == (None, 7, None)
+    assert fresh.judged().condition is Condition.STARTING
+    world.loop.start()
+    await settle()
+    world.clock.advance(10)
+    await settle()
+    world.clock.advance(51)
+    hung = world.loop.status()
+    assert (hung.success_age, hung.waited, hung.working_for) == (61, 61, 51)
+    assert hung.judged().condition is Condition.UNHEALTHY
+    assert hung.judged().reason == "no success for 61 s, in one turn for 51 s"
+    gate.set()
+    await settle()
+    assert world.loop.status().judged().healthy
+    await world.loop.stop()
+
+
+async def test_a_dead_loop_is_due_again_at_once_and_then_later_and_later() -> None:
+    class Killed(BaseException):
+        pass
+
+    async def turn(_: int) -> None:
+        raise Killed
+
+    world = World(turn)
+    waits = []
+    for _ in range(7):
+        world.loop.start()
+        await settle()
+        waits.append(world.loop.revival)
+    assert waits == [0, 1, 2, 4, 8, 16, 30]
+    status = world.loop.status()
+    assert (status.state, status.deaths) == (LoopState.DEAD, 7)
+    assert status.judged().condition is Condition.UNHEALTHY
+    assert not world.loop.running
 
 
 async def test_success_ends_the_backoff() -> None:

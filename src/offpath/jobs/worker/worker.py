@@ -149,7 +149,8 @@ class Worker:
         With ``signals``, SIGTERM and SIGINT drain it, and a second one aborts it. Only in the main
         thread. When this call is cancelled, the worker aborts what it runs.
         """
-        await self.start()
+        if not self._dead_loops:  # a loop that died at once has stopped it before it was run
+            await self.start()
         try:
             with caught(self._signalled if signals else None):
                 await self._closed.wait()
