@@ -236,8 +236,8 @@ class Crowd:
             asyncio.gather(*asking), asyncio.gather(*settling), adding
         )
         for batch in batches:
-            for each in batch:
-                self.held.pop(each.message.id)
+            for settlement in batch:
+                self.held.pop(settlement.message.id)
         await self.check(answers)
         for answer in answers:
             for each in answer:

@@ -100,7 +100,7 @@ async def test_a_leader_that_has_lost_its_term_leaves_the_rows_that_it_has_not_b
             await tally(second)  # somebody else leads from here on
 
     app = App(store=rivals[0], clock=clock, auto_start=False)
-    app.sweep("s", every=EVERY)(Slow())
+    app.sweep("s", every=EVERY, row_timeout=10 * TERM)(Slow())
     slow = app.worker()
     result = await tally(slow)
     assert result.buckets == {"advanced": ("a",), "left": ("b", "c")}
