@@ -12,9 +12,7 @@ from offpath.app import App
 from offpath.cli.frame import (
     DONE,
     FAILED,
-    NOT_FOUND,
     command,
-    explain,
     json_option,
     url_option,
     with_app,
@@ -23,7 +21,6 @@ from offpath.cli.loading import with_loaded_app
 from offpath.cli.logs import configure
 from offpath.cli.output import print_json, print_table
 from offpath.config import load_settings
-from offpath.errors import InvalidArgument
 from offpath.model.tally import SweepResult, Verdict
 
 DEGRADED = 3
@@ -64,7 +61,7 @@ def run(
     r"""Make one pass of the sweep NAME.
 
     Exit code 0 when all rows moved or none was due, 3 when some went wrong (degraded), 1 when all
-    of them did or the sweep itself failed.
+    of them did or the sweep itself failed, 2 when there is no such sweep.
 
     \b
     offpath sweep run stale_carts --app myservice.jobs:app
@@ -73,11 +70,6 @@ def run(
     configure("warning", "text")
 
     async def work(app: App) -> int:
-        if name not in app.sweeps:
-            known = ", ".join(one.name for one in app.sweeps.list())
-            missing = InvalidArgument(f"there is no sweep {name!r}; there are: {known}")
-            explain(missing, "not_found", as_json=as_json)
-            return NOT_FOUND
         done = await app.worker().run_once(only=[name], limit=limit, force=force)
         _show(done[name], as_json=as_json)
         return _EXITS[done[name].verdict]
