@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -45,8 +45,8 @@ class End(Struct, frozen=True, gc=False):
     """The lease holds until then, by the monotonic clock."""
 
 
-Wrote = Callable[[End, str], None]
-"""Told of each end that is over, and the bucket it belongs to."""
+Wrote = Callable[[Sequence[End], str], None]
+"""Told of ends that are over, and the bucket they belong to."""
 
 
 class Flusher:
@@ -64,7 +64,12 @@ class Flusher:
         self._store = store
         self._clock = clock
         self._wrote = wrote
-        self._done = done
+        self._buckets: Mapping[type, str] = {
+            Succeeded: done,
+            Retry: FAILED,
+            Dead: DEAD,
+            Released: RELEASED,
+        }
         self._report = report
         self._gathered: list[End] = []
         self._writing: list[End] = []
@@ -128,25 +133,18 @@ class Flusher:
         self._give_up(batch)
 
     def _answered(self, batch: list[End], answers: list[MessageSettled], *, repeated: bool) -> None:
+        written: dict[str, list[End]] = {}
         for end, answer in zip(batch, answers, strict=True):
-            bucket = self._bucket(end)
-            if answer.status is SettleStatus.REFUSED:
+            status = answer.status
+            if status is SettleStatus.REFUSED:
                 self._refused(end, answer)
-                continue
-            if answer.status is SettleStatus.LEASE_LOST and not repeated:
-                bucket = LOST
-            self._wrote(end, bucket)
-
-    def _bucket(self, end: End) -> str:
-        match end.settlement.outcome:
-            case Succeeded():
-                return self._done
-            case Retry():
-                return FAILED
-            case Dead():
-                return DEAD
-            case Released():
-                return RELEASED
+            elif status is SettleStatus.LEASE_LOST and not repeated:
+                written.setdefault(LOST, []).append(end)
+            else:
+                bucket = self._buckets[type(end.settlement.outcome)]
+                written.setdefault(bucket, []).append(end)
+        for bucket, ends in written.items():
+            self._wrote(ends, bucket)
 
     def _refused(self, end: End, answer: MessageSettled) -> None:
         """What the store cannot take is dead, so that it is not tried for ever."""
@@ -154,7 +152,7 @@ class Flusher:
         error = answer.error or StoreError("the store refused it")
         if isinstance(end.settlement.outcome, Dead):
             self._report(error, "settle messages")
-            self._wrote(end, UNRECORDED)
+            self._wrote([end], UNRECORDED)
             return
         failure = failure_of(
             error, attempt=message.attempt, at=self._clock.now(), kind="unsettleable"
@@ -163,5 +161,5 @@ class Flusher:
         self.add(End(MessageSettlement(message=message, outcome=dead), end.until))
 
     def _give_up(self, batch: list[End]) -> None:
-        for end in batch:
-            self._wrote(end, UNRECORDED)
+        if batch:
+            self._wrote(batch, UNRECORDED)

@@ -366,21 +366,26 @@ class Mover:
     async def _serve(self) -> None:
         """Act on what is queued until there is nothing left; one task of a few."""
         self._starting = False
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - inside of a coroutine
         while self._queue:
             taken = self._queue.popleft()
             # Another one starts when this one has to wait: what ends at once needs one task only.
             self._serve_more()
-            lines, lease = taken.lines, taken.lease
+            lines = taken.lines
             while lines:
-                lines = await self._act_on_heads(lines, lease)
+                lines = await self._act_on_heads(lines, taken.lease, task)
 
-    async def _act_on_heads(self, lines: Sequence[Line], lease: _Lease) -> list[Line]:
+    async def _act_on_heads(
+        self, lines: Sequence[Line], lease: _Lease, task: asyncio.Task[None]
+    ) -> Sequence[Line]:
         """Act on the first of each line; what is left of those whose turn it still is."""
-        if self._too_late(lease):
+        begun = self._clock.monotonic()
+        if self._ending or begun + self._terms.timeout > lease.until:
             self._release_all(lines, lease)
-            return []
+            return ()
         try:
-            settlements = await self._timed([line[0] for line in lines])
+            settlements = await self._timed([line[0] for line in lines], begun, task)
         except BaseException:
             self._release_all(lines, lease)
             raise
@@ -395,11 +400,11 @@ class Mover:
                 left.append(line[1:])
         return left
 
-    async def _timed(self, messages: list[LeasedMessage]) -> list[MessageSettlement]:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - inside of a coroutine
+    async def _timed(
+        self, messages: list[LeasedMessage], begun: float, task: asyncio.Task[None]
+    ) -> list[MessageSettlement]:
         work = self._work
-        self._begun[task] = self._clock.monotonic() + self._terms.timeout
+        self._begun[task] = begun + self._terms.timeout
         try:
             if self._terms.many == 1:
                 return [await work.act(messages[0])]
@@ -435,11 +440,6 @@ class Mover:
             ends = (end for task, end in self._begun.items() if task not in self._overdue)
             await self._clock.sleep(next(ends, now + self._terms.timeout) - now)
 
-    def _too_late(self, lease: _Lease) -> bool:
-        if self._ending:
-            return True
-        return self._clock.monotonic() + self._terms.timeout > lease.until
-
     # -- ending ----------------------------------------------------------------------------------
 
     def _end(self, settlement: MessageSettlement, lease: _Lease) -> None:
@@ -460,17 +460,17 @@ class Mover:
         for one in waiting:
             self._release_all(one.lines, one.lease)
 
-    def _wrote(self, end: End, bucket: str) -> None:
-        """An end is in the store, or as good as it will get."""
-        message = end.settlement.message
-        self._in_hand -= 1
-        self._held[message.stream] -= 1
-        self._ended.setdefault(bucket, []).append(message.id)
-        lease = self._leases.get(message.holder)
-        if lease is not None:
-            lease.left -= 1
+    def _wrote(self, ends: Sequence[End], bucket: str) -> None:
+        """Ends are in the store, or as good as they will get."""
+        messages = [end.settlement.message for end in ends]
+        self._in_hand -= len(messages)
+        self._held.subtract([message.stream for message in messages])
+        self._ended.setdefault(bucket, []).extend([message.id for message in messages])
+        for holder, count in Counter([message.holder for message in messages]).items():
+            lease = self._leases[holder]
+            lease.left -= count
             if not lease.left:
-                del self._leases[message.holder]
+                del self._leases[holder]
                 self._adapt(lease)
         self._changed.set()
         self._begin_suspect()
