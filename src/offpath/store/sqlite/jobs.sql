@@ -152,18 +152,9 @@ update offpath_worker set gone_at = :now
 where id in (select value from json_each(:ids))
 
 -- name: workers_forget
--- Removes workers that are gone since long; one that still holds something is to be rescued first.
+-- Removes workers that are gone since long; what they still hold is rescued without their row.
 delete from offpath_worker
-where id in (
-    select id from offpath_worker as worker
-    where
-        gone_at <= :before
-        and not exists (
-            select 1 from offpath_job as job
-            where job.state = 'running' and job.worker = worker.id
-        )
-    limit :limit
-)
+where id in (select id from offpath_worker where gone_at <= :before limit :limit)
 
 -- name: expired
 -- Ended jobs whose time to be kept has passed.

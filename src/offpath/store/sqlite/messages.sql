@@ -10,8 +10,9 @@ on conflict do nothing
 returning id
 
 -- name: message_known
--- Which messages the store has of these ids, or of these sources and keys.
-select id, stream, key from offpath_message where id in (select value from json_each(:ids))
+-- Which messages the store has of these ids, or of these sources and keys. One that is known by its
+-- id tells no key: it may be of the outbox, whose keys say nothing of who has one of the inbox.
+select id, null, null from offpath_message where id in (select value from json_each(:ids))
 union
 select known.id, known.stream, known.key
 from json_each(:accepted) as wanted
@@ -130,21 +131,37 @@ returning
     id, box, stream, topic, payload, holder, attempt, deliveries, position, created_at, key,
     headers, free_due_at
 
--- name: message_settle
--- Ends attempts. The fence is in the condition; `+` keeps the planner on the id.
+-- name: message_done
+-- Messages that succeeded, the most frequent case. The fence is in the condition; `+` keeps the
+-- planner on the id.
 update offpath_message set
-    state = new.value ->> 2,
+    state = 'done',
     holder = null,
     free_due_at = null,
-    due_at = case new.value ->> 3
-        when 'due' then new.value ->> 4 when 'free' then free_due_at else due_at
+    finished_at = :now,
+    expires_at = new.value ->> 2
+from json_each(:batch) as new
+where
+    offpath_message.id = new.value ->> 0
+    and +offpath_message.holder = new.value ->> 1
+    and +offpath_message.state = 'pending'
+returning id, state, key is not null
+
+-- name: message_settle
+-- As message_done, for every other end of an attempt.
+update offpath_message set
+    state = new.value ->> 3,
+    holder = null,
+    free_due_at = null,
+    due_at = case new.value ->> 4
+        when 'due' then new.value ->> 5 when 'free' then free_due_at else due_at
     end,
-    attempt = attempt + (new.value ->> 3 is 'due'),
-    deliveries = max(deliveries - (new.value ->> 3 is 'free'), 0),
-    reason = new.value ->> 5,
-    failure = coalesce(new.value ->> 6, failure),
-    finished_at = case when new.value ->> 2 <> 'pending' then :now end,
-    expires_at = new.value ->> 7
+    attempt = attempt + (new.value ->> 4 is 'due'),
+    deliveries = max(deliveries - (new.value ->> 4 is 'free'), 0),
+    reason = new.value ->> 6,
+    failure = coalesce(new.value ->> 7, failure),
+    finished_at = case when new.value ->> 3 <> 'pending' then :now end,
+    expires_at = new.value ->> 2
 from json_each(:batch) as new
 where
     offpath_message.id = new.value ->> 0
@@ -343,13 +360,15 @@ select box, stream from lane where box is not null
 select
     (
         select count(*) from (
-            select position from offpath_message as message
+            select 1 from offpath_message as message
             where
                 message.state = 'pending' and message.box = :box and message.stream = :stream
                 and message.leads in (0, 1) and message.due_at <= :now
-            union
-            select position from offpath_message as message
-            where message.holder is not null and message.box = :box and message.stream = :stream
+            union all
+            select 1 from offpath_message as message
+            where
+                message.holder is not null and message.box = :box and message.stream = :stream
+                and message.due_at > :now
             limit :limit
         )
     ),
@@ -361,15 +380,23 @@ select
         )
     ),
     (
-        select min(created_at) from (
-            select message.created_at from offpath_message as message
-            where
-                message.state = 'pending' and message.box = :box and message.stream = :stream
-                and message.leads in (0, 1) and message.due_at <= :now
-            union all
-            select message.created_at from offpath_message as message
-            where message.holder is not null and message.box = :box and message.stream = :stream
-        )
+        -- The first written is the oldest; positions are in the index.
+        select oldest.created_at from offpath_message as oldest
+        where
+            oldest.position = (
+                select min(position) from (
+                    select message.position from offpath_message as message
+                    where
+                        message.state = 'pending' and message.box = :box
+                        and message.stream = :stream
+                        and message.leads in (0, 1) and message.due_at <= :now
+                    union all
+                    select message.position from offpath_message as message
+                    where
+                        message.holder is not null and message.box = :box
+                        and message.stream = :stream
+                )
+            )
     ),
     (
         select message.finished_at from offpath_message as message

@@ -37,6 +37,8 @@ _failure: Final = msgspec.json.Decoder(Failure).decode
 _BOXES: Final = {box.value: box for box in Box}
 _STATES: Final = {state.value: state for state in MessageState}
 _PENDING: Final = MessageState.PENDING.value
+_DONE: Final = 3
+"""Columns of a settlement of what is done; the others have more."""
 
 
 # -- lease -----------------------------------------------------------------------------------------
@@ -184,8 +186,15 @@ def _refused(settlement: MessageSettlement, error: Exception) -> MessageSettled:
 def _settle(
     session: Session, now: int, settlements: list[MessageSettlement]
 ) -> list[MessageSettled]:
-    rows = [_columns(one, now) for one in settlements]
-    found = session.run(SQL["message_settle"](batch=batch(rows), now=now))
+    done: list[tuple[Any, ...]] = []
+    others: list[tuple[Any, ...]] = []
+    for one in settlements:
+        row = _columns(one, now)
+        (done if len(row) == _DONE else others).append(row)
+    found: list[Row] = []
+    for name, rows in (("message_done", done), ("message_settle", others)):
+        if rows:
+            found += session.run(SQL[name](batch=batch(rows), now=now))
     applied = {row[0]: row[1] for row in found}
     if any(state == _PENDING or keyed for _, state, keyed in found):
         session.stirred = True  # it, or what stood behind it, is due
@@ -231,19 +240,23 @@ def _answer(
 
 
 def _columns(settlement: MessageSettlement, now: int) -> tuple[Any, ...]:
-    """Id, holder, state, whether another time is due, which, reason, failure, expiry."""
+    """Id, holder, and when to forget a message that is done.
+
+    Of others also state, whether it is due at another time, which, reason, failure.
+    """
     head = (settlement.message.id, settlement.message.holder)
     expires = None if settlement.keep is None else later(now, settlement.keep)
     match settlement.outcome:
         case Succeeded():
-            return (*head, "done", None, None, None, None, expires)
+            return (*head, expires)
         case Retry(delay=delay, failure=failure):
             text = failure_text(failure, now)
-            return (*head, _PENDING, "due", later(now, delay), None, text, None)
+            return (*head, None, _PENDING, "due", later(now, delay), None, text)
         case Dead(reason=reason, failure=failure):
-            return (*head, "dead", None, None, reason.value, failure_text(failure, now), expires)
+            text = failure_text(failure, now)
+            return (*head, expires, "dead", None, None, reason.value, text)
         case Released():
-            return (*head, _PENDING, "free", None, None, None, None)
+            return (*head, None, _PENDING, "free", None, None, None)
         case other:
             assert_never(other)
 

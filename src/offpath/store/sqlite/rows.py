@@ -90,7 +90,7 @@ def worker_record(row: Row, now: int) -> WorkerRecord:
         started_at=instant(row[1]),
         seen_at=instant(row[2]),
         expires_at=instant(row[3]),
-        late=row[3] <= now and row[7] is None,
+        late=row[3] <= now,
         presence=bool(row[4]),
         running=row[5],
         report=row[6],

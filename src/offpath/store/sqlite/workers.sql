@@ -7,7 +7,7 @@ on conflict (id) do update set
     seen_at = excluded.seen_at,
     expires_at = excluded.expires_at,
     presence = excluded.presence,
-    report = coalesce(excluded.report, report),
+    report = case when gone_at is null then coalesce(excluded.report, report) else excluded.report end,
     started_at = case when gone_at is null then started_at else excluded.started_at end,
     gone_at = null
 

@@ -24,6 +24,7 @@ HOT = (
     "message_lanes",
     "message_lease",
     "message_lease_ordered",
+    "message_done",
     "message_settle",
     "message_revive",
     "message_delete",
