@@ -22,6 +22,7 @@ from offpath.config import MEMORY_URL, Settings, load_settings
 from offpath.events.messages import MessagesView
 from offpath.events.registry import Events
 from offpath.events.surface import EventLog, EventVerbs
+from offpath.events.verbs import RoutingVerbs
 from offpath.events.writing import Writer
 from offpath.health.settlement import SettlementRuns
 from offpath.health.thresholds import Thresholds
@@ -90,7 +91,7 @@ _SWAPPED = ("_auto_start", "_backend", "_lifecycle", "_store", "_workers", "cloc
 """What belongs to a store rather than to the app; see :meth:`App.swap_store`."""
 
 
-class App(EventVerbs, SweepVerbs):
+class App(EventVerbs, RoutingVerbs, SweepVerbs):
     """Tasks and the store their jobs live in.
 
     ``App()`` keeps jobs in memory and runs them in this process; with a URL
@@ -465,7 +466,7 @@ class App(EventVerbs, SweepVerbs):
             log_context=self._log_context,
             when_idle=IdleRedrive(store, self._redrive).step if self._redrive else None,
             loops=(self._events.loops(store) if settings.relays else ()) + sweeps.loops(),
-            measure=Thresholds(store, settings, queues=settings.queues),
+            measure=Thresholds(store, settings, queues=settings.queues, served=self._events.served),
         )
         terms = worker_terms(settings, self._on_failure)
         movers = self._events.movers if settings.relays else None

@@ -81,6 +81,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How often an inbox message is tried before it is dead."""
     relays: bool = True
     """Whether workers relay the outbox and drain the inbox."""
+    webhook_networks: tuple[str, ...] = ()
+    """Networks (CIDR) that webhooks may be posted to although they are not public."""
+    webhook_http: bool = False
+    """Whether webhooks may be posted over plain http."""
     redact: tuple[str, ...] = ()
     """Field names to hide in logs, beside the built-in ones (password, token, …)."""
     health_port: Annotated[int, Meta(ge=0, le=65_535)] | None = None

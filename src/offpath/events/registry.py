@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from offpath.errors import InvalidArgument
 from offpath.events.inbox import Drain, Source
 from offpath.events.mover import MoverParts
 from offpath.events.relay import Outlet, Relay, Tools
+from offpath.model.new import Box
 from offpath.runtime.loop import LoopSpec
 from offpath.runtime.threads import Threads
 from offpath.store.hints import Hint
@@ -18,14 +19,20 @@ if TYPE_CHECKING:
     import asyncio
 
     from offpath.config import Settings
+    from offpath.events.routers import Routed, Routers
+    from offpath.events.webhook.driving import FanOut, Posting
+    from offpath.events.webhook.endpoints import Webhooks
+    from offpath.events.webhook.guard import Guard
     from offpath.events.writing import Writer
     from offpath.runtime.clock import Clock
     from offpath.runtime.codec import Codec
-    from offpath.store.events import EventStore
+    from offpath.store.protocol import Store
 
 WAKES = frozenset({Hint.MESSAGES})
 
-Moves = Relay | Drain
+Loops: TypeAlias = "Relay | Drain | FanOut | Posting"
+Moves: TypeAlias = "Loops | Routed"
+Opened = Callable[[], Awaitable["Store"]]
 
 
 class Surroundings(Protocol):
@@ -50,7 +57,7 @@ class Events:
         codec: Codec,
         random: Callable[[], float],
         report: Callable[[BaseException, str], None],
-        opened: Callable[[], Awaitable[EventStore]],
+        opened: Opened,
         added: Callable[[LoopSpec], None],
     ) -> None:
         self.writer = writer
@@ -58,13 +65,42 @@ class Events:
         self.codec = codec
         self.outlets: dict[str, Outlet] = {}
         self.sources: dict[str, Source] = {}
+        self._routers: Routers | None = None
+        self._webhooks: Webhooks | None = None
         self._home = home
         self._random = random
         self._report = report
         self._opened = opened
         self._added = added
-        self._made: weakref.WeakSet[Moves] = weakref.WeakSet()
+        self._made: weakref.WeakSet[Loops] = weakref.WeakSet()
         self._threads: Threads | None = None
+
+    # -- the parts that are loaded when they are used --------------------------------------------
+
+    @property
+    def routers(self) -> Routers:
+        """The routers."""
+        if self._routers is None:
+            from offpath.events.routers import Routers
+
+            self._routers = Routers(
+                self._home, self.codec, self._opened, lambda router: self._added(router.loop())
+            )
+        return self._routers
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """The endpoints, and which streams go to them."""
+        if self._webhooks is None:
+            from offpath.events.webhook.endpoints import Webhooks
+
+            self._webhooks = Webhooks(self._opened, self._guard, self._webhooks_added)
+        return self._webhooks
+
+    @property
+    def _posted(self) -> tuple[str, ...]:
+        """The streams that go to endpoints."""
+        return () if self._webhooks is None else self._webhooks.streams
 
     # -- registering -----------------------------------------------------------------------------
 
@@ -84,9 +120,7 @@ class Events:
 
     # -- moving ----------------------------------------------------------------------------------
 
-    def relay(
-        self, stream: str, opened: Callable[[], Awaitable[EventStore]] | None = None
-    ) -> Relay:
+    def relay(self, stream: str, opened: Opened | None = None) -> Relay:
         """A relay of its own for a stream."""
         opened = opened or self._opened
         keep = self._home.settings.keep_delivered
@@ -100,9 +134,7 @@ class Events:
         self._made.add(made)
         return made
 
-    def drain(
-        self, source: str, opened: Callable[[], Awaitable[EventStore]] | None = None
-    ) -> Drain:
+    def drain(self, source: str, opened: Opened | None = None) -> Drain:
         """A drain of its own for a source."""
         opened = opened or self._opened
         made = Drain(
@@ -119,25 +151,73 @@ class Events:
     def movers(self) -> list[Moves]:
         """One for each that is registered."""
         relays: list[Moves] = [self.relay(stream) for stream in self.outlets]
-        return [*relays, *(self.drain(source) for source in self.sources)]
+        drains = (self.drain(source) for source in self.sources)
+        routed = () if self._routers is None else self._routers.movers()
+        posts = self._posts(self._opened) if self._posted else ()
+        return [*routed, *relays, *drains, *posts]
 
-    def loops(self, store: EventStore) -> tuple[LoopSpec, ...]:
+    def loops(self, store: Store) -> tuple[LoopSpec, ...]:
         """What a worker drives: a loop for each that is registered."""
 
-        async def opened() -> EventStore:
+        async def opened() -> Store:
             return store
 
         relays = [self._relay_loop(stream, opened) for stream in self.outlets]
         drains = [self._drain_loop(source, opened) for source in self.sources]
-        return (*relays, *drains)
+        routers = () if self._routers is None else self._routers.loops()
+        return (*relays, *drains, *routers, *self._webhook_loops(opened))
 
-    def _relay_loop(self, stream: str, opened: Callable[[], Awaitable[EventStore]]) -> LoopSpec:
+    def _relay_loop(self, stream: str, opened: Opened) -> LoopSpec:
         return self._loop(f"relay:{stream}", self.relay(stream, opened))
 
-    def _drain_loop(self, source: str, opened: Callable[[], Awaitable[EventStore]]) -> LoopSpec:
+    def _drain_loop(self, source: str, opened: Opened) -> LoopSpec:
         return self._loop(f"inbox:{source}", self.drain(source, opened))
 
-    def _loop(self, name: str, moves: Moves) -> LoopSpec:
+    def _webhooks_added(self) -> None:
+        for loop in self._webhook_loops(self._opened):
+            self._added(loop)
+
+    def _webhook_loops(self, opened: Opened) -> tuple[LoopSpec, ...]:
+        if not self._posted:
+            return ()
+        plan, post = self._posts(opened)
+        return self._loop("webhooks:plan", plan), self._loop("webhooks:post", post)
+
+    def _posts(self, opened: Opened) -> tuple[FanOut, Posting]:
+        from offpath.events.webhook.driving import FanOut, Posting
+        from offpath.events.webhook.posting import HttpPoster
+
+        random, keep = self._random, self._home.settings.keep_delivered
+        plan = FanOut(
+            lambda: self._posted,
+            lambda: self._parts(opened),
+            random=random,
+            keep=keep,
+        )
+        post = Posting(
+            lambda: self._parts(opened),
+            lambda: HttpPoster(self._guard(), self._home.clock),
+            random=random,
+            keep=keep,
+        )
+        self._made.update((plan, post))
+        return plan, post
+
+    def _guard(self) -> Guard:
+        from offpath.events.webhook.guard import Guard, checked_networks
+
+        settings = self._home.settings
+        return Guard(
+            private=checked_networks(settings.webhook_networks), plain_http=settings.webhook_http
+        )
+
+    def served(self) -> frozenset[tuple[Box, str]]:
+        """The streams that something here moves: what waits in them is judged."""
+        outbox = (*self.outlets, *self._posted)
+        inbox = ((Box.IN, source) for source in self.sources)
+        return frozenset([*((Box.OUT, stream) for stream in outbox), *inbox])
+
+    def _loop(self, name: str, moves: Loops) -> LoopSpec:
         interval = self._home.settings.poll_interval
         return LoopSpec(name=name, step=moves.step, interval=interval, wakes=WAKES, stop=moves.stop)
 
@@ -164,7 +244,7 @@ class Events:
     def _tools(self) -> Tools:
         return Tools(codec=self.codec, clock=self._home.clock, threads=self, random=self._random)
 
-    async def _parts(self, opened: Callable[[], Awaitable[EventStore]]) -> MoverParts:
+    async def _parts(self, opened: Opened) -> MoverParts:
         return MoverParts(
             store=await opened(),
             clock=self._home.clock,

@@ -19,9 +19,9 @@ from offpath.events.routing import (
     REFUSED,
     Courier,
     Step,
-    counted,
     decisions,
     reached,
+    tallied,
 )
 from offpath.events.running import (
     CursorLost,
@@ -63,7 +63,10 @@ CHUNK: Final = 100
 class Host(Maker, Protocol):
     """What a router needs of its app."""
 
-    clock: Clock
+    @property
+    def clock(self) -> Clock:
+        """The clock of this process."""
+        ...
 
     async def opened_store(self) -> Store:
         """The open store."""
@@ -146,6 +149,7 @@ class Router:
         if any(route.name == new.name for route in self._spec.routes):
             raise InvalidArgument(f"router {self.name!r} has a route {new.name!r} already")
         if deliver is not None:
+            delivery_of(deliver, self._host)  # refused before the route is there
             self._add(new, deliver)
             return _itself
         self._add(new, None)
@@ -259,8 +263,7 @@ class Router:
         return RouterRun(
             router=self.name,
             passed=len(page.events),
-            counts=counted(done),
-            failed=tuple(step.event.id for step in done if step.error is not None),
+            tally=tallied(done),
             more=len(page.events) >= limit,
             waiting_for=page.waiting_for,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -24,6 +24,7 @@ from offpath.model.route import (
     LogPage,
     RouterRecord,
 )
+from offpath.model.tally import Tally
 from offpath.runtime.failures import message_of
 
 REFUSED: Final = (Conflict, StoreRejected, InvalidArgument)
@@ -170,13 +171,16 @@ def decisions(steps: Sequence[Step], position: int, passed: int, naming: Naming)
         letters=tuple(letter_of(step, naming) for step in steps if step.error is not None),
         effects=merged(step.effects for step in steps if step.effects),
         passed=passed,
-        summary=json.encode(counted(steps)).decode(),
+        summary=json.encode(tallied(steps).counts).decode(),
     )
 
 
-def counted(steps: Sequence[Step]) -> dict[str, int]:
-    """How many went which way."""
-    return dict(Counter(step.attempt.status.value for step in steps))
+def tallied(steps: Sequence[Step]) -> Tally:
+    """The events by the status of their attempts."""
+    buckets: defaultdict[str, list[str]] = defaultdict(list)
+    for step in steps:
+        buckets[step.attempt.status.value].append(step.event.id)
+    return Tally(buckets={status: tuple(ids) for status, ids in buckets.items()})
 
 
 def letter_of(step: Step, naming: Naming) -> Letter:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument, LeaseLost
-from offpath.events.routing import Courier, counted, decisions
+from offpath.events.routing import Courier, decisions, tallied
 from offpath.model.route import Decisions, LogEvent, RouterRecord
-from offpath.model.tally import Verdict
+from offpath.model.tally import Tally, Verdict
 from offpath.runtime.ids import derive_id
 
 
@@ -20,10 +20,8 @@ class RouterRun(Struct, frozen=True, kw_only=True):
     router: str
     passed: int = 0
     """Events that the cursor went by."""
-    counts: dict[str, int] = {}
-    """Attempts by status."""
-    failed: tuple[str, ...] = ()
-    """Ids of the events that are dead letters now."""
+    tally: Tally = Tally()
+    """Ids of the events by the status of their attempts."""
     stopped: str | None = None
     """``gate: master``, ``gate: NAME`` or ``busy``."""
     more: bool = False
@@ -32,24 +30,33 @@ class RouterRun(Struct, frozen=True, kw_only=True):
     """Open writers of the log that hold later events back."""
 
     @property
+    def counts(self) -> dict[str, int]:
+        """Attempts by status."""
+        return self.tally.counts
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Ids of the events that are dead letters now."""
+        return self.tally.buckets.get("failed", ())
+
+    @property
     def verdict(self) -> Verdict:
-        """What it means for health: failures are recorded and passed, so they degrade."""
-        if self.passed == 0:
-            return Verdict.EMPTY
-        return Verdict.DEGRADED if self.failed else Verdict.CLEAN
+        """What it means for health: failures are recorded and passed by, so they degrade."""
+        verdict = self.tally.verdict
+        return Verdict.DEGRADED if verdict is Verdict.FAILED else verdict
 
 
 def joined(name: str, runs: Sequence[RouterRun]) -> RouterRun:
     """The runs of several partitions as one."""
-    counts: Counter[str] = Counter()
+    buckets: defaultdict[str, list[str]] = defaultdict(list)
     for run in runs:
-        counts.update(run.counts)
+        for status, ids in run.tally.buckets.items():
+            buckets[status].extend(ids)
     stopped = {run.stopped for run in runs}
     return RouterRun(
         router=name,
         passed=sum(run.passed for run in runs),
-        counts=dict(counts),
-        failed=tuple(event for run in runs for event in run.failed),
+        tally=Tally(buckets={status: tuple(ids) for status, ids in buckets.items()}),
         stopped=stopped.pop() if len(stopped) == 1 else None,
         more=any(run.more for run in runs),
         waiting_for=tuple(sorted({who for run in runs for who in run.waiting_for})),
@@ -93,8 +100,7 @@ class WithinStep:
         self.run = RouterRun(
             router=name,
             passed=len(events),
-            counts=counted(steps),
-            failed=tuple(step.event.id for step in steps if step.error is not None),
+            tally=tallied(steps),
             more=len(events) >= self._limit,
         )
         position = events[-1].position if events else 0

@@ -25,7 +25,9 @@ class Thresholds:
     """Measures what waits. Called with the due jobs that were just read, and the store's time.
 
     Jobs count in the queues that ``queues`` names, none meaning all: what a worker does not serve
-    does not make it ill. Messages and dead letters are everybody's.
+    does not make it ill. Messages count in the streams that ``served`` names, None meaning all: a
+    stream that nothing here moves is not configured, and what waits for a webhook endpoint is that
+    endpoint's own health. Dead letters are everybody's.
     """
 
     def __init__(
@@ -34,10 +36,12 @@ class Thresholds:
         settings: Settings,
         *,
         queues: Sequence[str] = (),
+        served: Callable[[], frozenset[tuple[Box, str]]] | None = None,
     ) -> None:
         self._store = store
         self._settings = settings
         self._queues = frozenset(queues)
+        self._served = served
         # A store of one's own may have jobs only.
         self._messages: Messages | None = getattr(store, "message_backlog", None)
         self._looked_at: datetime | None = None
@@ -67,6 +71,8 @@ class Thresholds:
         settings = self._settings
         for row in streams:
             if row.oldest_due_at is None:
+                continue
+            if self._served is not None and (row.box, row.stream) not in self._served():
                 continue
             outbound = row.box is Box.OUT
             what = "undelivered event" if outbound else "unapplied inbox message"

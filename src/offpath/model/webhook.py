@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 from msgspec import Struct
@@ -88,6 +87,8 @@ def waiting(retry_after: str | None, now: datetime) -> float | None:
     text = (retry_after or "").strip()
     if text.isascii() and text.isdigit():
         return min(float(text[:12]), LONGEST_WAIT)
+    from email.utils import parsedate_to_datetime  # it loads much, and few receivers send a date
+
     try:
         at = parsedate_to_datetime(text)
     except (ValueError, TypeError):

@@ -70,9 +70,15 @@ class Receiver(Struct, frozen=True, kw_only=True):
 class Webhooks:
     """``app.webhooks``: which streams go to endpoints, and the endpoints themselves."""
 
-    def __init__(self, opened: Callable[[], Awaitable[Store]], guard: Callable[[], Guard]) -> None:
+    def __init__(
+        self,
+        opened: Callable[[], Awaitable[Store]],
+        guard: Callable[[], Guard],
+        begun: Callable[[], None] = lambda: None,
+    ) -> None:
         self._opened = opened
         self._guard = guard
+        self._begun = begun
         self.streams: tuple[str, ...] = ()
         """The outbox streams whose events go to endpoints."""
 
@@ -87,7 +93,10 @@ class Webhooks:
         worker that knows of this does it. Raises ``InvalidArgument``.
         """
         named = [checks.name(stream, "stream") for stream in streams]
+        first = not self.streams
         self.streams = tuple(dict.fromkeys((JOBS, *self.streams, *named)))
+        if first:
+            self._begun()
 
     async def add(
         self,

@@ -1,0 +1,164 @@
+"""``app.routers``: the routers of an app, their master gate, and what they deliver with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import structs
+
+from offpath.errors import InvalidArgument
+from offpath.events.delivering import RoutedEvent
+from offpath.events.relay import decoder
+from offpath.events.router import Router, checked_spec
+from offpath.events.source import EventSource, Keyset
+from offpath.model.effects import Effects
+from offpath.model.new import Box, NewMessage
+from offpath.model.tally import Tally
+from offpath.runtime.ids import derive_id
+
+if TYPE_CHECKING:
+    from offpath.model.route import RouterRecord
+    from offpath.runtime.clock import Clock
+    from offpath.runtime.codec import Codec
+    from offpath.runtime.loop import LoopSpec
+    from offpath.store.protocol import Store
+
+
+class RouterHome(Protocol):
+    """What routers need of their app."""
+
+    clock: Clock
+
+    def new_id(self) -> str:
+        """A new id."""
+        ...
+
+
+class Routers:
+    """The routers that were declared, by name."""
+
+    def __init__(
+        self,
+        home: RouterHome,
+        codec: Codec,
+        opened: Callable[[], Awaitable[Store]],
+        added: Callable[[Router], None],
+    ) -> None:
+        self._home = home
+        self._codec = codec
+        self._opened = opened
+        self._added = added
+        self._declared: dict[str, Router] = {}
+        self.decode_payload: Callable[[str], Any] = decoder(codec)
+        """A payload's value."""
+
+    def __repr__(self) -> str:
+        """Show the names."""
+        return f"<Routers {sorted(self._declared)}>"
+
+    @property
+    def clock(self) -> Clock:
+        """The app's clock, also after its store was swapped."""
+        return self._home.clock
+
+    def declare(
+        self,
+        name: str,
+        *,
+        domain: str,
+        start: str | int,
+        partitions: int = 1,
+        read: Keyset | None = None,
+        safety_lag: float | timedelta = 5.0,
+        concurrency: int = 50,
+        timeout: float = 20.0,
+    ) -> Router:
+        """A new router; see :meth:`offpath.App.router`."""
+        spec = checked_spec(name, domain=domain, start=start, partitions=partitions)
+        if name in self._declared:
+            raise InvalidArgument(f"there is a router {name!r} already")
+        if read is not None and partitions != 1:
+            raise InvalidArgument("a router with a source of its own has one partition")
+        source = (
+            None if read is None else EventSource(read, clock=self.clock, safety_lag=safety_lag)
+        )
+        router = Router(self, spec, source=source, concurrency=concurrency, time_limit=timeout)
+        self._declared[name] = router
+        self._added(router)
+        return router
+
+    def all(self) -> list[Router]:
+        """Every router that was declared here, by name."""
+        return [self._declared[name] for name in sorted(self._declared)]
+
+    def get(self, name: str) -> Router:
+        """One of them. Raises ``InvalidArgument`` naming those there are."""
+        if name not in self._declared:
+            known = ", ".join(sorted(self._declared)) or "none"
+            raise InvalidArgument(f"there is no router {name!r} in this app; it has {known}")
+        return self._declared[name]
+
+    def loops(self) -> tuple[LoopSpec, ...]:
+        """What a worker drives."""
+        return tuple(router.loop() for router in self.all())
+
+    def movers(self) -> list[Routed]:
+        """One for each router."""
+        return [Routed(router) for router in self.all()]
+
+    async def records(self) -> list[RouterRecord]:
+        """Every router of the store, also those that other services declared."""
+        return await (await self._opened()).routers()
+
+    async def open_gate(self, *, opened: bool = True) -> None:
+        """Open (or close) the master gate, which all routers of the store need open."""
+        await (await self._opened()).set_gate(None, opened=opened)
+
+    # -- what a router needs of its host -----------------------------------------------------------
+
+    async def opened_store(self) -> Store:
+        """The open store."""
+        return await self._opened()
+
+    def new_id(self) -> str:
+        """A new id."""
+        return self._home.new_id()
+
+    def job_for(self, task: Any, event: RoutedEvent) -> Effects:  # noqa: ANN401 - any task
+        """A job of ``task`` whose one argument is the event."""
+        new = structs.replace(task.job(event).new, id=_id_of(event))
+        return Effects(jobs=(new,))
+
+    def message_for(self, stream: str, event: RoutedEvent) -> Effects:
+        """An outbox message with the event's type, key and payload."""
+        message = NewMessage(
+            id=_id_of(event),
+            box=Box.OUT,
+            stream=stream,
+            topic=event.type,
+            payload=self._codec.encode(event.payload),
+            key=event.key,
+        )
+        return Effects(messages=(message,))
+
+
+class Routed:
+    """A router as that which moves things until nothing is due."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    async def run_once(self, *, limit: int) -> Tally:
+        """Pass up to ``limit`` events of each partition."""
+        run = await self._router.run_once(limit=limit)
+        return structs.replace(run.tally, more=run.more, skipped=run.stopped)
+
+    async def stop(self, seconds: float = 0.0) -> None:
+        """Nothing is held between two runs."""
+
+
+def _id_of(event: RoutedEvent) -> str:
+    """The id of what a delivery writes: the same at every attempt, so a repeat changes nothing."""
+    return derive_id(event.id, f"{event.router}:{event.route}")
