@@ -9,10 +9,11 @@ from typing import Any
 from offpath import App, Tally, Worker
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
-from offpath.sweeps.leading import LOOKS_PER_TERM, term_of
+from offpath.sweeps.leading import LOOKS_PER_TERM, SHORTEST_TERM, term_of
 
-EVERY = 60.0
+EVERY = 7.0
 TERM = term_of(EVERY)
+assert TERM == SHORTEST_TERM  # so that loops and passes by hand have the same one here
 
 
 class Noted:

@@ -20,11 +20,21 @@ PRINTED = {
     ],
     "07_blocking_client.py": ["result: HELLO", "succeeded: 1"],
     "08_dead_letters.py": ["dead: aborted", "P-1 delivered"],
+    "09_sweep.py": [
+        "failed {'failed': ('broken 1', 'broken 2')}",
+        "clean {'reminded': ('cart 3', 'cart 4')}",
+        "empty {}",
+    ],
     "10_settlement_run.py": [
         "first:  degraded {'attempted': 5, 'credited': 3, 'failed': 2, 'skipped': 0}",
         "second: clean {'attempted': 5, 'credited': 2, 'failed': 0, 'skipped': 3}",
         "{'player-1': 100, 'player-2': 200, 'player-3': 300, 'player-4': 400, 'player-5': 450}",
     ],
+    "11_outbox.py": [
+        "relayed by hand: {'relayed': 1}",
+        "all in all: ['opened of A-1', 'paid of A-1']",
+    ],
+    "12_inbox.py": ["new: True False", "shipping A-1", "second message: rejected"],
 }
 
 

@@ -11,7 +11,7 @@ from offpath.model import checks
 from offpath.model.tally import SweepRun
 from offpath.sweeps.registry import MOST_ROWS
 from offpath.sweeps.running import choose, run_sweeps
-from offpath.sweeps.sweeper import Forced, Home, Sweeper
+from offpath.sweeps.sweeper import Home, Sweeper, Under
 
 if TYPE_CHECKING:
     from offpath.runtime.loop import LoopSpec
@@ -47,7 +47,7 @@ class WorkerSweeps:
         async with self._running:
             now = given or home.clock.now()
             batch = await run_sweeps(
-                [Forced(one) for one in self._all()] if force else self._all(),
+                [Under(one, None) for one in self._all()] if force else self._all(),
                 now,
                 limit,
                 only=only,

@@ -18,7 +18,7 @@ from offpath.store.protocol import Store
 from offpath.sweeps.body import Body
 from offpath.sweeps.bounds import Bounds
 from offpath.sweeps.context import SweepContext
-from offpath.sweeps.leading import Lead, term_of
+from offpath.sweeps.leading import SHORTEST_TERM, Lead, term_of
 from offpath.sweeps.rows import RowPass
 from offpath.sweeps.running import result_of
 
@@ -35,16 +35,17 @@ async def _for_good() -> bool:
     return True
 
 
-class Forced:
-    """A sweeper whose passes ask nobody who leads."""
+class Under:
+    """A sweeper whose passes are made under this lead; None asks nobody who leads."""
 
-    def __init__(self, sweeper: Sweeper) -> None:
+    def __init__(self, sweeper: Sweeper, lead: Lead | None) -> None:
         self.name = sweeper.name
         self._sweeper = sweeper
+        self._lead = lead
 
     async def run(self, now: datetime, limit: int | None) -> Tally:
-        """One pass, whoever leads."""
-        return await self._sweeper.run(now, limit, force=True)
+        """One pass."""
+        return await self._sweeper.under(self._lead, now, limit)
 
 
 class Home(Struct, frozen=True):
@@ -69,9 +70,15 @@ class Sweeper:
         self._body = Body(sweep.target)
         self._bounds = Bounds(home.clock, home.report)
         self._passing = asyncio.Lock()
-        term = term_of(info.every)
-        lead = Lead(info.name, home.holder, term, store=home.store, clock=home.clock)
-        self._lead = None if info.shared else lead
+        self._driven = Under(self, self._leading(term_of(info.every)))
+        # A pass by hand or by cron is not followed by this process's next one: the shortest term.
+        self._once = self._leading(SHORTEST_TERM)
+
+    def _leading(self, term: float) -> Lead | None:
+        info, home = self._info, self._home
+        if info.shared:
+            return None
+        return Lead(info.name, home.holder, term, store=home.store, clock=home.clock)
 
     @property
     def name(self) -> str:
@@ -85,7 +92,8 @@ class Sweeper:
     async def step(self) -> Turn:
         """One pass as a turn of a loop."""
         home = self._home
-        result = await result_of(self, home.clock.now(), None, clock=home.clock, report=home.report)
+        now = home.clock.now()
+        result = await result_of(self._driven, now, None, clock=home.clock, report=home.report)
         self.count(result)
         return Turn(
             verdict=result.verdict,
@@ -94,11 +102,12 @@ class Sweeper:
             cause=result.cause,
         )
 
-    async def run(self, now: datetime, limit: int | None, *, force: bool = False) -> Tally:
-        """One pass, if this worker leads or it is forced. Raises what the claim raises; rows raise
-        nothing.
-        """
-        lead = None if force else self._lead
+    async def run(self, now: datetime, limit: int | None) -> Tally:
+        """One pass by hand, unless another worker leads."""
+        return await self.under(self._once, now, limit)
+
+    async def under(self, lead: Lead | None, now: datetime, limit: int | None) -> Tally:
+        """One pass, if it leads. Raises what the claim raises; rows raise nothing."""
         async with self._passing:
             if (reason := self._body.skip()) is not None:
                 return Tally(skipped=reason)

@@ -292,6 +292,31 @@ async def test_a_worker_drives_each_sweep_as_a_loop_of_its_own(desk: Desk) -> No
         assert not [one for one in worker.loops() if one.name == "sweep:rescue"]
 
 
+async def test_a_loop_leads_until_after_its_next_pass_and_a_pass_by_hand_but_shortly(
+    desk: Desk,
+) -> None:
+    desk.app.sweep("s", every=60)(Whole(moved))
+    loops = [
+        next(loop for loop in desk.app.worker()._parts.loops if loop.name == "sweep:s")
+        for _ in range(2)
+    ]
+
+    async def verdicts() -> list[Verdict]:
+        turns = [await loop.step() for loop in loops]
+        return [turn.verdict for turn in turns if isinstance(turn, Turn)]
+
+    async with desk.app:
+        await desk.app.worker().run_once(only=["s"])
+        assert await verdicts() == [Verdict.EMPTY, Verdict.EMPTY]
+        desk.clock.advance(16)
+        for _ in range(2):
+            assert await verdicts() == [Verdict.CLEAN, Verdict.EMPTY]
+            desk.clock.advance(60 - 1)
+        loops.reverse()  # the leader does not come back in time
+        desk.clock.advance(3)
+        assert await verdicts() == [Verdict.CLEAN, Verdict.EMPTY]
+
+
 async def turn_of(app: App, answer: Tally | Exception, by_rows: bool = False) -> Turn:
     async def step() -> Tally:
         if isinstance(answer, Exception):
