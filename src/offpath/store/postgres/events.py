@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from offpath.errors import StoreBusy
+from offpath.errors import OffpathError, StoreBusy
 from offpath.model.effects import NOTHING, Effects
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
 from offpath.model.message import (
@@ -364,6 +365,14 @@ class EventTables:
 
     async def _look(self) -> Sight:
         return await self._database.write(lambda: embed(look_steps(self._horizon, sql=self._sql)))
+
+    async def _learn_horizon(self) -> None:
+        """Look at the log for the first time as soon as we have written to it ourselves, so that
+        who opens a transaction after that holds back nothing that was there before.
+        """
+        if self._horizon.settled == 0:
+            with contextlib.suppress(OffpathError):  # what was asked for is committed
+                await self._lookout.look()
 
     async def _notify(self, hint: Hint) -> None:
         raise NotImplementedError

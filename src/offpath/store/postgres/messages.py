@@ -96,7 +96,7 @@ def lease_steps(
         streams = _rooms(shares, ordered, walk=walk)
         queries.append(sql["lease_ordered"](**_given(request, now), streams=streams))
     found = yield Send((*locks, *queries), last=True)
-    return _handed(request, found[len(locks) :])
+    return _handed(request, found[len(locks) :], frozenset(ordered))
 
 
 def rest_of(request: MessageRequest, answer: LeasedMessages) -> MessageRequest:
@@ -156,14 +156,16 @@ def _given(request: MessageRequest, now: datetime | None) -> dict[str, Any]:
     }
 
 
-def _handed(request: MessageRequest, answers: Sequence[Sequence[Row]]) -> Handed:
+def _handed(
+    request: MessageRequest, answers: Sequence[Sequence[Row]], ordered: frozenset[str]
+) -> Handed:
     messages: list[LeasedMessage] = []
     waits: list[int] = []
     more = hidden = False
     now = 0
     for rows in answers:
         now, due, behind, due_at = rows[0][:4]
-        some = [_leased(row, request) for row in rows if row[4] is not None]
+        some = [_leased(row, request) for row in _in_turn(rows, ordered)]
         more = more or due > len(some)
         hidden = hidden or behind > 0
         messages += some
@@ -176,6 +178,23 @@ def _handed(request: MessageRequest, answers: Sequence[Sequence[Row]]) -> Handed
         due_in=max(min(waits) - now, 0) / 1_000_000 if waits else None,
     )
     return Handed(answer, hidden)
+
+
+def _in_turn(rows: Sequence[Row], ordered: frozenset[str]) -> list[Row]:
+    """Of rows by position those with a message, the longest due first; in an ordered stream each
+    counts as due when the last one of its key before it does.
+    """
+    latest: dict[tuple[str, str], int] = {}
+    turns: list[tuple[int, int, Row]] = []
+    for row in rows:
+        if row[4] is None:
+            continue
+        due, key = row[14], row[12]
+        if key is not None and row[5] in ordered:
+            due = latest[row[5], key] = max(due, latest.get((row[5], key), due))
+        turns.append((due, row[10], row))
+    turns.sort(key=lambda turn: turn[:2])
+    return [row for _, _, row in turns]
 
 
 def _leased(row: Row, request: MessageRequest) -> LeasedMessage:

@@ -61,7 +61,7 @@ cross join lateral (
 -- name: lease_messages
 -- Hands out messages of streams whose order does not matter: of each the longest due that nobody
 -- else is taking. There is a row for each, or one without, and each says when it was, how many
--- were due (up to one more than asked for of each stream) and when the next is.
+-- were due (up to one more than asked for of each stream) and when the next is. They come by position.
 with clock as materialized (
     select
         coalesce(:now::text::timestamptz, clock_timestamp()) as now,
@@ -130,10 +130,11 @@ select
     (extract(epoch from o.now) * 1000000)::bigint, coalesce(o.due, 0)::bigint, 0::bigint,
     (extract(epoch from o.due_at) * 1000000)::bigint,
     l.id, l.stream, l.topic, l.payload, l.attempt, l.deliveries, l.position,
-    (extract(epoch from l.created_at) * 1000000)::bigint, l.key, l.headers
+    (extract(epoch from l.created_at) * 1000000)::bigint, l.key, l.headers,
+    (extract(epoch from l.due_before) * 1000000)::bigint
 from outlook o
 left join leased l on true
-order by l.due_before, l.position
+order by l.position
 
 -- name: lease_ordered
 -- As lease_messages, for streams whose keys keep their order: of each key those that are first, by
@@ -238,16 +239,17 @@ locked as materialized (
     for update skip locked
 ),
 taken as materialized (
-    select f.id, f.counts_from, f.position
+    select f.id
     from (
         select
-            p.id, p.key, p.counts_from, p.position, l.id is not null as had,
-            bool_and(l.id is not null) over (
-                partition by p.stream, p.key order by p.position
-            ) as all_had
-        from placed p
-        join asked b on b.stream = p.stream and p.place <= b.room
-        left join locked l on l.id = p.id
+            h.id, h.key, h.had,
+            bool_and(h.had) over (partition by h.stream, h.key order by h.position) as all_had
+        from (
+            -- not a join, which would compare every pair
+            select p.id, p.key, p.stream, p.position, p.id in (select l.id from locked l) as had
+            from placed p
+            join asked b on b.stream = p.stream and p.place <= b.room
+        ) as h
     ) as f
     where case when f.key is null then f.had else f.all_had end
 ),
@@ -260,7 +262,7 @@ leased as (
     where m.id = any (array(select t.id from taken t))
     returning
         m.id, m.stream, m.topic, m.payload, m.attempt, m.deliveries, m.position, m.created_at, m.key,
-        m.headers
+        m.headers, m.due_before
 ),
 outlook as materialized (
     select
@@ -292,11 +294,11 @@ select
     (extract(epoch from o.now) * 1000000)::bigint, o.due::bigint, o.hidden::bigint,
     (extract(epoch from o.due_at) * 1000000)::bigint,
     l.id, l.stream, l.topic, l.payload, l.attempt, l.deliveries, l.position,
-    (extract(epoch from l.created_at) * 1000000)::bigint, l.key, l.headers
+    (extract(epoch from l.created_at) * 1000000)::bigint, l.key, l.headers,
+    (extract(epoch from l.due_before) * 1000000)::bigint
 from outlook o
 left join leased l on true
-left join taken t on t.id = l.id
-order by t.counts_from, t.position
+order by l.position
 
 -- name: settle_messages
 -- Ends attempts, given by id. Lost leases are missing in the answer.

@@ -140,7 +140,8 @@ with clock as materialized (
 moved as (
     update offpath.cursor c
     set position = greatest(c.position, :position::bigint),
-        passed = c.passed + :passed::bigint,
+        -- a repeat passes nothing
+        passed = c.passed + case when :position::bigint > c.position then :passed::bigint else 0 end,
         ran_at = (select clock.now from clock),
         summary = coalesce(:summary::text, c.summary)
     where c.router = :router::text

@@ -183,6 +183,8 @@ class PostgresStore(EventTables):
         if not effects:
             return []
         answers = await self._joiner.commit(effects)
+        if effects.log:
+            await self._learn_horizon()
         if effects.log or any(answer.created for answer in answers):
             self._tell_effects(effects)
         return answers

@@ -1,0 +1,74 @@
+"""What is settled of the log, as a look after another tells it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from offpath.store.postgres.log import Horizon, Lookout, Sight, Writer
+
+A, B = Writer("3/1", 10), Writer("4/1", 11)
+PREPARED = Writer("-1/700", 0)
+
+
+def test_without_writers_all_that_was_given_is_settled() -> None:
+    horizon = Horizon()
+    assert horizon.observe(7, ()) == Sight(7, 7)
+    assert horizon.settled == 7
+
+
+def test_a_writer_that_was_there_is_waited_for_and_named() -> None:
+    horizon = Horizon()
+    horizon.observe(3, ())
+    assert horizon.observe(5, (A,)) == Sight(5, 3, ("pid 10",))
+    assert horizon.observe(6, (A, B)) == Sight(6, 3, ("pid 10",))
+    assert horizon.observe(6, ()) == Sight(6, 6)
+
+
+def test_those_who_came_later_hold_back_only_what_was_given_later() -> None:
+    horizon = Horizon()
+    horizon.observe(5, (A,))
+    assert horizon.observe(8, (B,)) == Sight(8, 5, ("pid 11",))
+    assert horizon.observe(9, (A,)) == Sight(9, 8, ("pid 10",))
+
+
+def test_a_writer_may_have_become_a_prepared_transaction() -> None:
+    horizon = Horizon()
+    horizon.observe(5, (A,))
+    assert horizon.observe(5, (PREPARED,)) == Sight(5, 0, ("a prepared transaction",))
+    assert horizon.observe(5, ()) == Sight(5, 5)
+
+
+def test_positions_that_go_back_are_another_server() -> None:
+    horizon = Horizon()
+    horizon.observe(50, ())
+    assert horizon.observe(4, (A,)) == Sight(4, 0, ("pid 10",))
+    assert horizon.observe(4, ()) == Sight(4, 4)
+
+
+class Looks:
+    """Looks that end when they are let."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.started = asyncio.Event()
+        self.gate = asyncio.Event()
+
+    async def __call__(self) -> Sight:
+        self.begun += 1
+        self.started.set()
+        number = self.begun
+        await self.gate.wait()
+        return Sight(number, number)
+
+
+async def test_who_comes_during_a_look_shares_the_next_one() -> None:
+    looks = Looks()
+    lookout = Lookout(looks)
+    first = asyncio.create_task(lookout.look())
+    await looks.started.wait()
+    others = [asyncio.create_task(lookout.look()) for _ in range(5)]
+    await asyncio.sleep(0)
+    looks.gate.set()
+    assert (await first).given == 1
+    assert [(await one).given for one in others] == [2] * 5
+    assert looks.begun == 2
