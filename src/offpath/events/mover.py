@@ -154,11 +154,6 @@ class Mover:
         self._ending = False
         self._ended: dict[str, list[str]] = {}
 
-    @property
-    def in_hand(self) -> int:
-        """How many messages are leased and not settled yet."""
-        return self._in_hand
-
     # -- the two ways to drive it ----------------------------------------------------------------
 
     async def step(self) -> Turn:
@@ -187,9 +182,7 @@ class Mover:
         self._ended = {}
         try:
             leased = await self._take(limit)
-            while self._in_hand:
-                self._changed.clear()
-                await self._changed.wait()
+            await self._nothing_in_hand()
         except BaseException:
             await self.stop(0.0)
             raise

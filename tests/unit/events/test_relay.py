@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
 import offpath
-from offpath.errors import StoreRejected, StoreUnavailable
 from offpath.events.relay import lease_for
-from offpath.model.message import Box, MessageRequest, StreamRoom
 from offpath.runtime.clock import ManualClock
-from offpath.store.memory import MemoryStore
-
-PATIENCE = 5.0
-
-
-class UncertainStore(MemoryStore):
-    """Answers settles with the errors that are set, before or after they were carried out."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        super().__init__(clock)
-        self.errors: list[Exception] = []
-        self.after = False
-        self.settles: list[int] = []
-
-    async def settle_messages(self, settlements: Any) -> Any:
-        self.settles.append(len(settlements))
-        if self.errors and not self.after:
-            raise self.errors.pop(0)
-        answers = await super().settle_messages(settlements)
-        if self.errors:
-            raise self.errors.pop(0)
-        return answers
+from tests.unit.events.recipient import PATIENCE, Recipient, UncertainStore, ticks, within
 
 
 @pytest.fixture
@@ -51,33 +28,6 @@ def store(clock: ManualClock) -> UncertainStore:
 async def app(store: UncertainStore, clock: ManualClock) -> AsyncIterator[offpath.App]:
     async with offpath.App(store=store, clock=clock, auto_start=False) as app:
         yield app
-
-
-class Recipient:
-    """A dispatcher that notes what it gets and fails as it is told."""
-
-    def __init__(self) -> None:
-        self.seen: list[Any] = []
-        self.failing: dict[Any, list[Exception]] = {}
-        self.gate = asyncio.Event()
-        self.held: set[Any] = set()
-
-    async def __call__(self, event: offpath.Event) -> None:
-        self.seen.append(event.payload)
-        if event.payload in self.held:
-            await self.gate.wait()
-        if errors := self.failing.get(event.payload):
-            raise errors.pop(0)
-
-
-async def ticks(count: int) -> None:
-    """Let everything happen that waits for no time."""
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-async def within(call: Coroutine[Any, Any, Any]) -> Any:
-    return await asyncio.wait_for(call, PATIENCE)
 
 
 async def test_in_an_ordered_stream_a_failing_event_holds_back_its_key_only(
@@ -233,119 +183,6 @@ async def test_ends_that_come_while_others_are_written_share_a_transaction(
     await within(asyncio.wait_for(passing, PATIENCE))
     assert sum(store.settles) == 40
     assert len(store.settles) < 5
-
-
-# -- the store's faults ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("after", [False, True])
-async def test_a_settle_without_an_answer_is_repeated_while_the_lease_holds(
-    app: offpath.App, store: UncertainStore, clock: ManualClock, after: bool
-) -> None:
-    recipient = Recipient()
-    app.outbox(dispatcher=recipient)
-    event = await app.publish("t", 1)
-    store.errors, store.after = [StoreUnavailable("cut")] * 2, after
-    passing = asyncio.ensure_future(app.relay().run_once())
-    for _ in range(3):
-        await ticks(20)
-        clock.advance(0.2)
-    tally = await within(asyncio.wait_for(passing, PATIENCE))
-    assert tally.buckets == {"relayed": (event,)}
-    assert (await app.messages.get(event)).state == "done"
-    assert recipient.seen == [1]
-
-
-async def test_ends_that_cannot_be_written_within_the_lease_are_a_failure(
-    app: offpath.App, store: UncertainStore, clock: ManualClock
-) -> None:
-    recipient = Recipient()
-    app.outbox(dispatcher=recipient)
-    event = await app.publish("t", 1)
-    store.errors = [StoreUnavailable("cut")] * 1_000
-    passing = asyncio.ensure_future(app.relay().run_once())
-    for _ in range(100):
-        await ticks(5)
-        clock.advance(2.5)
-    with pytest.raises(offpath.RelayFailed) as raised:
-        await within(asyncio.wait_for(passing, PATIENCE))
-    assert raised.value.tally.buckets == {"unrecorded": (event,)}
-    store.errors = []
-    assert (await app.relay().run_once()).buckets == {"relayed": (event,)}
-    assert recipient.seen == [1, 1], "at least once"
-
-
-async def test_a_settle_that_is_refused_as_a_whole_does_not_hang(
-    app: offpath.App, store: UncertainStore
-) -> None:
-    app.outbox(dispatcher=Recipient())
-    event = await app.publish("t", 1)
-    store.errors = [StoreRejected("no")]
-    with pytest.raises(offpath.RelayFailed) as raised:
-        await within(app.relay().run_once())
-    assert raised.value.tally.buckets == {"unrecorded": (event,)}
-
-
-async def lose(app: offpath.App, clock: ManualClock) -> None:
-    """As a process does that dies with all in hand."""
-    rooms = (StreamRoom(stream="default", limit=100),)
-    request = MessageRequest(box=Box.OUT, holder="gone", streams=rooms, limit=100, lease_seconds=10)
-    await app.store().lease_messages(request)
-    clock.advance(11)
-
-
-async def test_an_event_that_kills_its_relays_is_dead_and_buries_no_other(
-    app: offpath.App, clock: ManualClock
-) -> None:
-    recipient = Recipient()
-    recipient.held = {"killer", 0, 1}
-    app.outbox(dispatcher=recipient)
-    killer = await app.publish("t", "killer")
-    for _ in range(4):
-        await lose(app, clock)
-    innocent = [await app.publish("t", number) for number in range(2)]
-    relay = app.relay()
-    passing = asyncio.ensure_future(relay.run_once())
-    await ticks(50)
-    assert recipient.seen == [0, 1], "a suspect waits until nothing else is in hand"
-    recipient.gate.set()
-    recipient.held = set()
-    tally = await within(asyncio.wait_for(passing, PATIENCE))
-    assert tally.buckets == {"relayed": (*innocent, killer)}
-    assert recipient.seen == [0, 1, "killer"]
-
-
-async def test_an_event_that_went_down_with_five_relays_is_a_dead_letter(
-    app: offpath.App, clock: ManualClock
-) -> None:
-    recipient = Recipient()
-    app.outbox(dispatcher=recipient)
-    killer = await app.publish("t", "killer")
-    for _ in range(5):
-        await lose(app, clock)
-    with pytest.raises(offpath.RelayFailed) as raised:
-        await within(app.relay().run_once())
-    assert raised.value.tally.buckets == {"dead_lettered": (killer,)}
-    assert recipient.seen == []
-    dead = await app.messages.get(killer)
-    assert dead.reason == "worker_lost"
-    assert dead.failure is not None
-
-
-async def test_several_suspects_are_tried_one_after_the_other(
-    app: offpath.App, clock: ManualClock
-) -> None:
-    recipient = Recipient()
-    app.outbox(dispatcher=recipient)
-    for number in range(3):
-        await app.publish("t", number)
-    for _ in range(4):
-        await lose(app, clock)
-    relay = app.relay()
-    tallies = [await within(relay.run_once()) for _ in range(3)]
-    assert [tally.counts for tally in tallies] == [{"relayed": 1}] * 3
-    assert [tally.more for tally in tallies] == [True, True, False]
-    assert recipient.seen == [0, 1, 2]
 
 
 # -- dispatchers -----------------------------------------------------------------------------------

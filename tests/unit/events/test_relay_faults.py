@@ -1,0 +1,140 @@
+"""Relays when the store's answers are lost, and when relays die with events in hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+import offpath
+from offpath.errors import StoreRejected, StoreUnavailable
+from offpath.model.message import Box, MessageRequest, StreamRoom
+from offpath.runtime.clock import ManualClock
+from tests.unit.events.recipient import PATIENCE, Recipient, UncertainStore, ticks, within
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(clock: ManualClock) -> UncertainStore:
+    return UncertainStore(clock)
+
+
+@pytest.fixture
+async def app(store: UncertainStore, clock: ManualClock) -> AsyncIterator[offpath.App]:
+    async with offpath.App(store=store, clock=clock, auto_start=False) as app:
+        yield app
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_settle_without_an_answer_is_repeated_while_the_lease_holds(
+    app: offpath.App, store: UncertainStore, clock: ManualClock, after: bool
+) -> None:
+    recipient = Recipient()
+    app.outbox(dispatcher=recipient)
+    event = await app.publish("t", 1)
+    store.errors, store.after = [StoreUnavailable("cut")] * 2, after
+    passing = asyncio.ensure_future(app.relay().run_once())
+    for _ in range(3):
+        await ticks(20)
+        clock.advance(0.2)
+    tally = await within(asyncio.wait_for(passing, PATIENCE))
+    assert tally.buckets == {"relayed": (event,)}
+    assert (await app.messages.get(event)).state == "done"
+    assert recipient.seen == [1]
+
+
+async def test_ends_that_cannot_be_written_within_the_lease_are_a_failure(
+    app: offpath.App, store: UncertainStore, clock: ManualClock
+) -> None:
+    recipient = Recipient()
+    app.outbox(dispatcher=recipient)
+    event = await app.publish("t", 1)
+    store.errors = [StoreUnavailable("cut")] * 1_000
+    passing = asyncio.ensure_future(app.relay().run_once())
+    for _ in range(100):
+        await ticks(5)
+        clock.advance(2.5)
+    with pytest.raises(offpath.RelayFailed) as raised:
+        await within(asyncio.wait_for(passing, PATIENCE))
+    assert raised.value.tally.buckets == {"unrecorded": (event,)}
+    store.errors = []
+    assert (await app.relay().run_once()).buckets == {"relayed": (event,)}
+    assert recipient.seen == [1, 1], "at least once"
+
+
+async def test_a_settle_that_is_refused_as_a_whole_does_not_hang(
+    app: offpath.App, store: UncertainStore
+) -> None:
+    app.outbox(dispatcher=Recipient())
+    event = await app.publish("t", 1)
+    store.errors = [StoreRejected("no")]
+    with pytest.raises(offpath.RelayFailed) as raised:
+        await within(app.relay().run_once())
+    assert raised.value.tally.buckets == {"unrecorded": (event,)}
+
+
+async def lose(app: offpath.App, clock: ManualClock) -> None:
+    """As a process does that dies with all in hand."""
+    rooms = (StreamRoom(stream="default", limit=100),)
+    request = MessageRequest(box=Box.OUT, holder="gone", streams=rooms, limit=100, lease_seconds=10)
+    await app.store().lease_messages(request)
+    clock.advance(11)
+
+
+async def test_an_event_that_kills_its_relays_is_dead_and_buries_no_other(
+    app: offpath.App, clock: ManualClock
+) -> None:
+    recipient = Recipient()
+    recipient.held = {"killer", 0, 1}
+    app.outbox(dispatcher=recipient)
+    killer = await app.publish("t", "killer")
+    for _ in range(4):
+        await lose(app, clock)
+    innocent = [await app.publish("t", number) for number in range(2)]
+    relay = app.relay()
+    passing = asyncio.ensure_future(relay.run_once())
+    await ticks(50)
+    assert recipient.seen == [0, 1], "a suspect waits until nothing else is in hand"
+    recipient.gate.set()
+    recipient.held = set()
+    tally = await within(asyncio.wait_for(passing, PATIENCE))
+    assert tally.buckets == {"relayed": (*innocent, killer)}
+    assert recipient.seen == [0, 1, "killer"]
+
+
+async def test_an_event_that_went_down_with_five_relays_is_a_dead_letter(
+    app: offpath.App, clock: ManualClock
+) -> None:
+    recipient = Recipient()
+    app.outbox(dispatcher=recipient)
+    killer = await app.publish("t", "killer")
+    for _ in range(5):
+        await lose(app, clock)
+    with pytest.raises(offpath.RelayFailed) as raised:
+        await within(app.relay().run_once())
+    assert raised.value.tally.buckets == {"dead_lettered": (killer,)}
+    assert recipient.seen == []
+    dead = await app.messages.get(killer)
+    assert dead.reason == "worker_lost"
+    assert dead.failure is not None
+
+
+async def test_several_suspects_are_tried_one_after_the_other(
+    app: offpath.App, clock: ManualClock
+) -> None:
+    recipient = Recipient()
+    app.outbox(dispatcher=recipient)
+    for number in range(3):
+        await app.publish("t", number)
+    for _ in range(4):
+        await lose(app, clock)
+    relay = app.relay()
+    tallies = [await within(relay.run_once()) for _ in range(3)]
+    assert [tally.counts for tally in tallies] == [{"relayed": 1}] * 3
+    assert [tally.more for tally in tallies] == [True, True, False]
+    assert recipient.seen == [0, 1, 2]
