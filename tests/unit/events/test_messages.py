@@ -43,7 +43,7 @@ async def test_pages_are_followed_and_filters_narrow(app: offpath.App) -> None:
         {"keys": ["k"]},
         {"streams": ["nobody"], "box": "out"},
     ):
-        found = await app.messages.find(**where)  # type: ignore[arg-type]
+        found = await app.messages.find(**where)
         assert [one.id for one in found.items] == [waiting]
     with pytest.raises(offpath.MessageNotFound):
         await app.messages.get("01890a5d-ac96-774b-bcce-b302099a8057")
