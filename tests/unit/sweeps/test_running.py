@@ -215,7 +215,7 @@ async def test_stop_waits_for_the_running_pass(desk: Desk) -> None:
     desk.app.sweep("s")(Whole(gate))
     stop = await desk.app.worker().start_sweeps(every=5, only=["s"])
     await asyncio.wait_for(gate.began.wait(), 10)
-    stopping = asyncio.create_task(stop())
+    stopping = asyncio.ensure_future(stop())
     await turns()
     assert not stopping.done()
     gate.go.set()
