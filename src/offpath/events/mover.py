@@ -143,6 +143,7 @@ class Mover:
         self._held: Counter[str] = Counter()
         self._leases: dict[str, _Lease] = {}
         self._in_hand = 0
+        self._unwritten = 0
         self._queue: deque[_Lines] = deque()
         self._suspect: _Lines | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -162,16 +163,15 @@ class Mover:
         What takes long goes on beside, into later turns.
         """
         self._changed.clear()
-        room = 0 if self._suspect else self._window - self._in_hand
+        full = self._suspect is not None or self._unwritten > self._window
+        room = 0 if full else self._window - (self._in_hand - self._unwritten)
         leased = await self._take(room) if room > 0 else None
         if leased is None:
             if self._in_hand:
                 await self._clock.wait(self._changed, FULL_WAIT)
-                return self._turn(again=True)
-            return self._turn(again=None)
-        await self._let_quick_ones_end()
-        again = leased.due_in
-        return self._turn(again=True if leased.more or self._suspect else again)
+            return self._turn(again=True if self._in_hand else None)
+        await self._let_quick_ones_end(written=not (leased.more and leased.messages))
+        return self._turn(again=True if leased.more or self._suspect else leased.due_in)
 
     async def run_once(self, *, limit: int = 100) -> Tally:
         """Take up to ``limit`` due messages, and return when each has ended and is settled.
@@ -211,13 +211,11 @@ class Mover:
             self._ending = False
 
     async def _abort(self) -> None:
-        tasks = tuple(self._tasks)
-        for task in tasks:
+        for task in (tasks := tuple(self._tasks)):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=LAST_WAIT)
         if self._in_hand:
-            self._changed.clear()
             try:
                 await asyncio.wait_for(self._nothing_in_hand(), LAST_WAIT)
             except TimeoutError:
@@ -278,8 +276,7 @@ class Mover:
         full: bool,
     ) -> None:
         messages = leased.messages
-        until = asked + self._terms.lease_seconds
-        lease = _Lease(left=len(messages), began=asked, until=until, full=full)
+        lease = _Lease(len(messages), asked, asked + self._terms.lease_seconds, full)
         self._leases[holder] = lease
         self._in_hand += len(messages)
         self._held.update(message.stream for message in messages)
@@ -436,6 +433,7 @@ class Mover:
     # -- ending ----------------------------------------------------------------------------------
 
     def _end(self, settlement: MessageSettlement, lease: _Lease) -> None:
+        self._unwritten += 1
         self._flusher.add(End(settlement, lease.until))
 
     def _release(self, messages: Line, lease: _Lease) -> None:
@@ -457,6 +455,7 @@ class Mover:
         """Ends are in the store, or as good as they will get."""
         messages = [end.settlement.message for end in ends]
         self._in_hand -= len(messages)
+        self._unwritten -= len(messages)
         self._held.subtract([message.stream for message in messages])
         self._ended.setdefault(bucket, []).extend([message.id for message in messages])
         for holder, count in Counter([message.holder for message in messages]).items():
@@ -483,13 +482,15 @@ class Mover:
         elif lease.full and took < QUICK:
             self._window = min(self._window * 2, terms.batch)
 
-    async def _let_quick_ones_end(self) -> None:
-        """Those that wait for nothing end here and now, so that this turn tells of them."""
+    async def _let_quick_ones_end(self, *, written: bool) -> None:
+        """Those that wait for nothing end here and now. They are ``written`` too, so that this turn
+        tells of them, unless there is more to take meanwhile.
+        """
         for _ in range(_TICKS):
             if not self._tasks:
                 break
             await asyncio.sleep(0)
-        while self._in_hand and not self._tasks and not self._queue:
+        while written and self._in_hand and not self._tasks and not self._queue:
             self._changed.clear()
             await self._changed.wait()
 
