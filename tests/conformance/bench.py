@@ -23,6 +23,8 @@ Content = dict[str, list[str]]
 
 _MOST = 200
 """No transition has more statements; it would mean that the counting is broken."""
+_PLACES = {"position", "start"}
+"""Columns that hold positions."""
 _POSITION = re.compile(r'(?<="position":)\s*\d+')
 
 
@@ -74,7 +76,7 @@ class Bench:
         """
         tables = self._backend.rows()
         positions = {
-            row["position"] for rows in tables.values() for row in rows if "position" in row
+            row[name] for rows in tables.values() for row in rows for name in _PLACES & set(row)
         }
         ranks = {position: rank for rank, position in enumerate(sorted(positions | {0}))}
         return {
@@ -105,7 +107,7 @@ def _settled(row: dict[str, Any], ranks: dict[int, int]) -> dict[str, Any]:
     if row.get("stream") == STREAM:
         row["id"] = "of its own"
     for name, value in row.items():
-        if name == "position":
+        if name in _PLACES:
             row[name] = ranks[value]
         elif isinstance(value, str):
             row[name] = _POSITION.sub(lambda found: str(ranks[int(found.group())]), value)
