@@ -93,15 +93,18 @@ def add_messages(
     answers: list[Enqueued] = []
     for piece in chunks(messages, _CHUNK):
         batch = [_message(n, one) for n, one in enumerate(piece, 1)]
-        batch.sort(key=_place)
+        if len({one.id for one in piece}) == len(piece):
+            batch.sort(key=_place)  # else they stay as given, so that the first of an id is kept
         rows = yield sql["add_messages"](now=moment(now), count=len(piece), batch=to_json(batch))
         added = {row[0] for row in rows}
-        known: dict[tuple[str, str | None], str] = {}
+        known: dict[tuple[str, str, str | None], str] = {}
         repeats = [one for one in piece if one.box is Box.IN and one.id not in added]
         if repeats:
-            keys = to_json([{"stream": one.stream, "key": one.key} for one in repeats])
+            keys = to_json(
+                [{"id": one.id, "stream": one.stream, "key": one.key} for one in repeats]
+            )
             rows = yield sql["accepted_messages"](batch=keys)
-            known = {(stream, key): accepted for stream, key, accepted in rows}
+            known = {(new, stream, key): accepted for stream, key, accepted, new in rows}
         answers += _answers(piece, added, known)
     return answers
 
@@ -129,7 +132,7 @@ def _require_keys(messages: Iterable[NewMessage]) -> None:
 def _answers(
     messages: Iterable[NewMessage],
     added: set[str],
-    known: Mapping[tuple[str, str | None], str],
+    known: Mapping[tuple[str, str, str | None], str],
 ) -> Iterable[Enqueued]:
     """The first of equal ids was added; of a known key the id that was accepted before."""
     for one in messages:
@@ -137,7 +140,9 @@ def _answers(
             added.remove(one.id)
             yield Enqueued(id=one.id, job_id=one.id, created=True)
         else:
-            there = known.get((one.stream, one.key), one.id) if one.box is Box.IN else one.id
+            there = (
+                known.get((one.id, one.stream, one.key), one.id) if one.box is Box.IN else one.id
+            )
             yield Enqueued(id=one.id, job_id=there, created=False)
 
 

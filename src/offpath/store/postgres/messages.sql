@@ -25,10 +25,11 @@ on conflict do nothing
 returning id
 
 -- name: accepted_messages
--- The ids that the store has for these sources and keys.
-select b.stream, b.key, m.id
-from jsonb_to_recordset(:batch::text::jsonb) as b (stream text, key text)
+-- The ids that the store has for these sources and keys, where it has not the ids themselves.
+select b.stream, b.key, m.id, b.id
+from jsonb_to_recordset(:batch::text::jsonb) as b (id text, stream text, key text)
 join offpath.message m on m.box = 'in' and m.stream = b.stream and m.key = b.key
+where not exists (select from offpath.message o where o.id = b.id)
 
 -- name: lock_streams
 -- One at a time leases of these ordered streams, until the end of this transaction.

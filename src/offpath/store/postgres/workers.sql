@@ -34,6 +34,7 @@ written as (
         presence = excluded.presence,
         missing_since = null,
         report = coalesce(excluded.report, w.report),
+        started_at = case when w.gone_at is null then w.started_at else excluded.started_at end,
         gone_at = null
     returning w.id
 )
@@ -84,7 +85,7 @@ select json_build_object(
     'started_at', w.started_at,
     'seen_at', w.seen_at,
     'expires_at', w.expires_at,
-    'late', w.expires_at <= clock.now and w.gone_at is null,
+    'late', w.expires_at <= clock.now,
     'running', (
         select count(*) from offpath.job j where j.state = 'running' and j.worker = w.id
     ),
