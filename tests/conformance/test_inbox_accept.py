@@ -63,6 +63,13 @@ async def test_a_key_of_the_outbox_tells_no_repeat(store: Store) -> None:
     assert [answer.created for answer in answers] == [True, True, True]
 
 
+async def test_of_one_id_in_both_boxes_the_first_is_kept(store: Store) -> None:
+    out = message("z", key="k")
+    answers = await post(store, out, inbound("a", "a", id=out.id), message("b"))
+    assert [answer.created for answer in answers] == [True, False, True]
+    assert [each.stream for each in await find_all(store)] == ["z", "b"]
+
+
 async def test_a_repeat_of_an_outbox_message_beside_it_tells_nothing_of_its_key(
     store: Store,
 ) -> None:
