@@ -1,18 +1,19 @@
-"""``python -m benchmarks jobs --backend sqlite|postgres|memory``."""
+"""``python -m benchmarks jobs|events --backend sqlite|postgres|memory``."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import urlsplit
 
 import click
 
-from benchmarks import jobs
+from benchmarks import events, jobs
 from benchmarks.report import Measurement, heading, machine_speed, print_json, print_table
 
 DEFAULT_POSTGRES = "postgresql://postgres@127.0.0.1:5432/postgres"
@@ -23,28 +24,62 @@ def main() -> None:
     """Measure offpath beside the bare statements of the same database."""
 
 
-@main.command("jobs")
-@click.option("--backend", type=click.Choice(["sqlite", "postgres", "memory"]), default="sqlite")
-@click.option("--url", help="A Postgres server; each case gets a fresh database on it.")
-@click.option("--json", "as_json", is_flag=True, help="One object a line instead of a table.")
-@click.option("--case", "cases", multiple=True, type=click.Choice(list(jobs.CASES)))
+def _measured(name: str) -> Callable[[Callable[..., None]], click.Command]:
+    """A command with the options that all have."""
+    cases = (jobs if name == "jobs" else events).CASES
+    backends = click.Choice(["sqlite", "postgres", "memory"])
+
+    def command(function: Callable[..., None]) -> click.Command:
+        function = click.option("--case", "cases", multiple=True, type=click.Choice(list(cases)))(
+            function
+        )
+        function = click.option(
+            "--json", "as_json", is_flag=True, help="One object a line instead of a table."
+        )(function)
+        function = click.option(
+            "--url", help="A Postgres server; each case gets a fresh database on it."
+        )(function)
+        function = click.option("--backend", type=backends, default="sqlite")(function)
+        return main.command(name)(function)
+
+    return command
+
+
+@_measured("jobs")
 def jobs_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
     """Enqueue, process, latency and idle cost of jobs."""
+    _measure("jobs", jobs, backend, url, as_json, cases)
+
+
+@_measured("events")
+def events_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
+    """Publishing, relaying, the inbox and the router."""
+    _measure("events", events, backend, url, as_json, cases)
+
+
+def _measure(
+    title: str,
+    bench: ModuleType,
+    backend: str,
+    url: str | None,
+    as_json: bool,
+    cases: tuple[str, ...],
+) -> None:
     server = url or DEFAULT_POSTGRES
     speed = machine_speed()
-    title = heading("jobs", backend, jobs.settings(), speed)
+    line = heading(title, backend, bench.settings(), speed)
     with fresh_store(backend, server) as store:
-        rates = jobs.raw_rates(backend, store)
+        rates = bench.raw_rates(backend, store)
     measured: list[Measurement] = []
-    for name in cases or jobs.CASES:
+    for name in cases or bench.CASES:
         with fresh_store(backend, server) as store:
-            one = asyncio.run(jobs.CASES[name](backend, store))
+            one = asyncio.run(bench.CASES[name](backend, store))
             one.speed = speed
             measured.append(one.beside(rates))
         if as_json:
             print_json(measured[-1])
     if not as_json:
-        print_table(measured, title)
+        print_table(measured, line)
 
 
 @contextmanager
