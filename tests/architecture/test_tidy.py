@@ -21,6 +21,8 @@ REAL_TIME = {
     "tests/integration/polling.py": "other processes announce nothing; it asks again",
     "tests/integration/proxy.py": "a slow network is what it stands for",
     "tests/integration/service.py": "the handlers of real workers take real time",
+    "tests/integration/test_commit_order.py": "its writers hold transactions for real times",
+    "tests/integration/test_webhooks.py": "slow receivers are what it stands for",
     "tests/unit/jobs/worker/rig.py": "handler threads announce nothing; it looks again",
     "tests/unit/store/postgres/conftest.py": "what only the server can tell is asked for again",
 }

@@ -167,7 +167,7 @@ async def test_an_open_writer_delays_later_events_only_and_is_named(
         assert reader.last.waiting_for == (f"pid {writer.info.backend_pid}",)
         await writer.commit()
     assert await reader.step() == [held, later]
-    assert reader.last.waiting_for == ()
+    assert not reader.last.waiting_for
 
 
 async def test_those_who_begin_later_do_not_hold_back_for_ever(
