@@ -1,5 +1,8 @@
 """Durable background work on the database you already run."""
 
+import importlib
+import typing
+
 from offpath.app import App
 from offpath.errors import (
     Abort,
@@ -82,6 +85,16 @@ from offpath.model.tally import SweepResult, SweepRun, Tally, Verdict
 from offpath.runtime.codec import Codec, JsonCodec
 from offpath.sweeps.context import SweepContext
 
+if typing.TYPE_CHECKING:
+    from offpath.events.delivering import Outbox, RoutedEvent
+    from offpath.events.door import Incoming
+    from offpath.events.router import Router
+    from offpath.events.running import RouterRun
+    from offpath.events.webhook.endpoints import UnknownEndpoint
+    from offpath.events.webhook.guard import Forbidden
+    from offpath.events.webhook.signing import BadSignature, Verifier, new_key_pair, new_secret
+    from offpath.model.route import LogEvent
+
 __all__ = [
     "ABORT",
     "RETRY",
@@ -92,6 +105,7 @@ __all__ = [
     "AppClosed",
     "Backoff",
     "BackoffKind",
+    "BadSignature",
     "Batch",
     "BatchDispatcher",
     "BlockingClient",
@@ -114,10 +128,12 @@ __all__ = [
     "EventKind",
     "Failure",
     "FailureInfo",
+    "Forbidden",
     "Handle",
     "IdConflict",
     "InboxContext",
     "InboxMessage",
+    "Incoming",
     "InvalidArgument",
     "InvalidInput",
     "Job",
@@ -130,6 +146,7 @@ __all__ = [
     "JobState",
     "JsonCodec",
     "LeaseLost",
+    "LogEvent",
     "Lossback",
     "MessageNotFound",
     "MessageRecord",
@@ -137,6 +154,7 @@ __all__ = [
     "MissingExtra",
     "OffpathError",
     "Options",
+    "Outbox",
     "Page",
     "PassFailed",
     "Period",
@@ -149,6 +167,9 @@ __all__ = [
     "RetryOptions",
     "RetryPolicy",
     "RetryState",
+    "RoutedEvent",
+    "Router",
+    "RouterRun",
     "SchemaChanged",
     "SchemaError",
     "SchemaMissing",
@@ -175,13 +196,48 @@ __all__ = [
     "Unique",
     "UniqueConflict",
     "UniquePolicy",
+    "UnknownEndpoint",
     "UnknownTask",
     "UnsupportedType",
     "Verdict",
+    "Verifier",
     "WaitTimeout",
     "Worker",
     "WrongConnection",
+    "new_key_pair",
+    "new_secret",
     "paged",
     "retry",
     "set_retry_defaults",
 ]
+
+_LAZY = {
+    "BadSignature": "offpath.events.webhook.signing",
+    "Forbidden": "offpath.events.webhook.guard",
+    "Incoming": "offpath.events.door",
+    "LogEvent": "offpath.model.route",
+    "Outbox": "offpath.events.delivering",
+    "RoutedEvent": "offpath.events.delivering",
+    "Router": "offpath.events.router",
+    "RouterRun": "offpath.events.running",
+    "UnknownEndpoint": "offpath.events.webhook.endpoints",
+    "Verifier": "offpath.events.webhook.signing",
+    "new_key_pair": "offpath.events.webhook.signing",
+    "new_secret": "offpath.events.webhook.signing",
+}
+"""Names of routers and webhooks, and where they are: loaded when they are first asked for, since
+most services use neither."""
+
+
+if not typing.TYPE_CHECKING:  # so that a name that is not there is an error to type checkers
+
+    def __getattr__(name: str) -> object:
+        if name not in _LAZY:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg, name=name, obj=None)
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -40,6 +40,12 @@ def test_importing_offpath_loads_nothing_heavy() -> None:
     assert roots & HEAVY == set()
 
 
+def test_routers_and_webhooks_are_loaded_when_they_are_used() -> None:
+    late = {"offpath.events.router", "offpath.events.door", "offpath.events.webhook.signing"}
+    assert late & _loaded_by("import offpath") == set()
+    assert late <= _loaded_by("import offpath; offpath.Router; offpath.Incoming; offpath.Verifier")
+
+
 def test_importing_offpath_stays_within_its_budget() -> None:
     loaded = _loaded_by("import offpath") - _loaded_by("pass")
     assert len(loaded) <= MODULES_ON_IMPORT, sorted(loaded)

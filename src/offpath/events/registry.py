@@ -11,6 +11,7 @@ from offpath.events.inbox import Drain, Source
 from offpath.events.mover import MoverParts
 from offpath.events.relay import Outlet, Relay, Tools
 from offpath.model.new import Box
+from offpath.runtime.codec import JsonCodec
 from offpath.runtime.loop import LoopSpec
 from offpath.runtime.threads import Threads
 from offpath.store.hints import Hint
@@ -69,11 +70,17 @@ class Events:
         self._webhooks: Webhooks | None = None
         self._home = home
         self._random = random
-        self._report = report
+        self.report = report
+        """Where errors go that nobody is there to catch."""
         self._opened = opened
         self._added = added
         self._made: weakref.WeakSet[Loops] = weakref.WeakSet()
         self._threads: Threads | None = None
+
+    @property
+    def plain_json(self) -> bool:
+        """Whether payloads are stored as JSON, so that a JSON text can be stored as it is."""
+        return type(self.codec) is JsonCodec
 
     # -- the parts that are loaded when they are used --------------------------------------------
 
@@ -227,7 +234,7 @@ class Events:
             try:
                 await moves.stop(0.0)
             except Exception as error:  # noqa: BLE001 - a dispatcher's close; others must be closed
-                self._report(error, "close dispatcher")
+                self.report(error, "close dispatcher")
         self._made.clear()
         if self._threads is not None:
             self._threads.close()
@@ -249,5 +256,5 @@ class Events:
             store=await opened(),
             clock=self._home.clock,
             new_id=self._home.new_id,
-            report=self._report,
+            report=self.report,
         )

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from offpath.config import Settings
+    from offpath.events.door import Door, Key, Verifies, Verify
+    from offpath.events.inbox import Accepted
     from offpath.events.registry import Events
     from offpath.events.router import Router
     from offpath.events.routers import Routers
     from offpath.events.source import Keyset
     from offpath.events.webhook.endpoints import Webhooks
+
+
+class DoorHome(Protocol):
+    """What the inbox door needs of its app."""
+
+    settings: Settings
+    _events: Events
+
+    async def accept(
+        self,
+        source: str,
+        key: str,
+        payload: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> Accepted:
+        """Store a message once per source and key."""
+        ...
 
 
 class RoutingVerbs:
@@ -59,4 +81,43 @@ class RoutingVerbs:
             safety_lag=safety_lag,
             concurrency=concurrency,
             timeout=timeout,
+        )
+
+    def inbox_door(
+        self: DoorHome,
+        source: str,
+        /,
+        *,
+        verifier: Verifies | Verify,
+        key: Key | None = None,
+        keep_headers: Collection[str] = (),
+        most_bytes: int | None = None,
+        timeout: float | timedelta = 30.0,
+    ) -> Door:
+        """An ASGI app that accepts what a source posts: mount it, or give it to a server.
+
+        ``verifier`` is an :class:`offpath.Verifier`, or a function ``(body, headers)``, sync or
+        async, that raises :class:`offpath.BadSignature` or returns the message's id. ``key`` finds
+        the key in an :class:`offpath.Incoming`; without it the id is the key, for Standard Webhooks
+        their ``webhook-id``. ``keep_headers`` names headers that the handler gets with the message.
+
+        A post is verified, then accepted, and never applied here. It is answered 202 ``accepted``
+        or 200 ``duplicate``; 401 when it is not genuine or too old, 413 over ``most_bytes``
+        (``max_input_bytes``), 408 when its body takes longer than ``timeout`` seconds, 400 when it
+        is no JSON or has no key, and 503 with ``Retry-After`` while the store is away.
+
+        Raises ``InvalidArgument``.
+        """
+        from offpath.events.door import Door
+
+        return Door(
+            source,
+            verifier=verifier,
+            key=key,
+            accept=self.accept,
+            report=self._events.report,
+            most_bytes=most_bytes or self.settings.max_input_bytes,
+            timeout=timeout,
+            keep_headers=keep_headers,
+            verbatim=self._events.plain_json,
         )
