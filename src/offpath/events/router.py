@@ -14,6 +14,7 @@ from msgspec import structs
 
 from offpath.errors import Conflict, InvalidArgument
 from offpath.events.delivering import Delivery, Maker, delivery_of
+from offpath.events.operating import StoredRouter
 from offpath.events.replaying import Replayer
 from offpath.events.routing import (
     REFUSED,
@@ -30,7 +31,7 @@ from offpath.events.running import (
     closed_gate,
     joined,
 )
-from offpath.events.verifying import Check, checks_of
+from offpath.events.verifying import Check
 from offpath.model import checks
 from offpath.model.route import (
     SLOTS,
@@ -345,12 +346,12 @@ class Router:
 
     async def verify(self, *, most_lag: float = 300.0) -> list[Check]:
         """The numbered checks of ``offpath router verify``: reads only."""
-        store = await self._declared()
-        facts = await store.router_facts(self.name)
-        record = await self.record()
-        live = {route for route, delivery in self._deliveries.items() if delivery}
-        return checks_of(
-            record, facts, deliverable=live, most_lag=most_lag, own_log=self._source is None
+        await self._declared()
+        stored = StoredRouter(self._host.opened_store, self.name)
+        return await stored.verify(
+            deliverable=self._deliveries.keys(),
+            own_log=self._source is None,
+            most_lag=most_lag,
         )
 
     async def replay(self, ids: Sequence[str] = (), *, limit: int = 100) -> Tally:

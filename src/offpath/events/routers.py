@@ -10,6 +10,7 @@ from msgspec import structs
 
 from offpath.errors import InvalidArgument
 from offpath.events.delivering import RoutedEvent
+from offpath.events.operating import StoredRouter
 from offpath.events.relay import decoder
 from offpath.events.router import Router, checked_spec
 from offpath.events.source import EventSource, Keyset
@@ -99,6 +100,10 @@ class Routers:
             known = ", ".join(sorted(self._declared)) or "none"
             raise InvalidArgument(f"there is no router {name!r} in this app; it has {known}")
         return self._declared[name]
+
+    def stored(self, name: str) -> StoredRouter:
+        """One by its name as the store has it, also when another service declared it."""
+        return StoredRouter(self._opened, name)
 
     def loops(self) -> tuple[LoopSpec, ...]:
         """What a worker drives."""

@@ -23,11 +23,14 @@ def checks_of(
     record: RouterRecord,
     facts: RouterFacts,
     *,
-    deliverable: AbstractSet[str],
+    deliverable: AbstractSet[str] | None,
     most_lag: float,
     own_log: bool = True,
 ) -> list[Check]:
-    """The checks in their order. Numbers are stable: new ones are added at the end."""
+    """The checks in their order. Numbers are stable: new ones are added at the end.
+
+    ``deliverable``: the routes that have a deliverer; None when only the app knows them.
+    """
     found = _checks(record, facts, deliverable, most_lag, own_log)
     return [
         Check(number=number, name=name, fine=fine, message=message)
@@ -38,7 +41,7 @@ def checks_of(
 def _checks(
     record: RouterRecord,
     facts: RouterFacts,
-    deliverable: AbstractSet[str],
+    deliverable: AbstractSet[str] | None,
     most_lag: float,
     own_log: bool,
 ) -> Iterator[tuple[str, bool | None, str]]:
@@ -90,8 +93,13 @@ def _lag(record: RouterRecord, facts: RouterFacts, most_lag: float) -> tuple[str
     return "lag", facts.oldest_lag <= most_lag, shown
 
 
-def _routes(record: RouterRecord, deliverable: AbstractSet[str]) -> tuple[str, bool | None, str]:
+def _routes(
+    record: RouterRecord, deliverable: AbstractSet[str] | None
+) -> tuple[str, bool | None, str]:
     live = [route.name for route in record.routes if route.enabled and not route.dry_run]
+    if deliverable is None:
+        message = f"not checked: {len(live)} live, and only the app knows their deliverers"
+        return "every live route has a deliverer", None, message
     lacking = sorted(set(live) - deliverable)
     message = f"{len(live)} live" + (
         f", without a deliverer: {', '.join(lacking)}" if lacking else ""
