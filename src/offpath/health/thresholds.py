@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from offpath.model.health import Gauge
 from offpath.model.job import JobFilter, JobState
 from offpath.model.message import Box, MessageBacklog
+from offpath.model.webhook import is_delivery
 
 if TYPE_CHECKING:
     from offpath.config import Settings
@@ -72,7 +73,7 @@ class Thresholds:
         for row in streams:
             if row.oldest_due_at is None:
                 continue
-            if self._served is not None and (row.box, row.stream) not in self._served():
+            if not self._judged(row):
                 continue
             outbound = row.box is Box.OUT
             what = "undelivered event" if outbound else "unapplied inbox message"
@@ -81,6 +82,11 @@ class Thresholds:
                 age=_age(row.oldest_due_at, now),
                 limit=settings.event_age_limit if outbound else settings.inbox_age_limit,
             )
+
+    def _judged(self, row: MessageBacklog) -> bool:
+        if self._served is not None:
+            return (row.box, row.stream) in self._served()
+        return row.box is Box.IN or not is_delivery(row.stream)
 
     async def _dead_letter(self, streams: Sequence[MessageBacklog], now: datetime) -> Gauge:
         if self._looked_at is None or now - self._looked_at >= LOOK_EVERY:

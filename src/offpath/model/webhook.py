@@ -158,6 +158,11 @@ def stream_of(endpoint: str) -> str:
     return _STREAM + endpoint
 
 
+def is_delivery(stream: str) -> bool:
+    """Whether an outbox stream holds what is to be posted to an endpoint."""
+    return stream.startswith(_STREAM)
+
+
 def endpoint_of(stream: str) -> str:
     """The endpoint of such a stream."""
     return stream.removeprefix(_STREAM)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from offpath.health.fleet import FleetHealth, Presence, examine, member
 from offpath.health.thresholds import Thresholds
 from offpath.model.effects import Effects
 from offpath.model.health import Condition, Gauge, LoopReport, WorkerReport
-from offpath.model.job import JobFilter
+from offpath.model.job import JobFilter, Page
 from offpath.model.lease import WorkerInfo, WorkerRecord
 from offpath.model.message import Box, MessageBacklog
 from offpath.store.protocol import Backlog
@@ -21,6 +22,7 @@ from tests.unit.health.world import red, started
 from tests.unit.jobs.worker.rig import Rig
 
 _DAY = 86_400.0
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -185,3 +187,25 @@ def test_a_report_of_another_version_says_nothing_and_a_worker_s_own_gauges_do_n
     waiting = WorkerReport(gauges=(Gauge(name="g", age=9.0, limit=1.0),))
     assert not waiting.ready
     assert member(_record(waiting)).ill is None
+
+
+async def test_what_waits_for_a_webhook_endpoint_is_that_endpoints_own_health() -> None:
+    streams = [
+        MessageBacklog(box=Box.OUT, stream=stream, due=1, dead=0, oldest_due_at=START)
+        for stream in ("wallet", "webhook:acme")
+    ]
+
+    class Store:
+        async def message_backlog(self) -> list[MessageBacklog]:
+            return streams
+
+        async def find(self, *_: object, **__: object) -> Page:
+            return Page(items=())
+
+    now = START + timedelta(hours=1)
+    everywhere = await Thresholds(cast("Any", Store()), Settings())([], now)
+    served = frozenset({(Box.OUT, "wallet")})
+    here = await Thresholds(cast("Any", Store()), Settings(), served=lambda: served)([], now)
+    for gauges in (everywhere, here):
+        names = [gauge.name for gauge in gauges]
+        assert names == ["the oldest undelivered event of stream wallet", "the oldest dead letter"]
