@@ -34,6 +34,12 @@ from offpath.store.postgres.steps import Send, Steps, ask, embed, from_micros, m
 from offpath.store.sql import Catalogue, Query, Row
 
 MOST_ON_A_PAGE: Final = 10_000
+_STATES: Final = {
+    Succeeded: MessageState.DONE,
+    Retry: MessageState.PENDING,
+    Dead: MessageState.DEAD,
+    Released: MessageState.PENDING,
+}
 
 _record = msgspec.json.Decoder(MessageRecord)
 
@@ -51,6 +57,15 @@ class _Room(Struct, frozen=True):
     stream: str
     room: int
     walk: bool = False
+
+
+class _Done(Struct, frozen=True, omit_defaults=True, gc=False):
+    """One success as ``done_messages`` takes it."""
+
+    n: int
+    id: str
+    holder: str
+    keep: float | None = None
 
 
 class _End(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -221,26 +236,36 @@ def settle_steps(
     settlements: Sequence[MessageSettlement], now: datetime | None, *, sql: Catalogue
 ) -> Steps[list[MessageSettled]]:
     """End attempts; messages first, by id, then what their effects write."""
-    ends = sorted((_end(n, one) for n, one in enumerate(settlements)), key=_by_id)
-    query = sql["settle_messages"](now=moment(now), batch=to_json(ends))
+    query = _ends(settlements, now, sql)
     plain = not any(one.effects for one in settlements)
     applied = {row[0] for row in (yield from ask(query, last=plain))}
     effects = {n: carried for n in sorted(applied) if (carried := _carried(settlements[n]))}
     enqueued, members = yield from embed(carry_out(effects, now, sql=sql))
     if members:
         yield from ask(sql["count_up"](batch=counts_json(members, "open")), last=True)
-    states = {end.n: end.state for end in ends}
     return [
         MessageSettled(
             id=one.message.id,
             status=SettleStatus.APPLIED,
-            state=states[n],
+            state=_STATES[type(one.outcome)],
             enqueued=enqueued.get(n, ()),
         )
         if n in applied
         else MessageSettled(id=one.message.id, status=SettleStatus.LEASE_LOST)
         for n, one in enumerate(settlements)
     ]
+
+
+def _ends(settlements: Sequence[MessageSettlement], now: datetime | None, sql: Catalogue) -> Query:
+    if all(isinstance(one.outcome, Succeeded) for one in settlements):
+        done = [
+            _Done(n, one.message.id, one.message.holder, one.keep)
+            for n, one in enumerate(settlements)
+        ]
+        done.sort(key=_by_id)
+        return sql["done_messages"](now=moment(now), batch=to_json(done))
+    ends = sorted((_end(n, one) for n, one in enumerate(settlements)), key=_by_id)
+    return sql["settle_messages"](now=moment(now), batch=to_json(ends))
 
 
 def refused(one: MessageSettlement, error: Exception) -> MessageSettled:
@@ -252,7 +277,7 @@ def _carried(one: MessageSettlement) -> Effects | None:
     return one.effects if one.effects and isinstance(one.outcome, Succeeded) else None
 
 
-def _by_id(end: _End) -> str:
+def _by_id(end: _Done | _End) -> str:
     return end.id
 
 

@@ -73,11 +73,12 @@ asked as materialized (
     select b.stream, b.room
     from jsonb_to_recordset(:streams::text::jsonb) as b (stream text, room integer)
 ),
+-- where the rows are is known now: the update need not find them again
 taken as materialized (
-    select t.id
+    select t.place
     from asked b
     cross join lateral (
-        select m.id
+        select m.ctid as place
         from offpath.message m
         where m.box = :box::text and m.stream = b.stream and m.state = 'pending'
             and m.due_at <= (select clock.now from clock)
@@ -92,7 +93,7 @@ leased as (
         due_before = m.due_at,
         due_at = (select clock.now from clock) + :lease_seconds::double precision * interval '1 second',
         deliveries = m.deliveries + 1
-    where m.id = any (array(select t.id from taken t))
+    where m.ctid = any (array(select t.place from taken t))
     returning
         m.id, m.stream, m.topic, m.payload, m.attempt, m.deliveries, m.position, m.created_at, m.key,
         m.headers, m.due_before
@@ -235,8 +236,8 @@ locked as materialized (
     where m.id = any (array(
             select p.id from placed p join asked b on b.stream = p.stream where p.place <= b.room
         ))
-        and m.state = 'pending'
-        and m.due_at <= (select clock.now from clock)
+        -- as one opaque condition: else a generic plan reads all that is due to find these few
+        and case when m.state = 'pending' then m.due_at <= (select clock.now from clock) end
     for update skip locked
 ),
 taken as materialized (
@@ -300,6 +301,23 @@ select
 from outlook o
 left join leased l on true
 order by l.position
+
+-- name: done_messages
+-- The common end: success. Lost leases are missing in the answer.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+update offpath.message m
+set state = 'done',
+    due_before = null,
+    holder = null,
+    finished_at = (select clock.now from clock),
+    expires_at = (select clock.now from clock) + b.keep * interval '1 second'
+from jsonb_to_recordset(:batch::text::jsonb) as b (
+    n integer, id text, holder text, keep double precision
+)
+where m.id = b.id and m.holder = b.holder
+returning b.n
 
 -- name: settle_messages
 -- Ends attempts, given by id. Lost leases are missing in the answer.
