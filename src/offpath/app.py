@@ -158,7 +158,8 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs):
         """What will not run again unaided: list, show, redrive, discard."""
         self.settlements = SettlementRuns(lambda: self.clock, self.metrics, self._report)
         """Runs that credit users for a period: define, run, status."""
-        self.sweeps = SweepRegistry(own_sweeps(self.store, self.settings, self._redrive))
+        own = own_sweeps(self.store, self.settings, self._redrive, self._events)
+        self.sweeps = SweepRegistry(own)
         self.blocking = BlockingClient(self)
         """The same verbs for code without an event loop."""
 
@@ -323,6 +324,10 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs):
     def _loop_added(self, spec: LoopSpec) -> None:
         for worker in self._workers:
             worker.add_loop(spec)
+
+    def _sweep_added(self, name: str) -> None:
+        for worker in self._workers:
+            worker.add_sweep(name)
 
     # -- operating -------------------------------------------------------------------------
 

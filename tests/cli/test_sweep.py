@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from offpath.sweeps.catalogue import OWN
 from tests.cli.conftest import Run
 
 SWEEPS = """
@@ -108,25 +109,25 @@ def test_a_second_run_leaves_what_another_leads_unless_forced(
 def test_an_unknown_sweep_is_wrong_usage(run: Run, service: tuple[str, ...]) -> None:
     exit_code, told = document(run, "sweep", "run", "nope", *service)
     assert (exit_code, told["error"]["code"]) == (2, "invalid_argument")
-    assert "rescue, prune, redrive, clean" in told["error"]["message"]
+    assert "relay, prune, redrive, clean" in told["error"]["message"]
 
 
 def test_the_list_has_the_order_of_the_run(run: Run, service: tuple[str, ...]) -> None:
     _, told = document(run, "sweep", "list", *service)
     names = [one["name"] for one in told["items"]]
     assert names == [
-        *("rescue", "prune", "redrive"),
+        *OWN,
         *("clean", "nothing", "some", "all_bad", "broken"),
     ]
-    clean = told["items"][3]
+    clean = told["items"][len(OWN)]
     assert (clean["every"], clean["limit"], clean["shared"], clean["own"]) == (30, 5, False, False)
     table = run("sweep", "list", *service).stdout.splitlines()
-    assert table[4].split() == ["clean", "30", "5", "10", "one", "app"]
+    assert table[len(OWN) + 1].split() == ["clean", "30", "5", "10", "one", "app"]
 
 
 def test_without_an_app_the_engines_own_sweeps_are_there(run: Run, migrated: str) -> None:
     _, told = document(run, "sweep", "list", "--url", migrated)
-    assert [one["name"] for one in told["items"]] == ["rescue", "prune", "redrive"]
+    assert [one["name"] for one in told["items"]] == list(OWN)
     exit_code, told = document(run, "sweep", "run", "prune", "--url", migrated)
     assert (exit_code, told["verdict"]) == (0, "empty")
     exit_code, told = document(run, "sweep", "run", "redrive", "--url", migrated)

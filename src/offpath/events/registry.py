@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from offpath.errors import InvalidArgument
@@ -162,6 +163,24 @@ class Events:
         routed = () if self._routers is None else self._routers.movers()
         posts = self._posts(self._opened) if self._posted else ()
         return [*routed, *relays, *drains, *posts]
+
+    def routing(self) -> dict[str, Callable[[], Routed]]:
+        """What makes a mover for each router, by name."""
+        return {} if self._routers is None else self._routers.making()
+
+    def draining(self) -> dict[str, Callable[[], Drain]]:
+        """What makes a drain for each source, by name."""
+        return {name: partial(self.drain, name) for name in self.sources}
+
+    def relaying(self) -> dict[str, Callable[[], Loops]]:
+        """What makes a relay for each stream, and what posts to endpoints, by name."""
+        made: dict[str, Callable[[], Loops]] = {
+            name: partial(self.relay, name) for name in self.outlets
+        }
+        if self._posted:
+            made["webhooks:plan"] = lambda: self._posts(self._opened)[0]
+            made["webhooks:post"] = lambda: self._posts(self._opened)[1]
+        return made
 
     def loops(self, store: Store) -> tuple[LoopSpec, ...]:
         """What a worker drives: a loop for each that is registered."""

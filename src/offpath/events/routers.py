@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import structs
@@ -112,6 +113,10 @@ class Routers:
     def movers(self) -> list[Routed]:
         """One for each router."""
         return [Routed(router) for router in self.all()]
+
+    def making(self) -> dict[str, Callable[[], Routed]]:
+        """What makes a mover for each router, by name."""
+        return {router.name: partial(Routed, router) for router in self.all()}
 
     async def records(self) -> list[RouterRecord]:
         """Every router of the store, also those that other services declared."""

@@ -3,38 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from offpath.config import Settings
 from offpath.jobs.worker.maintenance import PRUNE_BATCH, RESCUE_BATCH
 from offpath.model.redrive import Redrive
 from offpath.store.protocol import Store
+from offpath.sweeps.moving import Found, MoveDue, Wanting
 from offpath.sweeps.prune import Prune
 from offpath.sweeps.redrive import RedriveDead
-from offpath.sweeps.registry import Sweep, SweepInfo
+from offpath.sweeps.registry import CLAIM_TIMEOUT, Sweep, SweepInfo
 from offpath.sweeps.rescue import Rescue
 
-OWN = ("rescue", "prune", "redrive")
-"""Rescue first: what it gives back is run soonest. None of them may be registered by users."""
+OWN = ("rescue", "router", "drain_inbox", "relay", "prune", "redrive")
+"""Rescue first: what it gives back is run soonest. Routers and the inbox write to the outbox, so it
+comes after them: what one pass makes it also delivers. None may be registered by users."""
+
+MOVE_BATCH = 1_000
+MOVE_TIMEOUT = 300.0
+"""Seconds for a pass over messages, each of which has a shorter limit of its own."""
+_OFF = "relays are off here (OFFPATH_RELAYS): other workers move messages"
+
+
+class Messages(Protocol):
+    """What an app moves messages with, by name."""
+
+    def routing(self) -> dict[str, Callable[[], Any]]:
+        """Its routers."""
+        ...
+
+    def draining(self) -> dict[str, Callable[[], Any]]:
+        """A drain for each source with a handler."""
+        ...
+
+    def relaying(self) -> dict[str, Callable[[], Any]]:
+        """A relay for each stream with a dispatcher, and what posts webhooks."""
+        ...
 
 
 def own_sweeps(
-    store: Callable[[], Store], settings: Settings, redrive: Redrive | None
+    store: Callable[[], Store], settings: Settings, redrive: Redrive | None, messages: Messages
 ) -> tuple[Sweep, ...]:
-    """Rescue, prune and redrive as sweeps.
+    """The engine's sweeps, in the order of :data:`OWN`.
 
-    They are set-based transitions of the store and safe beside themselves, so every worker may run
-    them. The jobs worker has loops of its own for them, since it must rescue and prune also where
-    there is no app; ``run_once`` and the command line run these.
+    They are set-based transitions of the store, or work under leases, and safe beside themselves,
+    so every worker may run them. A started worker has loops of its own for them, since it must
+    rescue and prune also where there is no app; ``run_once`` and the command line run these.
     """
     rescue = Rescue(store, max_deliveries=settings.max_deliveries, keep_dead=settings.keep_dead)
     batch = 100 if redrive is None else redrive.batch
+
+    def moving(name: str, found: Found, absent: str) -> Sweep:
+        target = MoveDue(store, Wanting(found, absent, None if settings.relays else _OFF))
+        rest = settings.poll_interval
+        return _own(name, target, every=rest, limit=MOVE_BATCH, claim_timeout=MOVE_TIMEOUT)
+
     return (
         _own("rescue", rescue, every=0.75, limit=RESCUE_BATCH),
+        moving("router", messages.routing, "the app has no router: app.router(...)"),
+        moving("drain_inbox", messages.draining, "no source has a handler: @app.inbox(...)"),
+        moving("relay", messages.relaying, "no stream has a dispatcher: app.outbox(...)"),
         _own("prune", Prune(store), every=60.0, limit=PRUNE_BATCH),
         _own("redrive", RedriveDead(store, redrive), every=5.0, limit=batch),
     )
 
 
-def _own(name: str, target: object, *, every: float, limit: int) -> Sweep:
-    info = SweepInfo(name=name, every=every, limit=limit, shared=True, own=True, by_rows=False)
+def _own(
+    name: str, target: object, *, every: float, limit: int, claim_timeout: float = CLAIM_TIMEOUT
+) -> Sweep:
+    info = SweepInfo(
+        name=name,
+        every=every,
+        limit=limit,
+        claim_timeout=claim_timeout,
+        shared=True,
+        own=True,
+        by_rows=False,
+    )
     return Sweep(info=info, target=target, driven=False)

@@ -27,9 +27,10 @@ class WorkerSweeps:
         self._sweepers: dict[str, Sweeper] = {}
         self._running = asyncio.Lock()
 
-    def loops(self) -> tuple[LoopSpec, ...]:
-        """The loops of those sweeps that the jobs worker does not drive by itself."""
-        driven = [sweep.info.name for sweep in self._registry.all() if sweep.driven]
+    def loops(self, only: str | None = None) -> tuple[LoopSpec, ...]:
+        """The loops of those sweeps (or of ``only``) that the jobs worker does not drive itself."""
+        sweeps = [sweep.info.name for sweep in self._registry.all() if sweep.driven]
+        driven = [name for name in sweeps if only in (None, name)]
         return tuple(one.loop() for one in choose(self._all(), driven))
 
     async def run(

@@ -26,6 +26,9 @@ class SweepVerbs:
     sweeps: SweepRegistry
     """The sweeps, the engine's own first, in the order in which they run."""
 
+    def _sweep_added(self, name: str) -> None:
+        raise NotImplementedError
+
     def sweep(
         self,
         name: str,
@@ -41,9 +44,9 @@ class SweepVerbs:
         It has ``async claim(ctx, now, limit)``, which gives up to ``limit`` due rows with their
         due times pushed, and ``async advance(ctx, row, now)``, which takes one row further and
         returns the name of its bucket. A row that raises, or takes longer than ``row_timeout``
-        seconds, stops none of the others. Sync methods run in threads. Workers made afterwards
-        run it at least ``every`` seconds: one worker of the fleet at a time, or all with
-        ``shared``. A claim may take ``claim_timeout`` seconds.
+        seconds, stops none of the others. Sync methods run in threads. Workers, also those that
+        run already, make a pass at least every ``every`` seconds: one worker of the fleet at a
+        time, or all with ``shared``. A claim may take ``claim_timeout`` seconds.
 
         Raises ``InvalidArgument``.
         """
@@ -60,6 +63,7 @@ class SweepVerbs:
                 shared=shared,
             )
             self.sweeps.add(Sweep(info=info, target=target))
+            self._sweep_added(name)
             return given
 
         return register

@@ -11,6 +11,7 @@ import pytest
 
 from offpath import App, InvalidArgument, JobState, PassFailed, Redrive, Tally, Verdict
 from offpath.model.tally import SweepResult, SweepRun, Turn
+from offpath.sweeps.catalogue import OWN
 from offpath.sweeps.running import run_sweeps
 from offpath.sweeps.sweeper import BREATH
 from offpath.testing import ManualClock
@@ -141,8 +142,8 @@ async def test_a_name_is_given_once_and_the_engines_are_taken(desk: Desk) -> Non
     for name in ("s", "rescue", ""):
         with pytest.raises(InvalidArgument):
             desk.app.sweep(name)(Whole(moved))
-    assert [one.name for one in desk.app.sweeps.list()] == ["rescue", "prune", "redrive", "s"]
-    assert len(desk.app.sweeps) == 4
+    assert [one.name for one in desk.app.sweeps.list()] == [*OWN, "s"]
+    assert len(desk.app.sweeps) == len(OWN) + 1
 
 
 async def test_what_is_no_sweep_is_told_what_it_lacks(desk: Desk) -> None:
@@ -267,7 +268,7 @@ async def test_the_timer_comes_again_after_each_rest_also_after_a_failure(desk: 
 
 
 async def test_a_timer_for_an_unknown_sweep_is_refused(desk: Desk) -> None:
-    with pytest.raises(InvalidArgument, match="there are: rescue, prune, redrive"):
+    with pytest.raises(InvalidArgument, match=f"there are: {', '.join(OWN)}"):
         await desk.app.worker().start_sweeps(only=["nope"])
 
 
@@ -387,3 +388,28 @@ async def test_redrive_puts_dead_jobs_back_as_the_policy_says() -> None:
         run = await app.worker().run_once(only=["redrive"])
         assert run["redrive"].tally.buckets == {"redriven": (job.id,)}
         assert (await app.jobs.get(job.id)).state is JobState.QUEUED
+
+
+async def test_a_worker_drives_what_is_registered_when_it_is_there_already() -> None:
+    app = App(auto_start=False)
+    ran: dict[str, asyncio.Event] = {name: asyncio.Event() for name in ("made", "running", "late")}
+
+    def sweep(name: str) -> None:
+        async def step() -> Tally:
+            ran[name].set()
+            return Tally()
+
+        app.sweep(name)(Whole(step))
+
+    async with app:
+        worker = app.worker()
+        sweep("made")
+        async with worker:
+            sweep("running")
+            async with asyncio.timeout(10):
+                await ran["made"].wait()
+                await ran["running"].wait()
+            names = [loop.name for loop in worker.loops()]
+            assert [names.count(f"sweep:{name}") for name in ("made", "running")] == [1, 1]
+        sweep("late")
+        assert "sweep:late" not in [loop.name for loop in worker.loops()]

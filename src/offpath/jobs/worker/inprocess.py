@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from offpath.errors import PassFailed
 from offpath.jobs.worker.passing import NoPasses, Timed, clock_scheduler
-from offpath.jobs.worker.worker import State, Worker
+from offpath.jobs.worker.worker import Worker
 from offpath.model import checks
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class AppWorker(Worker):
         super().__init__(parts, tasks, settings)
         self._movers = movers
         self._stays = False
+        self._late: list[LoopSpec] = []
         self._opened = opened
         self._sweeps: Passes = sweeps or NoPasses()
 
@@ -67,6 +68,9 @@ class AppWorker(Worker):
         await self._opened()
         await super().start()
         self._stays = True
+        late, self._late = self._late, []
+        for spec in late:
+            self._also(spec)
 
     async def run_until_idle(self, *, limit: int | None = None) -> Counts:
         """Open the app and run everything that is due; see :meth:`Worker.run_until_idle`."""
@@ -122,10 +126,26 @@ class AppWorker(Worker):
         return timed.begin(scheduler or clock_scheduler(self._parts.clock), rest)
 
     def add_loop(self, spec: LoopSpec) -> None:
-        """Drive one more loop, if it drives any: for what is registered when it runs already."""
-        if self._movers is not None and self._state is State.RUNNING and self._stays:
+        """Drive one more relay, if it drives any: for what is registered when it is there already.
+
+        Before it starts it notes it for then; once it is stopping it does nothing.
+        """
+        if self._movers is not None:
+            self._also(spec)
+
+    def add_sweep(self, name: str) -> None:
+        """Drive one more sweep, in the same way."""
+        for spec in self._sweeps.loops(only=name):
+            self._also(spec)
+
+    def _also(self, spec: LoopSpec) -> None:
+        if self.stopping or any(loop.name == spec.name for loop in self.loops()):
+            return
+        if self._stays:
             self._loops.add((spec,))
             self._loops.start()
+        else:
+            self._late.append(spec)
 
     async def _run_all(self, left: float) -> None:
         """Run jobs and move messages until neither leads to more of the other."""

@@ -12,7 +12,7 @@ from offpath.model.tally import SweepRun
 
 if TYPE_CHECKING:
     from offpath.runtime.clock import Clock
-    from offpath.runtime.loop import Report
+    from offpath.runtime.loop import LoopSpec, Report
 
 Tick = Callable[[], Awaitable[None]]
 Stop = Callable[[], Awaitable[None]]
@@ -35,6 +35,10 @@ class Passes(Protocol):
         """One pass of each."""
         ...
 
+    def loops(self, only: str | None = None) -> tuple[LoopSpec, ...]:
+        """The loops that drive them; ``only`` names the one that is wanted."""
+        ...
+
     def check(self, *, only: str | Iterable[str] | None, limit: int | None) -> None:
         """Raise ``InvalidArgument`` when a run with these would."""
         ...
@@ -46,6 +50,10 @@ class NoPasses:
     async def run(self, *_: object, **__: object) -> SweepRun:
         """Nothing is run."""
         return SweepRun()
+
+    def loops(self, only: str | None = None) -> tuple[LoopSpec, ...]:  # noqa: ARG002 - the port's
+        """Nothing is driven."""
+        return ()
 
     def check(self, **_: object) -> None:
         """Nothing is wrong with it."""
