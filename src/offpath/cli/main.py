@@ -11,10 +11,14 @@ import click
 from offpath.cli.admin import doctor, migrate, prune, show_config, workers
 from offpath.cli.dead import dead
 from offpath.cli.demo import demo
+from offpath.cli.endpoints import endpoints
 from offpath.cli.enqueue import enqueue
 from offpath.cli.health import health
+from offpath.cli.inbox import inbox
 from offpath.cli.jobs import jobs
+from offpath.cli.outbox import outbox
 from offpath.cli.output import print_json
+from offpath.cli.router import router
 from offpath.cli.settle import settle
 from offpath.cli.sweep import sweep
 from offpath.cli.worker import worker
@@ -27,6 +31,7 @@ Run a worker:       offpath worker myservice.jobs:app
 See what happens:   offpath jobs list --url sqlite:///work.db
 Does work move?     offpath health; offpath workers
 Something wrong?    offpath doctor; offpath dead list
+Events:             offpath outbox list; offpath router status
 
 \b
 The database: --url, else OFFPATH_URL, else DATABASE_URL.
@@ -78,6 +83,10 @@ for each in (
     enqueue,
     jobs,
     dead,
+    outbox,
+    inbox,
+    endpoints,
+    router,
     workers,
     health,
     migrate,

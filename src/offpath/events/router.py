@@ -332,7 +332,7 @@ class Router:
         raise Conflict(f"router {self.name!r} is not in the store any more: restart its process")
 
     async def open_gate(self, *, opened: bool = True) -> None:
-        """Open (or close) this router's own gate; the master gate is :func:`app.open_routers`."""
+        """Open (or close) this router's own gate; ``app.routers`` has the master gate."""
         await (await self._declared()).set_gate(self.name, opened=opened)
 
     async def switch(

@@ -212,7 +212,8 @@ class Webhooks:
 
 def _unknown(name: str) -> UnknownEndpoint:
     return UnknownEndpoint(
-        f"there is no endpoint {name!r}: app.webhooks.list() has those there are"
+        f"there is no endpoint {name!r}: app.webhooks.list(), or offpath endpoints list, has those "
+        "there are"
     )
 
 
