@@ -471,6 +471,7 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs):
             log_context=self._log_context,
             when_idle=IdleRedrive(store, self._redrive).step if self._redrive else None,
             loops=(self._events.loops(store) if settings.relays else ()) + sweeps.loops(),
+            settled=self.settlements.reports,
             measure=Thresholds(store, settings, queues=settings.queues, served=self._events.served),
         )
         terms = worker_terms(settings, self._on_failure)

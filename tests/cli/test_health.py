@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import socket
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
+from offpath.config import Settings
+from offpath.health.probe import Probe
+from offpath.model.health import SettlementReport, WorkerReport
+from offpath.model.tally import Verdict
+from offpath.runtime.clock import SystemClock
+from offpath.runtime.metrics import Metrics
 from tests.cli.conftest import Processes, Run, document, until
 
 
@@ -166,3 +174,26 @@ def test_an_unreachable_store_is_two_and_so_is_a_wrong_call(run: Run, here: Path
         port = mute.getsockname()[1]
         silent = run("health", "--url", f"http://127.0.0.1:{port}", "--timeout", "0.2")
     assert silent.exit_code == 2
+
+
+async def test_a_settlement_run_that_was_not_clean_is_a_warning(run: Run) -> None:
+    settled = SettlementReport(
+        kind="rebate",
+        period="2026-11",
+        verdict=Verdict.DEGRADED,
+        started_at=datetime(2026, 12, 1, tzinfo=UTC),
+        attempted=5,
+        credited=3,
+        failed=2,
+        cause="2 of 5 credits failed (StoreUnavailable)",
+    )
+    report = WorkerReport(settlements=(settled,))
+    async with Probe(lambda: report, Settings(), SystemClock(), Metrics()) as probe:
+        result = await asyncio.to_thread(run, "health", "--url", probe.url)
+        told = document(await asyncio.to_thread(run, "health", "--url", probe.url, "--json"))
+    assert result.exit_code == 0
+    warning = "settlement run rebate for 2026-11 degraded: 2 of 5 credits failed (StoreUnavailable)"
+    assert result.stdout.splitlines()[-2:] == [f"warning: {warning}", "healthy"]
+    assert "rebate      2026-11  degraded  5          3         2       0" in result.stdout
+    assert (told["ready"], told["warnings"]) == (True, [warning])
+    assert told["settlements"][0]["credited"] == 3

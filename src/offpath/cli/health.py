@@ -93,7 +93,8 @@ def _of_worker(place: SplitResult, timeout: float, *, as_json: bool) -> int:
     else:
         _print_loops(report["loops"])
         _print_waiting(report["waiting"])
-        _print_verdict(report["reasons"])
+        _print_settlements(report.get("settlements", ()))  # an older worker's probe has none
+        _print_verdict(report["reasons"], report.get("warnings", ()))
     return HEALTHY if report["ready"] else UNHEALTHY
 
 
@@ -152,7 +153,19 @@ def _print_waiting(gauges: Iterable[Mapping[str, Any]]) -> None:
     output.print_table(("waiting", "for", "limit"), rows, empty="nothing waits")
 
 
-def _print_verdict(reasons: Iterable[str]) -> None:
+def _print_settlements(runs: Iterable[Mapping[str, Any]]) -> None:
+    counts = ("attempted", "credited", "failed", "skipped")
+    rows = [
+        (one["kind"], one["period"], one["verdict"], *(one[name] for name in counts))
+        for one in runs
+    ]
+    if rows:
+        output.print_table(("settlement", "period", "last run", *counts), rows, empty="")
+
+
+def _print_verdict(reasons: Iterable[str], warnings: Iterable[str]) -> None:
+    for one in warnings:
+        click.echo(f"warning: {output.clean(one)}")
     lines = [f"unhealthy: {output.clean(one)}" for one in reasons]
     click.echo("\n".join(lines) or "healthy")
 
@@ -176,7 +189,8 @@ async def _of_fleet(settings: Settings, timeout: float, *, as_json: bool) -> int
     else:
         print_members(fleet.members)
         _print_waiting([msgspec.structs.asdict(one) for one in fleet.gauges])
-        _print_verdict(fleet.reasons)
+        _print_settlements([msgspec.structs.asdict(one) for one in fleet.settlements])
+        _print_verdict(fleet.reasons, fleet.warnings)
     return HEALTHY if fleet.healthy else UNHEALTHY
 
 
@@ -186,6 +200,8 @@ def _document(fleet: FleetHealth) -> dict[str, Any]:
         "reasons": list(fleet.reasons),
         "workers": [member_document(one) for one in fleet.members],
         "waiting": [msgspec.structs.asdict(one) for one in fleet.gauges],
+        "settlements": [msgspec.structs.asdict(one) for one in fleet.settlements],
+        "warnings": list(fleet.warnings),
     }
 
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from offpath.model.health import Condition, Gauge, WorkerReport
+from offpath.model.health import Condition, Gauge, SettlementReport, WorkerReport
 from offpath.model.lease import WorkerRecord
 
 if TYPE_CHECKING:
@@ -58,6 +58,22 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
     def reasons(self) -> tuple[str, ...]:
         """Why it is unhealthy, one line each; none when it is not."""
         return (*self._of_members(), *(one for gauge in self.gauges if (one := gauge.reason)))
+
+    @property
+    def settlements(self) -> tuple[SettlementReport, ...]:
+        """The last settlement run of each kind that a registered worker's process made."""
+        last: dict[str, SettlementReport] = {}
+        for one in self.members:
+            for run in () if one.report is None else one.report.settlements:
+                known = last.get(run.kind)
+                if known is None or known.started_at < run.started_at:
+                    last[run.kind] = run
+        return tuple(last[kind] for kind in sorted(last))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What somebody should look at although work moves, one line each."""
+        return tuple(one for run in self.settlements if (one := run.warning))
 
     @property
     def healthy(self) -> bool:

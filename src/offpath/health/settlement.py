@@ -17,6 +17,7 @@ from msgspec import Struct
 from offpath.errors import InvalidArgument, SettlementFailed
 from offpath.health.settlement_crediting import Calculate, Credit, Definition, Record, Records, Run
 from offpath.model import checks
+from offpath.model.health import SettlementReport
 from offpath.model.settlement_period import Period, PeriodUnit, parse_period
 from offpath.model.settlement_run import (
     SettlementOutcome,
@@ -221,6 +222,22 @@ class SettlementRuns:
         self._named(kind)
         return self._statuses.get(kind) or SettlementStatus(
             kind=kind, verdict=None, last=None, last_success=None, consecutive_failures=0
+        )
+
+    def reports(self) -> tuple[SettlementReport, ...]:
+        """The last run of each kind that ran here, for the health of a worker beside it."""
+        return tuple(
+            SettlementReport(
+                kind=status.kind,
+                period=status.last.period,
+                verdict=status.last.verdict,
+                started_at=status.last.started_at,
+                consecutive_failures=status.consecutive_failures,
+                cause=status.last.cause,
+                **status.last.counts(),
+            )
+            for status in tuple(self._statuses.values())
+            if status.last is not None
         )
 
     def _named(self, kind: str) -> Definition[Any]:

@@ -70,4 +70,6 @@ def document(report: WorkerReport) -> dict[str, Any]:
         "loops": [asdict(loop) for loop in report.loops],
         "waiting": [asdict(gauge) for gauge in report.gauges],
         "running": report.running,
+        "settlements": [asdict(run) for run in report.settlements],
+        "warnings": list(report.warnings),
     }

@@ -6,9 +6,12 @@ Pure: whoever looks hands over ages by his own clock, so a loop that hangs canno
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
+
+from offpath.model.tally import Verdict
 
 BUDGET = 3
 """Failed or degraded turns in a row that a loop may have by default."""
@@ -109,6 +112,30 @@ class Gauge(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.name} has waited for {self.age:.0f} s, more than {self.limit:.0f} s"
 
 
+class SettlementReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the last settlement run of a kind went in one process. It decides over no readiness."""
+
+    kind: str
+    period: str
+    verdict: Verdict
+    started_at: datetime
+    attempted: int = 0
+    credited: int = 0
+    failed: int = 0
+    skipped: int = 0
+    consecutive_failures: int = 0
+    """Runs since the last clean one in that process."""
+    cause: str | None = None
+    """Why it is not clean, in one line without secrets; None when it is."""
+
+    @property
+    def warning(self) -> str | None:
+        """What to look at, in one line; None when it was clean."""
+        if self.cause is None:
+            return None
+        return f"settlement run {self.kind} for {self.period} {self.verdict}: {self.cause}"
+
+
 class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a worker says of itself, in each heartbeat and to who asks its probe."""
 
@@ -118,6 +145,13 @@ class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is wrong with the worker beside its loops and gauges."""
     running: dict[str, int] = {}
     """Jobs in its hand, by task."""
+    settlements: tuple[SettlementReport, ...] = ()
+    """The last settlement run of each kind that ran in its process."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What somebody should look at although work moves, one line each."""
+        return tuple(one for run in self.settlements if (one := run.warning))
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +17,9 @@ from offpath import (
     SettlementOutcome,
     paged,
 )
+from offpath.health.fleet import FleetHealth, Member, Presence
+from offpath.health.supervisor import document
+from offpath.model.health import SettlementReport, WorkerReport
 from offpath.model.settlement_run import MAX_FAILURES
 from offpath.model.tally import Verdict
 from offpath.testing import FakeRecords
@@ -205,3 +209,47 @@ async def test_a_job_that_runs_it_retries_until_all_is_credited() -> None:
             await asyncio.sleep(0)
         result = await ended
     assert result == {"attempted": 5, "credited": 1, "failed": 0, "skipped": 4}
+
+
+async def test_the_last_run_of_each_kind_is_told_by_the_worker_beside_it() -> None:
+    desk = Desk()
+    desk.credits.fail("u2", "u4")
+    async with desk.app, desk.app.worker() as worker:
+        assert worker.report().settlements == ()
+        await desk.run()
+        report = worker.report()
+        (told,) = report.settlements
+        assert (told.verdict, told.period, told.attempted, told.credited, told.failed) == (
+            Verdict.DEGRADED,
+            "2026-11@UTC",
+            5,
+            3,
+            2,
+        )
+        (warning,) = report.warnings
+        assert warning.startswith("settlement run rebate for 2026-11@UTC degraded: 2 of 5 credits")
+        assert not [one for one in report.reasons if "rebate" in one], "no process can mend it"
+        shown = document(report)
+        assert shown["warnings"] == list(report.warnings)
+        assert shown["settlements"][0]["failed"] == 2
+        desk.credits.heal()
+        await desk.run()
+        assert worker.report().warnings == ()
+
+
+def test_in_the_fleet_the_newest_run_of_a_kind_counts() -> None:
+    def run(minute: int, **fields: Any) -> SettlementReport:
+        started = datetime(2026, 11, 28, 0, minute, tzinfo=UTC)
+        return SettlementReport(kind="rebate", period="p", started_at=started, **fields)
+
+    def said(*runs: SettlementReport) -> Member:
+        record: Any = None
+        return Member(record=record, presence=Presence.GONE, report=WorkerReport(settlements=runs))
+
+    failed = run(1, verdict=Verdict.FAILED, failed=5, cause="5 of 5 credits failed")
+    clean = run(2, verdict=Verdict.CLEAN)
+    other = Member(record=cast("Any", None), presence=Presence.LIVE, report=None)
+    fleet = FleetHealth(members=(said(clean), said(failed), other), gauges=())
+    assert (fleet.settlements, fleet.warnings) == ((clean,), ())
+    alone = FleetHealth(members=(said(failed),), gauges=())
+    assert alone.warnings == ("settlement run rebate for p failed: 5 of 5 credits failed",)

@@ -15,7 +15,7 @@ from offpath.jobs.batch import EventWriter
 from offpath.jobs.runnable import LogContext
 from offpath.jobs.worker.executor import Threads
 from offpath.jobs.worker.judge import Rules
-from offpath.model.health import Gauge
+from offpath.model.health import Gauge, SettlementReport
 from offpath.model.lease import WorkerInfo
 from offpath.runtime.clock import Clock
 from offpath.runtime.loop import LoopSpec
@@ -81,6 +81,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     """Loops that it drives beside its own."""
     measure: Measure | None = None
     """Tells how long work has been waiting, by the backlog that was just read."""
+    settled: Callable[[], tuple[SettlementReport, ...]] = tuple
+    """Tells how the last settlement runs of this process went."""
 
 
 Measure = Callable[[Sequence[Backlog], datetime], Awaitable[Sequence[Gauge]]]

@@ -124,6 +124,7 @@ class Worker:
             gauges=self._waiting.gauges,
             problems=self._problems(),
             running=self._engine.hand.by_task(),
+            settlements=self._parts.settled(),
         )
 
     def _problems(self) -> tuple[str, ...]:
