@@ -323,7 +323,7 @@ def _prepared(name: str, given: object) -> object:
     return {"yes": True, "on": True, "no": False, "off": False}.get(given, given)
 
 
-_LISTS = frozenset({"queues", "redact"})
+_LISTS = frozenset({"queues", "redact", "webhook_networks"})
 
 
 def _seconds(given: object) -> object:

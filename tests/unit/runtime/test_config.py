@@ -61,10 +61,12 @@ def test_texts_from_the_environment(tmp_path: Path) -> None:
         "OFFPATH_DRAIN_TIMEOUT": "0",
         "OFFPATH_ABORT": "fail",
         "OFFPATH_REDACT": "iban",
+        "OFFPATH_WEBHOOK_NETWORKS": "10.0.0.0/8, fd00::/8",
         "OFFPATH_APP": "",
     }
     settings = load(tmp_path, environ)
     assert settings.queues == ("a", "b")
+    assert settings.webhook_networks == ("10.0.0.0/8", "fd00::/8")
     assert settings.migrate is True
     assert (settings.keep_dead, settings.keep_succeeded) == (None, 172_800)
     assert (settings.poll_interval, settings.lease_seconds, settings.drain_timeout) == (0.5, 1.5, 0)
