@@ -34,10 +34,20 @@ class ShiftedClock(SystemClock):
         return super().monotonic() + self.ahead
 
 
+GHOST = """
+INSERT INTO offpath.worker
+    (id, host, pid, version, concurrency, tasks, queues, started_at, seen_at, expires_at, presence)
+VALUES ('ghost', 'h', 1, '0', 1, '[]', '[]', now(), now(), now() + interval '1 day', 1)
+"""
+"""A worker whose presence lock nobody holds: each pass of the rescue writes that it is missing."""
+
+
 @pytest.mark.parametrize(
     ("loop", "lock"),
     [
         ("prune", "LOCK TABLE offpath.claim IN ACCESS EXCLUSIVE MODE"),
+        ("rescue", "SELECT id FROM offpath.worker WHERE id = 'ghost' FOR UPDATE"),
+        ("count", "LOCK TABLE offpath.message IN ACCESS EXCLUSIVE MODE"),
         ("heartbeat", "SELECT id FROM offpath.worker FOR UPDATE"),
     ],
 )
@@ -59,13 +69,17 @@ async def test_a_loop_that_hangs_on_a_lock_is_red_and_the_others_go_on(
 
     async with worker, await psycopg.AsyncConnection.connect(pg_url) as other:
         await eventually(lambda: worker.report().ready, within=WITHIN)
+        if loop == "rescue":
+            await other.execute(GHOST)
+            await other.commit()
         await other.execute(lock.encode())
         worker._loops.wake(loop)
         await eventually(hangs, within=WITHIN)
-        clock.ahead += 61 if loop == "heartbeat" else 181
+        clock.ahead += 181 if loop == "prune" else 61
         await eventually(lambda: condition(loop) is Condition.UNHEALTHY, within=WITHIN)
-        # the lease is in doubt after such a leap, and without a heartbeat it stays so
-        apart = {loop, "claim"} if loop == "heartbeat" else {loop}
+        # the lease is in doubt after such a leap, and without a heartbeat it stays so; prune also
+        # looks at messages, and has a longer window
+        apart = {loop, *{"heartbeat": {"claim"}, "count": {"prune"}}.get(loop, set())}
         others = {one.name for one in worker.loops()} - apart
 
         def well() -> bool:
