@@ -171,7 +171,7 @@ def alike(answer: Any) -> Any:
         case JobRecord():
             return replace(answer, failures=tuple(_without_text(f) for f in answer.failures))
         case WorkerRecord():
-            return replace(answer, presence=False, late=answer.late and answer.gone_at is None)
+            return replace(answer, presence=False)
         case Extension():
             return answer.alive, sorted(answer.cancelled), sorted(answer.lost)
         case _:

@@ -377,9 +377,7 @@ def _alike(answer: Any) -> Any:
     match answer:
         case LeasedMessages():
             by_stream = sorted(answer.messages, key=lambda each: each.stream)
-            # who was handed something asks again: whether that counts as due is left open
-            due_in = None if by_stream else answer.due_in
-            return [replace(each, position=0) for each in by_stream], answer.now, due_in
+            return [replace(each, position=0) for each in by_stream], answer.now, answer.due_in
         case MessagePage():
             return [replace(each, position=0) for each in answer.items], answer.next is None
         case _:

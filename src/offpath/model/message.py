@@ -97,7 +97,9 @@ class LeasedMessages(Struct, frozen=True, kw_only=True):
     more: bool = False
     """Whether asking again at once may give more."""
     due_in: float | None = None
-    """Seconds until the next message of these streams is due; None: there is none."""
+    """Seconds until the next message of these streams is due or the lease of one ends, that of this
+    answer too; 0 if more is due now. In an ordered stream only the first of each key counts. None:
+    none is pending."""
 
 
 MessageOutcome = Succeeded | Retry | Dead | Released

@@ -134,8 +134,8 @@ def both(first: LeasedMessages, second: LeasedMessages) -> LeasedMessages:
     return LeasedMessages(
         messages=first.messages + second.messages,
         now=second.now,
-        more=second.more,
-        due_in=min(waits) if waits else None,
+        more=first.more or second.more,
+        due_in=min(waits, default=None),
     )
 
 
@@ -175,7 +175,7 @@ def _handed(
     request: MessageRequest, answers: Sequence[Sequence[Row]], ordered: frozenset[str]
 ) -> Handed:
     messages: list[LeasedMessage] = []
-    waits: list[int] = []
+    waits: list[float] = []
     more = hidden = False
     now = 0
     for rows in answers:
@@ -185,12 +185,14 @@ def _handed(
         hidden = hidden or behind > 0
         messages += some
         if due_at is not None:
-            waits.append(due_at)
+            waits.append(max(due_at - now, 0) / 1_000_000)
+    if messages:
+        waits.append(request.lease_seconds)
     answer = LeasedMessages(
         messages=tuple(messages),
         now=from_micros(now),
         more=more,
-        due_in=max(min(waits) - now, 0) / 1_000_000 if waits else None,
+        due_in=0.0 if more else min(waits, default=None),
     )
     return Handed(answer, hidden)
 

@@ -203,17 +203,18 @@ keys as materialized (
     from walked w
 ),
 candidates as materialized (
-    select d.stream, d.id, d.key, d.position, d.due_at as counts_from
+    select d.stream, d.id, d.key, d.position, d.due_at as counts_from, true as leads
     from due d
     where d.key is null
     union all
-    select k.stream, c.id, k.key, c.position, c.counts_from
+    select k.stream, c.id, k.key, c.position, c.counts_from, c.leads
     from keys k
     cross join lateral (
         select
             p.id, p.position,
             bool_and(p.due_at <= (select clock.now from clock)) over up_to_it as goes,
-            max(p.due_at) over up_to_it as counts_from
+            max(p.due_at) over up_to_it as counts_from,
+            row_number() over up_to_it = 1 as leads
         from (
             select m.id, m.position, m.due_at
             from offpath.message m
@@ -241,14 +242,14 @@ locked as materialized (
     for update skip locked
 ),
 taken as materialized (
-    select f.id
+    select f.id, f.leads
     from (
         select
-            h.id, h.key, h.had,
+            h.id, h.key, h.had, h.leads,
             bool_and(h.had) over (partition by h.stream, h.key order by h.position) as all_had
         from (
             -- not a join, which would compare every pair
-            select p.id, p.key, p.stream, p.position, p.id in (select l.id from locked l) as had
+            select p.id, p.key, p.stream, p.position, p.leads, p.id in (select l.id from locked l) as had
             from placed p
             join asked b on b.stream = p.stream and p.place <= b.room
         ) as h
@@ -269,7 +270,11 @@ leased as (
 outlook as materialized (
     select
         clock.now,
-        (select count(*) from candidates) as due,
+        -- behind one that was handed out nothing of its key may go
+        (
+            (select count(*) from taken t where not t.leads)
+            + (select count(*) from candidates c where c.leads)
+        ) as due,
         -- streams whose longest due are so many that others may be hidden behind them
         (
             select count(*)
@@ -282,11 +287,24 @@ outlook as materialized (
             select min(c.due_at)
             from asked b
             cross join lateral (
-                select m.due_at
-                from offpath.message m
-                where m.box = :box::text and m.stream = b.stream and m.state = 'pending'
-                    and m.due_at > clock.now
-                order by m.due_at
+                -- only what is the first of its key; nothing if there is no such among very many
+                select few.due_at
+                from (
+                    select m.due_at, m.key, m.position
+                    from offpath.message m
+                    where m.box = :box::text and m.stream = b.stream and m.state = 'pending'
+                        and m.due_at > clock.now
+                    order by m.due_at
+                    limit 1000
+                ) as few
+                where few.key is null
+                    or not exists (
+                        select
+                        from offpath.message e
+                        where e.box = :box::text and e.stream = b.stream and e.key = few.key
+                            and e.state = 'pending' and e.position < few.position
+                    )
+                order by few.due_at
                 limit 1
             ) as c
         ) as due_at
