@@ -186,7 +186,9 @@ class Router:
 
         With ``within`` it all happens in the caller's own transaction; then only dry-run routes and
         deliverers that write to this database are allowed, and others are refused before anything
-        is done. An event that fails is a dead letter and holds nobody back.
+        is done. What the store does not know of the router yet is declared first, and not in that
+        transaction: on SQLite, run or open it once before. An event that fails is a dead letter and
+        holds nobody back.
         """
         checks.integer(limit, "limit", least=1, most=100_000)
         store = await self._declared()
@@ -371,9 +373,21 @@ class Router:
     async def _declared(self) -> Store:
         store = await self._host.opened_store()
         if self._declared_in is not store:
-            await store.declare_router(self._spec)
+            # A caller's own transaction may be the one writer that there can be: only look.
+            if not await self._is_known(store):
+                await store.declare_router(self._spec)
             self._declared_in = store
         return store
+
+    async def _is_known(self, store: Store) -> bool:
+        """Whether the store has all that is declared here."""
+        spec = self._spec
+        for record in await store.routers():
+            if record.name == spec.name:
+                same = (record.domain, record.partitions) == (spec.domain, spec.partitions)
+                there = {(route.name, route.deliver) for route in record.routes}
+                return same and all((route.name, route.deliver) in there for route in spec.routes)
+        return False
 
     def _partitions(self, partition: int | None) -> Sequence[int]:
         if partition is None:
