@@ -1,0 +1,67 @@
+"""Killed drains apply nothing twice: what a handler writes commits with its message's mark."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+import offpath
+from offpath import MessageState
+from tests.integration.polling import eventually
+from tests.integration.scale import CAMPAIGN, scaled
+
+if TYPE_CHECKING:
+    from tests.integration.fleet import Fleet
+
+MESSAGES = scaled(300, 2_000)
+KILLS = scaled(3, 12)
+TARGET = "tests.integration.events_service:app"
+
+
+@pytest.mark.timeout(300)
+async def test_drains_killed_between_effects_and_mark_apply_nothing_twice(
+    app: offpath.App, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cases A5 too: each message comes several times, and not in its order."""
+    if not CAMPAIGN:
+        monkeypatch.setenv("OFFPATH_TEST_LEASE", "1")
+    keys = [f"evt_{number}" for number in range(MESSAGES)]
+    chance = random.Random(7)
+    chance.shuffle(keys)
+    for key in keys:
+        assert (await app.accept("bank", key, {"key": key})).new
+    for key in chance.sample(keys, 20):
+        assert not (await app.accept("bank", key, {"key": key})).new
+    drains = [fleet.start(target=TARGET, poll_interval=0.2) for _ in range(2)]
+    killed: set[int] = set()
+    for number in range(1, KILLS + 1):
+        mark = number * MESSAGES // (KILLS + 2)
+        await eventually(
+            lambda mark=mark: len(fleet.journal.all("applying")) >= mark,  # type: ignore[misc]
+            within=60,
+            what=f"{mark} messages are begun",
+        )
+        last = fleet.journal.all("applying")[-1].pid
+        place = next((n for n, one in enumerate(drains) if one.pid == last), 0)
+        drains[place].kill()
+        killed.add(drains[place].pid)
+        drains[place] = fleet.start(target=TARGET, poll_interval=0.2)
+
+    async def applied() -> bool:
+        pending = await app.messages.find(streams=["bank"], states=["pending"], limit=1)
+        return not pending.items
+
+    await eventually(applied, within=120, what="nothing waits")
+    ends = await app.messages.find(streams=["bank"], limit=MESSAGES)
+    assert {one.state for one in ends.items} == {MessageState.DONE}
+    assert len(ends.items) == MESSAGES
+    jobs = await app.jobs.find(task="booked", limit=MESSAGES + 100)
+    assert Counter(one.input for one in jobs.items) == Counter(f'{{"key":"{key}"}}' for key in keys)
+    runs = Counter(one.job for one in fleet.journal.all("applying"))
+    assert set(runs) == set(keys)
+    again = {key for key, count in runs.items() if count > 1}
+    first = {one.job: one.pid for one in reversed(fleet.journal.all("applying"))}
+    assert {first[key] for key in again} <= killed
