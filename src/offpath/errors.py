@@ -29,6 +29,7 @@
     ├── LeaseLost                         somebody else may hold this job now: nothing was written
     ├── JobNotFound (LookupError)         no such job (any more)
     ├── MessageNotFound (LookupError)     no such message of outbox or inbox (any more)
+    ├── ScheduleNotFound (LookupError)    no schedule of this name
     ├── JobEnded                          a job awaited for its result ended without one
     │   ├── JobDead                       it died: error and reason inside
     │   └── JobCancelled                  it was cancelled
@@ -234,6 +235,12 @@ class MessageNotFound(OffpathError, LookupError):
     """There is no message with this id; it may have been deleted after its retention."""
 
     code = "message_not_found"
+
+
+class ScheduleNotFound(OffpathError, LookupError):
+    """There is no schedule of this name."""
+
+    code = "schedule_not_found"
 
 
 class JobEnded(OffpathError):

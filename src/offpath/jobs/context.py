@@ -150,6 +150,14 @@ class Context:
         """When the whole job must have succeeded, by the store's clock; None: never too late."""
         return self._run.job.deadline
 
+    @property
+    def scheduled_for(self) -> datetime | None:
+        """The occurrence that a schedule made it for: the nominal time, however late it runs.
+
+        The same at every attempt. None for a job that no schedule made.
+        """
+        return self._run.options.scheduled_for
+
     def now(self) -> datetime:
         """Return the store's present time (the clock that deadlines go by)."""
         return self._run.store_time.at(self._home.clock.monotonic())

@@ -118,6 +118,8 @@ class RunOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds to keep the succeeded job; None leaves it to the worker's settings."""
     keep_forever: bool = False
     """Keep the succeeded job until it is deleted, whatever the settings say."""
+    scheduled_for: datetime | None = None
+    """The occurrence of a schedule that it was made for."""
 
     def keep_succeeded(self, default: float | None) -> float | None:
         """Seconds to keep the succeeded job, None for ever; ``default`` is the settings' answer."""
