@@ -14,13 +14,18 @@ from tests.architecture.page import ROOT
 
 _ROW = re.compile(r"^\| (?P<first>\d+)(?:–(?P<last>\d+))? \| (?P<rest>.*) \|$")
 _CASE = re.compile(r"^\| (?P<case>[A-Q]\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
+_REQUIREMENT = re.compile(r"^\| (?P<number>\d+\.\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
 _TEST = re.compile(r"`([\w/]+\.py::\w+)`")
 
 TABLE = ROOT / "docs" / "edge-cases.md"
 CASES = ROOT / "docs" / "cases.md"
+HEALTH = ROOT / "docs" / "acceptance-health.md"
 GUARANTEES = sorted((ROOT / "docs" / "guarantees").glob("*.md"))
 _CASES_OF_CLASS = (8, 10, 8, 4, 5, 6, 5, 6, 5, 3, 6, 2, 5, 8, 2, 4, 3)
 """How many cases each class has, A to Q."""
+_REQUIREMENTS = (5, 4, 4, 6, 5, 5, 8, 5, 6, 9)
+"""How many requirements each section of health has: five of the document, its acceptance criteria,
+false green, false red, settlement runs, sweeps."""
 
 
 def _rows(section: str) -> list[tuple[range, str]]:
@@ -39,7 +44,7 @@ def _named(page: Path) -> list[str]:
 @cache
 def _collected() -> frozenset[str]:
     """Every test of the project, as pytest itself collects it, without parameters."""
-    pages = (TABLE, CASES, *GUARANTEES)
+    pages = (TABLE, CASES, HEALTH, *GUARANTEES)
     files = sorted({name.partition("::")[0] for page in pages for name in _named(page)})
     there = [file for file in files if (ROOT / file).is_file()]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
@@ -68,8 +73,16 @@ def test_every_case_has_one_row_with_a_test_or_what_it_waits_for() -> None:
     assert [case for case, row in rows if not _TEST.search(row) and "later: " not in row] == []
 
 
+def test_every_requirement_of_health_has_one_row_with_a_test() -> None:
+    rows = _REQUIREMENT.findall(HEALTH.read_text("utf-8"))
+    sections = enumerate(_REQUIREMENTS, 1)
+    every = [f"{section}.{n}" for section, size in sections for n in range(1, size + 1)]
+    assert [number for number, _ in rows] == every
+    assert [number for number, row in rows if not _TEST.search(row)] == []
+
+
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("page", [TABLE, CASES, *GUARANTEES], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [TABLE, CASES, HEALTH, *GUARANTEES], ids=lambda page: page.stem)
 def test_every_test_that_a_page_names_exists(page: Path) -> None:
     named = _named(page)
     assert named != []

@@ -14,7 +14,7 @@ from offpath.health.fleet import examine
 from offpath.health.thresholds import Thresholds
 from offpath.model.health import Condition, LoopReport
 from offpath.testing import ManualClock
-from tests.unit.health.world import red, report_of
+from tests.unit.health.world import loop_of, red, report_of
 from tests.unit.jobs.worker.rig import breathe
 
 STREAMS = ("wallet", "rolling", "agent")
@@ -153,6 +153,24 @@ async def test_a_poller_that_hangs_is_red_within_its_window_and_no_other_is(site
     await site.pass_time(3)
     assert worker.report().ready
     assert site.brokers["rolling"].published == [1]
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+async def test_a_poller_that_is_killed_is_started_again_and_publishes(
+    site: Site, stream: str
+) -> None:
+    worker = await site.start()
+    loop = loop_of(worker, f"relay:{stream}")
+    assert loop._task is not None
+    loop._task.cancel()
+    await site.pass_time(2)
+    assert (of(worker, stream).restarts, of(worker, stream).healthy) == (1, True)
+    counted = site.app.metrics.get("offpath_loop_restarts_total", loop=f"relay:{stream}")
+    assert counted is not None
+    assert counted.value == 1
+    await site.app.publish("moved", 1, stream=stream)
+    await site.pass_time(2)
+    assert site.brokers[stream].published == [1]
 
 
 async def test_events_that_no_relay_takes_are_red_in_a_default_installation(site: Site) -> None:
