@@ -1,0 +1,66 @@
+"""An app with schedules under a clock that is moved by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+from offpath import App, Context
+from offpath.jobs.scheduling.schedules import Schedules
+from offpath.jobs.scheduling.ticking import Ticker
+from offpath.runtime.clock import ManualClock
+from tests.unit.jobs.scheduling.shelf import Shelf
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+
+class Rig:
+    """An app, its schedules, and as many workers' tickers as a test wants."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(START)
+        self.app = App(auto_start=False, clock=self.clock)
+        self.errors: list[tuple[BaseException, str]] = []
+        self.ran: list[tuple[str, datetime | None]] = []
+        self.shelf = Shelf(self.app.store())
+        self.schedules = Schedules(self.opened, self.app.new_id)
+
+        @self.app.task
+        async def report(ctx: Context, of: str = "all") -> None:
+            self.ran.append((of, ctx.scheduled_for))
+
+        self.report = report
+        self.ticker = self.another()
+
+    async def opened(self) -> Shelf:
+        return self.shelf
+
+    def another(self, schedules: Schedules | None = None) -> Ticker:
+        return (schedules or self.schedules).ticker(
+            self.opened, self.clock, lambda error, phase: self.errors.append((error, phase))
+        )
+
+    async def tick(self) -> Any:
+        """Turns until one has nothing more to do at once; the last one."""
+        while True:
+            turn = await self.ticker.step()
+            if turn.again is not True:
+                return turn
+
+    async def run(self) -> None:
+        """Run the jobs that are due."""
+        await self.app.worker().run_until_idle()
+
+    async def live(self, seconds: float, step: float) -> None:
+        """A worker lives so long: it ticks and runs jobs at each step."""
+        for _ in range(round(seconds / step)):
+            self.clock.advance(step)
+            await self.tick()
+            await self.run()
+
+    async def outcomes(self, name: str) -> Counter[str]:
+        found = await self.schedules.history(name, limit=10_000)
+        return Counter(one.outcome.value for one in found)
