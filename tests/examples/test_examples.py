@@ -9,6 +9,13 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples"
+_RECEIVED = [
+    "received: order.paid",
+    "200 {'status': 'accepted'}",
+    "200 {'status': 'duplicate'}",
+    "401 {'refused': 'no_match'}",
+    "401 {'refused': 'too_old'}",
+]
 PRINTED = {
     "01_first_job.py": ["result: 3"],
     "02_retry_and_snooze.py": ["attempt 2, delivery 3", "failures kept: ['ConnectionError']"],
@@ -35,6 +42,15 @@ PRINTED = {
         "all in all: ['opened of A-1', 'paid of A-1']",
     ],
     "12_inbox.py": ["new: True False", "shipping A-1", "second message: rejected"],
+    "13_webhook_receiver_fastapi.py": [
+        "received: order.paid",
+        '200 {"status":"accepted"}',
+        '200 {"status":"duplicate"}',
+        '401 {"detail":"no_match"}',
+        '401 {"detail":"too_old"}',
+    ],
+    "14_webhook_receiver_flask.py": _RECEIVED,
+    "15_webhook_receiver_django.py": _RECEIVED,
 }
 
 

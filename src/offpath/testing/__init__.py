@@ -3,7 +3,8 @@
 ``swap_to_memory`` lets an app work in memory for a while, ``drain`` runs what is due,
 ``assert_enqueued`` looks at what was enqueued, ``ManualClock`` is the time, moved by hand, and
 ``FlakyStore`` fails on demand. ``FakeCredits`` and ``FakeRecords`` are the two ports of a
-settlement run. The pytest plugin (``pytest_offpath``) offers them as fixtures.
+settlement run. ``signed_webhook`` makes the headers of a genuine webhook. The pytest plugin
+(``pytest_offpath``) offers the first of them as fixtures.
 """
 
 from offpath.runtime.clock import ManualClock
@@ -11,6 +12,7 @@ from offpath.testing.asserting import assert_enqueued, enqueued
 from offpath.testing.crediting import FakeCredits, FakeRecords
 from offpath.testing.draining import NeverIdle, drain
 from offpath.testing.faults import FlakyStore
+from offpath.testing.signing import signed_webhook
 from offpath.testing.swapping import MemorySwap, swap_to_memory
 
 __all__ = [
@@ -23,5 +25,6 @@ __all__ = [
     "assert_enqueued",
     "drain",
     "enqueued",
+    "signed_webhook",
     "swap_to_memory",
 ]
