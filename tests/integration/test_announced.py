@@ -10,15 +10,20 @@ import pytest
 
 import offpath
 from offpath.config import load_settings
+from offpath.events.webhook.posting import HttpPoster, Post
 from offpath.model.announce import STREAM, sequence
+from offpath.model.endpoint import Endpoint
 from offpath.model.job import JobState
+from offpath.model.webhook import Delivered, Refused
+from offpath.runtime.clock import ManualClock
 from tests.conformance.backends import Backend
+from tests.conformance.builders import START
 from tests.integration import events_service as service
 from tests.integration.crashing import Crasher
 from tests.integration.fleet import Fleet
 from tests.integration.polling import eventually
 from tests.integration.scale import CAMPAIGN
-from tests.integration.test_webhooks import Receiver, status
+from tests.integration.test_webhooks import LOCAL, Receiver, status
 
 if TYPE_CHECKING:
     import asyncio
@@ -155,3 +160,36 @@ async def test_changes_arrive_signed_in_order_and_a_repeat_is_known_by_its_id(
         changes = sorted(told[handle.id])
         assert [state for _, state in changes] == ["queued", "running", end]
         assert len({number for number, _ in changes}) == 3
+
+
+async def test_a_post_whose_answer_is_lost_is_repeated_under_its_id_and_signed_anew() -> None:
+    """Cases B10 and N6: the receiver has it, and is told again six hours later."""
+
+    async def lose(writer: asyncio.StreamWriter) -> None:
+        if len(receiver.got) == 1:
+            writer.transport.abort()
+        else:
+            await status("204 No Content")(writer)
+
+    receiver = Receiver(lose)
+    await receiver.start()
+    clock = ManualClock(START)
+    secret = offpath.new_secret()
+    poster = HttpPoster(LOCAL, clock)
+    endpoint = Endpoint(name="shop", url=receiver.url, secrets=(secret,))
+    verifier = offpath.Verifier(secret, clock=clock)
+    try:
+        post = Post(endpoint, "msg_1", b'{"n":1}')
+        assert isinstance(await poster.post(post), Refused)
+        (first,) = receiver.got
+        assert verifier.verify(first[1], first[0]) == "msg_1"
+        clock.advance(6 * 3_600)
+        assert await poster.post(post) == Delivered()
+    finally:
+        await poster.close()
+        await receiver.close()
+    _, again = receiver.got
+    assert again[1] == first[1]
+    assert verifier.verify(again[1], again[0]) == "msg_1"
+    with pytest.raises(offpath.BadSignature):
+        verifier.verify(first[1], first[0])
