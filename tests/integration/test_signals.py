@@ -33,6 +33,7 @@ async def test_sigterm_drains(app: offpath.App, fleet: Fleet, tmp_path: Path) ->
         await fleet.begun(handle.id)
 
     worker.send(signal.SIGTERM)
+    await eventually(lambda: "draining" in worker.output, within=10)
     late = await app.enqueue(service.held.job(gate))
     await _refuses_work(app, fleet, worker)
     (tmp_path / "gate").touch()

@@ -21,6 +21,7 @@ from offpath.jobs.worker.stopping import Stopper
 from offpath.jobs.worker.terms import Active, Counts, Stage, Stopped
 from offpath.model.health import WorkerReport
 from offpath.model.tally import Turn, Verdict
+from offpath.runtime.log import logger
 from offpath.runtime.loop import Tasks
 from offpath.store.hints import Hint
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.terms import Parts, WorkerSettings
     from offpath.model.health import LoopReport
     from offpath.runtime.loop_status import LoopStatus
+
+_log = logger("worker")
 
 LOOK_EVERY = 1.0
 """Seconds between two looks for cancellations, while jobs are held."""
@@ -321,6 +324,10 @@ class Worker:
         # Two signals may come before the stop that the first one asked for has begun.
         drain = not self._told and self._state is not State.STOPPING
         self._told = True
+        if drain:
+            _log.info("draining: running jobs may end; a second signal aborts them")
+        else:
+            _log.warning("aborting what still runs")
         _ = self._tasks.spawn(self.stop(drain=drain), "stop")
 
     # -- ending ----------------------------------------------------------------------------------
