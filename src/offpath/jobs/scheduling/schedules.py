@@ -46,11 +46,13 @@ class Schedules:
         self.definitions[name] = made
         return made
 
-    def ticker(
-        self, opened: Callable[[], Awaitable[Place]], clock: Clock, report: Report
-    ) -> Ticker:
-        """What fires the schedules that are due, for one worker."""
-        return Ticker(self, opened, clock, report)
+    def ticker(self, clock: Clock, report: Report, store: Place | None = None) -> Ticker:
+        """What fires the schedules that are due, for one worker; on this app's store by default."""
+
+        async def given() -> Place:
+            return await self._opened() if store is None else store
+
+        return Ticker(self, given, clock, report)
 
     # -- at run time -----------------------------------------------------------------------------
 

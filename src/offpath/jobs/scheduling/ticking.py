@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 BATCH = 500
 """Schedules that are looked at in one turn."""
+INTERVAL = 1.0
+"""Longest seconds between two turns, in which new schedules and ended jobs are seen. What is known
+to be due before then is waited for exactly."""
 KEEP = 30 * 86_400.0
 """Seconds that the history of occurrences is kept."""
 PRUNE_EVERY = 600.0
@@ -78,10 +81,10 @@ class Ticker:
         """Due schedules that the last turn could not move: the next one looks past them."""
         self._pruned: float | None = None
 
-    def loop(self, interval: float) -> LoopSpec:
+    def loop(self) -> LoopSpec:
         """The loop that a worker drives it by."""
         # A schedule that cannot be computed is told, but restarting workers would not mend it.
-        return LoopSpec(name=LOOP, step=self.step, interval=interval, critical=False)
+        return LoopSpec(name=LOOP, step=self.step, interval=INTERVAL, critical=False)
 
     async def step(self) -> Turn:
         """One turn: what code defines is put, what is due is fired, old history is removed."""

@@ -40,7 +40,7 @@ class Rig:
 
     def another(self, schedules: Schedules | None = None) -> Ticker:
         return (schedules or self.schedules).ticker(
-            self.opened, self.clock, lambda error, phase: self.errors.append((error, phase))
+            self.clock, lambda error, phase: self.errors.append((error, phase))
         )
 
     async def tick(self) -> Any:

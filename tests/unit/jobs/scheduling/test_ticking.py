@@ -79,7 +79,7 @@ async def test_a_clock_that_jumps_back_repeats_nothing(rig: Rig) -> None:
 
 async def test_a_wrong_clock_of_the_worker_decides_nothing(rig: Rig) -> None:
     rig.schedules.define("often", rig.report.job(), every=HOUR, missed="skip")
-    hasty = rig.schedules.ticker(rig.opened, ManualClock(START + timedelta(days=9)), print_error)
+    hasty = rig.schedules.ticker(ManualClock(START + timedelta(days=9)), print_error)
     await hasty.step()
     rig.clock.advance(HOUR)
     await hasty.step()
