@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -35,6 +35,15 @@ class _Message(Struct, frozen=True, omit_defaults=True):
     key: str | None = None
     headers: str = "{}"
     delay: float = 0.0
+
+
+class _Place(NamedTuple):
+    """What a row that was added shares with no other message, except for a plain repeat."""
+
+    id: str
+    box: str
+    stream: str
+    key: str | None
 
 
 class _Event(Struct, frozen=True, omit_defaults=True):
@@ -94,18 +103,14 @@ def add_messages(
     for piece in chunks(messages, _CHUNK):
         batch = [_message(n, one) for n, one in enumerate(piece, 1)]
         if len({one.id for one in piece}) == len(piece):
-            batch.sort(key=_place)  # else they stay as given, so that the first of an id is kept
+            batch.sort(key=_rank)  # else they stay as given, so that the first of an id is kept
         rows = yield sql["add_messages"](now=moment(now), count=len(piece), batch=to_json(batch))
-        added = {row[0] for row in rows}
-        known: dict[tuple[str, str, str | None], str] = {}
-        repeats = [one for one in piece if one.box is Box.IN and one.id not in added]
+        added = {_Place(*row) for row in rows}
+        repeats = [one for one in piece if one.box is Box.IN and _written_as(one) not in added]
+        accepted: dict[_Place, str] = {}
         if repeats:
-            keys = to_json(
-                [{"id": one.id, "stream": one.stream, "key": one.key} for one in repeats]
-            )
-            rows = yield sql["accepted_messages"](batch=keys)
-            known = {(new, stream, key): accepted for stream, key, accepted, new in rows}
-        answers += _answers(piece, added, known)
+            accepted = yield from _accepted(repeats, {each.id for each in added}, sql)
+        answers += _answers(piece, added, accepted)
     return answers
 
 
@@ -129,21 +134,35 @@ def _require_keys(messages: Iterable[NewMessage]) -> None:
             raise StoreRejected(message)
 
 
+def _accepted(
+    repeats: Sequence[NewMessage], added: set[str], sql: Catalogue
+) -> Enqueueing[dict[_Place, str]]:
+    """Who has the keys of these. One whose own id was there before tells that instead."""
+    keys = [{"id": one.id, "stream": one.stream, "key": one.key} for one in repeats]
+    rows = yield sql["accepted_messages"](batch=to_json(keys))
+    return {
+        _Place(new, Box.IN, stream, key): accepted
+        for new, stream, key, accepted, there in rows
+        if not there or new in added
+    }
+
+
 def _answers(
-    messages: Iterable[NewMessage],
-    added: set[str],
-    known: Mapping[tuple[str, str, str | None], str],
+    messages: Iterable[NewMessage], added: set[_Place], accepted: Mapping[_Place, str]
 ) -> Iterable[Enqueued]:
     """The first of equal ids was added; of a known key the id that was accepted before."""
+    known: set[str] = set()
     for one in messages:
-        if one.id in added:
-            added.remove(one.id)
-            yield Enqueued(id=one.id, job_id=one.id, created=True)
-        else:
-            there = (
-                known.get((one.id, one.stream, one.key), one.id) if one.box is Box.IN else one.id
-            )
-            yield Enqueued(id=one.id, job_id=there, created=False)
+        place = _written_as(one)
+        created = place in added and one.id not in known
+        if created:
+            known.add(one.id)
+        there = one.id if one.id in known else accepted.get(place, one.id)
+        yield Enqueued(id=one.id, job_id=there, created=created)
+
+
+def _written_as(one: NewMessage) -> _Place:
+    return _Place(one.id, one.box, one.stream, one.key)
 
 
 def _message(n: int, one: NewMessage) -> _Message:
@@ -160,7 +179,7 @@ def _message(n: int, one: NewMessage) -> _Message:
     )
 
 
-def _place(one: _Message) -> tuple[str, str, str, int]:
+def _rank(one: _Message) -> tuple[str, str, str, int]:
     """By what tells a repeat: the id in the outbox, source and key in the inbox."""
     if one.box is Box.IN:
         return one.box, one.stream, one.key or "", one.n

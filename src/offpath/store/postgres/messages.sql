@@ -1,6 +1,7 @@
 -- name: add_messages
 -- Adds messages, given in the order in which rows are locked, with "n" for the order of writing.
--- Those whose id, or source and key, is taken are missing in the answer.
+-- Those whose id, or source and key, is taken are missing in the answer. An id alone would not tell:
+-- of two with one id the first may have been refused for its key.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -22,14 +23,13 @@ cross join jsonb_to_recordset(:batch::text::jsonb) as b (
     delay double precision
 )
 on conflict do nothing
-returning id
+returning id, box, stream, key
 
 -- name: accepted_messages
--- The ids that the store has for these sources and keys, where it has not the ids themselves.
-select b.stream, b.key, m.id, b.id
+-- The ids that the store has for these sources and keys, and whether it has the new id itself.
+select b.id, b.stream, b.key, m.id, exists (select from offpath.message o where o.id = b.id)::int
 from jsonb_to_recordset(:batch::text::jsonb) as b (id text, stream text, key text)
 join offpath.message m on m.box = 'in' and m.stream = b.stream and m.key = b.key
-where not exists (select from offpath.message o where o.id = b.id)
 
 -- name: lock_streams
 -- One at a time leases of these ordered streams, until the end of this transaction.
