@@ -17,8 +17,9 @@ from tests.integration.journal import note
 
 LEASE = float(os.environ.get("OFFPATH_TEST_LEASE", "0"))
 if LEASE:
-    relay.lease_for = inbox.lease_for = lambda timeout: timeout + LEASE
-    router.LEASE = LEASE  # type: ignore[misc]
+    for module in (relay, inbox):
+        vars(module)["lease_for"] = lambda timeout: timeout + LEASE
+    vars(router)["LEASE"] = LEASE
 
 TAKES = 0.005
 """Seconds that a delivery takes."""
