@@ -102,7 +102,9 @@ class Events:
         if self._webhooks is None:
             from offpath.events.webhook.endpoints import Webhooks
 
-            self._webhooks = Webhooks(self._opened, self._guard, self._webhooks_added)
+            self._webhooks = Webhooks(
+                self._opened, self._guard, self._webhooks_added, self.outlets.__contains__
+            )
         return self._webhooks
 
     @property
@@ -116,6 +118,8 @@ class Events:
         """Register a stream's dispatcher. Raises ``InvalidArgument`` if it has one."""
         if outlet.stream in self.outlets:
             raise InvalidArgument(f"the outbox stream {outlet.stream!r} has a dispatcher already")
+        if outlet.stream in self._posted:
+            raise InvalidArgument(f"the outbox stream {outlet.stream!r} goes to webhooks already")
         self.outlets[outlet.stream] = outlet
         self._added(self._relay_loop(outlet.stream, self._opened))
 

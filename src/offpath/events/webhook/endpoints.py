@@ -75,8 +75,10 @@ class Webhooks:
         opened: Callable[[], Awaitable[Store]],
         guard: Callable[[], Guard],
         begun: Callable[[], None] = lambda: None,
+        dispatched: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._opened = opened
+        self._dispatched = dispatched
         self._guard = guard
         self._begun = begun
         self.streams: tuple[str, ...] = ()
@@ -90,9 +92,13 @@ class Webhooks:
         """Post the events of these outbox streams to the endpoints that want them.
 
         Changes of announced jobs (``announce=``, stream ``offpath.jobs``) are always among them. A
-        worker that knows of this does it. Raises ``InvalidArgument``.
+        worker that knows of this does it. Raises ``InvalidArgument``, also for a stream that has a
+        dispatcher: each event would go to either the one or the others.
         """
         named = [checks.name(stream, "stream") for stream in streams]
+        for stream in (JOBS, *named):
+            if self._dispatched(stream):
+                raise InvalidArgument(f"the outbox stream {stream!r} has a dispatcher already")
         first = not self.streams
         self.streams = tuple(dict.fromkeys((JOBS, *self.streams, *named)))
         if first:
