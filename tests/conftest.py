@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.brokers import Broker, find_broker
 from tests.servers import Databases, NoServer, PostgresCluster, find_postgres
 
 if TYPE_CHECKING:
@@ -90,3 +91,46 @@ def own_postgres() -> Iterator[PostgresCluster]:
         yield cluster
     finally:
         cluster.destroy()
+
+
+def _running(kind: str) -> str:
+    try:
+        return find_broker(kind)
+    except NoServer as reason:
+        missing_server(str(reason))
+
+
+@pytest.fixture(scope="session")
+def nats_url() -> str:
+    """A running NATS server with JetStream."""
+    return _running("nats")
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> str:
+    """A running Redis server."""
+    return _running("redis")
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_url() -> str:
+    """A running RabbitMQ server."""
+    return _running("rabbitmq")
+
+
+@pytest.fixture
+def own_broker() -> Iterator[Callable[..., Broker]]:
+    """``own_broker("nats", …)``: a started broker of the test's own, which it may stop."""
+    made: list[Broker] = []
+
+    def start(kind: str, *more: str) -> Broker:
+        made.append(Broker(kind, more))
+        try:
+            made[-1].start()
+        except NoServer as reason:
+            missing_server(str(reason))
+        return made[-1]
+
+    yield start
+    for broker in made:
+        broker.destroy()

@@ -1,0 +1,142 @@
+"""The brokers that tests need: finding running ones, and starting throw-away ones.
+
+Like :mod:`tests.servers` it needs nothing but the standard library, for ``check.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tests.servers import NoServer, free_port
+
+URLS = {
+    "nats": "nats://127.0.0.1:4222",
+    "redis": "redis://127.0.0.1:6379/0",
+    "rabbitmq": "amqp://guest:guest@127.0.0.1:5672/",
+}
+PACKAGES = {"nats": "nats-server", "redis": "redis-server", "rabbitmq": "rabbitmq-server"}
+START_LIMIT = 120.0
+"""Seconds in which a broker must accept connections."""
+
+
+def variable(kind: str) -> str:
+    """The environment variable that names a broker for the tests."""
+    return f"OFFPATH_TEST_{kind.upper()}"
+
+
+def find_broker(kind: str) -> str:
+    """The URL of a running broker of a kind of ``URLS``. Raises :class:`NoServer`."""
+    url = os.environ.get(variable(kind)) or URLS[kind]
+    parts = urlsplit(url)
+    assert parts.port is not None
+    if not listens(parts.port, parts.hostname or "127.0.0.1"):
+        raise NoServer(f"no {PACKAGES[kind]} runs; start one, or name one in {variable(kind)}")
+    return url
+
+
+def listens(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether somebody accepts connections there."""
+    try:
+        with socket.create_connection((host, port), timeout=3):
+            return True
+    except OSError:
+        return False
+
+
+@dataclass(slots=True)
+class Broker:
+    """A broker of our own on a free port, in a temporary folder."""
+
+    kind: str
+    more: tuple[str, ...] = ()
+    """Further arguments, or lines of the configuration of NATS."""
+    port: int = field(default_factory=free_port)
+    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="offpath-broker-")))
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        parts = urlsplit(URLS[self.kind])
+        user, at, _ = parts.netloc.rpartition("@")
+        return parts._replace(netloc=f"{user}{at}127.0.0.1:{self.port}").geturl()
+
+    def start(self) -> None:
+        """Start it and wait until it accepts connections. Raises :class:`NoServer`."""
+        command, environment = getattr(self, f"_{self.kind}")()
+        program = shutil.which(command[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+        if program is None:
+            package = PACKAGES[self.kind]
+            raise NoServer(f"{package} is not installed, nor named in {variable(self.kind)}")
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [program, *command[1:]],
+                env=os.environ | environment,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        end = time.monotonic() + START_LIMIT
+        while not listens(self.port):
+            if self.process.poll() is not None or time.monotonic() > end:
+                said = (self.folder / "log").read_text(errors="replace")[-2000:]
+                raise NoServer(f"{PACKAGES[self.kind]} did not start:\n{said}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Stop it. What it stored is there when it is started again."""
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(30)
+            self.process = None
+
+    def destroy(self) -> None:
+        """Stop it and remove everything. Idempotent."""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _nats(self) -> tuple[list[str], dict[str, str]]:
+        configuration = self.folder / "nats.conf"
+        lines = [
+            f"listen: 127.0.0.1:{self.port}",
+            f'jetstream {{ store_dir: "{self.folder}" }}',
+            *self.more,
+        ]
+        configuration.write_text("\n".join(lines))
+        return ["nats-server", "-c", str(configuration)], {}
+
+    def _redis(self) -> tuple[list[str], dict[str, str]]:
+        command = [
+            "redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
+            "--dir", str(self.folder), "--appendonly", "yes", *self.more,
+        ]  # fmt: skip
+        return command, {}
+
+    def _rabbitmq(self) -> tuple[list[str], dict[str, str]]:
+        # the packaged command would change to another account, which cannot enter our folder
+        packaged = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+        plugins = self.folder / "plugins"
+        plugins.write_text("[].")
+        # the machine's own configuration may name listeners
+        (self.folder / "rabbitmq.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{self.port}\n")
+        environment = {
+            "HOME": str(self.folder),
+            "RABBITMQ_NODENAME": f"offpath{self.port}@localhost",
+            "RABBITMQ_CONF_ENV_FILE": str(self.folder / "none"),
+            "RABBITMQ_CONFIG_FILE": str(self.folder / "rabbitmq"),
+            "RABBITMQ_DIST_PORT": str(free_port()),
+            "RABBITMQ_MNESIA_BASE": str(self.folder),
+            "RABBITMQ_LOG_BASE": str(self.folder),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(plugins),
+        }
+        return [str(packaged) if packaged.exists() else "rabbitmq-server"], environment
