@@ -48,7 +48,7 @@ def _secret_options(function: F) -> F:
 
 @click.group()
 def endpoints() -> None:
-    """Where webhooks are posted to: add, list, show, pause, rotate, replay."""
+    """Where webhooks are posted to, and their secrets."""
 
 
 @endpoints.command("add")
