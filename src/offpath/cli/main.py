@@ -35,7 +35,8 @@ Events:             offpath outbox list; offpath router status
 
 \b
 The database: --url, else OFFPATH_URL, else DATABASE_URL.
-Exit codes:   0 done, 1 failed, 2 wrong usage, 3 not found, 4 store unreachable.
+Exit codes:   0 done, 1 failed, 2 wrong usage, 3 no such job or partly failed,
+              4 store unreachable.
 """
 
 
