@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Every gate of the project in one command: ``python3 check.py``.
 
-Needs Python 3.11 and nothing else: it makes ``.venv``, installs the locked dependencies, and starts
-Postgres when none runs. ``python3 check.py lint types unit`` runs only the steps named;
-``python3 check.py --list`` names them. The exit code is 0 only when every step passed.
+Needs Python 3.11 and nothing else: it makes ``.venv``, installs the locked dependencies, and
+starts Postgres and the brokers when none run. ``python3 check.py lint types unit`` runs only the
+steps named; ``python3 check.py --list`` names them. The exit code is 0 only when every step passed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 if sys.version_info < (3, 11):  # noqa: UP036 - says so, instead of failing obscurely below
     sys.exit("check.py: Python 3.11 or newer is needed")
 
+from tests.brokers import PACKAGES, Broker, find_broker, variable
 from tests.servers import VARIABLE, NoServer, PostgresCluster, postgres_binaries
 
 if TYPE_CHECKING:
@@ -250,6 +251,40 @@ def own_cluster() -> PostgresCluster:
     return PostgresCluster.create()
 
 
+# -- brokers ---------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def brokers() -> Iterator[None]:
+    """One of each kind for the tests, in the environment; those that we started are gone after."""
+    with contextlib.ExitStack() as stack:
+        for kind in PACKAGES:
+            try:
+                os.environ[variable(kind)] = find_broker(kind)
+            except NoServer as reason:
+                if variable(kind) in os.environ:
+                    sys.exit(f"check.py: {reason}")
+                own_broker(kind, stack)
+        yield
+
+
+def own_broker(kind: str, stack: contextlib.ExitStack) -> None:
+    """Start a broker; without one, its tests are skipped, and fail where ``CI`` is set."""
+    for again in (True, False):
+        broker = Broker(kind)
+        stack.callback(broker.destroy)
+        try:
+            broker.start()
+        except NoServer as reason:
+            if again and "not installed" in str(reason) and apt_install(PACKAGES[kind]):
+                continue
+            say(f"check.py: {reason}")
+            return
+        say(f"== started {PACKAGES[kind]} at port {broker.port}")
+        os.environ[variable(kind)] = broker.url
+        return
+
+
 # -- the command -----------------------------------------------------------------------------------
 
 
@@ -292,7 +327,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     prepare()
     needs_server = any(step not in STATIC for step in steps)
-    with postgres() if needs_server else contextlib.nullcontext():
+    needs_brokers = "integration" in steps
+    with (
+        postgres() if needs_server else contextlib.nullcontext(),
+        brokers() if needs_brokers else contextlib.nullcontext(),
+    ):
         outcomes = [run_step(step) for step in steps]
     report(outcomes)
     return 0 if all(outcome.passed for outcome in outcomes) else 1

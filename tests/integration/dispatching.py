@@ -39,5 +39,11 @@ async def publish(app: offpath.App, *payloads: Any, **more: Any) -> list[str]:
 
 def event(**changed: Any) -> offpath.Event:
     """An event as a relay makes it."""
-    values = {"id": "e-1", "stream": "orders", "topic": "paid", "payload": 1, "body": "1"}
+    values: dict[str, Any] = {
+        "id": "e-1",
+        "stream": "orders",
+        "topic": "paid",
+        "payload": 1,
+        "body": "1",
+    }
     return offpath.Event(**(values | changed))

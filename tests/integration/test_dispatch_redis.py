@@ -16,14 +16,14 @@ from tests.integration.dispatching import event, publish, sending
 
 
 @pytest.fixture
-async def client(redis_url: str) -> AsyncIterator[Redis]:
+async def client(redis_url: str) -> AsyncIterator[Any]:
     made = Redis.from_url(redis_url, decode_responses=True)
     yield made
     await made.aclose()
 
 
 @pytest.fixture
-async def name(client: Redis) -> AsyncIterator[str]:
+async def name(client: Any) -> AsyncIterator[str]:
     """The beginning of the names of this test's streams."""
     made = f"t{uuid.uuid4().hex}"
     yield made
@@ -31,7 +31,7 @@ async def name(client: Redis) -> AsyncIterator[str]:
         await client.delete(key)
 
 
-async def test_content_and_headers_arrive_once(redis_url: str, client: Redis, name: str) -> None:
+async def test_content_and_headers_arrive_once(redis_url: str, client: Any, name: str) -> None:
     dispatcher = RedisDispatcher(redis_url, stream=name + ":{topic}")
     async with sending(dispatcher) as (app, relay, _):
         (one,) = await publish(app, {"n": "ä"}, key="k", headers={"trace": "t1"})
@@ -49,7 +49,7 @@ async def test_content_and_headers_arrive_once(redis_url: str, client: Redis, na
 
 
 async def test_each_key_of_an_ordered_stream_keeps_its_order(
-    redis_url: str, client: Redis, name: str
+    redis_url: str, client: Any, name: str
 ) -> None:
     async with sending(RedisDispatcher(redis_url, stream=name), ordered=True) as (app, relay, _):
         for number in range(20):
@@ -63,7 +63,7 @@ async def test_each_key_of_an_ordered_stream_keeps_its_order(
 
 @pytest.mark.parametrize("bad", [0, 25, 49])
 async def test_one_that_the_server_refuses_fails_alone(
-    redis_url: str, client: Redis, name: str, bad: int
+    redis_url: str, client: Any, name: str, bad: int
 ) -> None:
     await client.set(f"{name}:bad", "not a stream")
     async with sending(RedisDispatcher(redis_url, stream=name + ":{key}")) as (app, relay, _):
@@ -101,7 +101,7 @@ async def test_fewer_replicas_than_asked_for_is_not_delivered(redis_url: str, na
     assert "0 of 1 replicas" in str(refusal)
 
 
-async def test_a_stream_is_trimmed_where_asked(redis_url: str, client: Redis, name: str) -> None:
+async def test_a_stream_is_trimmed_where_asked(redis_url: str, client: Any, name: str) -> None:
     dispatcher = RedisDispatcher(redis_url, stream=name, maxlen=100)
     many = [event(id=f"e-{number}") for number in range(1_000)]
     assert set(await dispatcher.dispatch_many(many)) == {None}
@@ -110,7 +110,7 @@ async def test_a_stream_is_trimmed_where_asked(redis_url: str, client: Redis, na
 
 
 async def test_a_consumed_entry_is_acknowledged_after_the_inbox_has_it(
-    redis_url: str, client: Redis, name: str
+    redis_url: str, client: Any, name: str
 ) -> None:
     dispatcher = RedisDispatcher(redis_url, stream=name)
     for attempt in (1, 2):  # as after an answer that was lost
