@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import jobs, raw
+from benchmarks import health, jobs, raw
 from benchmarks.__main__ import main
 from benchmarks.report import Measurement, percentile
 
@@ -89,3 +89,18 @@ def test_a_ratio_is_given_only_beside_a_rate_of_the_same_case() -> None:
 def test_percentiles_are_values_that_were_seen() -> None:
     assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
     assert percentile([3.0, 1.0, 2.0], 0.99) == 3.0
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+def test_the_cost_of_supervision_is_a_share_of_the_workers_cpu(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, size in {"JOBS": 200, "_BULK": 100, "TURNS": 100, "CALLS": 3}.items():
+        monkeypatch.setattr(health, name, size)
+    answer = CliRunner().invoke(main, ["health", "--backend", backend, "--json"])
+    assert answer.exit_code == 0, answer.output
+    (line,) = (json.loads(one) for one in answer.output.splitlines())
+    assert (line["bench"], line["case"], line["backend"]) == ("health", "supervision", backend)
+    assert line["ratio"] > 0
+    assert line["per_s"] > 0
+    assert "of the worker's CPU" in line["note"]
