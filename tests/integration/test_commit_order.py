@@ -298,6 +298,7 @@ class Writers:
             await asyncio.sleep(0)
 
 
+@pytest.mark.timeout(600)  # the campaign takes a minute for each
 @pytest.mark.parametrize("partitions", [1, 4])
 async def test_writers_at_once_lose_nothing_and_keep_the_order_of_each_key(
     store: PostgresStore, pg_url: str, partitions: int

@@ -108,7 +108,7 @@ leased as (
     where j.id = any (array(select t.id from taken t))
     returning
         j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
-        j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline
+        j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline, j.announce
 ),
 outlook as materialized (
     select
@@ -152,7 +152,7 @@ select
     (extract(epoch from l.run_at) * 1000000)::bigint,
     (extract(epoch from l.enqueued_at) * 1000000)::bigint,
     l.losses, l.parent, l.dependents::text,
-    (extract(epoch from l.deadline) * 1000000)::bigint
+    (extract(epoch from l.deadline) * 1000000)::bigint, l.announce
 from outlook o
 left join leased l on true
 order by l.priority desc, l.run_at, l.id

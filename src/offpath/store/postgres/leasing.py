@@ -9,7 +9,7 @@ import msgspec
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
-from offpath.store.postgres.steps import Send, Steps, ask, from_micros, moment, to_json
+from offpath.store.postgres.steps import Announced, Send, Steps, ask, from_micros, moment, to_json
 from offpath.store.sql import Catalogue, Row
 
 PROMOTED_AT_ONCE: Final = 500
@@ -39,7 +39,12 @@ class Reach:
 
 
 def lease_steps(
-    request: LeaseRequest, now: datetime | None, reach: Reach, *, sql: Catalogue
+    request: LeaseRequest,
+    now: datetime | None,
+    reach: Reach,
+    announced: Announced | None = None,
+    *,
+    sql: Catalogue,
 ) -> Steps[Leased]:
     """Make due jobs ready, then hand out the best."""
     limit = max(request.limit, 0)
@@ -61,6 +66,8 @@ def lease_steps(
     )
     now_micros, candidates, due_at = rows[1][0][:3]
     jobs = tuple(_job(row, request.worker) for row in rows[1] if row[3] is not None)
+    if announced is not None:
+        announced.hear(row[18] for row in rows[1])
     reach.learn(short=len(jobs) < min(limit, candidates))
     return Leased(
         jobs=jobs,

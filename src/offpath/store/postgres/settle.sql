@@ -27,7 +27,7 @@ where j.id = b.id
     and j.worker = b.worker
     and j.deliveries = b.deliveries
     and not j.grouped
-returning b.n, j.cancel_requested::int
+returning b.n, j.cancel_requested::int, j.announce
 
 -- name: settle
 -- Ends attempts in any way, and writes down their failures. Lost leases are missing in the answer.
@@ -72,7 +72,7 @@ settled as (
         and j.worker = b.worker
         and j.deliveries = b.deliveries
     returning
-        b.n, j.id, j.deliveries, j.state, j.run_at, j.grouped, j.group_id, b.failure
+        b.n, j.id, j.deliveries, j.state, j.run_at, j.grouped, j.group_id, j.announce, b.failure
 ),
 failed as (
     insert into offpath.failure (job, delivery, attempt, at, kind, type, message, traceback)
@@ -88,7 +88,7 @@ failed as (
 )
 select
     s.n, s.state, (extract(epoch from s.run_at) * 1000000)::bigint,
-    case when s.grouped then coalesce(s.group_id, s.id::text) end
+    case when s.grouped then coalesce(s.group_id, s.id::text) end, s.announce
 from settled s
 
 -- name: trim_failures

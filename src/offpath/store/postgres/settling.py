@@ -26,6 +26,7 @@ from offpath.model.settlement import (
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.enqueue import counts_json
 from offpath.store.postgres.steps import (
+    Announced,
     Send,
     Steps,
     ask,
@@ -77,7 +78,11 @@ def lone_successes(settlements: Iterable[Settlement]) -> bool:
 
 
 def succeed_steps(
-    settlements: Sequence[Settlement], now: datetime | None, *, sql: Catalogue
+    settlements: Sequence[Settlement],
+    now: datetime | None,
+    announced: Announced | None = None,
+    *,
+    sql: Catalogue,
 ) -> Steps[list[Settled | None]]:
     """Settle lone successes in one round trip, COMMIT included.
 
@@ -87,7 +92,9 @@ def succeed_steps(
     successes.sort(key=_by_id)
     rows = yield from ask(sql["succeed"](now=moment(now), batch=to_json(successes)), last=True)
     answers: list[Settled | None] = [None] * len(settlements)
-    for n, cancelled in rows:
+    if announced is not None:
+        announced.hear(row[2] for row in rows)
+    for n, cancelled, _ in rows:
         answers[n] = Settled(
             id=settlements[n].job.id,
             status=SettleStatus.APPLIED,
@@ -98,12 +105,18 @@ def succeed_steps(
 
 
 def settle_steps(
-    settlements: Sequence[Settlement], now: datetime | None, *, sql: Catalogue
+    settlements: Sequence[Settlement],
+    now: datetime | None,
+    announced: Announced | None = None,
+    *,
+    sql: Catalogue,
 ) -> Steps[list[Settled]]:
     """Settle anything. Jobs first, then what they enqueue, then their groups."""
     ends = [_end(n, one) for n, one in enumerate(settlements)]
     ends.sort(key=_by_id)
     rows = yield from told_the_time(sql["settle"](now=moment(now), batch=to_json(ends)), now, sql)
+    if announced is not None:
+        announced.hear(row[4] for row in rows)
     states = {row[0]: public(row[1]) for row in rows}
     enqueued, members = yield from embed(carry_out(_carried(settlements, states), now, sql=sql))
     yield from _trim(settlements, states, sql)

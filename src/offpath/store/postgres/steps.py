@@ -32,6 +32,17 @@ class Send:
     """It does no harm if the first of them are kept and the others are not."""
 
 
+@dataclass(slots=True)
+class Announced:
+    """Whether a transition changed jobs that are announced, so that there may be messages."""
+
+    any: bool = False
+
+    def hear(self, bits: Iterable[int | None]) -> None:
+        """Take in what the changed jobs announce."""
+        self.any = self.any or any(bits)
+
+
 Steps = Generator[Send, list[Rows], T]
 """A transition on our own connection: it may send several statements at once."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -58,7 +59,7 @@ from offpath.store.postgres.settling import (
     settle_steps,
     succeed_steps,
 )
-from offpath.store.postgres.steps import embed, moment, one, to_json
+from offpath.store.postgres.steps import Announced, embed, moment, one, to_json
 from offpath.store.protocol import Backlog, Changed, Finding, Migration, Redrive
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
@@ -233,23 +234,29 @@ class PostgresStore(EventTables):
         if not settlements:
             return []
         now, sql = self._now(), self._sql
-        if not lone_successes(settlements):
-            return await self._database.write(lambda: settle_steps(settlements, now, sql=sql))
-        quick = await self._database.write(lambda: succeed_steps(settlements, now, sql=sql))
-        left = [settlements[n] for n, answer in enumerate(quick) if answer is None]
-        if not left:
-            return [answer for answer in quick if answer is not None]
-        rest = iter(await self._database.write(lambda: settle_steps(left, now, sql=sql)))
-        return [answer or next(rest) for answer in quick]
+        quick: list[Settled | None] = [None] * len(settlements)
+        with self._telling() as announced:
+            if lone_successes(settlements):
+                quick = await self._database.write(
+                    lambda: succeed_steps(settlements, now, announced, sql=sql)
+                )
+            left = [settlements[n] for n, answer in enumerate(quick) if answer is None]
+            if not left:
+                return [answer for answer in quick if answer is not None]
+            rest = iter(
+                await self._database.write(lambda: settle_steps(left, now, announced, sql=sql))
+            )
+            return [answer or next(rest) for answer in quick]
 
     # -- jobs ------------------------------------------------------------------------------
 
     async def lease(self, request: LeaseRequest) -> Leased:
         """Hand out ready jobs, best first."""
         now = self._now()
-        return await self._database.write(
-            lambda: lease_steps(request, now, self._reach, sql=self._sql)
-        )
+        with self._telling() as announced:
+            return await self._database.write(
+                lambda: lease_steps(request, now, self._reach, announced, sql=self._sql)
+            )
 
     async def progress(self, job: LeasedJob, progress: str) -> None:
         """Record how far a held job is."""
@@ -298,6 +305,8 @@ class PostgresStore(EventTables):
             lambda: operating.rescue_steps(limit, max_deliveries, keep, now, sql=self._sql)
         )
         self._tell_states((one.state for one in rescued), Hint.WORK)
+        if rescued:
+            self._tell(Hint.MESSAGES)
         return rescued
 
     async def notice_deaths(self) -> list[str]:
@@ -418,12 +427,26 @@ class PostgresStore(EventTables):
         if self._ear is not None:
             self._ear.own_pids.add(pid)
 
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[Announced]:
+        """Tell of messages about announced jobs once what is inside has been written."""
+        announced = Announced()
+        try:
+            yield announced
+        finally:
+            if announced.any:
+                self._tell(Hint.MESSAGES)
+
     def _tell_settled(self, answers: Iterable[Settled]) -> None:
         states = {answer.state for answer in answers if answer.state is not None}
         self._tell_states(states, Hint.WORK)
 
     def _tell_changed(self, changes: Iterable[Changed], otherwise: Hint) -> None:
-        self._tell_states((change.state for change in changes), otherwise)
+        """An operator changes little and seldom: whether it was announced is not looked up."""
+        states = [change.state for change in changes]
+        self._tell_states(states, otherwise)
+        if states:
+            self._tell(Hint.MESSAGES)
 
     def _tell_states(self, states: Iterable[JobState], otherwise: Hint) -> None:
         """Ended jobs are told of as such, others as ``otherwise``."""

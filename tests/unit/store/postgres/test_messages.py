@@ -10,11 +10,13 @@ import pytest
 from offpath.model import announce
 from offpath.model.effects import Effects
 from offpath.model.job import JobState
+from offpath.model.lease import LeaseRequest
 from offpath.model.message import Box, MessageFilter, MessageRequest, StreamRoom
-from offpath.model.settlement import Succeeded
+from offpath.model.settlement import Settlement, Succeeded
+from offpath.store.hints import Hint
 from offpath.store.postgres import PostgresStore, messages
 from offpath.store.postgres.messages import share_out
-from tests.conformance.builders import new_job
+from tests.conformance.builders import TASK, new_job, worker_info
 from tests.conformance.message_builders import finish, hand, message, post
 
 
@@ -45,7 +47,7 @@ async def test_a_lease_and_a_settlement_are_one_statement_each(
     store._before_statement = sent.append
     held = await hand(store)
     await store.settle_messages([finish(each) for each in held])
-    assert sent == ["lease_messages", "settle_messages"]
+    assert sent == ["lease_messages", "done_messages"]
     assert len(held) == 20
 
 
@@ -118,3 +120,20 @@ def test_positions_are_given_one_by_one(ask: Any) -> None:
         "select seqcache from pg_sequence where seqrelid = 'offpath.log_position_seq'::regclass"
     )
     assert rows == [(1,)]
+
+
+@pytest.mark.parametrize("bits", [announce.RUNNING | announce.SUCCEEDED, 0])
+async def test_others_are_told_of_messages_when_an_announced_job_moves(
+    opened: Any, bits: int
+) -> None:
+    store: PostgresStore = await opened()
+    told: list[Hint] = []
+    await store.register(worker_info(), lease_seconds=30)
+    await store.commit(Effects(jobs=(new_job(announce=bits),)))
+    store._hints.subscribe(told.append)
+    leased = await store.lease(LeaseRequest(worker="w1", limit=1, tasks={TASK: 1}))
+    assert (Hint.MESSAGES in told) is bool(bits)
+    told.clear()
+    await store.settle([Settlement(job=job, outcome=Succeeded()) for job in leased.jobs])
+    assert Hint.ENDED in told
+    assert (Hint.MESSAGES in told) is bool(bits)
