@@ -87,6 +87,28 @@ async def test_a_routers_step_is_the_callers(
     assert rest.counts == ({} if commit else {"sent": 1})
 
 
+@pytest.mark.parametrize(
+    "caller",
+    [one for one in CALLERS if one.name in KINDS and one.blocking],
+    ids=lambda one: one.name,
+)
+@pytest.mark.parametrize("commit", [False, True], ids=["rollback", "commit"])
+async def test_a_blocking_step_needs_no_event_loop_and_is_the_callers(
+    caller: Caller, commit: bool, url_of: UrlOf, make_app: AppMaker
+) -> None:
+    url = url_of(caller.dialect)
+    app = make_app(url)
+    router = await _routed(app, offpath.Outbox("wallet"))
+    await app.log.append("iu", "paid", "eu", {"n": 1})
+    async with caller.open(url, False) as (connection, end):
+        end.commit = commit
+        run = router.run_once_blocking(app.store(), connection)
+        assert run.counts == {"sent": 1}
+        assert await app.store().attempts("iu") == []
+    assert len(await app.store().attempts("iu")) == commit
+    assert await _count(app, "wallet") == commit
+
+
 @chosen
 @pytest.mark.parametrize("switched", [False, True], ids=["declared live", "switched live"])
 async def test_what_a_rollback_could_not_undo_is_refused_before_anything(
