@@ -39,7 +39,7 @@ CHANGES = (
     *("announced lease", "announced settle", "announced cancel"),
     *("announced redrive", "announced rescue", "announced loss"),
 )
-USUAL = ("commit", "announced lease", "announced settle")
+USUAL = ("commit", "announced settle")
 
 
 @pytest.fixture(scope="module")

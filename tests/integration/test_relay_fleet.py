@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RELAYS = 4
 EVENTS = scaled(400, 2_000)
-KILLS = scaled(4, 12)
+KILLS = scaled(3, 12)
 TARGET = "tests.integration.events_service:app"
 
 
@@ -82,7 +82,7 @@ async def test_killed_relays_lose_nothing_and_repeat_only_what_they_had_in_hand(
     app: offpath.App, fleet: Fleet, start: Callable[[], WorkerProcess]
 ) -> None:
     """Cases B6. A repeat has the id that the receiver knows."""
-    relays = [start() for _ in range(RELAYS)]
+    relays = [start() for _ in range(scaled(3, RELAYS))]
     await _up(app, relays)
     ids = await _publish(app, EVENTS)
     chance = random.Random(7)
@@ -118,7 +118,7 @@ async def test_a_key_keeps_its_order_across_relays_and_holds_back_no_other(
     app: offpath.App, fleet: Fleet, start: Callable[[], WorkerProcess], tmp_path: Path
 ) -> None:
     """Cases L1: A fails twice (and until it is let go), B and C are behind it."""
-    await _up(app, [start() for _ in range(RELAYS)])
+    await _up(app, [start() for _ in range(scaled(3, RELAYS))])
     keys = scaled(5, 50)
     async with app.batch() as batch:
         for number in range(keys):

@@ -17,9 +17,8 @@ AppMaker = Callable[[str], offpath.App]
 UrlOf = Callable[[str], str]
 
 KINDS = (
-    *("psycopg", "psycopg-async", "sqlalchemy-session-psycopg"),
-    *("sqlalchemy-async-session-psycopg", "sqlite3", "aiosqlite"),
-    *("sqlalchemy-session-sqlite", "sqlalchemy-async-session-sqlite"),
+    *("psycopg", "sqlalchemy-session-psycopg", "sqlalchemy-async-session-psycopg"),
+    *("sqlite3", "sqlalchemy-session-sqlite", "sqlalchemy-async-session-sqlite"),
 )
 chosen = pytest.mark.parametrize(
     "caller", [one for one in CALLERS if one.name in KINDS], ids=lambda one: one.name
