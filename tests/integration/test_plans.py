@@ -254,7 +254,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _nodes(child)
 
 
-def _explain(connection: psycopg.Connection[Any], query: Query) -> list[dict[str, Any]]:
+def explained(connection: psycopg.Connection[Any], query: Query) -> list[dict[str, Any]]:
     """The nodes of the plan as it was really run; what it wrote is rolled back."""
     text = f"explain (analyze, timing off, format json) {query.statement.pyformat}"
     with connection.transaction(force_rollback=True):
@@ -264,8 +264,8 @@ def _explain(connection: psycopg.Connection[Any], query: Query) -> list[dict[str
     return list(_nodes(row[0][0]["Plan"]))
 
 
-def _explain_generic(connection: psycopg.Connection[Any], query: Query) -> list[dict[str, Any]]:
-    """As _explain, but planned without its values, as a prepared statement is."""
+def explained_generic(connection: psycopg.Connection[Any], query: Query) -> list[dict[str, Any]]:
+    """As explained, but planned without its values, as a prepared statement is."""
     values = compose.SQL(", ").join(map(compose.Literal, query.for_dollar()))
     ask = compose.SQL("explain (analyze, timing off, format json) execute it ({})").format(values)
     with connection.transaction(force_rollback=True):
@@ -280,14 +280,14 @@ def _explain_generic(connection: psycopg.Connection[Any], query: Query) -> list[
     return list(_nodes(row[0][0]["Plan"]))
 
 
-def _touched(node: dict[str, Any]) -> float:
+def touched(node: dict[str, Any]) -> float:
     """Rows that a scan looked at in all its loops."""
     removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
     rows: float = (node["Actual Rows"] + removed) * node["Actual Loops"]
     return rows
 
 
-@pytest.mark.parametrize("explain", [_explain, _explain_generic])
+@pytest.mark.parametrize("explain", [explained, explained_generic])
 @pytest.mark.parametrize("transition", _TRANSITIONS)
 def test_a_statement_reads_about_what_it_returns(
     filled: psycopg.Connection[Any], transition: str, explain: Explain
@@ -297,7 +297,7 @@ def test_a_statement_reads_about_what_it_returns(
         scans = [node for node in nodes if node.get("Relation Name") in {"job", "failure"}]
         for scan in scans:
             assert scan["Node Type"] != "Seq Scan", query.name
-            assert _touched(scan) <= MOST_READ, (query.name, scan)
+            assert touched(scan) <= MOST_READ, (query.name, scan)
         compared = sum(
             node.get("Rows Removed by Join Filter", 0) * node["Actual Loops"] for node in nodes
         )
@@ -310,4 +310,4 @@ def test_the_check_sees_a_scan_of_the_whole_table(filled: psycopg.Connection[Any
     assert row is not None
     (scan,) = [node for node in _nodes(row[0][0]["Plan"]) if "Relation Name" in node]
     assert scan["Node Type"] == "Seq Scan"
-    assert _touched(scan) > MOST_READ
+    assert touched(scan) > MOST_READ
