@@ -33,6 +33,7 @@ from offpath.store.capabilities import Capabilities
 from offpath.store.hints import Hint, Hints
 from offpath.store.memory import claims, jobs, messages, reading, settling, workers
 from offpath.store.memory import effects as doors
+from offpath.store.memory.schedules import MemorySchedules
 from offpath.store.memory.store_events import MemoryEvents, no_transactions
 from offpath.store.memory.tables import Tables
 from offpath.store.protocol import Backlog, Changed, Finding, Migration, Redrive
@@ -48,7 +49,7 @@ _CAPABILITIES = Capabilities(
 )
 
 
-class MemoryStore(MemoryEvents):
+class MemoryStore(MemoryEvents, MemorySchedules):
     """A :class:`~offpath.store.protocol.Store` in this process's memory, lost with the process.
 
     Belongs to one event loop. No method waits, so each is one step that nothing can interrupt.

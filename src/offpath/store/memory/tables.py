@@ -13,6 +13,7 @@ from msgspec import Struct
 from offpath.model.endpoint import Endpoint
 from offpath.model.job import TERMINAL, JobRecord, JobState, LeasedJob, UniqueClaim
 from offpath.model.lease import WorkerRecord
+from offpath.model.schedule import Occurrence, ScheduleRecord
 from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.memory.announcing import announcement, wanted
 from offpath.store.memory.heap import LazyHeap
@@ -69,7 +70,9 @@ class Tables:
         "lanes",
         "log",
         "mailbox",
+        "occurrences",
         "routers",
+        "schedules",
         "tally",
         "workers",
     )
@@ -92,6 +95,8 @@ class Tables:
         self.log = EventLog()
         self.routers = Routers()
         self.endpoints: dict[str, Endpoint] = {}
+        self.schedules: dict[str, ScheduleRecord] = {}
+        self.occurrences: dict[str, dict[datetime, Occurrence]] = {}  # of a schedule, by its time
 
     # -- reading ---------------------------------------------------------------------------
 

@@ -1,0 +1,92 @@
+"""What every backend decides alike about schedules, once it holds the schedule's row."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from offpath.errors import StoreRejected
+from offpath.model.job import Enqueued, NewJob
+from offpath.model.schedule import (
+    Firing,
+    FiringStatus,
+    Occurrence,
+    OccurrenceOutcome,
+    Overlap,
+    Schedule,
+    ScheduleRecord,
+)
+
+
+class Fresh(NamedTuple):
+    """What a firing will write."""
+
+    occurrences: list[Occurrence]
+    jobs: tuple[NewJob, ...]
+
+
+def keeps(known: Schedule, new: Schedule) -> bool:
+    """Whether putting ``new`` leaves ``known`` as it is. The template's id means nothing."""
+    if new.origin == "code" and known.origin == "api":
+        return True
+    return replace(known, template=replace(known.template, id=new.template.id)) == new
+
+
+def is_stale(record: ScheduleRecord | None, firing: Firing) -> bool:
+    """Whether the schedule is another one than the firing was planned for."""
+    return (
+        record is None
+        or record.paused
+        or record.version != firing.version
+        or record.next_at != firing.expected
+    )
+
+
+def status_of(record: ScheduleRecord, firing: Firing) -> FiringStatus:
+    """What becomes of a firing that is not stale: the last job decides about an overlap."""
+    if not record.last_open or firing.overlap is Overlap.ALLOW:
+        return FiringStatus.FIRED
+    return FiringStatus.SKIPPED if firing.overlap is Overlap.SKIP else FiringStatus.HELD
+
+
+def fresh(firing: Firing, known: Collection[datetime], status: FiringStatus) -> Fresh:
+    """The occurrences that have no row yet, and their jobs. Raises ``StoreRejected``."""
+    new = {one.at: one for one in firing.occurrences if one.at not in known}
+    if status is FiringStatus.SKIPPED:
+        return Fresh([_skipped(one) for one in new.values()], ())
+    jobs = {job.id: job for job in firing.jobs}
+    wanted = [one.job for one in new.values() if one.job is not None]
+    for job in wanted:
+        if job not in jobs:
+            message = f"an occurrence of {firing.schedule!r} has job {job}, which is not given"
+            raise StoreRejected(message)
+    return Fresh(list(new.values()), tuple(jobs[job] for job in wanted))
+
+
+def answered(
+    occurrences: Iterable[Occurrence], answers: Sequence[Enqueued]
+) -> Iterator[Occurrence]:
+    """The occurrences with the jobs that they have: of an attach, the holder of the key."""
+    there = {answer.id: answer.job_id for answer in answers}
+    for one in occurrences:
+        yield one if one.job is None else replace(one, job=there[one.job])
+
+
+def last_at(record: ScheduleRecord, firing: Firing) -> datetime | None:
+    """The last occurrence after this firing."""
+    return firing.occurrences[-1].at if firing.occurrences else record.last_at
+
+
+def last_job(record: ScheduleRecord, written: Iterable[Occurrence]) -> str | None:
+    """The last job after this firing."""
+    made = [one.job for one in written if one.job is not None]
+    return made[-1] if made else record.last_job
+
+
+def _skipped(one: Occurrence) -> Occurrence:
+    if one.job is None:
+        return one
+    return replace(one, outcome=OccurrenceOutcome.SKIPPED, job=None)
