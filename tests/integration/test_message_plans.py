@@ -41,7 +41,8 @@ _FILL = """
         'new-' || n, 'out', 's', 'k' || n % 100, now(),
         now() - interval '1 hour' + n * interval '1 millisecond', '{}'
     from generate_series(1, 2000) as n;
-    update offpath.message set holder = 'h', due_before = due_at, due_at = now() + interval '1 hour'
+    update offpath.message
+    set holder = 'h', due_before = due_at, due_at = now() + interval '1 hour', deliveries = 1
     where stream = 's' and state = 'pending' and position % 20 = 0
 """
 
