@@ -22,6 +22,9 @@ from offpath.store.sql import Catalogue, Row
 _PREPARED: Final = "-1/"
 """How the name of a prepared transaction begins: one of the writers may have become it."""
 
+_KEPT: Final = 32
+"""Looks that wait for their writers at once."""
+
 
 class Writer(Struct, frozen=True):
     """An open transaction that may have written to the log."""
@@ -54,14 +57,19 @@ class Sight(Struct, frozen=True):
 class Horizon:
     """What this process knows to be settled, shared by all who read. Safe to use from threads.
 
-    One look at a time is kept: the positions given then, and who was writing. When all of these
-    are gone, the positions are settled, however many have begun to write meanwhile.
+    Looks are kept until all who were writing then are gone: the positions given until then are
+    settled, however many have begun to write meanwhile. Each look waits for its own writers, so an
+    event waits for those that were open with it and for no others.
+
+    A process that looks for the first time while somebody writes knows nothing until that one has
+    ended. A cursor in the store would not help: what is above it, it says nothing about, and it may
+    have been put anywhere by hand.
     """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._settled = 0
-        self._pending: tuple[int, frozenset[str]] | None = None
+        self._looks: list[tuple[int, frozenset[str]]] = []
 
     @property
     def settled(self) -> int:
@@ -70,25 +78,36 @@ class Horizon:
 
     def observe(self, given: int, writers: Sequence[Writer]) -> Sight:
         """Take in a look: the highest position given, and then who was writing."""
-        present = frozenset(one.transaction for one in writers)
         with self._guard:
             if given < self._settled:  # another server than before, or an older look
-                self._settled, self._pending = 0, None
-            if self._pending is not None and not self._blocking(writers):
-                self._settled, self._pending = max(self._settled, self._pending[0]), None
-            if self._pending is None and given > self._settled:
-                if present:
-                    self._pending = (given, present)
-                else:
-                    self._settled = given
-            waiting = tuple(sorted({one.shown for one in self._blocking(writers)}))
+                self._settled, self._looks = 0, []
+            while self._looks and _over(self._looks[0], given, writers):
+                self._settled = max(self._settled, self._looks.pop(0)[0])
+            self._keep(given, frozenset(one.transaction for one in writers))
+            blocking = _blocking(self._looks[0][1], writers) if self._looks else []
+            waiting = tuple(sorted({one.shown for one in blocking}))
             return Sight(given, self._settled, waiting)
 
-    def _blocking(self, writers: Sequence[Writer]) -> list[Writer]:
-        if self._pending is None:
-            return []
-        awaited = self._pending[1]
-        return [one for one in writers if one.prepared or one.transaction in awaited]
+    def _keep(self, given: int, present: frozenset[str]) -> None:
+        if given <= max(self._settled, self._looks[-1][0] if self._looks else 0):
+            return
+        if not present:
+            self._settled, self._looks = given, []
+            return
+        if len(self._looks) == _KEPT:
+            self._looks.pop()  # the newer one says all that it would have said
+        self._looks.append((given, present))
+
+
+def _over(look: tuple[int, frozenset[str]], given: int, writers: Sequence[Writer]) -> bool:
+    """Whether the writers of a look are gone. One that began before it, and was slower to tell, may
+    have seen too few, and says nothing of it.
+    """
+    return look[0] <= given and not _blocking(look[1], writers)
+
+
+def _blocking(awaited: frozenset[str], writers: Sequence[Writer]) -> list[Writer]:
+    return [one for one in writers if one.prepared or one.transaction in awaited]
 
 
 class Lookout:

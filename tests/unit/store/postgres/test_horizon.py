@@ -31,6 +31,28 @@ def test_those_who_came_later_hold_back_only_what_was_given_later() -> None:
     assert horizon.observe(9, (A,)) == Sight(9, 8, ("pid 10",))
 
 
+def test_each_look_waits_for_its_own_writers() -> None:
+    horizon = Horizon()
+    horizon.observe(5, (A,))
+    horizon.observe(8, (A, B))
+    assert horizon.observe(9, (B,)) == Sight(9, 5, ("pid 11",))
+    assert horizon.observe(9, (Writer("5/1", 12),)) == Sight(9, 9)
+
+
+def test_a_look_that_was_slow_to_tell_says_nothing_of_a_later_one() -> None:
+    horizon = Horizon()
+    horizon.observe(5, (A,))
+    assert horizon.observe(4, ()).horizon == 0
+    assert horizon.observe(5, ()) == Sight(5, 5)
+
+
+def test_very_many_looks_are_not_all_kept() -> None:
+    horizon = Horizon()
+    for given in range(1, 200):
+        assert horizon.observe(given, (A, Writer(f"9/{given}", given))).horizon == 0
+    assert horizon.observe(200, (B,)).horizon == 199
+
+
 def test_a_writer_may_have_become_a_prepared_transaction() -> None:
     horizon = Horizon()
     horizon.observe(5, (A,))
