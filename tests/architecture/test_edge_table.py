@@ -23,7 +23,7 @@ HEALTH = ROOT / "docs" / "acceptance-health.md"
 GUARANTEES = sorted((ROOT / "docs" / "guarantees").glob("*.md"))
 _CASES_OF_CLASS = (8, 10, 8, 4, 5, 6, 5, 6, 5, 3, 6, 2, 5, 8, 2, 4, 3)
 """How many cases each class has, A to Q."""
-_REQUIREMENTS = (5, 4, 4, 6, 5, 5, 8, 5, 6, 9)
+_REQUIREMENTS = (5, 4, 4, 6, 5, 5, 9, 5, 6, 9)
 """How many requirements each section of health has: five of the document, its acceptance criteria,
 false green, false red, settlement runs, sweeps."""
 

@@ -273,11 +273,13 @@ async def test_what_is_held_still_waits(store: Store, clock: ManualClock) -> Non
     assert line.due == 2
 
 
-async def test_one_that_retries_later_is_not_due(store: Store, clock: ManualClock) -> None:
+async def test_one_that_retries_later_is_not_due_and_yet_waits(
+    store: Store, clock: ManualClock
+) -> None:
     await put(store)
     await end_message(store, await hand_one(store), retry(60))
     (line,) = await store.message_backlog()
-    assert (line.due, line.oldest_due_at) == (0, None)
+    assert (line.due, line.oldest_due_at) == (0, at(0))
     clock.advance(60)
     (line,) = await store.message_backlog()
     assert (line.due, line.oldest_due_at) == (1, at(0))

@@ -19,6 +19,7 @@ from offpath.config import Settings, load_settings
 from offpath.errors import ConfigurationError, OffpathError, StoreUnavailable
 from offpath.health.fleet import FleetHealth, Member, examine
 from offpath.health.thresholds import Thresholds
+from offpath.model.health import Condition
 
 HEALTHY, UNHEALTHY, UNREACHABLE = range(3)
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - told apart
@@ -235,7 +236,11 @@ def print_members(members: Iterable[Member]) -> None:
 def _health(member: Member) -> str:
     if member.report is None:
         return "unknown"
-    return member.ill or f"{len(member.report.loops)} healthy"
+    if member.ill:
+        return member.ill
+    loops = member.report.loops
+    begin = sum(one.condition is Condition.STARTING for one in loops)
+    return f"{len(loops) - begin} healthy" + (f", {begin} starting" if begin else "")
 
 
 def _running(member: Member) -> str:

@@ -189,6 +189,7 @@ class MessageBacklog(Struct, frozen=True, kw_only=True):
     dead: int
     """Dead letters, counted up to the limit asked for."""
     oldest_due_at: datetime | None = None
-    """When the oldest pending message that is due or held was written."""
+    """When the oldest pending message that is due, held, or has failed before was written: one that
+    waits for its next attempt has not got where it belongs."""
     oldest_dead_at: datetime | None = None
     """When the oldest dead letter died."""

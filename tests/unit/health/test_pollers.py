@@ -188,6 +188,26 @@ async def test_events_that_no_relay_takes_are_red_in_a_default_installation(site
     assert [one for one in fleet.reasons if "undelivered event of stream agent" in one]
 
 
+async def test_an_event_that_fails_again_and_again_is_red_between_its_attempts_too() -> None:
+    """Empty turns come between: the loop is well, and the event still has not been delivered."""
+    site = Site()
+    site.app.outbox("slow", dispatcher=(broker := Broker()))
+    broker.down = {1}
+    try:
+        worker = await site.start()
+        await site.app.publish("moved", 1, stream="slow")
+        await site.pass_time(300)
+        red_at = []
+        for second in range(300):
+            await site.pass_time(1)
+            red_at += [second] if not worker.report().ready else []
+        assert red_at[-1] == 299
+        assert len(red_at) >= 300 - 16, "measured every 15 seconds"
+        assert any("event of stream slow" in one for one in worker.report().reasons)
+    finally:
+        await site.close()
+
+
 async def test_an_idle_poller_is_healthy_for_an_hour(site: Site) -> None:
     worker = await site.start()
     ready = []

@@ -257,8 +257,9 @@ def _backlog_of(
     mailbox: Mailbox, box: Box, stream: str, now: datetime, limit: int
 ) -> MessageBacklog:
     lane = mailbox.lanes.get(box, stream) or ()
-    pending = (mailbox.rows[each] for each in lane)
+    pending = [mailbox.rows[each] for each in lane]
     due = [row.created_at for row in pending if row.due_at <= now or row.holder is not None]
+    failed = [row.created_at for row in pending if row.attempt > 1]
     dead = mailbox.dead.get((box, stream), ())
     died = (mailbox.rows[each].finished_at for each in dead)
     return MessageBacklog(
@@ -266,6 +267,6 @@ def _backlog_of(
         stream=stream,
         due=min(len(due), limit),
         dead=min(len(dead), limit),
-        oldest_due_at=min(due, default=None),
+        oldest_due_at=min((*due, *failed), default=None),
         oldest_dead_at=min((at for at in died if at is not None), default=None),
     )

@@ -464,7 +464,7 @@ returning m.id
 -- What waits in each stream that has pending or dead messages, counted up to a limit.
 --
 -- Streams are found by stepping over the indexes. Of what is due later the first few thousand are
--- looked at, for those that are held are due again soon.
+-- looked at, for those that are held, or have failed, are due again soon.
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -528,15 +528,16 @@ cross join lateral (
     ) as few
 ) as due
 cross join lateral (
-    select count(*) as many, min(few.created_at) as oldest
+    select
+        count(*) filter (where few.holder is not null) as many,
+        min(few.created_at) filter (where few.holder is not null or few.attempt > 1) as oldest
     from (
-        select m.created_at, m.holder
+        select m.created_at, m.holder, m.attempt
         from offpath.message m
         where m.box = s.box and m.stream = s.stream and m.state = 'pending' and m.due_at > clock.now
         order by m.due_at
         limit 5000
     ) as few
-    where few.holder is not null
 ) as held
 cross join lateral (
     select count(*) as many, min(few.finished_at) as oldest

@@ -395,6 +395,18 @@ select
                     where
                         message.holder is not null and message.box = :box
                         and message.stream = :stream
+                    union all
+                    -- What has failed waits, too, though it is due later.
+                    select later.position from (
+                        select message.position, message.attempt
+                        from offpath_message as message
+                        where
+                            message.state = 'pending' and message.box = :box
+                            and message.stream = :stream
+                            and message.leads in (0, 1) and message.due_at > :now
+                        limit 5000
+                    ) as later
+                    where later.attempt > 1
                 )
             )
     ),
