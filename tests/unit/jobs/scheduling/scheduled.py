@@ -9,8 +9,9 @@ from typing import Any
 from offpath import App, Context
 from offpath.jobs.scheduling.schedules import Schedules
 from offpath.jobs.scheduling.ticking import Ticker
+from offpath.model.schedule import Occurrence
 from offpath.runtime.clock import ManualClock
-from tests.unit.jobs.scheduling.shelf import Shelf
+from offpath.store.memory import MemoryStore
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 HOUR = 3600.0
@@ -22,10 +23,10 @@ class Rig:
 
     def __init__(self) -> None:
         self.clock = ManualClock(START)
-        self.app = App(auto_start=False, clock=self.clock)
+        self.store = MemoryStore(self.clock)
+        self.app = App(store=self.store, auto_start=False, clock=self.clock)
         self.errors: list[tuple[BaseException, str]] = []
         self.ran: list[tuple[str, datetime | None]] = []
-        self.shelf = Shelf(self.app.store())
         self.schedules = Schedules(self.opened, self.app.new_id)
 
         @self.app.task
@@ -35,8 +36,8 @@ class Rig:
         self.report = report
         self.ticker = self.another()
 
-    async def opened(self) -> Shelf:
-        return self.shelf
+    async def opened(self) -> MemoryStore:
+        return self.store
 
     def another(self, schedules: Schedules | None = None) -> Ticker:
         return (schedules or self.schedules).ticker(
@@ -60,6 +61,11 @@ class Rig:
             self.clock.advance(step)
             await self.tick()
             await self.run()
+
+    async def rows(self) -> list[Occurrence]:
+        """What became of all occurrences so far."""
+        names = [one.schedule.name for one in await self.schedules.list()]
+        return [row for name in names for row in await self.store.occurrences(name)]
 
     async def outcomes(self, name: str) -> Counter[str]:
         found = await self.schedules.history(name, limit=10_000)

@@ -41,7 +41,7 @@ async def test_what_cannot_be_is_refused_before_anything_is_written(
     with pytest.raises(InvalidArgument, match=named):
         await rig.schedules.create("x", rig.report.job(), **terms)
     assert rig.schedules.definitions == {}
-    assert rig.shelf.records == {}
+    assert await rig.schedules.list() == []
 
 
 async def test_a_job_with_terms_of_its_own_is_refused(rig: Rig) -> None:

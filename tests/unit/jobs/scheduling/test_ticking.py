@@ -63,7 +63,7 @@ async def test_a_turn_asks_to_be_called_when_the_next_one_is_due(rig: Rig) -> No
     assert (turn.verdict, turn.again) == (Verdict.EMPTY, HOUR)
     rig.clock.advance(HOUR - 1)
     assert (await rig.tick()).again == 1.0
-    assert rig.shelf.rows == {}
+    assert await rig.rows() == []
 
 
 async def test_a_clock_that_jumps_back_repeats_nothing(rig: Rig) -> None:
@@ -83,7 +83,7 @@ async def test_a_wrong_clock_of_the_worker_decides_nothing(rig: Rig) -> None:
     await hasty.step()
     rig.clock.advance(HOUR)
     await hasty.step()
-    assert [row.at for row in rig.shelf.rows.values()] == [at(0, 1)]
+    assert [row.at for row in await rig.rows()] == [at(0, 1)]
     assert await rig.schedules.next("often", count=1) == [at(0, 2)]
 
 
@@ -112,7 +112,7 @@ async def test_a_schedule_that_left_the_code_stays_until_it_is_deleted(rig: Rig)
     newer = rig.another(Schedules(rig.opened, rig.app.new_id))
     rig.clock.advance(HOUR)
     await newer.step()
-    assert len(rig.shelf.rows) == 1
+    assert len(await rig.rows()) == 1
 
 
 async def test_one_that_is_defined_while_a_worker_runs_is_put_too(rig: Rig) -> None:
@@ -167,7 +167,7 @@ async def test_resuming_one_that_is_not_paused_passes_nothing_over(rig: Rig) -> 
     rig.clock.advance(HOUR)
     await rig.schedules.resume("hourly")
     await rig.tick()
-    assert len(rig.shelf.rows) == 1
+    assert len(await rig.rows()) == 1
 
 
 async def test_skip_passes_over_while_the_last_job_is_open(rig: Rig) -> None:
@@ -214,7 +214,7 @@ async def broken(rig: Rig, name: str, timing: Timing) -> None:
     good = rig.schedules.define(f"{name}'s twin", rig.report.job(), every=HOUR)
     del rig.schedules.definitions[good.name]
     bad = Schedule(name=name, timing=timing, template=good.template)
-    await rig.shelf.put_schedule(bad, next_at=START)
+    await rig.store.put_schedule(bad, next_at=START)
 
 
 BROKEN = [
@@ -272,10 +272,12 @@ async def test_a_function_that_raises_is_broken_and_not_the_turn(rig: Rig) -> No
     turn = await rig.tick()
     assert turn.cause is not None
     assert "shaky (ZeroDivisionError)" in turn.cause
-    assert rig.shelf.rows == {}
+    assert await rig.rows() == []
 
 
-async def test_a_store_that_is_away_fails_the_turn(rig: Rig) -> None:
+async def test_a_store_that_is_away_fails_the_turn(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rig.schedules.define("good", rig.report.job(), every=HOUR)
     await rig.tick()
     rig.clock.advance(HOUR)
@@ -283,7 +285,7 @@ async def test_a_store_that_is_away_fails_the_turn(rig: Rig) -> None:
     async def away(_firing: object) -> Any:
         raise StoreUnavailable("away")
 
-    rig.shelf.fire = away  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(rig.store, "fire", away)
     with pytest.raises(StoreUnavailable):
         await rig.ticker.step()
 
@@ -295,10 +297,10 @@ async def test_old_history_is_removed(rig: Rig) -> None:
     await rig.schedules.pause("hourly")
     rig.clock.advance(KEEP - 1.5 * HOUR)
     await rig.tick()
-    assert len(rig.shelf.rows) == 2
+    assert len(await rig.rows()) == 2
     rig.clock.advance(max(PRUNE_EVERY, 2 * HOUR))
     await rig.tick()
-    assert rig.shelf.rows == {}
+    assert await rig.rows() == []
 
 
 async def test_a_pass_by_hand_tells_only_what_moved(rig: Rig) -> None:
