@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -35,13 +35,18 @@ def keeps(known: Schedule, new: Schedule) -> bool:
     return replace(known, template=replace(known.template, id=new.template.id)) == new
 
 
+def in_utc(at: datetime) -> datetime:
+    """The same moment in UTC: in a zone, times of an hour that comes twice do not compare."""
+    return at.astimezone(UTC)
+
+
 def is_stale(record: ScheduleRecord | None, firing: Firing) -> bool:
     """Whether the schedule is another one than the firing was planned for."""
     return (
         record is None
         or record.paused
         or record.version != firing.version
-        or record.next_at != firing.expected
+        or record.next_at != in_utc(firing.expected)
     )
 
 
@@ -54,7 +59,8 @@ def status_of(record: ScheduleRecord, firing: Firing) -> FiringStatus:
 
 def fresh(firing: Firing, known: Collection[datetime], status: FiringStatus) -> Fresh:
     """The occurrences that have no row yet, and their jobs. Raises ``StoreRejected``."""
-    new = {one.at: one for one in firing.occurrences if one.at not in known}
+    moments = {in_utc(one.at): one for one in firing.occurrences}
+    new = {at: replace(one, at=at) for at, one in moments.items() if at not in known}
     if status is FiringStatus.SKIPPED:
         return Fresh([_skipped(one) for one in new.values()], ())
     jobs = {job.id: job for job in firing.jobs}
@@ -77,7 +83,7 @@ def answered(
 
 def last_at(record: ScheduleRecord, firing: Firing) -> datetime | None:
     """The last occurrence after this firing."""
-    return firing.occurrences[-1].at if firing.occurrences else record.last_at
+    return in_utc(firing.occurrences[-1].at) if firing.occurrences else record.last_at
 
 
 def last_job(record: ScheduleRecord, written: Iterable[Occurrence]) -> str | None:

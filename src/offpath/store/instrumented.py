@@ -28,6 +28,7 @@ from offpath.runtime.clock import Clock
 from offpath.store import observed
 from offpath.store.hints import Hint
 from offpath.store.instrumented_events import InstrumentedEvents
+from offpath.store.instrumented_schedules import InstrumentedSchedules
 from offpath.store.metering import Metering
 from offpath.store.observed_events import carried_out
 from offpath.store.protocol import Backlog, Changed, Finding, Migration, Redrive, Store
@@ -36,7 +37,7 @@ from offpath.store.watching import MOST_DOUBTED, Observer
 Fence = tuple[str, str, int]
 
 
-class InstrumentedStore(InstrumentedEvents):
+class InstrumentedStore(InstrumentedEvents, InstrumentedSchedules):
     """A :class:`Store` that tells observers what another one did."""
 
     def __init__(

@@ -36,6 +36,7 @@ from offpath.model.settlement import Settled, Settlement
 from offpath.store.capabilities import Capabilities
 from offpath.store.events import EventStore
 from offpath.store.hints import Hint
+from offpath.store.schedules import ScheduleStore
 
 
 class Redrive(Struct, frozen=True, kw_only=True):
@@ -99,7 +100,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     message: str
 
 
-class Store(EventStore, Protocol):
+class Store(EventStore, ScheduleStore, Protocol):
     """One backend. All methods may be called concurrently from one event loop."""
 
     @property

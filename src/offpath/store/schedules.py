@@ -54,12 +54,18 @@ class ScheduleStore(Protocol):
 
         The schedule's row is locked, then ``expected``, ``version`` and the pause are compared,
         then overlap is decided by the state of the last job. An occurrence that has a row already
-        is left as it is, and its job is not made.
+        is left as it is, and its job is not made. A last job that was deleted or pruned has ended.
+
+        Jobs are added as by ``commit``: one that attaches to the holder of its unique key is
+        recorded with the holder's id. A conflict is raised and nothing is written, so that the
+        occurrence stays due.
         """
         ...
 
     async def trigger_schedule(self, name: str, job: NewJob, occurrence: Occurrence) -> bool:
-        """Make a job of it now, out of turn, and record it. False: unknown. ``next_at`` stays."""
+        """Make a job of it now, out of turn, and record it. False: unknown. ``next_at`` stays, and
+        so does the last job. The job is added as by ``commit``, whose conflicts are raised.
+        """
         ...
 
     async def occurrences(

@@ -93,6 +93,7 @@ def put(
 ) -> ScheduleRecord:
     """Add or change a schedule."""
     known = tables.schedules.get(schedule.name)
+    next_at = _in_utc(next_at)
     if known is None:
         made = ScheduleRecord(
             schedule=schedule,
@@ -131,7 +132,7 @@ def pause(
     known = tables.schedules.get(name)
     if known is None:
         return False
-    moved = known.next_at if paused or next_at is None else next_at
+    moved = known.next_at if paused or next_at is None else rules.in_utc(next_at)
     if known.paused != paused or known.next_at != moved:
         tables.schedules[name] = replace(known, paused=paused, next_at=moved, updated_at=now)
     return True
@@ -153,7 +154,7 @@ def fire(tables: Tables, now: datetime, firing: Firing) -> FiringStatus:
     rows.update((one.at, replace(one, made_at=now)) for one in written)
     tables.schedules[firing.schedule] = replace(
         known,
-        next_at=firing.next_at,
+        next_at=_in_utc(firing.next_at),
         last_at=rules.last_at(known, firing),
         last_job=rules.last_job(known, written),
     )
@@ -167,7 +168,8 @@ def trigger(tables: Tables, now: datetime, name: str, job: NewJob, occurrence: O
     answers = doors.commit(tables, now, Effects(jobs=(job,)))
     (written,) = rules.answered([replace(occurrence, job=job.id)], answers)
     rows = tables.occurrences.setdefault(name, {})
-    rows.setdefault(occurrence.at, replace(written, schedule=name, made_at=now))
+    at = rules.in_utc(occurrence.at)
+    rows.setdefault(at, replace(written, schedule=name, at=at, made_at=now))
     return True
 
 
@@ -187,3 +189,7 @@ def prune(tables: Tables, before: datetime, limit: int) -> int:
 def _seen(tables: Tables, record: ScheduleRecord) -> ScheduleRecord:
     job = tables.jobs.get(record.last_job or "")
     return replace(record, last_open=job is not None and not job.state.terminal)
+
+
+def _in_utc(at: datetime | None) -> datetime | None:
+    return None if at is None else rules.in_utc(at)

@@ -52,6 +52,7 @@ from offpath.store.postgres.migrating import (
     script,
 )
 from offpath.store.postgres.parting import settle_apart
+from offpath.store.postgres.schedules import ScheduleTables
 from offpath.store.postgres.session import Database
 from offpath.store.postgres.settling import (
     lone_successes,
@@ -75,7 +76,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class PostgresStore(EventTables):
+class PostgresStore(EventTables, ScheduleTables):
     """Jobs and events in a Postgres database, in a schema of their own.
 
     ``url`` may carry ``?offpath_direct=1`` or ``=0``: whether statements may be prepared. Else

@@ -33,6 +33,7 @@ from offpath.store.sqlite.eventing import Eventing
 from offpath.store.sqlite.instants import micros
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
+from offpath.store.sqlite.schedules import Scheduling
 from offpath.store.sqlite.session import Session, connect, file_path, require_version
 from offpath.store.sqlite.writer import Writer
 
@@ -49,7 +50,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class SqliteStore(Eventing):
+class SqliteStore(Eventing, Scheduling):
     """A :class:`~offpath.store.protocol.Store` in one SQLite file, shared by any processes.
 
     Writes go through one thread with group commit, reads through others; the event loop waits

@@ -1,0 +1,112 @@
+-- name: schedule_add
+-- Adds a schedule.
+insert into offpath_schedule (name, definition, next_at, created_at, updated_at)
+values (:name, :definition, :next_at, :now, :now)
+
+-- name: schedule_change
+-- Another definition.
+update offpath_schedule set
+    definition = :definition, next_at = :next_at, updated_at = :now, version = version + 1
+where name = :name
+
+-- name: schedule_named
+-- These schedules, and whether the last job of each is open.
+select
+    s.definition, s.paused, s.next_at, s.created_at, s.updated_at, s.version, s.last_at, s.last_job,
+    exists (
+        select 1 from offpath_job as job
+        where job.id = s.last_job and job.state not in ('succeeded', 'dead', 'cancelled')
+    )
+from offpath_schedule as s
+where s.name in (select value from json_each(:names))
+order by s.name
+limit :limit
+
+-- name: schedule_list
+-- Every schedule, and whether the last job of each is open.
+select
+    s.definition, s.paused, s.next_at, s.created_at, s.updated_at, s.version, s.last_at, s.last_job,
+    exists (
+        select 1 from offpath_job as job
+        where job.id = s.last_job and job.state not in ('succeeded', 'dead', 'cancelled')
+    )
+from offpath_schedule as s
+order by s.name
+limit :limit
+
+-- name: schedule_due
+-- Those that are due, the longest due first.
+select
+    s.definition, s.paused, s.next_at, s.created_at, s.updated_at, s.version, s.last_at, s.last_job,
+    exists (
+        select 1 from offpath_job as job
+        where job.id = s.last_job and job.state not in ('succeeded', 'dead', 'cancelled')
+    )
+from offpath_schedule as s
+where s.paused = 0 and s.next_at is not null and s.next_at <= :now
+order by s.next_at, s.name
+limit :limit
+
+-- name: schedule_next
+-- When the next one is due that is not due yet.
+select min(next_at) from offpath_schedule
+where paused = 0 and next_at is not null and next_at > :now
+
+-- name: schedule_pause
+-- Pauses or resumes one.
+update offpath_schedule set
+    updated_at = case
+        when paused <> :paused or next_at is not coalesce(:next_at, next_at) then :now
+        else updated_at
+    end,
+    paused = :paused,
+    next_at = coalesce(:next_at, next_at)
+where name = :name
+returning 1
+
+-- name: schedule_delete
+-- Removes one.
+delete from offpath_schedule where name = :name returning 1
+
+-- name: schedule_fired
+-- The next occurrence, and the last one.
+update offpath_schedule set next_at = :next_at, last_at = :last_at, last_job = :last_job
+where name = :name
+
+-- name: occurrence_known
+-- Which of these times have a row.
+select at from offpath_occurrence
+where schedule = :schedule and at in (select value from json_each(:times))
+
+-- name: occurrence_add
+-- Records what became of occurrences; a row that is there stays.
+insert into offpath_occurrence (schedule, at, outcome, job, made_at)
+select
+    :schedule, row.value ->> 0, row.value ->> 1, row.value ->> 2, :now
+from json_each(:rows) as row
+where true
+on conflict do nothing
+
+-- name: occurrence_list
+-- The history of a schedule, the latest first.
+select schedule, at, outcome, job, made_at
+from offpath_occurrence
+where schedule = :schedule and at < coalesce(:before, 9223372036854775807)
+order by at desc
+limit :limit
+
+-- name: occurrence_forget
+-- Removes the history of a schedule.
+delete from offpath_occurrence where schedule = :schedule
+
+-- name: occurrence_prune
+-- Removes old history.
+delete from offpath_occurrence
+where
+    (schedule, at) in (
+        select schedule, at from offpath_occurrence
+        where made_at < :before
+        order by made_at
+        limit :limit
+    )
+returning 1
