@@ -13,6 +13,7 @@ from offpath.errors import (
     ControlFlow,
     DrainFailed,
     DuplicateTask,
+    EndpointNotFound,
     IdConflict,
     InvalidArgument,
     InvalidInput,
@@ -21,11 +22,14 @@ from offpath.errors import (
     JobEnded,
     JobNotFound,
     LeaseLost,
+    LetterNotFound,
     MessageNotFound,
     MissingExtra,
+    NotFound,
     OffpathError,
     PassFailed,
     RelayFailed,
+    RouterNotFound,
     ScheduleNotFound,
     SchemaChanged,
     SchemaError,
@@ -91,7 +95,6 @@ if typing.TYPE_CHECKING:
     from offpath.events.door import Incoming
     from offpath.events.router import Router
     from offpath.events.running import RouterRun
-    from offpath.events.webhook.endpoints import UnknownEndpoint
     from offpath.events.webhook.guard import Forbidden
     from offpath.events.webhook.signing import BadSignature, Verifier, new_key_pair, new_secret
     from offpath.model.route import LogEvent
@@ -125,6 +128,7 @@ __all__ = [
     "DrainFailed",
     "Duplicate",
     "DuplicateTask",
+    "EndpointNotFound",
     "Event",
     "EventKind",
     "Failure",
@@ -147,12 +151,14 @@ __all__ = [
     "JobState",
     "JsonCodec",
     "LeaseLost",
+    "LetterNotFound",
     "LogEvent",
     "Lossback",
     "MessageNotFound",
     "MessageRecord",
     "MessageState",
     "MissingExtra",
+    "NotFound",
     "OffpathError",
     "Options",
     "Outbox",
@@ -170,6 +176,7 @@ __all__ = [
     "RetryState",
     "RoutedEvent",
     "Router",
+    "RouterNotFound",
     "RouterRun",
     "ScheduleNotFound",
     "SchemaChanged",
@@ -198,7 +205,6 @@ __all__ = [
     "Unique",
     "UniqueConflict",
     "UniquePolicy",
-    "UnknownEndpoint",
     "UnknownTask",
     "UnsupportedType",
     "Verdict",
@@ -222,7 +228,6 @@ _LAZY = {
     "RoutedEvent": "offpath.events.delivering",
     "Router": "offpath.events.router",
     "RouterRun": "offpath.events.running",
-    "UnknownEndpoint": "offpath.events.webhook.endpoints",
     "Verifier": "offpath.events.webhook.signing",
     "new_key_pair": "offpath.events.webhook.signing",
     "new_secret": "offpath.events.webhook.signing",

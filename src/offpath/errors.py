@@ -27,9 +27,13 @@
     │       ├── SchemaTooNew              newer than this version knows
     │       └── SchemaChanged             an applied migration differs from ours
     ├── LeaseLost                         somebody else may hold this job now: nothing was written
-    ├── JobNotFound (LookupError)         no such job (any more)
-    ├── MessageNotFound (LookupError)     no such message of outbox or inbox (any more)
-    ├── ScheduleNotFound (LookupError)    no schedule of this name
+    ├── NotFound (LookupError)            what was named is not there (any more)
+    │   ├── JobNotFound
+    │   ├── MessageNotFound               of outbox or inbox
+    │   ├── ScheduleNotFound
+    │   ├── EndpointNotFound
+    │   ├── RouterNotFound
+    │   └── LetterNotFound                a router's dead letter
     ├── JobEnded                          a job awaited for its result ended without one
     │   ├── JobDead                       it died: error and reason inside
     │   └── JobCancelled                  it was cancelled
@@ -225,22 +229,46 @@ class LeaseLost(OffpathError):
     code = "lease_lost"
 
 
-class JobNotFound(OffpathError, LookupError):
+class NotFound(OffpathError, LookupError):
+    """What was named is not in the store: it never was, or is not there any more."""
+
+    code = "not_found"
+
+
+class JobNotFound(NotFound):
     """No job of this id is in the store: it never was, or its retention has passed."""
 
     code = "job_not_found"
 
 
-class MessageNotFound(OffpathError, LookupError):
+class MessageNotFound(NotFound):
     """There is no message with this id; it may have been deleted after its retention."""
 
     code = "message_not_found"
 
 
-class ScheduleNotFound(OffpathError, LookupError):
+class ScheduleNotFound(NotFound):
     """There is no schedule of this name."""
 
     code = "schedule_not_found"
+
+
+class EndpointNotFound(NotFound):
+    """There is no webhook endpoint of this name."""
+
+    code = "endpoint_not_found"
+
+
+class RouterNotFound(NotFound):
+    """There is no router of this name, in the app or in the store."""
+
+    code = "router_not_found"
+
+
+class LetterNotFound(NotFound):
+    """The router has no unresolved dead letter of this id."""
+
+    code = "letter_not_found"
 
 
 class JobEnded(OffpathError):

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 HEAVY = {
     "aiosqlite", "asyncpg", "attrs", "click", "django", "hypothesis", "prometheus_client",
     "psycopg", "psycopg_pool", "pydantic", "pytest", "rich", "sqlalchemy", "sqlite3", "tzdata",
-    "aio_pika", "aiohttp", "aiormq", "cryptography", "multiprocessing", "nats", "redis", "starlette",
+    "aio_pika", "aiohttp", "aiormq", "cryptography", "multiprocessing", "nats", "redis",
+    "starlette",
 }  # fmt: skip
 """Drivers, terminal parts and other people's models: loaded when used, never on import."""
 

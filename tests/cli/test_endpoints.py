@@ -181,9 +181,9 @@ def test_a_url_is_shown_without_its_token(run: Run, url: str) -> None:
 )
 def test_an_unknown_endpoint_is_not_found(run: Run, url: str, args: list[str]) -> None:
     done = run("endpoints", *args, "--url", url)
-    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (3, "", 1)
     told = document(run("endpoints", *args, "--url", url, "--json"))
-    assert told["error"]["code"] == "unknown_endpoint"
+    assert told["error"]["code"] == "endpoint_not_found"
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,8 @@ def test_one_is_shown_whole_with_its_secrets_hidden(run: Run, taken: Taken) -> N
     assert '{"iban":"X1","password":"***"}' in done.stdout
     assert "ValueError: token=***" in done.stdout
     assert "hunter2" not in done.output
-    assert run("inbox", "show", taken.ids["outbox"], "--url", taken.url).exit_code == 1
-    assert run("inbox", "show", "nope", "--url", taken.url, "--json").exit_code == 1
+    assert run("inbox", "show", taken.ids["outbox"], "--url", taken.url).exit_code == 3
+    assert run("inbox", "show", "nope", "--url", taken.url, "--json").exit_code == 3
 
 
 @pytest.mark.parametrize("options", [["--all"], ["--source", "bank"]])

@@ -105,7 +105,7 @@ def test_one_is_shown_whole_with_its_secrets_hidden(run: Run, sent: Sent) -> Non
 @pytest.mark.parametrize("name", ["unknown", "inbox"])
 def test_what_is_not_in_the_outbox_is_not_found_there(run: Run, sent: Sent, name: str) -> None:
     done = run("outbox", "show", sent.ids.get(name, "nope"), "--url", sent.url)
-    assert (done.exit_code, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (3, "")
     assert done.stderr.endswith("(message_not_found)\n")
     assert done.stderr.count("\n") == 1
 
@@ -119,7 +119,7 @@ def test_dead_events_are_put_back_by_id(run: Run, sent: Sent) -> None:
     }
     assert sent.states()["bad"] == "pending"
     again = run("outbox", "retry", sent.ids["bad"], "--url", sent.url)
-    assert (again.exit_code, again.stdout.splitlines()[-1]) == (1, "0 pending again")
+    assert (again.exit_code, again.stdout.splitlines()[-1]) == (3, "0 pending again")
 
 
 @pytest.mark.parametrize("options", [["--stream", "mail"], ["--all"], ["--key", "bad"]])

@@ -185,7 +185,7 @@ def test_dead_letters_are_listed_without_and_shown_with_their_payload(service: S
     shown = service.run("router", "letters", "iu", service.letter(), "--url", service.url)
     assert '{"n":3,"password":"***"}' in shown.stdout
     assert "hunter2" not in listed.output + shown.output
-    service.json("letters", "iu", "nope", code=1)
+    service.json("letters", "iu", "nope", code=3)
 
 
 def test_letters_are_replayed_by_the_app(service: Service) -> None:
@@ -209,9 +209,9 @@ def test_a_letter_is_resolved_by_hand_once(service: Service) -> None:
     letter = service.letter()
     (one,) = service.json("resolve", "iu", letter, "--resolution", "paid by hand")["items"]
     assert one["resolution"] == "paid by hand"
-    told = service.json("resolve", "iu", letter, "--resolution", "again", code=1)
-    assert told["error"]["code"] == "unknown_letter"
-    service.json("resolve", "empty", letter, "--resolution", "of another router", code=1)
+    told = service.json("resolve", "iu", letter, "--resolution", "again", code=3)
+    assert told["error"]["code"] == "letter_not_found"
+    service.json("resolve", "empty", letter, "--resolution", "of another router", code=3)
 
 
 def test_attempts_are_listed_in_the_logs_order(service: Service) -> None:
@@ -264,13 +264,13 @@ def test_an_open_writer_that_holds_the_log_back_is_named(run: Run, postgres_url:
     ],
 )
 def test_an_unknown_router_is_not_found(service: Service, args: list[str]) -> None:
-    assert service.json(*args, code=1)["error"]["code"] == "unknown_router"
+    assert service.json(*args, code=3)["error"]["code"] == "router_not_found"
     done = service.run("router", *args, "--url", service.url)
-    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (3, "", 1)
 
 
 def test_a_router_that_the_app_lacks_is_not_found(service: Service) -> None:
-    told = service.json("run", "nope", app=True, code=1)
+    told = service.json("run", "nope", app=True, code=3)
     assert "it has empty, iu" in told["error"]["message"]
 
 

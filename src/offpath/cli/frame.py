@@ -18,7 +18,7 @@ from offpath.config import MEMORY_URL, Settings, load_settings
 from offpath.errors import (
     ConfigurationError,
     InvalidArgument,
-    JobNotFound,
+    NotFound,
     OffpathError,
     SchemaMissing,
     StoreUnavailable,
@@ -35,7 +35,7 @@ INTERRUPTED = 130
 """As shells have it for a program that Ctrl-C ended."""
 
 _EXITS: tuple[tuple[type[OffpathError], int], ...] = (
-    (JobNotFound, NOT_FOUND),
+    (NotFound, NOT_FOUND),
     (UnknownTask, NOT_FOUND),
     (StoreUnavailable, UNREACHABLE),
     (ConfigurationError, USAGE),

@@ -12,7 +12,7 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.frame import FAILED, confirm
+from offpath.cli.frame import NOT_FOUND, confirm
 from offpath.errors import InvalidArgument, MessageNotFound
 from offpath.model.message import Box, MessagePage, MessageRecord, MessageState
 from offpath.model.redact import redact, redact_text
@@ -106,7 +106,7 @@ async def _is_in(app: App, box: Box, message_id: str) -> bool:
 
 
 def print_changed(changed: list[str], asked: tuple[str, ...], what: str, *, as_json: bool) -> int:
-    """Print what was changed; failed when ids were given and none of them was."""
+    """Print what was changed; not found when ids were given and none of them was."""
     left = [one for one in asked if one not in changed]
     if as_json:
         output.print_json({"changed": changed, "unchanged": left})
@@ -116,7 +116,7 @@ def print_changed(changed: list[str], asked: tuple[str, ...], what: str, *, as_j
         for one in left:
             click.echo(f"{output.clean(one)}  left alone: unknown, or not dead")
         click.echo(f"{len(changed)} {what}")
-    return FAILED if asked and not changed else 0
+    return NOT_FOUND if asked and not changed else 0
 
 
 def print_page(page: MessagePage, box: Box, *, as_json: bool) -> None:

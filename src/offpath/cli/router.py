@@ -15,6 +15,7 @@ from offpath.app import App
 from offpath.cli.frame import (
     DONE,
     FAILED,
+    NOT_FOUND,
     F,
     command,
     confirm,
@@ -38,8 +39,8 @@ from offpath.cli.routed import (
     print_verified,
 )
 from offpath.config import load_settings
-from offpath.errors import ConfigurationError, InvalidArgument
-from offpath.events.operating import MOST_LAG, StoredRouter, UnknownRouter
+from offpath.errors import ConfigurationError, InvalidArgument, RouterNotFound
+from offpath.events.operating import MOST_LAG, StoredRouter
 from offpath.model.route import AttemptStatus
 from offpath.model.tally import Verdict
 
@@ -340,7 +341,7 @@ def letters(
             return DONE
         found = await stored.letters(ids, unresolved=False, limit=len(ids))
         print_letters(found, ids, as_json=as_json)
-        return DONE if found else FAILED
+        return DONE if found else NOT_FOUND
 
     return _with(target, url, work)
 
@@ -447,7 +448,7 @@ def _found(app: App, name: str) -> Router | None:
 def _declared(app: App, name: str) -> Router:
     if (found := _found(app, name)) is None:
         known = ", ".join(one.name for one in app.routers.all()) or "none"
-        raise UnknownRouter(f"the app has no router {name!r}; it has {known}")
+        raise RouterNotFound(f"the app has no router {name!r}; it has {known}")
     return found
 
 

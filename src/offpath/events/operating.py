@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from offpath.errors import InvalidArgument, OffpathError
+from offpath.errors import InvalidArgument, LetterNotFound, RouterNotFound
 from offpath.events.verifying import Check, checks_of
 from offpath.model import checks
 from offpath.model.route import AttemptStatus, RouterFacts, RouterRecord
@@ -19,18 +19,6 @@ if TYPE_CHECKING:
 
 MOST_LAG = 300.0
 """Seconds by which a router may be behind before ``verify`` says so."""
-
-
-class UnknownRouter(OffpathError, LookupError):
-    """The store has no router of that name."""
-
-    code = "unknown_router"
-
-
-class UnknownLetter(OffpathError, LookupError):
-    """The router has no unresolved dead letter of that id."""
-
-    code = "unknown_letter"
 
 
 class RouterStatus(Struct, frozen=True, kw_only=True):
@@ -57,19 +45,19 @@ class StoredRouter:
         return f"<StoredRouter {self.name}>"
 
     async def record(self) -> RouterRecord:
-        """Gates, routes and cursors. Raises :class:`UnknownRouter` naming those there are."""
+        """Gates, routes and cursors. Raises :class:`RouterNotFound` naming those there are."""
         records = await (await self._opened()).routers()
         for record in records:
             if record.name == self.name:
                 return record
         known = ", ".join(record.name for record in records) or "none"
-        raise UnknownRouter(
+        raise RouterNotFound(
             f"the store has no router {self.name!r}; it has {known}. The first run of the app that "
             "declares it puts it there"
         )
 
     async def status(self) -> RouterStatus:
-        """How it stands: reads only. Raises :class:`UnknownRouter`."""
+        """How it stands: reads only. Raises :class:`RouterNotFound`."""
         record, store = await self.record(), await self._opened()
         waiting: set[str] = set()
         for cursor in record.cursors:
@@ -88,21 +76,21 @@ class StoredRouter:
         """The numbered checks: reads only. ``deliverable``: the routes that have a deliverer.
 
         Without ``deliverable`` the check of deliverers does not apply: only the app knows them.
-        Raises :class:`UnknownRouter`.
+        Raises :class:`RouterNotFound`.
         """
         record, store = await self.record(), await self._opened()
         facts = await store.router_facts(self.name)
         return checks_of(record, facts, deliverable=deliverable, most_lag=most_lag, own_log=own_log)
 
     async def open_gate(self, *, opened: bool = True) -> None:
-        """Open (or close) its own gate. Raises :class:`UnknownRouter`."""
+        """Open (or close) its own gate. Raises :class:`RouterNotFound`."""
         await self.record()
         await (await self._opened()).set_gate(self.name, opened=opened)
 
     async def switch(
         self, route: str, *, enabled: bool | None = None, dry_run: bool | None = None
     ) -> None:
-        """Switch a route. Raises :class:`UnknownRouter`, ``InvalidArgument`` naming its routes."""
+        """Switch a route. Raises :class:`RouterNotFound`, ``InvalidArgument`` naming its routes."""
         record, store = await self.record(), await self._opened()
         if not await store.set_route(self.name, route, enabled=enabled, dry_run=dry_run):
             known = ", ".join(sorted(one.name for one in record.routes)) or "none"
@@ -116,7 +104,7 @@ class StoredRouter:
         limit: int = 100,
         after: tuple[int, int] | None = None,
     ) -> list[Attempt]:
-        """Attempts by (position, number), above ``after``. Raises :class:`UnknownRouter`."""
+        """Attempts by (position, number), above ``after``. Raises :class:`RouterNotFound`."""
         await self.record()
         store = await self._opened()
         return await store.attempts(self.name, event=event, status=status, limit=limit, after=after)
@@ -129,7 +117,7 @@ class StoredRouter:
         limit: int = 100,
         after: int | None = None,
     ) -> list[Letter]:
-        """Dead letters by the position of their event. Raises :class:`UnknownRouter`."""
+        """Dead letters by the position of their event. Raises :class:`RouterNotFound`."""
         await self.record()
         store = await self._opened()
         return await store.letters(
@@ -139,10 +127,10 @@ class StoredRouter:
     async def resolve(self, letter: str, resolution: str) -> None:
         """End a dead letter without a replay, saying how.
 
-        Raises :class:`UnknownLetter` when it is none of this router's, or resolved before.
+        Raises :class:`LetterNotFound` when it is none of this router's, or resolved before.
         """
         checks.text(resolution, "resolution", longest=checks.MAX_NAME)
         open_ones = await self.letters([letter], limit=1)
         store = await self._opened()
         if not open_ones or not await store.resolve_letter(letter, resolution):
-            raise UnknownLetter(f"router {self.name!r} has no unresolved dead letter {letter}")
+            raise LetterNotFound(f"router {self.name!r} has no unresolved dead letter {letter}")

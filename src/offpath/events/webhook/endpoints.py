@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, json, structs
 
-from offpath.errors import InvalidArgument, OffpathError
+from offpath.errors import EndpointNotFound, InvalidArgument
 from offpath.events.webhook.guard import Guard
 from offpath.events.webhook.signing import checked_secret, new_secret
 from offpath.model import checks
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 _MOST_SECRETS: Final = 5
 _LONGEST_NAME: Final = 100
 _PAGE: Final = 500
-
-
-class UnknownEndpoint(OffpathError, LookupError):
-    """There is no endpoint of that name."""
-
-    code = "unknown_endpoint"
 
 
 class Added(Quiet, frozen=True, kw_only=True):
@@ -141,11 +135,11 @@ class Webhooks:
         return [_shown(one) for one in await (await self._opened()).endpoints()]
 
     async def get(self, name: str) -> Receiver:
-        """One endpoint. Raises :class:`UnknownEndpoint`."""
+        """One endpoint. Raises :class:`EndpointNotFound`."""
         return _shown(await self._known(await self._opened(), name))
 
     async def pause(self, name: str, reason: str = "paused by an operator") -> None:
-        """Post nothing to it; what there is for it waits. Raises :class:`UnknownEndpoint`."""
+        """Post nothing to it; what there is for it waits. Raises :class:`EndpointNotFound`."""
         await self._set(name, EndpointState.PAUSED, reason)
 
     async def resume(self, name: str) -> None:
@@ -178,7 +172,7 @@ class Webhooks:
     ) -> int:
         """Post again what was delivered or given up since a time, oldest first; how many.
 
-        Receivers know them by their ids. Raises :class:`UnknownEndpoint` and ``InvalidArgument``.
+        Receivers know them by their ids. Raises :class:`EndpointNotFound` and ``InvalidArgument``.
         """
         checks.aware(since, "since")
         store = await self._opened()
@@ -216,8 +210,8 @@ class Webhooks:
         return next((one for one in await store.endpoints() if one.name == name), None)
 
 
-def _unknown(name: str) -> UnknownEndpoint:
-    return UnknownEndpoint(
+def _unknown(name: str) -> EndpointNotFound:
+    return EndpointNotFound(
         f"there is no endpoint {name!r}: app.webhooks.list(), or offpath endpoints list, has those "
         "there are"
     )

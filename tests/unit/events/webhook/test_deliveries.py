@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from offpath.errors import InvalidArgument
-from offpath.events.webhook.endpoints import UnknownEndpoint
+from offpath.errors import EndpointNotFound, InvalidArgument
 from offpath.events.webhook.guard import Forbidden
 from offpath.model.endpoint import EndpointState
 from offpath.model.job import DeadReason
@@ -235,6 +234,6 @@ async def test_bad_endpoints_are_refused_before_anything_is_written(rig: Rig) ->
     with pytest.raises(InvalidArgument):
         await rig.webhooks.add("one", "https://a.example.com/", headers={"Webhook-Id": "1"})
     for call in (rig.webhooks.pause, rig.webhooks.resume, rig.webhooks.rotate, rig.webhooks.remove):
-        with pytest.raises(UnknownEndpoint):
+        with pytest.raises(EndpointNotFound):
             await call("one")
     assert await rig.webhooks.list() == []
