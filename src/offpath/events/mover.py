@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from offpath.events.flushing import BAD, RELEASED, UNTRIED, End, Flusher
+from offpath.events.lines import Lease, Line, Lines, lines_of
 from offpath.model.job import DeadReason
 from offpath.model.message import (
     LeasedMessage,
@@ -106,26 +107,6 @@ class MoverParts(Struct, frozen=True, kw_only=True):
     """Told of what the mover survives. Must not raise."""
 
 
-class _Lease(Struct):
-    """Messages that were leased together."""
-
-    left: int
-    began: float
-    until: float
-    full: bool
-
-
-Line = Sequence[LeasedMessage]
-"""Messages to be acted on one after the other: those of one key, or a single one."""
-
-
-class _Lines(Struct, frozen=True):
-    """Lines that one task sees to: one, or several whose heads are acted on together."""
-
-    lines: Sequence[Line]
-    lease: _Lease
-
-
 class Mover:
     """Moves the messages of some streams. ``step`` is for a loop, ``run_once`` for a caller; one
     mover serves the one or the other.
@@ -141,11 +122,11 @@ class Mover:
         )
         self._window = min(terms.concurrency * terms.many, terms.batch)
         self._held: Counter[str] = Counter()
-        self._leases: dict[str, _Lease] = {}
+        self._leases: dict[str, Lease] = {}
         self._in_hand = 0
         self._unwritten = 0
-        self._queue: deque[_Lines] = deque()
-        self._suspect: _Lines | None = None
+        self._queue: deque[Lines] = deque()
+        self._suspect: Lines | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._starting = False
         self._begun: dict[asyncio.Task[None], float] = {}
@@ -276,19 +257,19 @@ class Mover:
         full: bool,
     ) -> None:
         messages = leased.messages
-        lease = _Lease(len(messages), asked, asked + self._terms.lease_seconds, full)
+        lease = Lease(len(messages), asked, asked + self._terms.lease_seconds, full)
         self._leases[holder] = lease
         self._in_hand += len(messages)
         self._held.update(message.stream for message in messages)
         ordered = frozenset(room.stream for room in rooms if room.ordered)
-        lines = self._lines(self._able(messages, lease, ordered), ordered)
+        lines = lines_of(self._able(messages, lease, ordered), ordered)
         many = self._terms.many
         starts = range(0, len(lines), many)
-        self._queue.extend([_Lines(lines[at : at + many], lease) for at in starts])
+        self._queue.extend([Lines(lines[at : at + many], lease) for at in starts])
         self._serve_more()
         self._begin_suspect()
 
-    def _able(self, messages: Line, lease: _Lease, ordered: frozenset[str]) -> list[LeasedMessage]:
+    def _able(self, messages: Line, lease: Lease, ordered: frozenset[str]) -> list[LeasedMessage]:
         """Those to be acted on now: not the worn out ones, nor suspects and what follows them."""
         rules = self._work.rules
         able: list[LeasedMessage] = []
@@ -307,27 +288,12 @@ class Mover:
                 self._set_aside(message, lease, follows=follows)
         return able
 
-    def _set_aside(self, message: LeasedMessage, lease: _Lease, *, follows: bool) -> None:
+    def _set_aside(self, message: LeasedMessage, lease: Lease, *, follows: bool) -> None:
         """Keep one suspect for when nothing else is in hand; give the others back."""
         if self._suspect is None and not follows and self._work.rules.suspect(message):
-            self._suspect = _Lines(((message,),), lease)
+            self._suspect = Lines(((message,),), lease)
         else:
             self._release((message,), lease)
-
-    def _lines(self, messages: Line, ordered: frozenset[str]) -> list[Line]:
-        if not ordered:
-            return [(message,) for message in messages]
-        by_key: dict[tuple[str, str], list[LeasedMessage]] = {}
-        lines: list[Line] = []
-        for message in messages:
-            if message.key is None or message.stream not in ordered:
-                lines.append((message,))
-            elif (line := by_key.get(place := (message.stream, message.key))) is not None:
-                line.append(message)
-            else:
-                line = by_key[place] = [message]
-                lines.append(line)
-        return lines
 
     # -- acting ----------------------------------------------------------------------------------
 
@@ -367,7 +333,7 @@ class Mover:
                 lines = await self._act_on_heads(lines, taken.lease, task)
 
     async def _act_on_heads(
-        self, lines: Sequence[Line], lease: _Lease, task: asyncio.Task[None]
+        self, lines: Sequence[Line], lease: Lease, task: asyncio.Task[None]
     ) -> Sequence[Line]:
         """Act on the first of each line; what is left of those whose turn it still is."""
         begun = self._clock.monotonic()
@@ -432,15 +398,15 @@ class Mover:
 
     # -- ending ----------------------------------------------------------------------------------
 
-    def _end(self, settlement: MessageSettlement, lease: _Lease) -> None:
+    def _end(self, settlement: MessageSettlement, lease: Lease) -> None:
         self._unwritten += 1
         self._flusher.add(End(settlement, lease.until))
 
-    def _release(self, messages: Line, lease: _Lease) -> None:
+    def _release(self, messages: Line, lease: Lease) -> None:
         for message in messages:
             self._end(MessageSettlement(message=message, outcome=_RELEASED), lease)
 
-    def _release_all(self, lines: Sequence[Line], lease: _Lease) -> None:
+    def _release_all(self, lines: Sequence[Line], lease: Lease) -> None:
         for line in lines:
             self._release(line, lease)
 
@@ -473,7 +439,7 @@ class Mover:
             self._suspect = None
             self._serve_more()
 
-    def _adapt(self, lease: _Lease) -> None:
+    def _adapt(self, lease: Lease) -> None:
         """Take more at once while that is done quickly, so that no row waits in hand for long."""
         took = self._clock.monotonic() - lease.began
         terms = self._terms
