@@ -39,6 +39,9 @@ from offpath.jobs.lifecycle import Lifecycle
 from offpath.jobs.reading import JobsView
 from offpath.jobs.redrive import IdleRedrive
 from offpath.jobs.registry import Registry
+from offpath.jobs.scheduling.schedules import Schedules
+from offpath.jobs.scheduling.ticking import Ticker
+from offpath.jobs.scheduling.verbs import ScheduleVerbs
 from offpath.jobs.task import (
     AsyncContextTask,
     AsyncTask,
@@ -54,7 +57,7 @@ from offpath.jobs.task import (
 )
 from offpath.jobs.waiters import Waiters
 from offpath.jobs.worker.configured import WorkerOverrides, overridden, worker_terms
-from offpath.jobs.worker.inprocess import AppWorker
+from offpath.jobs.worker.inprocess import AppWorker, Moves
 from offpath.jobs.worker.terms import Parts
 from offpath.model import checks
 from offpath.model.options import Options, TaskOptions, checked, resolve
@@ -91,7 +94,7 @@ _SWAPPED = ("_auto_start", "_backend", "_lifecycle", "_store", "_workers", "cloc
 """What belongs to a store rather than to the app; see :meth:`App.swap_store`."""
 
 
-class App(EventVerbs, RoutingVerbs, SweepVerbs):
+class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs):
     """Tasks and the store their jobs live in.
 
     ``App()`` keeps jobs in memory and runs them in this process; with a URL
@@ -156,9 +159,10 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs):
         """Every job of the fleet: get, find, count, cancel, retry."""
         self.dead = DeadLetters(self._session)
         """What will not run again unaided: list, show, redrive, discard."""
+        self.schedules = Schedules(self._opened, self.new_id)
         self.settlements = SettlementRuns(lambda: self.clock, self.metrics, self._report)
         """Runs that credit users for a period: define, run, status."""
-        own = own_sweeps(self.store, self.settings, self._redrive, self._events)
+        own = own_sweeps(self.store, self.settings, self._redrive, self._events, self._ticker)
         self.sweeps = SweepRegistry(own)
         self.blocking = BlockingClient(self)
         """The same verbs for code without an event loop."""
@@ -470,15 +474,25 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs):
             metrics=self.metrics,
             log_context=self._log_context,
             when_idle=IdleRedrive(store, self._redrive).step if self._redrive else None,
-            loops=(self._events.loops(store) if settings.relays else ()) + sweeps.loops(),
+            loops=(
+                self.schedules.ticker(self.clock, self._report, store).loop(),
+                *(self._events.loops(store) if settings.relays else ()),
+                *sweeps.loops(),
+            ),
             settled=self.settlements.reports,
             measure=Thresholds(store, settings, queues=settings.queues, served=self._events.served),
         )
         terms = worker_terms(settings, self._on_failure)
-        movers = self._events.movers if settings.relays else None
+        movers = self._movers if settings.relays else None
         worker = AppWorker(opened, parts, self.tasks, terms, movers, sweeps)
         self._workers.add(worker)
         return worker
+
+    def _movers(self) -> list[Moves]:
+        return [self._ticker(), *self._events.movers()]
+
+    def _ticker(self) -> Ticker:
+        return self.schedules.ticker(self.clock, self._report)
 
 
 async def _nothing() -> None:

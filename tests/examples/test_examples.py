@@ -51,6 +51,15 @@ PRINTED = {
     ],
     "14_webhook_receiver_flask.py": _RECEIVED,
     "15_webhook_receiver_django.py": _RECEIVED,
+    "16_nightly_report.py": [
+        "eu: 26 March, made for 02:30 (01:30 UTC)",
+        "eu: 27 March, made for 02:30 (01:30 UTC)",
+        "eu: 28 March, made for 03:00 (01:00 UTC)",
+        "eu: 29 March, made for 02:30 (00:30 UTC)",
+        "eu: 01 April, made for 02:30 (00:30 UTC)",
+        "eu: 04 April, made for 02:30 (00:30 UTC)",
+        "['fired', 'fired', 'fired', 'fired', 'missed', 'missed', 'fired', 'fired']",
+    ],
 }
 
 

@@ -19,6 +19,7 @@ from offpath.cli.jobs import jobs
 from offpath.cli.outbox import outbox
 from offpath.cli.output import print_json
 from offpath.cli.router import router
+from offpath.cli.schedules import schedules
 from offpath.cli.settle import settle
 from offpath.cli.sweep import sweep
 from offpath.cli.worker import worker
@@ -93,6 +94,7 @@ for each in (
     migrate,
     doctor,
     prune,
+    schedules,
     settle,
     sweep,
 ):

@@ -6,16 +6,19 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from offpath.config import Settings
+from offpath.jobs.scheduling.ticking import BATCH as FIRE_BATCH
+from offpath.jobs.scheduling.ticking import Ticker
 from offpath.jobs.worker.maintenance import PRUNE_BATCH, RESCUE_BATCH
 from offpath.model.redrive import Redrive
 from offpath.store.protocol import Store
+from offpath.sweeps.firing import FireDue
 from offpath.sweeps.moving import Found, MoveDue, Wanting
 from offpath.sweeps.prune import Prune
 from offpath.sweeps.redrive import RedriveDead
 from offpath.sweeps.registry import CLAIM_TIMEOUT, Sweep, SweepInfo
 from offpath.sweeps.rescue import Rescue
 
-OWN = ("rescue", "router", "drain_inbox", "relay", "prune", "redrive")
+OWN = ("rescue", "schedules", "router", "drain_inbox", "relay", "prune", "redrive")
 """Rescue first: what it gives back is run soonest. Routers and the inbox write to the outbox, so it
 comes after them: what one pass makes it also delivers. None may be registered by users."""
 
@@ -42,7 +45,11 @@ class Messages(Protocol):
 
 
 def own_sweeps(
-    store: Callable[[], Store], settings: Settings, redrive: Redrive | None, messages: Messages
+    store: Callable[[], Store],
+    settings: Settings,
+    redrive: Redrive | None,
+    messages: Messages,
+    ticker: Callable[[], Ticker],
 ) -> tuple[Sweep, ...]:
     """The engine's sweeps, in the order of :data:`OWN`.
 
@@ -60,6 +67,7 @@ def own_sweeps(
 
     return (
         _own("rescue", rescue, every=0.75, limit=RESCUE_BATCH),
+        _own("schedules", FireDue(ticker), every=1.0, limit=FIRE_BATCH),
         moving("router", messages.routing, "the app has no router: app.router(...)"),
         moving("drain_inbox", messages.draining, "no source has a handler: @app.inbox(...)"),
         moving("relay", messages.relaying, "no stream has a dispatcher: app.outbox(...)"),

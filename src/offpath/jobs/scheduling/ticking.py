@@ -14,10 +14,11 @@ from offpath.runtime.loop import LoopSpec
 from offpath.store.schedules import ScheduleStore
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
     from offpath.jobs.scheduling.defining import Functions
+    from offpath.model.job import JobRecord
     from offpath.model.schedule import Schedule, ScheduleRecord
     from offpath.runtime.clock import Clock
     from offpath.runtime.loop import Report
@@ -38,6 +39,10 @@ _LONGEST_CAUSE = 200
 
 class Place(ScheduleStore, Protocol):
     """The store, as schedules need it."""
+
+    async def get(self, ids: Sequence[str]) -> list[JobRecord]:
+        """These jobs, if they are still there."""
+        ...
 
     async def ping(self) -> datetime:
         """The store's time."""
@@ -152,10 +157,18 @@ class Ticker:
         if schedule.overlap is Overlap.QUEUE and record.last_open:
             return self._hold(record)
         times = next_time(schedule.timing, self._book.functions)
-        attended = schedule.name in self._watched
+        attended = schedule.overlap is Overlap.QUEUE and await self._waited(store, record)
         firing = plan(record, times, now, attended=attended)
         status = await store.fire(firing)
         return self._hold(record) if status is FiringStatus.HELD else status
+
+    async def _waited(self, store: Place, record: ScheduleRecord) -> bool:
+        """Whether it came due while its last job was open: it waited, and was not missed."""
+        if record.schedule.name in self._watched:
+            return True
+        last = () if record.last_job is None else await store.get((record.last_job,))
+        at = record.next_at
+        return any(at is not None and (job.finished_at or at) > at for job in last)
 
     def _hold(self, record: ScheduleRecord) -> FiringStatus:
         assert record.next_at is not None  # noqa: S101 - it is due

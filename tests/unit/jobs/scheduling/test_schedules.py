@@ -46,11 +46,11 @@ async def test_what_cannot_be_is_refused_before_anything_is_written(
 
 async def test_a_job_with_terms_of_its_own_is_refused(rig: Rig) -> None:
     for options in ({"unique": "k"}, {"delay": 5.0}, {"run_at": START}, {"deadline": START}):
-        job = rig.report.options(**options).job()  # type: ignore[arg-type]
+        job = rig.report.options(**options).job()
         with pytest.raises(InvalidArgument, match="job of schedule 'x'"):
             rig.schedules.define("x", job, every=60)
     with pytest.raises(InvalidArgument, match="unsent job"):
-        rig.schedules.define("x", rig.report, every=60)
+        rig.schedules.define("x", rig.report, every=60)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["", "n" * 195, "line\nbreak"])

@@ -182,19 +182,27 @@ async def test_skip_passes_over_while_the_last_job_is_open(rig: Rig) -> None:
     assert [when for _, when in rig.ran] == [at(0, 1), at(0, 4)]
 
 
-async def test_queue_waits_for_the_last_job_and_misses_nothing(rig: Rig) -> None:
-    rig.schedules.define("hourly", rig.report.job(), every=HOUR, overlap="queue", missed="skip")
+@pytest.mark.parametrize("missed", ["skip", "one", "all"])
+async def test_queue_waits_for_the_last_job_and_misses_nothing(rig: Rig, missed: str) -> None:
+    rig.schedules.define("hourly", rig.report.job(), every=HOUR, overlap="queue", missed=missed)
     await rig.tick()
     for _ in range(4):
         rig.clock.advance(HOUR)
         turn = await rig.tick()
         assert turn.verdict in {Verdict.CLEAN, Verdict.EMPTY}
     assert await rig.outcomes("hourly") == {"fired": 1}
-    for done in range(1, 5):
-        await rig.run()
-        assert len(rig.ran) == done
-        await rig.tick()
+    # Another worker than the one that saw it wait: runs the first, fires and runs the others.
+    await rig.run()
     assert [when for _, when in rig.ran] == [at(0, n) for n in (1, 2, 3, 4)]
+
+
+async def test_what_came_due_after_the_last_job_had_ended_did_not_wait_for_it(rig: Rig) -> None:
+    rig.schedules.define("hourly", rig.report.job(), every=HOUR, overlap="queue", missed="skip")
+    await rig.tick()
+    await rig.live(HOUR, HOUR)
+    rig.clock.advance(5 * HOUR - 600)
+    await rig.tick()
+    assert await rig.outcomes("hourly") == {"fired": 1, "missed": 4}
 
 
 async def test_allow_makes_it_whatever_the_last_job_does(rig: Rig) -> None:
