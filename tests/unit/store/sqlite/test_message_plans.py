@@ -91,7 +91,9 @@ async def test_no_statement_walks_a_table(store: SqliteStore, path: Path) -> Non
             (name, line)
             for name in HOT
             for line in plan(connection, name)
-            if _WALK.search(line) and "INDEX offpath_message_dead" not in line
+            if _WALK.search(line)
+            and "INDEX offpath_message_dead" not in line
+            and line != "SCAN later"  # the rows that a limited subquery gave, not a table
         }
     assert walks == set()
 
