@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from offpath.errors import Abort, DrainFailed, InvalidArgument, OffpathError, TaskError
 from offpath.events.dispatcher import NO_HEADERS, is_async
-from offpath.events.mover import Mover, Terms
+from offpath.events.driven import Driven
+from offpath.events.mover import Terms
 from offpath.events.relay import (
     Tools,
     Unreadable,
@@ -33,7 +34,7 @@ from offpath.model.new import Box
 from offpath.model.relay import MoveRules
 from offpath.model.retry import RetryPolicy
 from offpath.model.settlement import Dead, Succeeded
-from offpath.model.tally import Tally, Turn
+from offpath.model.tally import Tally
 from offpath.runtime.failures import failure_of
 from offpath.runtime.parameters import parameters
 
@@ -326,7 +327,7 @@ class SourceWork:
         return DrainFailed(msg, tally=tally)
 
 
-class Drain:
+class Drain(Driven):
     """Applies the messages of one source: by hand with :meth:`run_once`, or in a worker's loop."""
 
     def __init__(
@@ -339,12 +340,10 @@ class Drain:
         *,
         keep: float | None,
     ) -> None:
+        work = None if source is None else SourceWork(source, tools, writer, keep=keep)
+        super().__init__(work, None if source is None else source.terms(), make)
         self.source = name
         """The source that it drains."""
-        self._source = source
-        self._make = make
-        self._work = None if source is None else SourceWork(source, tools, writer, keep=keep)
-        self._mover: Mover | None = None
 
     def __repr__(self) -> str:
         """Show the source."""
@@ -357,25 +356,4 @@ class Drain:
         Without a handler nothing is done, and ``skipped`` says so. Raises ``DrainFailed``, with
         the tally, when every message failed; what became of them is recorded then.
         """
-        checks.integer(limit, "limit", least=1, most=1_000_000)
-        mover = await self._moving()
-        if mover is None:
-            return Tally(skipped=f"the source {self.source!r} has no handler")
-        return await mover.run_once(limit=limit)
-
-    async def step(self) -> Turn:
-        """One turn of a worker's loop."""
-        mover = await self._moving()
-        return Turn() if mover is None else await mover.step()
-
-    async def stop(self, seconds: float = 0.0) -> None:
-        """Let what was begun end within ``seconds``."""
-        if self._mover is not None:
-            await self._mover.stop(seconds)
-
-    async def _moving(self) -> Mover | None:
-        if self._work is None or self._source is None:
-            return None
-        if self._mover is None:
-            self._mover = Mover(self._work, self._source.terms(), await self._make())
-        return self._mover
+        return await self._pass(limit, f"the source {self.source!r} has no handler")

@@ -10,7 +10,8 @@ from msgspec import Struct, json
 
 from offpath.errors import Abort, InvalidArgument, RelayFailed, Snooze
 from offpath.events.dispatcher import NO_HEADERS, Event, Transport, Undeliverable, transport
-from offpath.events.mover import Mover, Terms, TimeLimitExceeded
+from offpath.events.driven import Driven
+from offpath.events.mover import Terms, TimeLimitExceeded
 from offpath.model import checks
 from offpath.model.job import DeadReason
 from offpath.model.message import LeasedMessage, MessageSettlement, StreamRoom
@@ -18,7 +19,7 @@ from offpath.model.new import Box
 from offpath.model.relay import PATIENT, MoveRules
 from offpath.model.retry import RetryOptions, RetryPolicy, as_retry, merged_retry
 from offpath.model.settlement import Dead, Retry, Succeeded
-from offpath.model.tally import Tally, Turn
+from offpath.model.tally import Tally
 from offpath.runtime.clock import Clock
 from offpath.runtime.codec import Codec
 from offpath.runtime.failures import failure_of
@@ -284,7 +285,7 @@ def decoder(codec: Codec) -> Callable[[str], Any]:
     return lambda text: codec.decode(text, Any)
 
 
-class Relay:
+class Relay(Driven):
     """Relays one stream of the outbox: by hand with :meth:`run_once`, or in a worker's loop."""
 
     def __init__(
@@ -296,12 +297,10 @@ class Relay:
         *,
         keep: float | None,
     ) -> None:
+        work = None if outlet is None else OutletWork(outlet, tools, keep=keep)
+        super().__init__(work, None if outlet is None else outlet.terms(), make)
         self.stream = stream
         """The stream that it relays."""
-        self._outlet = outlet
-        self._make = make
-        self._work = None if outlet is None else OutletWork(outlet, tools, keep=keep)
-        self._mover: Mover | None = None
 
     def __repr__(self) -> str:
         """Show the stream."""
@@ -314,25 +313,4 @@ class Relay:
         Without a dispatcher nothing is done, and ``skipped`` says so. Raises ``RelayFailed``, with
         the tally, when every event failed; what became of them is recorded then.
         """
-        checks.integer(limit, "limit", least=1, most=1_000_000)
-        mover = await self._moving()
-        if mover is None:
-            return Tally(skipped=f"the stream {self.stream!r} has no dispatcher")
-        return await mover.run_once(limit=limit)
-
-    async def step(self) -> Turn:
-        """One turn of a worker's loop."""
-        mover = await self._moving()
-        return Turn() if mover is None else await mover.step()
-
-    async def stop(self, seconds: float = 0.0) -> None:
-        """Let what was begun end within ``seconds``, and close the dispatcher."""
-        if self._mover is not None:
-            await self._mover.stop(seconds)
-
-    async def _moving(self) -> Mover | None:
-        if self._work is None or self._outlet is None:
-            return None
-        if self._mover is None:
-            self._mover = Mover(self._work, self._outlet.terms(), await self._make())
-        return self._mover
+        return await self._pass(limit, f"the stream {self.stream!r} has no dispatcher")
