@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from offpath.errors import InvalidArgument
+from offpath.errors import InvalidArgument, OffpathError
 from offpath.model import checks
 from offpath.model.settlement_period import Period, PeriodUnit
 from offpath.model.settlement_run import (
@@ -143,23 +143,37 @@ class Run(Generic[T]):
                 return (await anext(self._stream),)
             except StopAsyncIteration:
                 self._over = True
+            except asyncio.CancelledError:
+                if _is_cancelled():
+                    raise
+                self._stop_reading(CancelledInside("reading the records was cancelled"))
             except Exception as error:  # noqa: BLE001 - it ends the run as failed
-                self._over = True
-                self._stopped_by = type(error).__name__
-                self._note(error)
+                self._stop_reading(error)
             return None
+
+    def _stop_reading(self, error: Exception) -> None:
+        self._over = True
+        self._stopped_by = type(error).__name__
+        self._note(error)
 
     async def _one(self, record: T) -> None:
         try:
             bucket = await self._credited(record)
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            bucket = self._failed(record, CancelledInside("the calculation was cancelled"))
         except Exception as error:  # noqa: BLE001 - counted and reported; the others go on
-            bucket = "failed"
-            self._note(error)
-            if len(self._failures) < MAX_FAILURES:
-                name = str(getattr(record, "id", "?"))[: checks.MAX_NAME]
-                self._failures.append(FailedCredit(record=name, error=type(error).__name__))
+            bucket = self._failed(record, error)
         if bucket is not None:
             self._count(bucket)
+
+    def _failed(self, record: T, error: Exception) -> str:
+        self._note(error)
+        if len(self._failures) < MAX_FAILURES:
+            name = str(getattr(record, "id", "?"))[: checks.MAX_NAME]
+            self._failures.append(FailedCredit(record=name, error=type(error).__name__))
+        return "failed"
 
     async def _credited(self, record: T) -> str | None:
         """What became of a record: the name of its count, None when it is not eligible."""
@@ -217,6 +231,22 @@ class Run(Generic[T]):
         except Exception as error:  # noqa: BLE001 - it ends the run as failed
             self._stopped_by = self._stopped_by or type(error).__name__
             self._note(error)
+
+
+class CancelledInside(OffpathError):
+    """Something that a run awaited was cancelled, though nobody had stopped the run.
+
+    A task group takes a cancelled task for one that ended well: without this the rest of the
+    records would be missing from a run that calls itself clean.
+    """
+
+    code = "settlement_cancelled_inside"
+    retryable = True
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 _COUNTERS = {

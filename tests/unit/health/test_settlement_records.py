@@ -14,6 +14,7 @@ from offpath import (
     InvalidArgument,
     Period,
     PlayerActivity,
+    SettlementFailed,
     SettlementOutcome,
     paged,
 )
@@ -38,6 +39,36 @@ async def test_records_that_cannot_be_read_to_their_end_fail_the_run(after: int)
     assert desk.app.settlements.status("rebate").verdict is Verdict.FAILED
     desk.records.error_after = None
     assert counts(await desk.run()) == (5, 5 - after, 0, after)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_reading_that_is_cancelled_from_inside_fails_the_run(concurrency: int) -> None:
+    async def records(period: Period) -> AsyncIterator[PlayerActivity]:
+        for one in players(2):
+            yield one
+        raise asyncio.CancelledError  # as a driver does whose own task was cancelled
+
+    desk = Desk(records)
+    with pytest.raises(SettlementFailed) as caught:
+        await desk.app.settlements.run("rebate", NOVEMBER, concurrency=concurrency)
+    assert counts(caught.value.summary) == (2, 2, 0, 0)
+    assert caught.value.summary.stopped_by == "CancelledInside"
+
+
+async def test_a_calculation_that_is_cancelled_from_inside_is_that_record_s_failure() -> None:
+    async def calculate(record: PlayerActivity) -> int:
+        if record.id == players(2)[1].id:
+            raise asyncio.CancelledError
+        return 5
+
+    desk = Desk()
+    desk.app.settlements.define(
+        "own", records=desk.records, credit=desk.credits, calculate=calculate
+    )
+    summary = await desk.app.settlements.run("own", NOVEMBER)
+    assert counts(summary) == (5, 4, 1, 0)
+    assert summary.outcome is SettlementOutcome.DEGRADED
+    assert [one.error for one in summary.failures] == ["CancelledInside"]
 
 
 async def test_a_cancelled_run_is_not_green_and_closes_its_records() -> None:
