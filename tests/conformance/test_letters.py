@@ -19,6 +19,7 @@ from tests.conformance.log_builders import (
     append,
     append_many,
     attempt,
+    decide_all,
     declare,
     event,
     everything,
@@ -288,6 +289,48 @@ async def test_facts_show_attempts_ahead_of_a_cursor_put_back(store: Store) -> N
     await store.move_cursor(ROUTER, 0, first)
     facts = await store.router_facts(ROUTER)
     assert (facts.events_passed, facts.events_with_attempt, facts.attempts_ahead) == (1, 1, 2)
+
+
+async def test_facts_do_not_ask_for_what_a_cursor_was_put_past(store: Store) -> None:
+    await declare(store, partitions=2)
+    for slot in (0, 1, 0, 1, 0, 0):
+        await append(store, event(slot=slot))
+    events = (await read(store)).events
+    assert await store.move_cursor(ROUTER, 0, events[1].position)
+    facts = await store.router_facts(ROUTER)
+    assert (facts.events_passed, facts.events_with_attempt, facts.attempts_ahead) == (0, 0, 0)
+    cursor = await seize(store)
+    assert await store.advance(cursor, decide_all(events[2:]))
+    facts = await store.router_facts(ROUTER)
+    assert (facts.events_passed, facts.events_with_attempt) == (2, 2)
+    await store.move_cursor(ROUTER, 1, events[-1].position)
+    facts = await store.router_facts(ROUTER)
+    assert (facts.events_passed, facts.events_with_attempt) == (2, 2)
+
+
+async def test_facts_ask_for_what_a_cursor_was_put_back_to(store: Store) -> None:
+    """Skipped by hand, and read after all: each of these events needs its attempt again."""
+    await declare(store)
+    await append_many(store, 4)
+    events = (await read(store)).events
+    await store.move_cursor(ROUTER, 0, events[-1].position)
+    await store.move_cursor(ROUTER, 0, events[0].position)
+    cursor = await seize(store)
+    assert await store.advance(cursor, decide_all(events[1:2], position=events[-1].position))
+    facts = await store.router_facts(ROUTER)
+    assert (facts.events_passed, facts.events_with_attempt) == (3, 1)
+
+
+async def test_facts_agree_after_the_log_was_trimmed(store: Store, clock: ManualClock) -> None:
+    await declare(store)
+    _, bad = await append_many(store, 2)
+    await run_router(store, failed=[bad])
+    clock.advance(5)
+    assert await store.trim_log(before=START + timedelta(seconds=1), limit=10) == 2
+    assert [each.event for each in await store.attempts(ROUTER)] == [bad]
+    facts = await store.router_facts(ROUTER)
+    assert (facts.attempts_without_event, facts.events_passed) == (0, 0)
+    assert (facts.failed_without_letter, facts.letters_without_failure) == (0, 0)
 
 
 async def test_facts_show_what_does_not_match(store: Store) -> None:

@@ -195,11 +195,13 @@ class RouterFacts(Struct, frozen=True, kw_only=True):
     """The highest position of the router's domain."""
     horizon: int
     events_passed: int
-    """Events of the domain at or below their partition's cursor and above its start."""
+    """Events of the domain at or below their partition's cursor and above its start, which is where
+    the router began, or where its cursor was put by hand.
+    """
     events_with_attempt: int
     """Those of them with exactly one attempt numbered 1."""
     attempts_without_event: int
-    """Attempts whose event is not in the log."""
+    """Attempts whose event is not in the log, nor whole in a dead letter, as after a trim."""
     attempts_ahead: int
     """Attempts whose position is above their partition's cursor."""
     failed_without_letter: int

@@ -178,7 +178,12 @@ class EventStore(Protocol):
         ...
 
     async def move_cursor(self, router: str, partition: int, position: int) -> bool:
-        """Put a cursor elsewhere, also back, and take it from whoever holds it. False: unknown."""
+        """Put a cursor elsewhere, also back, and take it from whoever holds it. False: unknown.
+
+        Moved forth, it skips what is between on purpose: that counts as never meant for this
+        router, so :meth:`router_facts` asks for no attempts up to the new position. Moved back, it
+        reads all above the new position again, and attempts are asked for from there on.
+        """
         ...
 
     async def route_within(

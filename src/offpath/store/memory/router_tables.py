@@ -13,10 +13,11 @@ from offpath.model.route import Attempt, AttemptStatus, Cursor, Letter, RouterRe
 
 
 class CursorRow(Struct, frozen=True, kw_only=True):
-    """A cursor, and until when its holder has it."""
+    """A cursor, until when its holder has it, and above what the router is to read."""
 
     cursor: Cursor
     until: datetime
+    start: int
 
     def seen(self, now: datetime) -> Cursor:
         """The cursor; without its holder once the lease has ended."""
@@ -26,10 +27,9 @@ class CursorRow(Struct, frozen=True, kw_only=True):
 class Router:
     """One router."""
 
-    __slots__ = ("attempts", "cursors", "letters", "record", "start")
+    __slots__ = ("attempts", "cursors", "letters", "record")
 
     def __init__(self, spec: RouterSpec, start: int, now: datetime) -> None:
-        self.start = start
         self.record = RouterRecord(
             name=spec.name,
             domain=spec.domain,
@@ -42,7 +42,9 @@ class Router:
         )
         self.cursors = [
             CursorRow(
-                cursor=Cursor(router=spec.name, partition=partition, position=start), until=now
+                cursor=Cursor(router=spec.name, partition=partition, position=start),
+                until=now,
+                start=start,
             )
             for partition in range(spec.partitions)
         ]
@@ -51,9 +53,13 @@ class Router:
         self.letters: dict[str, set[str]] = {}
         """Event's id -> its letters."""
 
+    def row_of(self, slot: int) -> CursorRow:
+        """The cursor of a slot's partition."""
+        return self.cursors[slot % self.record.partitions]
+
     def passed(self, slot: int) -> int:
         """How far the partition of a slot has come."""
-        return self.cursors[slot % self.record.partitions].cursor.position
+        return self.row_of(slot).cursor.position
 
     def note(self, attempts: Iterable[Attempt], now: datetime) -> None:
         """Add the attempts that are not there."""

@@ -133,7 +133,7 @@ def lease_cursor(
     if row.seen(now).holder not in {None, holder}:
         return None
     cursor = replace(row.cursor, holder=holder)
-    router.cursors[partition] = CursorRow(cursor=cursor, until=later(now, lease_seconds))
+    router.cursors[partition] = replace(row, cursor=cursor, until=later(now, lease_seconds))
     return cursor
 
 
@@ -150,7 +150,9 @@ def move_cursor(tables: Tables, name: str, partition: int, position: int) -> boo
     row = _row_of(tables, name, partition)
     if row is None:
         return False
-    _keep(tables, replace(row, cursor=replace(row.cursor, position=position, holder=None)))
+    start = position if position > row.cursor.position else min(row.start, position)
+    moved = replace(row.cursor, position=position, holder=None)
+    _keep(tables, replace(row, cursor=moved, start=start))
     return True
 
 
@@ -307,8 +309,8 @@ def facts(tables: Tables, now: datetime, name: str) -> RouterFacts:
     domain = router.record.domain
     passed = [
         row
-        for row in log.above(router.start, domain)
-        if row.event.position <= router.passed(row.slot)
+        for row in log.above(min(each.start for each in router.cursors), domain)
+        if router.row_of(row.slot).start < row.event.position <= router.passed(row.slot)
     ]
     letters_of = [each for each in tables.routers.letters.values() if each.router == name]
     oldest = _oldest_unpassed(log, router)
@@ -317,7 +319,10 @@ def facts(tables: Tables, now: datetime, name: str) -> RouterFacts:
         horizon=log.horizon,
         events_passed=len(passed),
         events_with_attempt=sum(1 in router.attempts.get(row.event.id, ()) for row in passed),
-        attempts_without_event=sum(each.event not in log.rows for each in router.all_attempts()),
+        attempts_without_event=sum(
+            each.event not in log.rows and each.event not in router.letters
+            for each in router.all_attempts()
+        ),
         attempts_ahead=sum(_is_ahead(log, router, each) for each in router.all_attempts()),
         failed_without_letter=sum(
             each.status is _FAILED and each.event not in router.letters

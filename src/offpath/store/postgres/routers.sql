@@ -184,8 +184,8 @@ set holder = null, held_until = null
 where c.router = :router::text and c.partition = :partition::int and c.holder = :holder::text
 
 -- name: move_cursor
--- Puts a cursor elsewhere and takes it from its holder. What it jumps over on its way forth was
--- never this router's; on its way back it is again.
+-- Puts a cursor elsewhere and takes it from its holder. What it jumps over on its way forth is
+-- not this router's any more; what it comes back to is again.
 update offpath.cursor c
 set start = case
         when :position::bigint > c.position then :position::bigint
@@ -286,7 +286,11 @@ select json_build_object(
     'attempts_without_event', (
         select count(*)
         from offpath.attempt a
-        where a.router = r.name and not exists (select from offpath.log l where l.id = a.event)
+        where a.router = r.name
+            and not exists (select from offpath.log l where l.id = a.event)
+            and not exists (
+                select from offpath.letter t where t.router = r.name and t.event_id = a.event
+            )
     ),
     'attempts_ahead', (
         select count(*)

@@ -161,8 +161,10 @@ where router = :router and partition = :partition and holder = :holder
 returning partition
 
 -- name: cursor_move
--- Puts a cursor elsewhere and takes it from whoever holds it.
+-- Puts a cursor elsewhere and takes it from whoever holds it. What it jumps over on its way forth
+-- is not this router's any more; what it comes back to is again.
 update offpath_cursor set
+    start = case when :position > position then :position else min(start, :position) end,
     position = :position,
     holder = null,
     lease_until = null
@@ -269,6 +271,10 @@ select
         where
             attempt.router = :router
             and not exists (select 1 from offpath_log as event where event.id = attempt.event)
+            and not exists (
+                select 1 from offpath_letter as letter
+                where letter.router = :router and letter.event = attempt.event
+            )
     ),
     (
         select count(*) from offpath_attempt as attempt
