@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import io
 import ipaddress
 import logging
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
@@ -171,10 +173,14 @@ class _Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - stdlib's
         """Answer in a thread, if there is one to be had."""
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started: nobody else would free its place
+            self._free.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
         """Answer, and free the thread."""
@@ -188,6 +194,32 @@ class _Server(ThreadingHTTPServer):
         _log.debug("a request failed", exc_info=True)
 
 
+class _Patience(io.RawIOBase):
+    """What a client sends, until its time is over: a byte now and then wins it no more of it."""
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        seconds: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connection = connection
+        self._monotonic = monotonic
+        self._end = monotonic() + seconds
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - stdlib's
+        """Wait for what comes next; raises ``TimeoutError`` when the time is over."""
+        left = self._end - self._monotonic()
+        if left <= 0:
+            raise TimeoutError("the client takes too long")
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
 class _Handler(BaseHTTPRequestHandler):
     """One request."""
 
@@ -195,6 +227,12 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "offpath"
     sys_version = ""
     timeout = SLOWEST
+
+    def setup(self) -> None:
+        """Give the client as long for the whole request as for one piece of it."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Patience(self.connection, self.timeout))
 
     def do_GET(self) -> None:
         """Answer."""
@@ -214,6 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
         return lambda: self._send(405, _TEXT, b"GET and HEAD only\n")
 
     def _send(self, status: int, kind: str, body: bytes) -> None:
+        self.connection.settimeout(self.timeout)  # what was left of it was for reading
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import io
 import json
 import socket
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from offpath.config import Settings
 from offpath.errors import ConfigurationError, MissingExtra
-from offpath.health.probe import CALLS, Probe, is_loopback
+from offpath.health.probe import CALLS, SLOWEST, Probe, _Patience, is_loopback
 from offpath.model.health import Condition, Gauge, LoopReport, WorkerReport
 from offpath.runtime import prometheus
 from offpath.runtime.clock import ManualClock
@@ -211,6 +213,59 @@ async def test_clients_that_say_nothing_do_not_keep_others_out_for_long() -> Non
         assert await asyncio.to_thread(server._free.acquire, timeout=10)
         server._free.release()
         assert (await place.ask("/livez"))[0] == 200
+
+
+def test_a_client_that_sends_a_byte_now_and_then_has_no_more_time_than_others() -> None:
+    clock = ManualClock()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        request = io.BufferedReader(_Patience(ours, SLOWEST, clock.monotonic))
+        theirs.sendall(b"GET ")
+        assert request.read1() == b"GET "
+        clock.advance(SLOWEST - 0.1)
+        theirs.sendall(b"/")
+        assert request.read1() == b"/"
+        assert 0 < (ours.gettimeout() or 0) < 0.2
+        clock.advance(0.2)
+        theirs.sendall(b"livez")
+        with pytest.raises(TimeoutError):
+            request.read1()
+
+
+async def test_a_request_that_comes_in_pieces_is_answered() -> None:
+    place = Place()
+    async with place.probe:
+        port = int(place.probe.url.rsplit(":", 1)[1])
+        answer = await asyncio.to_thread(_answer_to, port, b"GET /li", b"vez HTTP/1.0\r\n", b"\r\n")
+    assert answer.startswith(b"HTTP/1.0 200 ")
+    assert answer.endswith(b"live\n")
+
+
+async def test_threads_that_cannot_be_started_use_up_no_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none_left(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    place = Place()
+    async with place.probe:
+        port = int(place.probe.url.rsplit(":", 1)[1])
+        with monkeypatch.context() as patched:
+            patched.setattr(ThreadingHTTPServer, "process_request", none_left)
+            for _ in range(CALLS + 1):
+                assert await asyncio.to_thread(_answer_to, port) == b""
+        assert (await place.ask("/livez"))[0] == 200
+
+
+def _answer_to(port: int, *pieces: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for piece in pieces:
+            connection.sendall(piece)
+        answer = b""
+        while part := connection.recv(4096):
+            answer += part
+        return answer
 
 
 def _first_byte(port: int) -> bytes:
