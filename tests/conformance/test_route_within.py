@@ -10,6 +10,7 @@ import pytest
 from offpath.errors import CapabilityMissing, WrongConnection
 from offpath.model.effects import Effects
 from offpath.model.route import Decisions, LogEvent, RouterRecord
+from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.backends import Backend
 from tests.conformance.log_builders import (
@@ -140,6 +141,21 @@ async def test_somebody_elses_cursor_is_left_to_them(store: Store, step: Step) -
     assert decide.asked == []
     await store.release_cursor(cursor)
     assert await step(decide) is not None
+
+
+async def test_a_step_takes_the_cursor_from_a_run_whose_lease_has_ended(
+    store: Store, step: Step, clock: ManualClock
+) -> None:
+    """That run may still be about to write what it decided about the same events."""
+    await declare(store)
+    await append_many(store, 2)
+    late = await seize(store)
+    events = (await read(store)).events
+    clock.advance(31)
+    assert await step(Decider()) is not None
+    twice = decide_all(events, effects=Effects(messages=(message("out"),)))
+    assert not await store.advance(late, twice)
+    assert len(await find_all(store)) == 2
 
 
 async def test_after_a_step_the_cursor_is_free(store: Store, step: Step) -> None:

@@ -196,7 +196,8 @@ class EventStore(Protocol):
         decide: Decide,
     ) -> Decisions | None:
         """One step of a router in the caller's own transaction: the cursor's row is locked, events
-        are read, ``decide`` says what to write, and it is written. None: somebody has the cursor.
+        are read, ``decide`` says what to write, and it is written. None: somebody has the cursor;
+        one whose lease has ended has lost it by this.
 
         Needs the capability ``within``, else raises ``CapabilityMissing``.
         """

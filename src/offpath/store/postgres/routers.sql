@@ -133,7 +133,8 @@ for update skip locked
 
 -- name: advance
 -- Moves a cursor on and writes what was decided, if it is still held by the one who says so; with
--- no holder given it must be locked by this transaction. No row in the answer when it is not.
+-- no holder given it must be locked by this transaction, and is taken from one whose lease has
+-- ended, who may be about to write still. No row in the answer when it is not.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -143,7 +144,9 @@ moved as (
         -- a repeat passes nothing
         passed = c.passed + case when :position::bigint > c.position then :passed::bigint else 0 end,
         ran_at = (select clock.now from clock),
-        summary = coalesce(:summary::text, c.summary)
+        summary = coalesce(:summary::text, c.summary),
+        holder = case when :holder::text is not null then c.holder end,
+        held_until = case when :holder::text is not null then c.held_until end
     where c.router = :router::text
         and c.partition = :partition::int
         and (:holder::text is null or c.holder = :holder::text)

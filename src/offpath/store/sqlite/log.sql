@@ -172,8 +172,11 @@ where router = :router and partition = :partition
 returning partition
 
 -- name: cursor_advance
--- Moves a cursor on, never back; what is repeated is not counted again.
+-- Moves a cursor on, never back; what is repeated is not counted again. With no holder given it is
+-- taken from one whose lease has ended, who may be about to write still.
 update offpath_cursor set
+    holder = case when :holder is not null then holder end,
+    lease_until = case when :holder is not null then lease_until end,
     position = max(position, :position),
     passed = passed + case when :position > position then :passed else 0 end,
     ran_at = :now,
