@@ -90,7 +90,7 @@ class Courier:
                 raise _not_supported(step.attempt)
             if delivery.stored is None:
                 return step
-            effects = delivery.stored(self.routed(step, number))
+            effects = _effects(delivery, self.routed(step, number))
         except Exception as error:  # noqa: BLE001 - becomes the event's dead letter
             return step.failed(error)
         return Step(step.event, step.attempt, effects)
@@ -232,6 +232,15 @@ def merged(several: Iterable[Effects]) -> Effects:
         messages.extend(effects.messages)
         log.extend(effects.log)
     return Effects(jobs=tuple(jobs), messages=tuple(messages), log=tuple(log))
+
+
+def _effects(delivery: Delivery, event: RoutedEvent) -> Effects:
+    """What a stored deliverer answered; anything else would pass for sent, or end the whole run."""
+    effects: object = delivery.stored(event) if delivery.stored is not None else None
+    if not isinstance(effects, Effects):
+        kind = type(effects).__name__
+        raise TypeError(f"effects() of {delivery.label} answers with Effects, not {kind}")
+    return effects
 
 
 def _not_supported(attempt: Attempt) -> NotSupported:

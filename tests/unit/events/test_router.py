@@ -11,6 +11,7 @@ import offpath
 from offpath.errors import InvalidArgument, UniqueConflict
 from offpath.events.delivering import Outbox, RoutedEvent
 from offpath.events.router import Router
+from offpath.model.effects import Effects
 from offpath.model.message import MessageFilter
 from offpath.model.new import Box
 from offpath.model.route import Attempt, AttemptStatus, LogEvent
@@ -204,6 +205,23 @@ def _event(app: offpath.App) -> RoutedEvent:
         route="r",
         delivery="d",
     )
+
+
+async def test_what_is_no_effects_is_that_events_dead_letter(app: offpath.App) -> None:
+    class Forgetful:
+        label = "mine"
+
+        def effects(self, event: RoutedEvent) -> object:
+            return None if event.payload["n"] == 1 else Effects()
+
+    router = app.router("iu", domain="iu", start="beginning")
+    _live(router, Forgetful())
+    async with app:
+        await _opened(app, router)
+        await _append(app, 3)
+        assert (await router.run_once()).counts == {"sent": 2, "failed": 1}
+        (letter,) = await app.store().letters("iu")
+    assert "effects() of mine answers with Effects, not NoneType" in letter.detail
 
 
 async def test_a_live_route_without_a_deliverer_fails_closed(app: offpath.App) -> None:
