@@ -176,6 +176,35 @@ def test_an_unreachable_store_is_two_and_so_is_a_wrong_call(run: Run, here: Path
     assert silent.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--url", "http://127.0.0.1:99999"),
+        ("--url", "http://127.0.0.1:port"),
+        ("--url", "http://[::1"),
+        ("--url", "http://127.0.0.1:1", "--timeout", "-1"),
+        ("--url", "http://127.0.0.1:1", "--timeout", "0"),
+        ("--url", "http://127.0.0.1:1", "--timeout", "nan"),
+    ],
+)
+def test_a_wrong_call_is_never_taken_for_an_unhealthy_worker(
+    run: Run, arguments: tuple[str, ...]
+) -> None:
+    result = run("health", *arguments)
+    assert result.exit_code == 2
+    assert "unexpected" not in result.output
+
+
+def test_a_token_that_cannot_be_sent_is_not_shown(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OFFPATH_HEALTH_TOKEN", "s3cret\nmore")
+    result = run("health", "--url", "http://127.0.0.1:1")
+    assert result.exit_code == 2
+    assert "OFFPATH_HEALTH_TOKEN" in result.output
+    assert "s3cret" not in result.output
+
+
 async def test_a_settlement_run_that_was_not_clean_is_a_warning(run: Run) -> None:
     settled = SettlementReport(
         kind="rebate",

@@ -18,7 +18,9 @@ from offpath.cli.frame import command, json_option, require_schema, store_settin
 from offpath.config import Settings, load_settings
 from offpath.errors import ConfigurationError, OffpathError, StoreUnavailable
 from offpath.health.fleet import FleetHealth, Member, examine
+from offpath.health.probe import check_token
 from offpath.health.thresholds import Thresholds
+from offpath.model import checks
 from offpath.model.health import Condition
 
 HEALTHY, UNHEALTHY, UNREACHABLE = range(3)
@@ -40,7 +42,12 @@ class ProbeUnreachable(OffpathError):
     help="A worker's probe (http://127.0.0.1:8080), or the store (postgresql://…).",
 )
 @click.option(
-    "--timeout", type=float, default=5.0, show_default=True, metavar="SECONDS", help="Patience."
+    "--timeout",
+    type=click.FloatRange(0, 86_400, min_open=True),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Patience.",
 )
 @json_option
 @command
@@ -56,6 +63,7 @@ def health(url: str | None, timeout: float, *, as_json: bool) -> int:
     offpath health --url http://127.0.0.1:8080
     offpath health --url postgresql://…  --json     # the whole fleet
     """
+    timeout = checks.seconds(timeout, "--timeout")
     try:
         place = _place(url)
         if place is not None:
@@ -74,14 +82,27 @@ def health(url: str | None, timeout: float, *, as_json: bool) -> int:
 def _place(url: str | None) -> SplitResult | None:
     """The probe that is meant; None when the store is."""
     if url is not None:
-        parts = urlsplit(url)
-        return parts if parts.scheme in {"http", "https"} else None
+        return _probe_of(url)
     settings = load_settings()
     if not settings.health_port:
         return None
     host = _EVERYWHERE.get(settings.health_host, settings.health_host)
     host = f"[{host}]" if ":" in host else host
     return urlsplit(f"http://{host}:{settings.health_port}")
+
+
+def _probe_of(url: str) -> SplitResult | None:
+    """The probe that a URL names; None when it names a store. Raises ``ConfigurationError``."""
+    if url.partition(":")[0].lower() not in {"http", "https"}:
+        return None
+    try:
+        parts = urlsplit(url)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, a bracket without its other
+        named = False
+    if not named:
+        raise ConfigurationError("write the probe's URL as http://127.0.0.1:8080")
+    return parts
 
 
 # -- a worker --------------------------------------------------------------------------------------
@@ -101,18 +122,18 @@ def _of_worker(place: SplitResult, timeout: float, *, as_json: bool) -> int:
 
 def _asked(place: SplitResult, token: str | None, timeout: float) -> dict[str, Any]:
     """The probe's report. No proxy is asked: a probe is next door."""
-    if not place.hostname:
-        raise ConfigurationError("write the probe's URL as http://127.0.0.1:8080")
+    host = place.hostname or ""
     kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
+    check_token(token)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    where = f"{place.hostname}:{place.port or place.scheme}"
+    where = f"{host}:{place.port or place.scheme}"
     path = place.path.rstrip("/").removesuffix("/readyz") + "/readyz"
-    connection = kind(place.hostname, place.port, timeout=timeout)
+    connection = kind(host, place.port, timeout=timeout)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
         status, body = answer.status, answer.read()
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, UnicodeError, http.client.HTTPException) as error:
         raise ProbeUnreachable(f"{where}: {error or type(error).__name__}") from error
     finally:
         connection.close()

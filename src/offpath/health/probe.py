@@ -136,7 +136,11 @@ class Probe:
 
 
 def require_token(settings: Settings) -> None:
-    """Raise ``ConfigurationError`` when others could reach the probe, and need no token for it."""
+    """Raise ``ConfigurationError`` when others could reach the probe, and need no token for it.
+
+    Or one that nobody can send.
+    """
+    check_token(settings.health_token)
     if settings.health_token or settings.health_open or is_loopback(settings.health_host):
         return
     msg = (
@@ -144,6 +148,16 @@ def require_token(settings: Settings) -> None:
         "health_token (OFFPATH_HEALTH_TOKEN), or health_open if that is meant"
     )
     raise ConfigurationError(msg)
+
+
+def check_token(token: str | None) -> None:
+    """Raise ``ConfigurationError``, without its text, for a token that no header can carry."""
+    if token and not (token.isascii() and token.isprintable() and token == token.strip()):
+        msg = (
+            "health_token (OFFPATH_HEALTH_TOKEN) may have printable ASCII characters only, "
+            "and no space at its ends: a line break from a file, perhaps?"
+        )
+        raise ConfigurationError(msg)
 
 
 def is_loopback(host: str) -> bool:

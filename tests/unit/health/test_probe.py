@@ -160,6 +160,13 @@ async def test_a_token_is_asked_for_and_never_told() -> None:
     assert "s3cret" not in repr(Settings(health_token="s3cret-marker"))
 
 
+@pytest.mark.parametrize("token", ["s3cret\n", "s3c ret\u20ac", " s3cret", "s3c\x00ret"])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(ConfigurationError, match="printable ASCII") as caught:
+        Place(health_token=token)
+    assert "s3c" not in str(caught.value)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "10.1.2.3", "worker.example"])
 def test_others_reach_it_only_with_a_token_or_when_that_is_meant(host: str) -> None:
     with pytest.raises(ConfigurationError, match="health_token"):
