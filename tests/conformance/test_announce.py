@@ -292,7 +292,7 @@ async def _prune(store: Store, clock: ManualClock) -> None:
     await enqueue(store, job)
     await store.cancel([job.id], keep=1)
     clock.advance(2)
-    assert await store.prune(limit=5) == 1
+    assert (await store.prune(limit=5)).total == 1
 
 
 async def _delete(store: Store, clock: ManualClock) -> None:

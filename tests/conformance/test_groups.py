@@ -246,7 +246,7 @@ async def test_pruning_ended_members_changes_no_count(store: Store, clock: Manua
     child = new_job(parent=root.id, delay=100)
     await end(store, root, Succeeded(), effects=[child], keep=1)
     clock.advance(2)
-    assert await store.prune(limit=10) == 1
+    assert (await store.prune(limit=10)).total == 1
     clock.advance(100)
     await join(store)
     assert (await succeed(store, await take_one(store))).group_done

@@ -113,7 +113,7 @@ class Walk:
     async def prune(self) -> None:
         self.clock.advance(self.random.choice([0, 6]))
         before = await census(self.store)
-        count = await self.store.prune(limit=3)
+        count = (await self.store.prune(limit=3)).jobs
         after = await census(self.store)
         for state in JobState:
             for _ in range(before.get(state, 0) - after.get(state, 0)):

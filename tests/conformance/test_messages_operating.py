@@ -216,7 +216,7 @@ async def test_a_revived_message_is_not_pruned(store: Store, clock: ManualClock)
     await end_message(store, await hand_one(store), keep=5)
     await store.revive_messages([new])
     clock.advance(10)
-    assert await store.prune(limit=10) == 0
+    assert (await store.prune(limit=10)).total == 0
     assert ids(await hand(store)) == [new]
 
 
@@ -315,10 +315,10 @@ async def test_a_message_goes_when_its_time_has_passed(store: Store, clock: Manu
     new = await put(store)
     await end_message(store, await hand_one(store), keep=60)
     clock.advance(59)
-    assert await store.prune(limit=10) == 0
+    assert (await store.prune(limit=10)).total == 0
     assert (await message_of(store, new)).state is DONE
     clock.advance(2)
-    assert await store.prune(limit=10) == 1
+    assert (await store.prune(limit=10)).total == 1
     assert await find_all(store) == []
 
 
@@ -331,7 +331,7 @@ async def test_what_lives_and_what_has_no_end_stays(store: Store, clock: ManualC
     kept.add(await put(store, "retried"))
     await end_message(store, await hand_one(store, "retried"), retry(60), keep=1)
     clock.advance(3_000_000)
-    assert await store.prune(limit=100) == 0
+    assert (await store.prune(limit=100)).total == 0
     assert set(ids(await find_all(store))) == kept
 
 
@@ -345,5 +345,5 @@ async def test_jobs_and_messages_are_each_pruned_up_to_the_limit(
         await end_message(store, each, keep=1)
     living = await add(store)
     clock.advance(2)
-    assert [await store.prune(limit=4) for _ in range(3)] == [8, 2, 0]
+    assert [(await store.prune(limit=4)).total for _ in range(3)] == [8, 2, 0]
     assert (await record(store, living)).state is JobState.QUEUED

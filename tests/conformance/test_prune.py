@@ -42,33 +42,33 @@ async def _ended(store: Store, keep: float | None, count: int = 1) -> list[str]:
 async def test_a_job_goes_when_its_time_has_passed(store: Store, clock: ManualClock) -> None:
     (job_id,) = await _ended(store, keep=60)
     clock.advance(59)
-    assert await store.prune(limit=10) == 0
+    assert (await store.prune(limit=10)).total == 0
     assert await exists(store, job_id)
     clock.advance(2)
-    assert await store.prune(limit=10) == 1
+    assert (await store.prune(limit=10)).total == 1
     assert not await exists(store, job_id)
     assert await store.states([job_id]) == {}
     assert await store.count(JobFilter()) == []
-    assert await store.prune(limit=10) == 0
+    assert (await store.prune(limit=10)).total == 0
 
 
 async def test_without_keep_it_stays(store: Store, clock: ManualClock) -> None:
     (job_id,) = await _ended(store, keep=None)
     clock.advance(3_000_000)
-    assert await store.prune(limit=10) == 0
+    assert (await store.prune(limit=10)).total == 0
     assert await exists(store, job_id)
 
 
 async def test_keep_of_nothing_goes_with_the_next_prune(store: Store) -> None:
     (job_id,) = await _ended(store, keep=0)
-    assert await store.prune(limit=10) == 1
+    assert (await store.prune(limit=10)).total == 1
     assert not await exists(store, job_id)
 
 
 async def test_the_limit_pages(store: Store, clock: ManualClock) -> None:
     await _ended(store, keep=1, count=10)
     clock.advance(2)
-    assert [await store.prune(limit=4) for _ in range(4)] == [4, 4, 2, 0]
+    assert [(await store.prune(limit=4)).total for _ in range(4)] == [4, 4, 2, 0]
 
 
 async def test_what_lives_is_never_pruned(store: Store, clock: ManualClock) -> None:
@@ -78,7 +78,7 @@ async def test_what_lives_is_never_pruned(store: Store, clock: ManualClock) -> N
     retried = await start(store, task="u")
     await end(store, retried, Retry(delay=60, failure=failure()), keep=1)
     clock.advance(10_000)
-    assert await store.prune(limit=100) == 3
+    assert (await store.prune(limit=100)).total == 3
     live = [waiting, future, job.id, retried.id]
     assert len(await store.get(live)) == 4
 

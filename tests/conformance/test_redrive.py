@@ -82,7 +82,7 @@ async def test_a_redriven_job_is_not_pruned(store: Store, clock: ManualClock) ->
     job_id = await _dead_after_troubles(store, clock)
     await store.redrive([Redrive(id=job_id)])
     clock.advance(10_000)
-    assert await store.prune(limit=10) == 0
+    assert (await store.prune(limit=10)).total == 0
     assert (await record(store, job_id)).state is JobState.QUEUED
 
 

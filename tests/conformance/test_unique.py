@@ -290,7 +290,7 @@ async def test_pruning_frees_the_key(store: Store, clock: ManualClock) -> None:
     await join(store)
     await succeed(store, await take_one(store), keep=10)
     clock.advance(11)
-    assert await store.prune(limit=10) == 1
+    assert (await store.prune(limit=10)).total == 1
     (answer,) = await enqueue(store, keyed())
     assert answer.created
 

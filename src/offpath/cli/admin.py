@@ -137,19 +137,19 @@ def _print_findings(findings: list[Finding]) -> None:
 @json_option
 @command
 def prune(url: str | None, *, as_json: bool) -> int | None:
-    """Remove ended jobs that were kept long enough.
+    """Remove ended jobs and messages that were kept long enough.
 
     Workers do this by themselves.
     """
 
     async def work(app: App) -> None:
-        removed = 0
-        while batch := await app.store().prune(limit=_PRUNE_BATCH):
-            removed += batch
+        jobs = messages = 0
+        while (batch := await app.store().prune(limit=_PRUNE_BATCH)).total:
+            jobs, messages = jobs + batch.jobs, messages + batch.messages
         if as_json:
-            output.print_json({"removed": removed})
+            output.print_json({"removed": jobs + messages, "jobs": jobs, "messages": messages})
         else:
-            click.echo(f"{removed} jobs removed")
+            click.echo(f"{jobs} jobs and {messages} messages removed")
 
     return with_app(url, work)
 

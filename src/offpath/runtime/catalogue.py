@@ -72,7 +72,7 @@ ROWS = (
     _counter("jobs_cancelled", "Jobs cancelled."),
     _counter("jobs_dead", "Jobs that died, for any reason."),
     _counter("jobs_redriven", "Dead or cancelled jobs put back."),
-    _counter("jobs_deleted", "Ended jobs deleted, and all that retention removed, messages too."),
+    _counter("jobs_deleted", "Ended jobs deleted, and those that retention removed."),
     _counter("jobs_timed_out", "Attempts that ran longer than their timeout."),
     _counter("jobs_lease_lost", "Attempts whose lease was lost before they were settled."),
     _counter("jobs_unsettleable", "Outcomes that the store refused."),

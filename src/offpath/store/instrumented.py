@@ -31,7 +31,7 @@ from offpath.store.instrumented_events import InstrumentedEvents
 from offpath.store.instrumented_schedules import InstrumentedSchedules
 from offpath.store.metering import Metering
 from offpath.store.observed_events import carried_out
-from offpath.store.protocol import Backlog, Changed, Finding, Migration, Redrive, Store
+from offpath.store.protocol import Backlog, Changed, Finding, Migration, Pruned, Redrive, Store
 from offpath.store.watching import MOST_DOUBTED, Observer
 
 Fence = tuple[str, str, int]
@@ -211,11 +211,12 @@ class InstrumentedStore(InstrumentedEvents, InstrumentedSchedules):
         """As the store does."""
         return await self._timed("notice_deaths", self._inner.notice_deaths())
 
-    async def prune(self, *, limit: int) -> int:
+    async def prune(self, *, limit: int) -> Pruned:
         """As the store does."""
         removed = await self._timed("prune", self._inner.prune(limit=limit))
-        if removed:
-            self._metering.pruned(removed)
+        if removed.jobs:
+            self._metering.pruned(removed.jobs)
+        self._metering.messages.pruned(removed.messages)
         return removed
 
     async def get(self, ids: Sequence[str]) -> list[JobRecord]:

@@ -140,7 +140,7 @@ class Metering:
             ).add()
 
     def pruned(self, count: int) -> None:
-        """Count jobs and messages whose retention has passed; which ones is not known."""
+        """Count jobs whose retention has passed; which ones is not known."""
         labels = {"task": "", "queue": ""}
         self._registry.counter("offpath_jobs_deleted_total", **labels).add(count)
         self._registry.counter(

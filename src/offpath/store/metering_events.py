@@ -3,7 +3,7 @@
 For each state of a stream's messages, what entered it less what left it
 (``offpath_message_moves_total``) is the number of messages in it, as far as this process moved
 them. Two things are not seen here: messages that the store itself writes about announced jobs, and
-which messages a prune removed (it tells only how many rows went, with the jobs).
+which messages a prune removed (it tells only how many).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from offpath.runtime.metrics import Metrics
     from offpath.store.observed_events import MessageMove
 
+PRUNED = "ended"
+"""The state that pruned messages leave: which of the ended ones is not known."""
 NOWHERE = "none"
 """The state of a message before it is written and after it is deleted, as a label."""
 
@@ -43,6 +45,13 @@ class MessageMetering:
                     left=move.left or NOWHERE,
                     entered=move.entered or NOWHERE,
                 ).add(count)
+
+    def pruned(self, count: int) -> None:
+        """Count messages whose retention has passed; of which box and stream is not known."""
+        if count:
+            self._registry.counter(
+                "offpath_message_moves_total", box="", stream="", left=PRUNED, entered=NOWHERE
+            ).add(count)
 
     def appended(self, events: Iterable[NewLogEvent]) -> None:
         """Count events that the log was given; a repeat, which has no answer, counts again."""

@@ -62,6 +62,18 @@ class Changed(Struct, frozen=True, kw_only=True):
     group_done: bool = False
 
 
+class Pruned(Struct, frozen=True, kw_only=True):
+    """How much a prune removed."""
+
+    jobs: int = 0
+    messages: int = 0
+
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.jobs + self.messages
+
+
 class Backlog(Struct, frozen=True, kw_only=True):
     """Due work of one queue and task."""
 
@@ -262,7 +274,7 @@ class Store(EventStore, ScheduleStore, Protocol):
         """
         ...
 
-    async def prune(self, *, limit: int) -> int:
+    async def prune(self, *, limit: int) -> Pruned:
         """Remove up to ``limit`` ended jobs whose ``keep`` has passed, as many messages, expired
         claims, workers gone for an hour, and what belongs to them; returns how many jobs and
         messages.

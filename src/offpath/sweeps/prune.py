@@ -19,4 +19,6 @@ class Prune:
     async def run(self, _ctx: SweepContext, _now: datetime, limit: int) -> Tally:
         """Remove up to ``limit`` of each; what is due is judged by the store's clock."""
         removed = await self._store().prune(limit=limit)
-        return Tally(counted={"removed": removed} if removed else {}, more=removed >= limit)
+        counted = {"jobs": removed.jobs, "messages": removed.messages}
+        more = max(counted.values()) >= limit
+        return Tally(counted={name: n for name, n in counted.items() if n}, more=more)

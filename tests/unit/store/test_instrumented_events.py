@@ -23,6 +23,7 @@ from offpath.runtime.metrics import Metrics
 from offpath.store.instrumented import InstrumentedStore
 from offpath.store.memory import MemoryStore
 from offpath.store.metering import Metering
+from offpath.store.protocol import Pruned
 from offpath.testing.faults import FlakyStore
 
 _FAILURE = Failure(kind="error", type="E", message="no")
@@ -129,3 +130,16 @@ async def test_what_another_holder_ended_is_not_ones_own(rig: Rig) -> None:
     await rig.store.settle_messages([MessageSettlement(message=taken, outcome=Succeeded())])
     (answer,) = await rig.store.settle_messages(mine)
     assert answer.status is SettleStatus.LEASE_LOST
+
+
+async def test_what_a_prune_removed_leaves_the_messages_and_not_the_jobs() -> None:
+    rig = Rig()
+    await rig.put(1)
+    (held,) = await rig.hand()
+    done = MessageSettlement(message=held, outcome=Succeeded(), keep=1.0)
+    await rig.store.settle_messages([done])
+    rig.clock.advance(2.0)
+    assert await rig.store.prune(limit=10) == Pruned(jobs=0, messages=1)
+    labels = {"box": "", "stream": "", "left": "ended", "entered": "none"}
+    assert rig.metrics.counter("offpath_message_moves_total", **labels).value == 1
+    assert rig.metrics.counter("offpath_jobs_deleted_total", task="", queue="").value == 0

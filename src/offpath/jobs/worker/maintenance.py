@@ -38,9 +38,10 @@ class Maintenance:
         return len(rescued) >= RESCUE_BATCH if rescued else NOTHING
 
     async def prune(self) -> Turn | bool:
-        """Remove ended jobs that were kept long enough; returns whether there may be more."""
+        """Remove ended jobs and messages kept long enough; returns whether there may be more."""
         removed = await self._store.prune(limit=PRUNE_BATCH)
-        return removed >= PRUNE_BATCH if removed else NOTHING
+        most = max(removed.jobs, removed.messages)
+        return most >= PRUNE_BATCH if most else NOTHING
 
 
 class Waiting:

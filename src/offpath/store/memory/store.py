@@ -36,7 +36,7 @@ from offpath.store.memory import effects as doors
 from offpath.store.memory.schedules import MemorySchedules
 from offpath.store.memory.store_events import MemoryEvents, no_transactions
 from offpath.store.memory.tables import Tables
-from offpath.store.protocol import Backlog, Changed, Finding, Migration, Redrive
+from offpath.store.protocol import Backlog, Changed, Finding, Migration, Pruned, Redrive
 
 _CAPABILITIES = Capabilities(
     name="memory",
@@ -170,13 +170,15 @@ class MemoryStore(MemoryEvents, MemorySchedules):
         """A worker in this process cannot die alone."""
         return []
 
-    async def prune(self, *, limit: int) -> int:
+    async def prune(self, *, limit: int) -> Pruned:
         """Remove what has been kept long enough."""
         now = self._clock.now()
         claims.prune(self._tables, now, limit)
         workers.prune(self._tables, now, limit)
-        removed = jobs.prune(self._tables, now, limit)
-        return removed + messages.prune(self._tables, now, limit)
+        return Pruned(
+            jobs=jobs.prune(self._tables, now, limit),
+            messages=messages.prune(self._tables, now, limit),
+        )
 
     async def get(self, ids: Sequence[str]) -> list[JobRecord]:
         """The jobs of these ids that exist."""

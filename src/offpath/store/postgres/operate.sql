@@ -180,7 +180,7 @@ freed as (
         for update skip locked
     ))
 )
-select (select count(*) from gone) + (select count(*) from delivered)
+select (select count(*) from gone)::int, (select count(*) from delivered)::int
 
 -- name: rescue
 -- Takes jobs from workers whose lease has expired or whose row is gone.

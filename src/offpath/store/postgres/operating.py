@@ -21,7 +21,7 @@ from offpath.store.postgres.steps import (
     to_json,
     told_the_time,
 )
-from offpath.store.protocol import Changed, Redrive
+from offpath.store.protocol import Changed, Pruned, Redrive
 from offpath.store.sql import Catalogue, Row
 
 MOST_AT_ONCE: Final = 1000
@@ -81,11 +81,11 @@ def delete_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[Changed]]:
     return [_changed(row) for row in rows]
 
 
-def prune_steps(limit: int, now: datetime | None, *, sql: Catalogue) -> Steps[int]:
+def prune_steps(limit: int, now: datetime | None, *, sql: Catalogue) -> Steps[Pruned]:
     """Remove what has been kept long enough."""
     rows = yield from ask(sql["prune"](now=moment(now), limit=limit), last=True)
-    removed: int = rows[0][0]
-    return removed
+    jobs, messages = rows[0]
+    return Pruned(jobs=jobs, messages=messages)
 
 
 def rescue_steps(

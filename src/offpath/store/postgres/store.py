@@ -61,7 +61,7 @@ from offpath.store.postgres.settling import (
     succeed_steps,
 )
 from offpath.store.postgres.steps import Announced, embed, moment, one, to_json
-from offpath.store.protocol import Backlog, Changed, Finding, Migration, Redrive
+from offpath.store.protocol import Backlog, Changed, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
 
@@ -315,7 +315,7 @@ class PostgresStore(EventTables, ScheduleTables):
         now = self._now()
         return await self._database.write(lambda: crew.notice_deaths_steps(now, sql=self._sql))
 
-    async def prune(self, *, limit: int) -> int:
+    async def prune(self, *, limit: int) -> Pruned:
         """Remove what has been kept long enough."""
         now = self._now()
         return await self._database.write(lambda: operating.prune_steps(limit, now, sql=self._sql))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from offpath.errors import LeaseLost
 from offpath.model.job import DeadReason, Failure, JobState, LeasedJob
 from offpath.model.lease import Rescued
-from offpath.store.protocol import Changed, Redrive
+from offpath.store.protocol import Changed, Pruned, Redrive
 from offpath.store.sql import Row
 from offpath.store.sqlite import groups, messaging
 from offpath.store.sqlite.instants import instant, later
@@ -135,16 +135,13 @@ def delete(session: Session, ids: Sequence[str]) -> list[Changed]:
     return [_changed(job, job.outer) for job in jobs]
 
 
-def prune(session: Session, now: int, limit: int) -> int:
-    """Remove ended jobs whose time has come, and as many messages; claims, and workers long gone.
-
-    Returns how many jobs and messages.
-    """
+def prune(session: Session, now: int, limit: int) -> Pruned:
+    """Remove ended jobs whose time has come, and as many messages; claims, and old workers."""
     expired = session.run(SQL["expired"](now=now, limit=limit))
     _remove(session, expired)
     session.run(SQL["claim_prune"](now=now, limit=limit))
     session.run(SQL["workers_forget"](before=now - GONE_KEPT, limit=limit))
-    return len(expired) + messaging.prune(session, now, limit)
+    return Pruned(jobs=len(expired), messages=messaging.prune(session, now, limit))
 
 
 def _remove(session: Session, jobs: Sequence[Row]) -> None:

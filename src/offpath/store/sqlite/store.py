@@ -24,7 +24,7 @@ from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.store.capabilities import Capabilities
 from offpath.store.hints import Hint, Hints
-from offpath.store.protocol import Backlog, Changed, Finding, Migration, Redrive
+from offpath.store.protocol import Backlog, Changed, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing
 from offpath.store.sqlite import jobs, leasing, migrate, reading, settling, workers
 from offpath.store.sqlite.diagnosing import diagnose
@@ -258,7 +258,7 @@ class SqliteStore(Eventing, Scheduling):
         await self._block(lambda: self._presence.forget(expired))
         return expired
 
-    async def prune(self, *, limit: int) -> int:
+    async def prune(self, *, limit: int) -> Pruned:
         """Remove what has ended and whose time has passed, and lock files nobody has."""
         removed = await self._write(lambda session: jobs.prune(session, self._now(), limit))
         known = await self._read(workers.known)
