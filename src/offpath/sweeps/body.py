@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import weakref
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -120,7 +120,7 @@ class Body:
         if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
             answer = method(*args)
         else:
-            answer = await self._in_thread(partial(method, *args))
+            answer = await self._in_thread(partial(_called, method, args))
         return await answer if inspect.isawaitable(answer) else answer
 
     def _in_thread(self, call: Callable[[], Any]) -> asyncio.Future[Any]:
@@ -129,6 +129,18 @@ class Body:
             self._threads = Threads(SYNC_CALLS, name="offpath-sweep")
             weakref.finalize(self, self._threads.close)
         return self._threads.run(call)
+
+
+def _called(method: Callable[..., Any], args: tuple[Any, ...]) -> Any:  # noqa: ANN401 - the user's
+    """What a sync method returns; rows that are made as they are read are read here, in its thread.
+
+    A generator, or a cursor, does its work when it is asked for rows: not in the event loop.
+    """
+    answer = method(*args)
+    if not isinstance(answer, Iterator) or inspect.isawaitable(answer):
+        return answer
+    limit: Any = args[-1]
+    return list(islice(answer, 2 * limit)) if isinstance(limit, int) else answer
 
 
 def _id_of(row: object) -> object:

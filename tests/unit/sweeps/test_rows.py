@@ -272,6 +272,25 @@ async def test_sync_methods_run_in_threads_of_their_own(desk: Desk) -> None:
     assert {name.rpartition("-")[0] for name in names} == {"offpath-sweep"}
 
 
+async def test_a_sync_generator_makes_its_rows_in_the_threads_too(desk: Desk) -> None:
+    names: list[str] = []
+
+    class Rows:
+        def claim(self, ctx: Any, now: Any, limit: int) -> Any:
+            for row in range(1_000):
+                names.append(threading.current_thread().name)
+                yield f"r{row}"
+
+        async def advance(self, ctx: Any, row: Any, now: Any) -> None:
+            pass
+
+    sweep(desk, Rows(), limit=3)
+    tally = (await desk.app.worker().run_once(only="s"))["s"].tally
+    assert tally.counts == {"advanced": 3, "over_limit": 3}
+    assert len(names) == 6
+    assert all(name.startswith("offpath-sweep") for name in names)
+
+
 async def test_all_time_decisions_of_a_pass_have_its_one_now(desk: Desk) -> None:
     seen: list[Any] = []
 
