@@ -30,6 +30,7 @@ from offpath.events.running import (
     WithinStep,
     closed_gate,
     joined,
+    renewed,
 )
 from offpath.events.verifying import Check
 from offpath.model import checks
@@ -58,7 +59,7 @@ PAGE: Final = 1_000
 LEASE: Final = 60.0
 """Seconds for which a run has the cursor; renewed while it delivers."""
 CHUNK: Final = 100
-"""Events that are delivered between two looks at the lease."""
+"""Events that are delivered between two looks at the gates."""
 
 
 class Host(Maker, Protocol):
@@ -208,8 +209,11 @@ class Router:
         runs = []
         for one in self._partitions(partition):
             page = WithinStep(self.name, self._courier, limit)
-            store.route_within_blocking(within, self.name, one, limit=limit, decide=page.decide)
-            runs.append(page.run)
+            found = store.route_within_blocking(
+                within, self.name, one, limit=limit, decide=page.decide
+            )
+            busy = RouterRun(router=self.name, stopped="busy")
+            runs.append(busy if found is None else page.run)
         return joined(self.name, runs)
 
     def loop(self) -> LoopSpec:
@@ -252,24 +256,38 @@ class Router:
     ) -> RouterRun:
         page = await self._read(store, cursor, limit)
         steps = self._courier.decided(record, page.events)
-        done: list[Step] = []
-        renewed = self._host.clock.monotonic()
-        for at in range(0, len(steps), CHUNK):
-            if self._host.clock.monotonic() - renewed > LEASE / 3:
-                await self._renew(store, cursor)
-                renewed = self._host.clock.monotonic()
-            done.extend(await self._courier.deliver(steps[at : at + CHUNK]))
-        position = reached(page, cursor.position, limit)
+        done = await renewed(
+            self._deliver(steps),
+            lambda: self._renew(store, cursor),
+            clock=self._host.clock,
+            every=LEASE / 3,
+        )
+        position, passed = reached(page, cursor.position, limit), len(page.events)
+        if cut := len(done) < len(steps):
+            position = done[-1].event.position
+            passed = sum(event.position <= position for event in page.events)
         if position == cursor.position and not done:
             return RouterRun(router=self.name, waiting_for=page.waiting_for)
-        done = await self._write(store, cursor, done, position, len(page.events))
+        done = await self._write(store, cursor, done, position, passed)
         return RouterRun(
             router=self.name,
-            passed=len(page.events),
+            passed=passed,
             tally=tallied(done),
-            more=len(page.events) >= limit,
+            more=cut or passed >= limit,
             waiting_for=page.waiting_for,
         )
+
+    async def _deliver(self, steps: Sequence[Step]) -> list[Step]:
+        """Those that were delivered: all, or as many as until a gate was closed meanwhile."""
+        done: list[Step] = []
+        looked = self._host.clock.monotonic()
+        for at in range(0, len(steps), CHUNK):
+            if self._host.clock.monotonic() - looked > LEASE / 3:
+                if closed_gate(await self.record()) is not None:
+                    break
+                looked = self._host.clock.monotonic()
+            done.extend(await self._courier.deliver(steps[at : at + CHUNK]))
+        return done
 
     async def _write(
         self, store: Store, cursor: Cursor, steps: list[Step], position: int, passed: int
@@ -313,8 +331,12 @@ class Router:
     async def _renew(self, store: Store, cursor: Cursor) -> None:
         holder = cursor.holder or ""
         again = await store.lease_cursor(self.name, cursor.partition, holder, lease_seconds=LEASE)
-        if again is None:
-            raise CursorLost(f"the cursor of router {self.name!r} was taken by another run")
+        # A cursor that was put elsewhere is free: having it again does not make it this run's.
+        if again is None or again.position != cursor.position:
+            raise CursorLost(
+                f"the cursor of router {self.name!r}, partition {cursor.partition}, was taken by "
+                "another run, or put elsewhere"
+            )
 
     async def _read(self, store: Store, cursor: Cursor, limit: int) -> LogPage:
         if self._source is None:

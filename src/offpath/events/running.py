@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from offpath.errors import InvalidArgument, LeaseLost
+from offpath.errors import InvalidArgument, LeaseLost, StoreBusy, StoreUnavailable
 from offpath.events.routing import Courier, decisions, tallied
 from offpath.model.route import Decisions, LogEvent, RouterRecord
 from offpath.model.tally import Tally, Verdict
 from offpath.runtime.ids import derive_id
+
+if TYPE_CHECKING:
+    from offpath.runtime.clock import Clock
+
+T = TypeVar("T")
 
 
 class RouterRun(Struct, frozen=True, kw_only=True):
@@ -74,6 +82,39 @@ class CursorLost(LeaseLost):
     """Another run took the cursor meanwhile; nothing of this step was written."""
 
     code = "cursor_lost"
+
+
+async def renewed(
+    work: Coroutine[None, None, T],
+    renew: Callable[[], Awaitable[None]],
+    *,
+    clock: Clock,
+    every: float,
+) -> T:
+    """Do ``work`` while its lease is renewed every so many seconds.
+
+    A renewal that cannot be made now is tried again: the lease outlasts some, and what is written
+    in the end is fenced. One that raises anything else ends the work, and is raised.
+    """
+    working = asyncio.ensure_future(work)
+    renewing = asyncio.ensure_future(_renewing(renew, clock, every))
+    both: tuple[asyncio.Future[Any], ...] = (working, renewing)
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            await renewing
+        return await working
+    finally:
+        for one in both:
+            one.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+
+
+async def _renewing(renew: Callable[[], Awaitable[None]], clock: Clock, every: float) -> None:
+    while True:
+        await clock.sleep(every)
+        with suppress(StoreUnavailable, StoreBusy):
+            await renew()
 
 
 class WithinStep:

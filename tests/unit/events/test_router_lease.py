@@ -1,0 +1,101 @@
+"""A run keeps its cursor for as long as it delivers, and stops when it is to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+import offpath
+from offpath.events.delivering import RoutedEvent
+from offpath.events.router import CHUNK, LEASE, Router
+from offpath.events.running import CursorLost
+from offpath.runtime.clock import ManualClock
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.fixture
+def app(clock: ManualClock) -> offpath.App:
+    return offpath.App("memory://", clock=clock, auto_start=False)
+
+
+async def _ready(app: offpath.App, deliver: object, count: int) -> Router:
+    """An open router with one live route, and as many events of one key."""
+    router = app.router("iu", domain="iu", start="beginning")
+    router.route(deliver=deliver, enabled=True, dry_run=False)
+    await app.routers.open_gate()
+    await router.open_gate()
+    for number in range(count):
+        await app.log.append("iu", "paid", "eu", {"n": number}, key="k")
+    return router
+
+
+async def _passes(clock: ManualClock, seconds: float) -> None:
+    """Let time pass, and everybody who waited for it do what they have to."""
+    clock.advance(seconds)
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_run_that_delivers_for_longer_than_its_lease_keeps_it(
+    app: offpath.App, clock: ManualClock
+) -> None:
+    """Events of one key go one after the other, so that a few slow ones outlast any lease."""
+    got: list[int] = []
+    stolen: list[object] = []
+
+    async def deliver(event: RoutedEvent) -> None:
+        await _passes(clock, LEASE / 2)
+        stolen.append(await app.store().lease_cursor("iu", 0, "other", lease_seconds=LEASE))
+        got.append(event.payload["n"])
+
+    async with app:
+        router = await _ready(app, deliver, 5)
+        assert (await router.run_once()).counts == {"sent": 5}
+        assert (await router.run_once()).counts == {}
+    assert got == [0, 1, 2, 3, 4]
+    assert stolen == [None] * 5
+
+
+async def test_a_run_whose_cursor_is_put_elsewhere_ends_and_leaves_it_there(
+    app: offpath.App, clock: ManualClock
+) -> None:
+    async def deliver(event: RoutedEvent) -> None:
+        await app.store().move_cursor("iu", 0, 1)
+        await _passes(clock, LEASE / 2)
+        await asyncio.Event().wait()
+
+    async with app:
+        router = await _ready(app, deliver, 3)
+        with pytest.raises(CursorLost):
+            await router.run_once()
+        (cursor,) = (await router.record()).cursors
+        assert (cursor.position, cursor.holder) == (1, None)
+        assert await app.store().attempts("iu") == []
+
+
+async def test_a_gate_closed_meanwhile_stops_a_long_run_and_what_it_did_counts(
+    app: offpath.App, clock: ManualClock
+) -> None:
+    got: list[int] = []
+
+    async def deliver(event: RoutedEvent) -> None:
+        got.append(event.payload["n"])
+        if event.payload["n"] == 3:
+            await app.routers.get("iu").open_gate(opened=False)
+            await _passes(clock, LEASE / 2)
+
+    async with app:
+        router = await _ready(app, deliver, CHUNK + 20)
+        run = await router.run_once()
+        assert (run.passed, run.counts) == (CHUNK, {"sent": CHUNK})
+        assert (await router.run_once()).stopped == "gate: iu"
+        await router.open_gate()
+        assert (await router.run_once()).counts == {"sent": 20}
+        assert all(one.fine for one in await router.verify())
+    assert got == list(range(CHUNK + 20))
