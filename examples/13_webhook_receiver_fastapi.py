@@ -1,4 +1,7 @@
-"""A FastAPI service that receives webhooks: two lines check that one is genuine and fresh."""
+"""A FastAPI service that receives webhooks: two lines check that one is genuine and fresh.
+
+Needs: pip install offpath fastapi uvicorn
+"""
 
 from __future__ import annotations
 

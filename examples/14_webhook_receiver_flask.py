@@ -1,4 +1,7 @@
-"""A Flask service that receives webhooks: two lines check that one is genuine and fresh."""
+"""A Flask service that receives webhooks: two lines check that one is genuine and fresh.
+
+Needs: pip install offpath flask
+"""
 
 from __future__ import annotations
 

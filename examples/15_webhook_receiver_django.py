@@ -1,4 +1,7 @@
-"""A Django view that receives webhooks: two lines check that one is genuine and fresh."""
+"""A Django view that receives webhooks: two lines check that one is genuine and fresh.
+
+Needs: pip install offpath django
+"""
 
 from __future__ import annotations
 

@@ -44,9 +44,13 @@ class Poster(Protocol):
 
 
 class HttpPoster:
-    """Posts with aiohttp, one session for all endpoints of a process."""
+    """Posts with aiohttp, one session for all endpoints of a process.
+
+    Raises ``MissingExtra`` when it is made without aiohttp, so that no delivery is tried for it.
+    """
 
     def __init__(self, guard: Guard, clock: Clock, *, time_limit: float = LIMIT) -> None:
+        require_aiohttp()
         self._guard = guard
         self._clock = clock
         self._time_limit = time_limit
@@ -126,7 +130,6 @@ def body_of(topic: str, at: str, payload: str) -> bytes:
 
 
 def _new_session(guard: Guard) -> aiohttp.ClientSession:
-    require_aiohttp()
     import aiohttp
 
     return aiohttp.ClientSession(
@@ -141,5 +144,7 @@ def _new_session(guard: Guard) -> aiohttp.ClientSession:
 
 def _said(error: Exception) -> str:
     """What to record of an error; the URL, which may hold a secret path, is not in it."""
+    if isinstance(error, MissingExtra):
+        return f"not posted: {error}"
     cause = error.__cause__ or error
     return f"not posted: {type(cause).__name__}"

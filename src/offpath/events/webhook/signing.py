@@ -65,9 +65,9 @@ def new_key_pair() -> tuple[str, str]:
 
     Raises ``MissingExtra`` without the extra ``webhooks``.
     """
+    private = _ed25519().generate()
     from cryptography.hazmat.primitives import serialization
 
-    private = _ed25519().generate()
     raw = private.private_bytes(
         serialization.Encoding.Raw,
         serialization.PrivateFormat.Raw,
@@ -119,7 +119,8 @@ class Verifier:
     ) -> None:
         """Take shared secrets (``whsec_``) and public keys (``whpk_``).
 
-        ``tolerance``: seconds that a timestamp may be off. Raises ``InvalidArgument``.
+        ``tolerance``: seconds that a timestamp may be off. Raises ``InvalidArgument``, and
+        ``MissingExtra`` for a ``whpk_`` key without the extra ``webhooks``.
         """
         if not keys:
             raise InvalidArgument("a verifier needs at least one secret (whsec_…) or key (whpk_…)")
@@ -178,6 +179,7 @@ def _checker(key: object) -> Checker:
 
 
 def _ed25519_checker(raw: bytes) -> Checker:
+    _ed25519()  # tells what to install where it is missing
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
