@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -281,7 +282,9 @@ class SourceWork:
             arguments = [make(given, context) for make in self._source.arguments]
             handler = self._source.handler
             if self._source.threaded:
-                await self._tools.threads.run(lambda: handler(*arguments))
+                answer = await self._tools.threads.run(lambda: handler(*arguments))
+                if isawaitable(answer):  # a plain function may call an async one
+                    await answer
             else:
                 await handler(*arguments)
         finally:

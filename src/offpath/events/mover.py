@@ -367,17 +367,32 @@ class Mover:
             return await work.act_on_many(messages)
         except asyncio.CancelledError as error:
             why = self._why(task, error)
-            return [work.failed(message, why) for message in messages]
+            return [self._failed(message, why) for message in messages]
         except BaseException as error:  # noqa: BLE001 - a dispatcher may raise anything
-            return [work.failed(message, error) for message in messages]
+            return [self._failed(message, error) for message in messages]
         finally:
             self._begun.pop(task, None)
+            self._let_off(task)
+
+    def _failed(self, message: LeasedMessage, error: BaseException) -> MessageSettlement:
+        """The end of an attempt that raised, also when what it raised cannot be made sense of:
+        given back instead, it would come again for ever without an attempt being counted.
+        """
+        try:
+            return self._work.failed(message, error)
+        except Exception as fault:  # noqa: BLE001 - errors are foreign objects
+            return self._work.failed(message, fault)
+
+    def _let_off(self, task: asyncio.Task[None]) -> None:
+        """Its next attempt has a limit of its own, also when the work swallowed a cancellation."""
+        if task in self._overdue:
+            self._overdue.discard(task)
+            task.uncancel()
 
     def _why(self, task: asyncio.Task[None], error: BaseException) -> BaseException:
         """What a cancellation means: over time, or raised by the work. Raises it when we stop."""
         if task in self._overdue:
-            self._overdue.discard(task)
-            task.uncancel()
+            self._let_off(task)
             limit = self._terms.timeout
             return TimeLimitExceeded(f"it took longer than {limit:g} s and was cancelled")
         if task.cancelling():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, json
@@ -170,7 +172,9 @@ class OutletWork:
             if refusal is not None:
                 return self.failed(message, refusal)
         elif self._threaded:
-            await self._tools.threads.run(partial(self._one, event))
+            answer = await self._tools.threads.run(partial(self._one, event))
+            if isawaitable(answer):  # a plain function may call an async one
+                await answer
         else:
             answer = self._one(event)
             if answer is not None:
@@ -260,7 +264,8 @@ def failed(
         return Dead(reason=reason, failure=failure)
     outcome = rules.failed(message, failure, tools.random())
     if isinstance(error, Snooze) and isinstance(outcome, Retry):
-        return Retry(delay=_asked(error, tools), failure=failure)
+        with suppress(InvalidArgument, TypeError):  # a time that is none: as the policy says
+            return Retry(delay=_asked(error, tools), failure=failure)
     return outcome
 
 

@@ -250,3 +250,15 @@ def test_a_handler_must_be_able_to_take_the_message() -> None:
     app.inbox("stripe")(lambda message: None)
     with pytest.raises(offpath.InvalidArgument, match="has a handler already"):
         app.inbox("stripe")(lambda message: None)
+
+
+async def test_a_plain_handler_that_gives_a_coroutine_has_it_awaited(app: offpath.App) -> None:
+    seen: list[object] = []
+
+    async def applied(message: offpath.InboxMessage) -> None:
+        seen.append(message.payload)
+
+    app.inbox("stripe")(lambda message: applied(message))  # noqa: PLW0108 - not seen to be async
+    await app.accept("stripe", "evt_1", 7)
+    assert (await app.drain("stripe").run_once()).counts == {"applied": 1}
+    assert seen == [7]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import datetime
 
 import pytest
 
@@ -138,3 +139,64 @@ async def test_several_suspects_are_tried_one_after_the_other(
     assert [tally.counts for tally in tallies] == [{"relayed": 1}] * 3
     assert [tally.more for tally in tallies] == [True, True, False]
     assert recipient.seen == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [offpath.Snooze(-1.0), offpath.Snooze(until=datetime(2026, 1, 1))],  # noqa: DTZ001
+    ids=repr,
+)
+async def test_a_snooze_that_names_no_time_counts_and_waits_as_the_policy_says(
+    app: offpath.App, error: Exception
+) -> None:
+    recipient = Recipient()
+    recipient.failing[1] = [error]
+    app.outbox(dispatcher=recipient)
+    event = await app.publish("t", 1)
+    with pytest.raises(offpath.RelayFailed):
+        await within(app.relay().run_once())
+    record = await app.messages.get(event)
+    assert (record.attempt, record.deliveries) == (2, 1), "else it would come again for ever"
+    assert (await app.relay().run_once()).total == 0
+
+
+class Stubborn:
+    """A dispatcher that swallows its first cancellation and hangs at what follows."""
+
+    def __init__(self) -> None:
+        self.ended: list[object] = []
+
+    async def dispatch(self, event: offpath.Event) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.ended.append(event.payload)
+            if event.payload == 0:
+                return
+            raise
+
+
+async def test_a_swallowed_cancellation_leaves_the_next_event_its_time_limit(
+    app: offpath.App, clock: ManualClock
+) -> None:
+    dispatcher = Stubborn()
+    app.outbox(dispatcher=dispatcher, timeout=10, concurrency=1)
+    ids = [await app.publish("t", number) for number in range(2)]
+    passing = asyncio.ensure_future(app.relay().run_once())
+    for _ in range(2):
+        await ticks(20)
+        clock.advance(10.0)
+    tally = await within(asyncio.wait_for(passing, PATIENCE))
+    assert dispatcher.ended == [0, 1]
+    assert tally.buckets == {"relayed": (ids[0],), "failed": (ids[1],)}
+
+
+async def test_a_plain_function_that_gives_a_coroutine_has_it_awaited(app: offpath.App) -> None:
+    recipient = Recipient()
+    recipient.failing[1] = [ConnectionError("away")]
+    app.outbox(dispatcher=lambda event: recipient(event))  # noqa: PLW0108 - not seen to be async
+    await app.publish("t", 1)
+    with pytest.raises(offpath.RelayFailed) as raised:
+        await within(app.relay().run_once())
+    assert raised.value.tally.counts == {"failed": 1}
+    assert recipient.seen == [1]
