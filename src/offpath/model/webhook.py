@@ -37,6 +37,8 @@ DISABLE_AFTER: Final = 5 * 86_400.0
 """Seconds of nothing but failures after which an endpoint is disabled."""
 LONGEST_WAIT: Final = 86_400.0
 """The most that a ``Retry-After`` is heeded, in seconds."""
+LEAST_WAIT: Final = 1.0
+"""The least: a receiver that says "at once" each time would be asked without a pause, for ever."""
 BUSY_WAIT: Final = 60.0
 """What 429 means without a ``Retry-After``."""
 _GONE, _TOO_MANY, _UNAVAILABLE = 410, 429, 503
@@ -91,7 +93,7 @@ def waiting(retry_after: str | None, now: datetime) -> float | None:
 
     try:
         at = parsedate_to_datetime(text)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
     if at.utcoffset() is None:
         return None
@@ -117,7 +119,7 @@ def note_for(endpoint: Endpoint, answer: Answer, now: datetime) -> EndpointNote 
             return EndpointNote(
                 name=endpoint.name,
                 delivered=False,
-                block=seconds,
+                block=max(seconds, LEAST_WAIT, block_after(endpoint.failures + 1) or 0.0),
                 disable=_given_up(endpoint, now),
             )
         case Refused():

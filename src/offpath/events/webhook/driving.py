@@ -68,7 +68,7 @@ class FanOut:
             parts = await self._make()
             directory = Directory(parts.store, parts.clock)
             self._mover = Mover(
-                FanOutWork(self._streams(), _tools(self, directory, parts)), FAN_OUT, parts
+                FanOutWork(self._streams, _tools(self, directory, parts)), FAN_OUT, parts
             )
         return self._mover
 

@@ -22,7 +22,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 PORTS: Final = frozenset({443, 80, 8443, 8080})
 _LONGEST_URL = 2_000
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_NUMBER: Final = re.compile(r"(0[xX])?[0-9a-fA-F.]*")
+_NUMBER: Final = re.compile(r"[0-9a-fA-FxX.]+")
 
 
 class Forbidden(InvalidArgument):
@@ -51,7 +51,7 @@ class Guard(Struct, frozen=True, kw_only=True):
             raise Forbidden("a webhook URL begins with https:// (http:// only where it is allowed)")
         if parts.username is not None or parts.password is not None:
             raise Forbidden("a webhook URL must not carry a user or password: use headers")
-        host = parts.hostname or ""
+        host = (parts.hostname or "").removesuffix(".")
         literal = _literal(host)
         if literal is not None:
             self.check_address(str(literal), _port(parts))
@@ -134,4 +134,5 @@ def _unwrapped(address: Address) -> Address:
 
 
 def _public(address: Address) -> bool:
-    return address.is_global and not (address.is_multicast or address.is_reserved)
+    local = isinstance(address, ipaddress.IPv6Address) and address.is_site_local
+    return address.is_global and not (address.is_multicast or address.is_reserved or local)

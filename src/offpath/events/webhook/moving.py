@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from offpath.errors import PassFailed, RelayFailed
+from offpath.errors import PassFailed, RelayFailed, StoreError
 from offpath.events.mover import Terms
 from offpath.events.webhook.posting import Post, Poster, body_of
 from offpath.model.effects import Effects
@@ -98,25 +99,27 @@ class FanOutWork:
 
     box = Box.OUT
 
-    def __init__(self, streams: Sequence[str], tools: Tools) -> None:
+    def __init__(self, streams: Callable[[], Sequence[str]], tools: Tools) -> None:
         self.rules = MoveRules(keep=tools.keep)
-        self._streams = tuple(streams)
+        self._streams = streams
         self._tools = tools
+        self._read_for = ""
+        self._reading = asyncio.Lock()
 
     def rooms(self, held: Mapping[str, int], most: int) -> tuple[StreamRoom, ...]:
         """The streams whose events go to endpoints."""
         del held
-        return tuple(StreamRoom(stream=stream, limit=most) for stream in self._streams)
+        return tuple(StreamRoom(stream=stream, limit=most) for stream in self._streams())
 
     async def open(self) -> None:
-        """An endpoint that was added before an event was published must be known."""
-        await self._tools.directory.refresh(after=0.0)
+        """Nothing is to be opened."""
 
     async def close(self) -> None:
         """Nothing is held."""
 
     async def act(self, message: LeasedMessage) -> MessageSettlement:
         """Plan the deliveries; they are written together with the event's end."""
+        await self._read(message.holder)
         deliveries = tuple(
             self._delivery(message, endpoint)
             for endpoint in self._tools.directory.all()
@@ -128,6 +131,15 @@ class FanOutWork:
             effects=Effects(messages=deliveries),
             keep=self.rules.keep,
         )
+
+    async def _read(self, holder: str) -> None:
+        """Read the endpoints after the lease: one that was added before an event was published is
+        there then, which it need not be in what was read before the event was leased.
+        """
+        async with self._reading:
+            if self._read_for != holder:
+                await self._tools.directory.refresh(after=0.0)
+                self._read_for = holder
 
     def _delivery(self, message: LeasedMessage, endpoint: Endpoint) -> NewMessage:
         return NewMessage(
@@ -193,7 +205,12 @@ class PostWork:
             return MessageSettlement(message=message, outcome=Released())
         post = Post(endpoint, message.id, message.payload.encode())
         answer = await self._poster.post(post)
-        await self._tools.directory.heard(endpoint, answer)
+        try:
+            await self._tools.directory.heard(endpoint, answer)
+        except StoreError:
+            # what was delivered stays so; anything else could come again at once, uncounted
+            if not isinstance(answer, Delivered):
+                raise
         return self._settlement(message, answer)
 
     async def act_on_many(self, messages: Sequence[LeasedMessage]) -> list[MessageSettlement]:

@@ -6,12 +6,23 @@ import json
 
 import pytest
 
-from offpath.errors import EndpointNotFound, InvalidArgument
+from offpath.errors import EndpointNotFound, InvalidArgument, StoreUnavailable
 from offpath.events.webhook.guard import Forbidden
-from offpath.model.endpoint import EndpointState
+from offpath.model.effects import Effects
+from offpath.model.endpoint import EndpointNote, EndpointState
 from offpath.model.job import DeadReason
-from offpath.model.message import MessageState
-from offpath.model.webhook import SCHEDULE, Delivered, Gone, Refused, Wait
+from offpath.model.message import LeasedMessages, MessageRequest, MessageState
+from offpath.model.new import Box, NewMessage
+from offpath.model.webhook import (
+    OPEN_AFTER,
+    SCHEDULE,
+    Delivered,
+    Gone,
+    Refused,
+    Wait,
+    waiting,
+)
+from offpath.runtime.ids import new_id
 from tests.unit.events.webhook.rig import START, Rig
 
 DAY = 86_400.0
@@ -237,3 +248,71 @@ async def test_bad_endpoints_are_refused_before_anything_is_written(rig: Rig) ->
         with pytest.raises(EndpointNotFound):
             await call("one")
     assert await rig.webhooks.list() == []
+
+
+async def test_a_receiver_that_always_says_at_once_is_not_asked_without_a_pause(rig: Rig) -> None:
+    await _add(rig, "one")
+    rig.receivers.answer("one", Wait(0.0))
+    await rig.publish()
+    await rig.run()
+    await rig.run()
+    assert len(rig.receivers.posts) == 1
+    for _ in range(10):
+        rig.clock.advance(1.0)
+        await rig.run()
+    assert len(rig.receivers.posts) == OPEN_AFTER, "then its circuit is open"
+    (delivery,) = await rig.deliveries("one")
+    assert delivery.attempt == 1
+
+
+async def test_what_was_delivered_stays_so_when_its_endpoint_cannot_be_noted(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _add(rig, "one")
+    rig.receivers.answer("one", Refused("status 500"))
+    await rig.publish()
+    await rig.run()
+
+    async def away(note: EndpointNote) -> None:
+        raise StoreUnavailable(f"cannot note {note.name}")
+
+    monkeypatch.setattr(rig.store, "note_endpoint", away)
+    rig.receivers.answer("one", Delivered())
+    rig.clock.advance(6.0)
+    await rig.run()
+    assert len(rig.receivers.posts) == 2
+    (delivery,) = await rig.deliveries("one")
+    assert delivery.state is MessageState.DONE
+
+
+async def test_an_endpoint_added_right_before_an_event_gets_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rig.publish(topic="earlier")
+    await rig.run()
+    lease = rig.store.lease_messages
+
+    async def busy(request: MessageRequest) -> LeasedMessages:
+        """Just before the lease, somebody adds an endpoint and publishes."""
+        monkeypatch.undo()
+        await _add(rig, "one")
+        await rig.publish()
+        return await lease(request)
+
+    monkeypatch.setattr(rig.store, "lease_messages", busy)
+    await rig.fan_out.run_once()
+    assert len(await rig.deliveries("one")) == 1
+
+
+async def test_a_stream_named_later_is_fanned_out_as_well(rig: Rig) -> None:
+    await _add(rig, "one")
+    await rig.run()
+    rig.webhooks.deliver("late")
+    message = NewMessage(id=new_id(), box=Box.OUT, stream="late", topic="t", payload="{}")
+    await rig.store.commit(Effects(messages=(message,)))
+    await rig.run()
+    assert len(rig.receivers.posts) == 1
+
+
+def test_a_retry_after_beyond_any_calendar_is_none() -> None:
+    assert waiting(f"Mon, 01 Jan {10**30} 00:00:00 GMT", START) is None
