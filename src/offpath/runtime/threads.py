@@ -107,6 +107,8 @@ class Threads:
 
 
 def _outcome(call: _Call) -> tuple[Any, BaseException | None]:
+    if call.future.done():
+        return None, None  # its caller gave up before it began, and may have it done again
     try:
         return call.context.run(call.function), None
     except BaseException as raised:  # noqa: BLE001 - handed to the caller, whatever it is

@@ -69,6 +69,19 @@ async def test_giving_up_on_a_call_does_not_lose_the_thread() -> None:
     threads.close()
 
 
+async def test_a_call_that_was_given_up_before_it_began_is_not_made() -> None:
+    threads = Threads(1)
+    gate, made = threading.Event(), list[str]()
+    first = threads.run(lambda: gate.wait(10))
+    given_up = threads.run(lambda: made.append("given up"))
+    after = threads.run(lambda: made.append("after"))
+    given_up.cancel()
+    gate.set()
+    await asyncio.gather(first, after)
+    assert made == ["after"]
+    threads.close()
+
+
 async def test_close_ends_idle_threads_and_refuses_calls() -> None:
     threads = Threads(2)
     thread = await threads.run(threading.current_thread)
