@@ -13,8 +13,8 @@ import pytest
 import offpath
 from offpath.events.webhook.signing import new_key_pair, signer
 from offpath.model.effects import Effects
+from offpath.model.endpoint import stream_of
 from offpath.model.new import Box, NewMessage
-from offpath.model.webhook import stream_of
 from offpath.runtime.ids import new_id
 from tests.cli.conftest import Run, document
 

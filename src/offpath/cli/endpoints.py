@@ -25,10 +25,9 @@ from offpath.cli.messages import moment
 from offpath.errors import InvalidArgument
 from offpath.events.webhook.endpoints import Added, Receiver
 from offpath.events.webhook.signing import new_key_pair
-from offpath.model.endpoint import EndpointState
+from offpath.model.endpoint import EndpointState, stream_of
 from offpath.model.message import Box, MessageBacklog
 from offpath.model.redact import redact_text
-from offpath.model.webhook import stream_of
 
 _SECRETS = (
     click.option(

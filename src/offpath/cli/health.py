@@ -97,12 +97,11 @@ def _probe_of(url: str) -> SplitResult | None:
         return None
     try:
         parts = urlsplit(url)
-        named = bool(parts.hostname) and parts.port != 0
+        if parts.hostname and parts.port != 0:
+            return parts
     except ValueError:  # a port that is none, a bracket without its other
-        named = False
-    if not named:
-        raise ConfigurationError("write the probe's URL as http://127.0.0.1:8080")
-    return parts
+        pass
+    raise ConfigurationError("write the probe's URL as http://127.0.0.1:8080")
 
 
 # -- a worker --------------------------------------------------------------------------------------

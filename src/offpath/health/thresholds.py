@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from offpath.model.endpoint import is_delivery
 from offpath.model.health import Gauge
 from offpath.model.job import JobFilter, JobState
 from offpath.model.message import Box, MessageBacklog
-from offpath.model.webhook import is_delivery
 
 if TYPE_CHECKING:
     from offpath.config import Settings

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
 from offpath.model.quiet import Quiet
+
+_STREAM: Final = "webhook:"
 
 
 class EndpointState(StrEnum):
@@ -54,3 +57,18 @@ class EndpointNote(Struct, frozen=True, kw_only=True):
     """Seconds from the store's now before which nothing more is posted; a success lifts it."""
     disable: str | None = None
     """Disable it, for this reason."""
+
+
+def stream_of(endpoint: str) -> str:
+    """The outbox stream of what is to be posted to an endpoint."""
+    return _STREAM + endpoint
+
+
+def is_delivery(stream: str) -> bool:
+    """Whether an outbox stream holds what is to be posted to an endpoint."""
+    return stream.startswith(_STREAM)
+
+
+def endpoint_of(stream: str) -> str:
+    """The endpoint of such a stream."""
+    return stream.removeprefix(_STREAM)

@@ -42,7 +42,6 @@ LEAST_WAIT: Final = 1.0
 BUSY_WAIT: Final = 60.0
 """What 429 means without a ``Retry-After``."""
 _GONE, _TOO_MANY, _UNAVAILABLE = 410, 429, 503
-_STREAM = "webhook:"
 
 
 class Delivered(Struct, frozen=True):
@@ -153,21 +152,6 @@ def wants(endpoint: Endpoint, stream: str, topic: str) -> bool:
     return any(matches(pattern, stream) for pattern in endpoint.streams) and any(
         matches(pattern, topic) for pattern in endpoint.topics
     )
-
-
-def stream_of(endpoint: str) -> str:
-    """The outbox stream of what is to be posted to an endpoint."""
-    return _STREAM + endpoint
-
-
-def is_delivery(stream: str) -> bool:
-    """Whether an outbox stream holds what is to be posted to an endpoint."""
-    return stream.startswith(_STREAM)
-
-
-def endpoint_of(stream: str) -> str:
-    """The endpoint of such a stream."""
-    return stream.removeprefix(_STREAM)
 
 
 def _given_up(endpoint: Endpoint, now: datetime) -> str | None:

@@ -122,6 +122,7 @@ ROWS = (
     _gauge("loop_consecutive_failures", "Turns in a row that went badly.", ("loop",)),
     _gauge("loop_last_success_age_seconds", "Since a loop last succeeded, or began.", ("loop",)),
     _gauge("loop_last_success_timestamp_seconds", "When a loop last succeeded.", ("loop",)),
+    _gauge("loop_window_seconds", "How old a loop's last success may be.", ("loop",)),
     _time("loop_iteration", "Duration of a loop's turn.", ("loop",)),
     _gauge("waiting_oldest_seconds", "How long the oldest of a kind has waited.", ("what",)),
     _counter("swallowed_errors", "Errors that the engine survived.", ("phase",)),

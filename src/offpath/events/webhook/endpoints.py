@@ -13,11 +13,10 @@ from offpath.events.webhook.guard import Guard
 from offpath.events.webhook.signing import checked_secret, new_secret
 from offpath.model import checks
 from offpath.model.announce import STREAM as JOBS
-from offpath.model.endpoint import Endpoint, EndpointState
+from offpath.model.endpoint import Endpoint, EndpointState, stream_of
 from offpath.model.message import MessageFilter, MessageState
 from offpath.model.new import Box
 from offpath.model.quiet import Quiet
-from offpath.model.webhook import stream_of
 
 if TYPE_CHECKING:
     from offpath.store.protocol import Store

@@ -12,7 +12,7 @@ from offpath.errors import PassFailed, RelayFailed, StoreError
 from offpath.events.mover import Terms
 from offpath.events.webhook.posting import Post, Poster, body_of
 from offpath.model.effects import Effects
-from offpath.model.endpoint import Endpoint, EndpointState
+from offpath.model.endpoint import Endpoint, EndpointState, endpoint_of, stream_of
 from offpath.model.job import DeadReason, Failure
 from offpath.model.message import LeasedMessage, MessageSettlement, StreamRoom
 from offpath.model.new import Box, NewMessage
@@ -27,10 +27,8 @@ from offpath.model.webhook import (
     Refused,
     Wait,
     blocked,
-    endpoint_of,
     is_open,
     note_for,
-    stream_of,
     wait_before,
     wants,
 )

@@ -84,7 +84,16 @@ class Lane:
 class LoopSeries:
     """The series of one loop."""
 
-    __slots__ = ("_age", "_failures", "_healthy", "_restarts", "_success", "_took", "_turns")
+    __slots__ = (
+        "_age",
+        "_failures",
+        "_healthy",
+        "_restarts",
+        "_success",
+        "_took",
+        "_turns",
+        "_window",
+    )
 
     def __init__(self, registry: Metrics, loop: str) -> None:
         self._turns = {
@@ -97,6 +106,7 @@ class LoopSeries:
         self._failures = registry.gauge("offpath_loop_consecutive_failures", loop=loop)
         self._age = registry.gauge("offpath_loop_last_success_age_seconds", loop=loop)
         self._success = registry.gauge("offpath_loop_last_success_timestamp_seconds", loop=loop)
+        self._window = registry.gauge("offpath_loop_window_seconds", loop=loop)
 
     def seen(self, verdict: Verdict, seconds: float) -> None:
         """Count a turn."""
@@ -112,12 +122,13 @@ class LoopSeries:
         self._healthy.set(1 if status.judged().healthy else 0)
         self._failures.set(status.consecutive_failures)
         self._age.set(status.waited)
+        self._window.set(status.window)
         if status.last_success is not None:
             self._success.set(status.last_success.timestamp())
 
     def gone(self) -> None:
         """The loop has ended: its gauges tell nothing any more."""
-        for gauge in (self._healthy, self._failures, self._age, self._success):
+        for gauge in (self._healthy, self._failures, self._age, self._success, self._window):
             gauge.set(0)
 
 

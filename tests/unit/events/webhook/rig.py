@@ -12,9 +12,10 @@ from offpath.events.webhook.endpoints import Webhooks
 from offpath.events.webhook.guard import Guard
 from offpath.events.webhook.posting import Post, Poster
 from offpath.model.effects import Effects
+from offpath.model.endpoint import stream_of
 from offpath.model.message import MessageFilter, MessageRecord
 from offpath.model.new import Box, NewMessage
-from offpath.model.webhook import Answer, Delivered, stream_of
+from offpath.model.webhook import Answer, Delivered
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.ids import new_id
 from offpath.store.memory import MemoryStore
