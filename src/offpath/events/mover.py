@@ -148,11 +148,18 @@ class Mover:
         room = 0 if full else self._window - (self._in_hand - self._unwritten)
         leased = await self._take(room) if room > 0 else None
         if leased is None:
-            if self._in_hand:
+            busy = self._in_hand > 0
+            if busy:
                 await self._clock.wait(self._changed, FULL_WAIT)
-            return self._turn(again=True if self._in_hand else None)
+            return self._turn(again=True if busy else None)  # what has ended has made room
         await self._let_quick_ones_end(written=not (leased.more and leased.messages))
         return self._turn(again=True if leased.more or self._suspect else leased.due_in)
+
+    async def wait_for_room(self, seconds: float) -> None:
+        """Until something that is in hand ends, for at most ``seconds``."""
+        if self._in_hand:
+            self._changed.clear()
+            await self._clock.wait(self._changed, seconds)
 
     async def run_once(self, *, limit: int = 100) -> Tally:
         """Take up to ``limit`` due messages, and return when each has ended and is settled.

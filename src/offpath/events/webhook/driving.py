@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from offpath.events.webhook.posting import Poster
 
+ROOM_WAIT = 0.25
+"""The longest a turn waits for room at one endpoint: what is new for others waits with it."""
 Make = Callable[[], Awaitable[MoverParts]]
 
 
@@ -98,6 +100,7 @@ class Posting:
         self._keep = keep
         self._mover: Mover | None = None
         self._directory: Directory | None = None
+        self._work: PostWork | None = None
 
     async def run_once(self, *, limit: int = 100) -> Tally:
         """Post up to ``limit`` due deliveries, to at most five at once of each endpoint."""
@@ -114,6 +117,10 @@ class Posting:
         mover, directory = await self._moving()
         await directory.refresh()
         turn = await mover.step()
+        if turn.again is not True and self._work is not None and self._work.full:
+            # more may wait for an endpoint that could not be asked for: nothing else tells of it
+            await mover.wait_for_room(ROOM_WAIT)
+            turn = structs.replace(turn, again=True)
         good = Verdict.EMPTY if turn.verdict is Verdict.EMPTY else Verdict.CLEAN
         return structs.replace(turn, verdict=good, cause=None)
 
@@ -126,8 +133,8 @@ class Posting:
         if self._mover is None or self._directory is None:
             parts = await self._make()
             self._directory = Directory(parts.store, parts.clock)
-            work = PostWork(self._poster(), _tools(self, self._directory, parts))
-            self._mover = Mover(work, POSTS, parts)
+            self._work = PostWork(self._poster(), _tools(self, self._directory, parts))
+            self._mover = Mover(self._work, POSTS, parts)
         return self._mover, self._directory
 
     @property

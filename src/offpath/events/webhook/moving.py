@@ -176,15 +176,19 @@ class PostWork:
         self._poster = poster
         self._tools = tools
         self._per_endpoint = per_endpoint
+        self.full = False
+        """Whether an endpoint was not asked for as it had all that it may have."""
 
     def rooms(self, held: Mapping[str, int], most: int) -> tuple[StreamRoom, ...]:
         """Enabled endpoints that are not blocked; one post at a time while a circuit is open."""
         now = self._tools.clock.now()
         rooms = []
+        self.full = False
         for endpoint in self._tools.directory.all():
             stream = stream_of(endpoint.name)
             room = (1 if is_open(endpoint) else self._per_endpoint) - held.get(stream, 0)
             usable = endpoint.state is EndpointState.ENABLED and not blocked(endpoint, now)
+            self.full = self.full or (usable and room <= 0)
             if usable and room > 0:
                 rooms.append(StreamRoom(stream=stream, limit=min(room, most)))
         return tuple(rooms)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 
 from offpath.errors import EndpointNotFound, InvalidArgument, StoreUnavailable
 from offpath.events.webhook.guard import Forbidden
+from offpath.events.webhook.posting import Post
 from offpath.model.effects import Effects
 from offpath.model.endpoint import EndpointNote, EndpointState
 from offpath.model.job import DeadReason
@@ -16,6 +18,7 @@ from offpath.model.new import Box, NewMessage
 from offpath.model.webhook import (
     OPEN_AFTER,
     SCHEDULE,
+    Answer,
     Delivered,
     Gone,
     Refused,
@@ -23,6 +26,7 @@ from offpath.model.webhook import (
     waiting,
 )
 from offpath.runtime.ids import new_id
+from tests.unit.events.recipient import ticks
 from tests.unit.events.webhook.rig import START, Rig
 
 DAY = 86_400.0
@@ -316,3 +320,32 @@ async def test_a_stream_named_later_is_fanned_out_as_well(rig: Rig) -> None:
 
 def test_a_retry_after_beyond_any_calendar_is_none() -> None:
     assert waiting(f"Mon, 01 Jan {10**30} 00:00:00 GMT", START) is None
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_a_backlog_of_one_endpoint_goes_out_without_a_rest(rig: Rig, others: int) -> None:
+    await _add(rig, "one")
+    await rig.publish(20)
+    await rig.fan_out.run_once()
+    for number in range(others):
+        await _add(rig, f"idle{number}")
+    rig.poster = receiver = Unhurried()
+    for _ in range(40):
+        if (await asyncio.wait_for(rig.posting.step(), 5.0)).again is not True:
+            break
+    assert receiver.begun == 20, "a rest with more to post would make it five for each poll"
+
+
+class Unhurried:
+    """A receiver that answers after some turns of the event loop."""
+
+    begun = 0
+
+    async def post(self, post: Post) -> Answer:
+        assert post.body
+        self.begun += 1
+        await ticks(20)
+        return Delivered()
+
+    async def close(self) -> None:
+        """Nothing is open."""
