@@ -72,10 +72,12 @@ class Runner:
         self.router.route(deliver=self.deliver, name="all", enabled=True, dry_run=False)
         self.looker = looker
         self.got: list[str] = []
+        self.delivering = asyncio.Event()
 
     async def deliver(self, event: offpath.RoutedEvent) -> None:
         assert not await self.looker.attempts("iu", event=event.id), "it was recorded as sent"
         self.got.append(event.id)
+        self.delivering.set()
 
 
 async def _cut(backend: Backend, at: int, repeats: list[int]) -> bool:
@@ -92,8 +94,12 @@ async def _cut(backend: Backend, at: int, repeats: list[int]) -> bool:
             ids = [batch.append("iu", "t", "s", n, key=f"k{n % 3}") for n in range(9)]
         dying = Dying(at)
         cast("Any", first)._before_statement = dying
-        runs = (doomed.router.run_once(limit=4), heir.router.run_once(limit=2))
-        await asyncio.gather(*runs, return_exceptions=True)
+        run = asyncio.create_task(doomed.router.run_once(limit=4))
+        under_way = asyncio.create_task(doomed.delivering.wait())
+        # The other one comes when this one has the cursor, or has been killed before.
+        await asyncio.wait({run, under_way}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.gather(run, heir.router.run_once(limit=2), return_exceptions=True)
+        under_way.cancel()
         cast("Any", first)._before_statement = None
         clock.advance(LEASE + 1)
         while (await heir.router.run_once(limit=4)).more:
