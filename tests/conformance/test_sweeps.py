@@ -150,6 +150,6 @@ async def test_the_engines_own_sweeps_run_on_every_backend(
         clock.advance(10 * 366 * 86_400 / 2)
         run = await app.worker().run_once()
     assert [one.name for one in run.batch] == list(OWN)
-    assert run["prune"].tally.counts == {"removed": 1}
+    assert run["prune"].tally.counts == {"jobs": 1}
     assert run["redrive"].tally.skipped is not None
     assert run["rescue"].error is None
