@@ -210,7 +210,8 @@ class Writer:
             self._disconnect()
             time.sleep(POLL)
             return
-        if self._version is not None and version != self._version:
+        # Nobody knows what was committed before the first look of a connection: that is told, too.
+        if version != self._version:
             self._on_foreign_commit()
         self._version = version
 

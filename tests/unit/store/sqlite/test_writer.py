@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -232,13 +233,40 @@ async def test_own_commits_are_not_taken_for_those_of_others(
     monkeypatch.setattr(writer, "_on_foreign_commit", lambda: foreign.append("commit"))
     monkeypatch.setattr(writer, "_look", counted)
     stop = store.listen(lambda _hint: None)
+    async with asyncio.timeout(10):
+        await looked.wait()
+    assert foreign == ["commit"]  # what came before the first look is not known
     for _ in range(3):
         await add(store)
         looked.clear()
         async with asyncio.timeout(10):
             await looked.wait()
     stop()
-    assert foreign == []
+    assert foreign == ["commit"]
+
+
+async def test_a_commit_before_the_first_look_is_told(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = store._writer
+    assert writer is not None
+    may_look, look = threading.Event(), writer._look
+
+    def held_back() -> None:
+        may_look.wait(10)
+        look()
+
+    monkeypatch.setattr(writer, "_look", held_back)
+    heard: asyncio.Queue[Hint] = asyncio.Queue()
+    stop = store.listen(heard.put_nowait)
+    other = SqliteStore(path)
+    await other.open()
+    await add(other)
+    may_look.set()
+    async with asyncio.timeout(10):
+        assert {await heard.get() for _ in Hint} == set(Hint)
+    await other.close()
+    stop()
 
 
 async def test_the_log_stays_bounded(
