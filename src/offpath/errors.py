@@ -6,6 +6,9 @@
     ├── InvalidArgument (ValueError)      a value given to the API cannot be used
     │   ├── InvalidInput                  job input that does not fit the task's signature
     │   ├── TooLarge                      an input or result over the configured limit
+    │   ├── GateError                     a gate that can never fire, or on jobs that nobody knows
+    │   ├── PlanError                     a plan that was not returned, or cannot be carried out
+    │   ├── StepError                     a step's name that was used twice in one attempt
     │   └── WrongConnection               `within=` was given something this app cannot join
     ├── ConfigurationError                settings, environment or project file are wrong
     │   └── MissingExtra (ImportError)    an optional dependency is not installed
@@ -37,7 +40,9 @@
     ├── JobEnded                          a job awaited for its result ended without one
     │   ├── JobDead                       it died: error and reason inside
     │   └── JobCancelled                  it was cancelled
+    ├── GroupFailed                       members of an awaited group died or were cancelled
     ├── WaitTimeout (TimeoutError)        the wait ended before the job did
+    ├── SignalTimeout (TimeoutError)      no signal came in the time that a handler gave it
     ├── PassFailed                        all that one bounded pass looked at failed
     │   ├── RelayFailed                   no event of the pass was delivered
     │   └── DrainFailed                   no message of the pass was applied
@@ -45,6 +50,7 @@
     ├── AppClosed                         the app was closed, or not opened, for this call
     └── ControlFlow                       raised by handlers, on purpose
         ├── Snooze                        run me again later; this attempt does not count
+        │   └── CoolDown                  ... and start nothing of my limit key until then
         └── Abort                         dead now; no retry
 
 Each class has a stable ``code`` for logs, JSON output and other languages.
@@ -52,12 +58,13 @@ Each class has a stable ``code`` for logs, JSON output and other languages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime, timedelta
 
-    from offpath.model.job import DeadReason, Failure
+    from offpath.model.job import DeadReason, Failure, JobRecord
     from offpath.model.settlement_run import SettlementSummary
     from offpath.model.tally import Tally
 
@@ -88,6 +95,27 @@ class TooLarge(InvalidArgument):
     """An input or result is over the configured limit (both are named, in bytes)."""
 
     code = "too_large"
+
+
+class GateError(InvalidArgument):
+    """A gate whose condition can never hold, or that watches a job that is not stored."""
+
+    code = "gate_error"
+
+
+class PlanError(InvalidArgument):
+    """A handler made a plan and did not return it, or returned one that cannot be carried out.
+
+    The job is dead at once: it is an error of the program, and a retry cannot help.
+    """
+
+    code = "plan_error"
+
+
+class StepError(InvalidArgument):
+    """Two steps of one attempt have the same name: the second would get the first one's result."""
+
+    code = "step_error"
 
 
 class WrongConnection(InvalidArgument):
@@ -311,6 +339,29 @@ class WaitTimeout(OffpathError, TimeoutError):
     code = "wait_timeout"
 
 
+class SignalTimeout(OffpathError, TimeoutError):
+    """No signal came within the time that ``ctx.wait_for`` was given."""
+
+    code = "signal_timeout"
+
+
+class GroupFailed(OffpathError):
+    """A group is done, and members of it died or were cancelled."""
+
+    code = "group_failed"
+
+    def __init__(
+        self, message: str, *, id: str, value: Any = None, members: Sequence[JobRecord] = ()
+    ) -> None:
+        super().__init__(message)
+        self.id = id
+        """The group's id."""
+        self.value = value
+        """The group's value all the same, decoded; None when nobody contributed any."""
+        self.members = tuple(members)
+        """Members that are dead or cancelled: at most 100 of them."""
+
+
 class PassFailed(OffpathError):
     """Everything that one bounded pass looked at failed. What became of it is recorded.
 
@@ -384,6 +435,18 @@ class Snooze(ControlFlow):
         self.delay = delay
         self.until = until
         self.reason = reason
+
+
+class CoolDown(Snooze):
+    """Raise in a handler whose service said "too many requests": run this job again after
+    ``delay`` seconds (its ``Retry-After``), and start no job of the same limit key before that, on
+    any worker. The attempt does not count. Without a limit it is a plain :class:`Snooze`.
+    """
+
+    code = "cool_down"
+
+    def __init__(self, delay: float | timedelta, *, reason: str = "cool_down") -> None:
+        super().__init__(delay, reason=reason)
 
 
 class Abort(ControlFlow):

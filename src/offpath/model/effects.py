@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from offpath.model.gate import NewGate
+from offpath.model.group import Contribution
 from offpath.model.job import NewJob
 from offpath.model.new import NewLogEvent, NewMessage
 
@@ -14,10 +16,13 @@ class Effects(Struct, frozen=True, kw_only=True):
     jobs: tuple[NewJob, ...] = ()
     messages: tuple[NewMessage, ...] = ()
     log: tuple[NewLogEvent, ...] = ()
+    gates: tuple[NewGate, ...] = ()
+    contributions: tuple[Contribution, ...] = ()
+    """To the value of the settled job's group; refused outside of a settlement."""
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.jobs or self.messages or self.log)
+        return bool(self.jobs or self.messages or self.log or self.gates or self.contributions)
 
 
 NOTHING = Effects()

@@ -11,6 +11,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from offpath.model.group import GroupPolicy
+from offpath.model.limit import LimitSpec
 from offpath.model.quiet import Quiet
 
 
@@ -57,6 +59,10 @@ class DeadReason(StrEnum):
     """Its result or effects could not be stored."""
     REJECTED = "rejected"
     """The handler of an inbox message said no: trying again would not change that."""
+    UNSATISFIABLE = "unsatisfiable"
+    """It waited at a gate that cannot fire any more."""
+    GATE_TIMEOUT = "gate_timeout"
+    """It waited at a gate for as long as the gate's timeout allows."""
     UNDELIVERABLE = "undeliverable"
     """The dispatcher of an outbox message said that it can never be delivered."""
 
@@ -131,6 +137,13 @@ class NewJob(Quiet, frozen=True, kw_only=True, gc=False):
     tags: tuple[str, ...] = ()
     announce: int = 0
     """Which changes of its state become messages: see :mod:`offpath.model.announce`."""
+    gate: str | None = None
+    """Id of the gate that holds it, in the same effects or in the store."""
+    limit: LimitSpec | None = None
+    fair_key: str | None = None
+    """Whose job it is, for a balanced lease."""
+    group_policy: GroupPolicy = GroupPolicy.SETTLE_ALL
+    """Of the group whose root it is; of a member it means nothing."""
 
 
 class Enqueued(Struct, frozen=True, kw_only=True, gc=False):
@@ -169,6 +182,7 @@ class LeasedJob(Quiet, frozen=True, kw_only=True, gc=False):
     parent: str | None = None
     dependents: tuple[str, ...] = ()
     deadline: datetime | None = None
+    limit_key: str | None = None
 
 
 class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
@@ -194,6 +208,9 @@ class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
     deadline: datetime | None = None
     unique_key: str | None = None
     tags: tuple[str, ...] = ()
+    gate: str | None = None
+    limit_key: str | None = None
+    fair_key: str | None = None
     worker: str | None = None
     cancel_requested: bool = False
     started_at: datetime | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -40,6 +41,19 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     """When it stopped, or was found dead; None while it is live or late."""
 
 
+class Order(StrEnum):
+    """Which of a queue's ready jobs are best."""
+
+    PRIORITY = "priority"
+    """Priority (higher first), then ``run_at``, then id."""
+    AGE = "age"
+    """When it was enqueued, then id; priority does not matter."""
+    BALANCED = "balanced"
+    """Fewest running jobs of its ``fair_key`` in the fleet (those of this lease included), then
+    priority, then when it was enqueued, then id, over the whole backlog. Jobs without a fair key
+    share one. Costs more: with the number of keys that have ready jobs."""
+
+
 class LeaseRequest(Struct, frozen=True, kw_only=True):
     """What a worker asks for."""
 
@@ -49,6 +63,11 @@ class LeaseRequest(Struct, frozen=True, kw_only=True):
     """Task name → how many of it at most. A task that is absent or 0 is not fetched at all."""
     queues: tuple[str, ...] = ()
     """Queues to take from; empty means all."""
+    queue_rooms: dict[str, int] = {}
+    """Queue → how many of it at most; one that is absent is not bounded, one with 0 is skipped."""
+    served: dict[str, int] = {}
+    """Queue → how many of its jobs this worker took lately, for a fair share between queues."""
+    order: Order = Order.PRIORITY
 
 
 class Leased(Struct, frozen=True, kw_only=True):

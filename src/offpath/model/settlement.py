@@ -16,6 +16,8 @@ class Succeeded(Quiet, frozen=True, kw_only=True, gc=False):
     """The handler returned. ``result`` is codec text, None for nothing."""
 
     result: str | None = None
+    contributes: bool = True
+    """Whether the result is also a contribution to the group's value: the last one wins."""
 
 
 class Retry(Struct, frozen=True, kw_only=True):
@@ -31,6 +33,16 @@ class Snoozed(Struct, frozen=True, kw_only=True):
     delay: float = 0.0
     until: datetime | None = None
     reason: str = "snoozed"
+    cool_down: float | None = None
+    """Seconds for which nothing more of the job's limit key is admitted, anywhere."""
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """The attempt does not count; blocked until a signal comes, or for ``timeout`` seconds."""
+
+    target: str
+    event: str
+    timeout: float | None = None
 
 
 class Dead(Struct, frozen=True, kw_only=True):
@@ -50,12 +62,12 @@ class Released(Struct, frozen=True, kw_only=True):
     """Given back unfinished by a stopping worker: due at once, nothing counted."""
 
 
-Outcome = Succeeded | Retry | Snoozed | Dead | Cancelled | Released
+Outcome = Succeeded | Retry | Snoozed | Waiting | Dead | Cancelled | Released
 
 
 class Settlement(Struct, frozen=True, kw_only=True, gc=False):
-    """The end of one attempt, and its effects. Effects are only carried out with ``Succeeded``
-    and ``Snoozed``: what a failed attempt wanted to do is dropped with it.
+    """The end of one attempt, and its effects. Effects are only carried out with ``Succeeded``,
+    ``Snoozed`` and ``Waiting``: what a failed attempt wanted to do is dropped with it.
     """
 
     job: LeasedJob
@@ -86,4 +98,6 @@ class Settled(Struct, frozen=True, kw_only=True):
     enqueued: tuple[Enqueued, ...] = ()
     group_done: bool = False
     """Whether this ended the last open job of its group. True exactly once per group."""
+    closing: bool = False
+    """Whether its group is being closed: members are to be cancelled by ``close_groups``."""
     error: Exception | None = None

@@ -34,9 +34,12 @@ from offpath.model.lease import (
 )
 from offpath.model.settlement import Settled, Settlement
 from offpath.store.capabilities import Capabilities
+from offpath.store.changes import Changed as Changed
 from offpath.store.events import EventStore
+from offpath.store.flow import FlowStore
 from offpath.store.hints import Hint
 from offpath.store.schedules import ScheduleStore
+from offpath.store.workflows import WorkflowStore
 
 
 class Redrive(Struct, frozen=True, kw_only=True):
@@ -44,22 +47,6 @@ class Redrive(Struct, frozen=True, kw_only=True):
 
     id: str
     delay: float = 0.0
-
-
-class Changed(Struct, frozen=True, kw_only=True):
-    """A job that an operator's call changed. ``was`` and ``state`` are equal when only a request
-    was noted (cancelling a running job).
-    """
-
-    id: str
-    task: str
-    queue: str
-    group_id: str
-    was: JobState
-    state: JobState
-    attempt: int = 1
-    parent: str | None = None
-    group_done: bool = False
 
 
 class Pruned(Struct, frozen=True, kw_only=True):
@@ -112,7 +99,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     message: str
 
 
-class Store(EventStore, ScheduleStore, Protocol):
+class Store(EventStore, ScheduleStore, WorkflowStore, FlowStore, Protocol):
     """One backend. All methods may be called concurrently from one event loop."""
 
     @property
@@ -186,6 +173,15 @@ class Store(EventStore, ScheduleStore, Protocol):
         (a running one raises), ``refuse`` raises. A holder that has left its scope (state, period)
         loses the key to the new job. A job never conflicts with itself. Jobs that are
         due are ready at once.
+
+        *Groups*: a job that names a group is counted in it, and so is a root that comes after its
+        members. A root with policy ``fail_fast`` has a group row from the start. *Gates*: a job
+        that names a gate is blocked (reason ``gate``) until the gate fires, its ``delay`` and
+        ``deadline_in`` count from then; watched jobs that have ended already count at once, so a
+        gate may fire or end as it is made. An id of ``on`` that is neither stored nor new raises
+        ``GateError`` unless the gate has a timeout. A gate whose id exists is left as it is.
+        *Limits*: a job with a limit is blocked (reason ``limit``) until it is admitted, without a
+        lock on its key; a gated or scheduled one comes to that when it is released or due.
         """
         ...
 
@@ -212,7 +208,19 @@ class Store(EventStore, ScheduleStore, Protocol):
         the job's group. The unique key is given up when the new state leaves its scope. A
         ``Retry``, ``Dead`` or failing ``Cancelled`` adds its failure to the job's history. The
         group is counted down when the job ends; ``group_done`` is true for exactly one settlement
-        of a group. Repeating a settlement that was applied answers ``LEASE_LOST``.
+        of a group, and not again when a redriven member ends. Repeating a settlement that was
+        applied answers ``LEASE_LOST``.
+
+        *Group value*: contributions, and the result of a ``Succeeded`` that contributes, are
+        written under the group's lock in the order of the settlements: the last wins, a final one
+        locks, a fold is given the value so far. A fold that raises makes its settlement
+        ``REFUSED``. A member that ends dead or cancelled counts as failed; redriving it takes that
+        back. *Gates*: a watched job that ends is counted in its gates, each that now fires
+        releases its jobs, each that cannot fire any more ends its jobs as dead with reason
+        ``unsatisfiable`` and so on along the chain, all in this commit. *Waiting*: blocked with
+        reason ``signal``; queued at once when the signal is there already (no signal is missed
+        between the two). *Limits*: a job that leaves ready or running gives its room back in this
+        commit, and the key's next jobs are admitted right after it; a released one keeps its room.
         """
         ...
 
@@ -221,8 +229,11 @@ class Store(EventStore, ScheduleStore, Protocol):
     async def lease(self, request: LeaseRequest) -> Leased:
         """Hand out ready jobs: due, not held, of a task asked for and with room, best first.
 
-        Order: priority (higher first), then ``run_at``, then id, over the whole backlog; a task
-        without room is not looked at, so nothing starves behind it. Each job handed out is
+        Order within a queue: priority (higher first), then ``run_at``, then id, over its whole
+        backlog; a task or queue without room and a paused queue are not looked at, so nothing
+        starves behind them. ``request.order`` may ask for another one. Between queues: by the
+        place in the queue plus what the request says was ``served`` of it, then as within one, so
+        that a flood on one queue never starves another. Each job handed out is
         running, ``deliveries`` + 1, and nobody else gets it until it is settled or rescued. Due
         scheduled jobs are promoted (in bounded batches) before. A worker that is not registered,
         or whose lease has expired, gets nothing: what it took would be rescued at once.

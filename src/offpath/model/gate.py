@@ -1,0 +1,83 @@
+"""Gates: jobs that wait for others. The store counts, the rules here say what the counts mean."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from offpath.errors import InvalidArgument
+
+
+class Counting(StrEnum):
+    """Which ends of the watched jobs a gate counts."""
+
+    SUCCEEDED = "succeeded"
+    SETTLED = "settled"
+    """Succeeded, dead or cancelled."""
+
+
+class When(Struct, frozen=True, kw_only=True):
+    """A condition over the watched jobs. ``need`` None means all of them."""
+
+    need: int | None = None
+    of: Counting = Counting.SUCCEEDED
+
+    def needed(self, total: int) -> int:
+        """How many of ``total`` watched jobs must have ended so.
+
+        Raises ``InvalidArgument`` for a condition that can never hold.
+        """
+        need = total if self.need is None else self.need
+        if not 0 <= need <= total:
+            msg = f"a gate on {total} jobs cannot wait for {need} of them"
+            raise InvalidArgument(msg)
+        return need
+
+
+class GateState(StrEnum):
+    """Where a gate is in its life. Every state but the first is for good."""
+
+    OPEN = "open"
+    """It waits."""
+    FIRED = "fired"
+    """Its jobs were released."""
+    UNSATISFIABLE = "unsatisfiable"
+    """Too many of the watched jobs had failed: its jobs died with that reason."""
+    TIMED_OUT = "timed_out"
+    """Its time was over: its jobs died with reason ``gate_timeout``."""
+
+
+class NewGate(Struct, frozen=True, kw_only=True):
+    """A gate to make. The jobs that it holds name it in ``NewJob.gate``."""
+
+    id: str
+    """A UUID; derived where the gate is part of a plan, so that a repeat changes nothing."""
+    on: tuple[str, ...]
+    """Ids of the watched jobs, each once."""
+    need: int
+    of: Counting = Counting.SUCCEEDED
+    timeout: float | None = None
+    """Seconds from the store's now until it gives up. Without it every watched job must exist."""
+
+
+class GateRecord(Struct, frozen=True, kw_only=True):
+    """A gate as the store has it."""
+
+    id: str
+    state: GateState
+    on: tuple[str, ...]
+    need: int
+    of: Counting
+    succeeded: int
+    failed: int
+
+
+def verdict(*, need: int, of: Counting, total: int, succeeded: int, failed: int) -> GateState:
+    """What a gate's counts mean: open, fired or unsatisfiable."""
+    met = succeeded if of is Counting.SUCCEEDED else succeeded + failed
+    if met >= need:
+        return GateState.FIRED
+    if of is Counting.SUCCEEDED and total - failed < need:
+        return GateState.UNSATISFIABLE
+    return GateState.OPEN

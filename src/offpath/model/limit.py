@@ -1,0 +1,78 @@
+"""Limits over the whole fleet: how many jobs of a key may run at once, and how many may start."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Algorithm(StrEnum):
+    """How a rate is counted."""
+
+    TOKEN_BUCKET = "token_bucket"
+    """``count`` tokens, refilled evenly over ``per`` seconds; each start takes one."""
+    FIXED_WINDOW = "fixed_window"
+    """``count`` starts in a window that opens with the first one and lasts ``per`` seconds."""
+    SLIDING_WINDOW = "sliding_window"
+    """Windows aligned to ``per``; the one before weighs by the share of it that is not yet over."""
+
+
+class RateSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A checked rate. ``per`` is seconds."""
+
+    count: int
+    per: float
+    algorithm: Algorithm = Algorithm.TOKEN_BUCKET
+
+
+class LimitSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A checked limit, as a new job carries it. What the last enqueue of a key says holds."""
+
+    key: str
+    max_running: int | None = None
+    """None: only the rate, a pause or a cool-down holds jobs of this key back."""
+    rate: RateSpec | None = None
+
+
+class LimitRecord(Struct, frozen=True, kw_only=True):
+    """A key as the store has it."""
+
+    key: str
+    max_running: int | None
+    rate: RateSpec | None
+    admitted: int
+    """Jobs of the key that are ready or running: never raised beyond ``max_running``."""
+    running: int
+    held: int
+    """Jobs that wait to be admitted."""
+    closed_until: datetime | None = None
+    """Nothing is admitted before this time (a cool-down, or a pause with an end)."""
+    paused: bool = False
+    """Nothing is admitted until somebody resumes it."""
+
+
+class QueueRecord(Struct, frozen=True, kw_only=True):
+    """A queue that has unended jobs or a pause."""
+
+    name: str
+    blocked: int
+    scheduled: int
+    ready: int
+    running: int
+    paused: bool = False
+    """Nothing is handed out until somebody resumes it."""
+    paused_until: datetime | None = None
+    """Nothing is handed out before this time."""
+
+
+class Admitted(Struct, frozen=True, kw_only=True):
+    """What one pass of admission did."""
+
+    jobs: int
+    """How many jobs became ready."""
+    more: bool = False
+    """Whether another pass at once may admit more (the pass was bounded)."""
+    next_in: float | None = None
+    """Seconds until a rate or a cool-down lets something in by the passing of time alone."""

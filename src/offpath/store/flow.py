@@ -1,0 +1,74 @@
+"""The part of the store that holds flow control: limits by key, pauses, running at once.
+
+The rules of the store's protocol hold here too. A job with a limit is never inserted ready: it is
+blocked with reason ``limit``, and :meth:`FlowStore.admit` makes it ready when its key has room. So
+a lease stays one plain statement, and a key at its limit hides nothing behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from offpath.model.job import LeasedJob, NewJob
+from offpath.model.limit import Admitted, LimitRecord, QueueRecord
+
+
+class FlowStore(Protocol):
+    """Limits, pauses and inline starts."""
+
+    async def admit(self, *, limit: int, keys: Sequence[str] = ()) -> Admitted:
+        """Make held jobs ready, up to the room of their keys: at most ``limit`` jobs.
+
+        Within a key: priority (higher first), then ``run_at``, then id. An admitted job keeps its
+        place: one of higher priority that comes later waits for the next room. The room is the
+        smallest of ``max_running`` minus admitted and of what the rate allows now; 0 while the key
+        is paused or closed. Jobs of a paused queue are passed over. ``keys`` bounds the pass to
+        these; without it every key with held jobs gets its turn, however many there are.
+
+        Also repairs: ready jobs of a limited key that nobody took for 5 s while others of the key
+        are held are sent behind them, and a count that is too high (an error of ours) is set
+        right. One probe when nothing is held.
+        """
+        ...
+
+    async def limits(
+        self, *, limit: int = 1000, after: str | None = None, keys: Sequence[str] = ()
+    ) -> list[LimitRecord]:
+        """Known keys by name, after ``after``; or these keys."""
+        ...
+
+    async def close_limit(
+        self, key: str, *, until: datetime | None = None, seconds: float | None = None
+    ) -> int:
+        """Admit nothing of a key until a time, or ``seconds`` from the store's now, or (neither)
+        until :meth:`open_limit`. An earlier end never shortens a later one.
+
+        Jobs of the key that are ready are held again; running ones go on. Returns how many were
+        sent back. A key that is not known yet is made.
+        """
+        ...
+
+    async def open_limit(self, key: str) -> bool:
+        """End a pause and a cool-down of a key. False: there was none."""
+        ...
+
+    async def pause_queue(self, name: str, *, until: datetime | None = None) -> None:
+        """Hand out nothing of a queue (until a time): true for every lease after this returned."""
+        ...
+
+    async def resume_queue(self, name: str) -> bool:
+        """Hand out its jobs again. False: it was not paused."""
+        ...
+
+    async def queues(self) -> list[QueueRecord]:
+        """Queues with unended jobs or a pause, by name; counts may stop at 100,000 each."""
+        ...
+
+    async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
+        """Enqueue a job and hand it to this worker, in one commit. None when it was not created
+        (a repeat, an attach). Raises as ``commit``, and ``LeaseLost`` when the worker is not
+        registered or its lease has expired: nothing is written then.
+        """
+        ...
