@@ -31,7 +31,8 @@ from offpath.model.settlement import (
     Snoozed,
     Succeeded,
 )
-from offpath.store.protocol import Backlog, Changed
+from offpath.store.changes import Changed
+from offpath.store.protocol import Backlog
 from tests.conformance.builders import failure, uid
 
 IDS = [uid(number * 37 % 101) for number in range(1, 101)]

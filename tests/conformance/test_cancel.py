@@ -10,7 +10,8 @@ import pytest
 from offpath.model.job import JobState
 from offpath.model.settlement import Released, Retry, Settlement, Snoozed
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Changed, Redrive, Store
+from offpath.store.changes import Changed
+from offpath.store.protocol import Redrive, Store
 from tests.conformance.builders import (
     START,
     TASK,

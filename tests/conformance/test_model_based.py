@@ -33,8 +33,9 @@ from offpath.model.job import JobFilter, JobRecord, JobState, LeasedJob, NewJob
 from offpath.model.lease import Leased, LeaseRequest, Rescued
 from offpath.model.settlement import Outcome, Settlement, SettleStatus, Snoozed, Succeeded
 from offpath.runtime.clock import ManualClock
+from offpath.store.changes import Changed
 from offpath.store.memory import MemoryStore
-from offpath.store.protocol import Changed, Redrive, Store
+from offpath.store.protocol import Redrive, Store
 from tests.conformance.backends import Backend
 from tests.conformance.builders import START, worker_info
 from tests.conformance.model_announcements import forget_announcements, said_of_jobs

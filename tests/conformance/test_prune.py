@@ -9,7 +9,8 @@ import pytest
 from offpath.model.job import JobFilter, JobState
 from offpath.model.settlement import Retry
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Changed, Store
+from offpath.store.changes import Changed
+from offpath.store.protocol import Store
 from tests.conformance.builders import (
     START,
     TASK,

@@ -26,7 +26,7 @@ from offpath.errors import InvalidArgument
 from offpath.jobs.handle import progress_of
 from offpath.model.job import JobRecord, JobState, Page
 from offpath.model.redact import redact_text
-from offpath.store.protocol import Changed
+from offpath.store.changes import Changed
 
 _FILTERS = (
     click.option("--state", multiple=True, type=click.Choice([str(one) for one in JobState])),

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from offpath.model.job import Count, Enqueued, JobRecord, Page, Progress
     from offpath.model.lease import WorkerRecord
     from offpath.model.options import Options
-    from offpath.store.protocol import Backlog, Changed, Migration, Store
+    from offpath.store.changes import Changed
+from offpath.store.protocol import Backlog, Migration, Store
 
 T = TypeVar("T")
 S = TypeVar("S")

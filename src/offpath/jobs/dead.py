@@ -12,7 +12,8 @@ from offpath.jobs.reading import act, chosen
 from offpath.jobs.selection import Where, filter_of, ids_of, page_limit, position
 from offpath.model import checks
 from offpath.model.job import JobRecord, JobState, Page
-from offpath.store.protocol import Changed, Redrive
+from offpath.store.changes import Changed
+from offpath.store.protocol import Redrive
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -10,7 +10,8 @@ from offpath.errors import InvalidArgument, JobNotFound
 from offpath.jobs.selection import Where, filter_of, ids_of, page_limit, position
 from offpath.model.checks import seconds
 from offpath.model.job import LIVE, TERMINAL, Count, JobFilter, JobRecord, JobState, Page
-from offpath.store.protocol import Changed, Redrive
+from offpath.store.changes import Changed
+from offpath.store.protocol import Redrive
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
-from msgspec import Struct
-
 from offpath.model.quiet import Quiet
 
 

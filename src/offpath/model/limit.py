@@ -11,7 +11,7 @@ from msgspec import Struct
 class Algorithm(StrEnum):
     """How a rate is counted."""
 
-    TOKEN_BUCKET = "token_bucket"
+    TOKEN_BUCKET = "token_bucket"  # noqa: S105 - no password
     """``count`` tokens, refilled evenly over ``per`` seconds; each start takes one."""
     FIXED_WINDOW = "fixed_window"
     """``count`` starts in a window that opens with the first one and lasts ``per`` seconds."""

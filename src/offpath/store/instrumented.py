@@ -26,12 +26,13 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement, SettleStatus
 from offpath.runtime.clock import Clock
 from offpath.store import observed
+from offpath.store.changes import Changed
 from offpath.store.hints import Hint
 from offpath.store.instrumented_events import InstrumentedEvents
 from offpath.store.instrumented_schedules import InstrumentedSchedules
 from offpath.store.metering import Metering
 from offpath.store.observed_events import carried_out
-from offpath.store.protocol import Backlog, Changed, Finding, Migration, Pruned, Redrive, Store
+from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive, Store
 from offpath.store.watching import MOST_DOUBTED, Observer
 
 Fence = tuple[str, str, int]

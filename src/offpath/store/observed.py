@@ -25,7 +25,7 @@ from offpath.model.settlement import (
     Snoozed,
     Succeeded,
 )
-from offpath.store.protocol import Changed
+from offpath.store.changes import Changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -34,7 +34,7 @@ from offpath.model.lease import (
 )
 from offpath.model.settlement import Settled, Settlement
 from offpath.store.capabilities import Capabilities
-from offpath.store.changes import Changed as Changed
+from offpath.store.changes import Changed
 from offpath.store.events import EventStore
 from offpath.store.flow import FlowStore
 from offpath.store.hints import Hint

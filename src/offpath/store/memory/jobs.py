@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from offpath.errors import LeaseLost
 from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJob
 from offpath.model.lease import Leased, LeaseRequest, Rescued
+from offpath.store.changes import Changed
 from offpath.store.memory.lanes import Lane
 from offpath.store.memory.moments import later, maybe_later
 from offpath.store.memory.records import (
@@ -24,7 +25,7 @@ from offpath.store.memory.records import (
     waiting,
 )
 from offpath.store.memory.tables import Tables
-from offpath.store.protocol import Changed, Redrive
+from offpath.store.protocol import Redrive
 
 _PROMOTED_AT_ONCE = 1000
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)

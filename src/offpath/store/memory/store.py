@@ -30,13 +30,14 @@ from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.capabilities import Capabilities
+from offpath.store.changes import Changed
 from offpath.store.hints import Hint, Hints
 from offpath.store.memory import claims, jobs, messages, reading, settling, workers
 from offpath.store.memory import effects as doors
 from offpath.store.memory.schedules import MemorySchedules
 from offpath.store.memory.store_events import MemoryEvents, no_transactions
 from offpath.store.memory.tables import Tables
-from offpath.store.protocol import Backlog, Changed, Finding, Migration, Pruned, Redrive
+from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 
 _CAPABILITIES = Capabilities(
     name="memory",

@@ -10,6 +10,7 @@ import msgspec
 
 from offpath.model.job import TERMINAL, JobState, LeasedJob
 from offpath.model.lease import Rescued
+from offpath.store.changes import Changed
 from offpath.store.postgres.settling import count_down
 from offpath.store.postgres.steps import (
     Steps,
@@ -21,7 +22,7 @@ from offpath.store.postgres.steps import (
     to_json,
     told_the_time,
 )
-from offpath.store.protocol import Changed, Pruned, Redrive
+from offpath.store.protocol import Pruned, Redrive
 from offpath.store.sql import Catalogue, Row
 
 MOST_AT_ONCE: Final = 1000

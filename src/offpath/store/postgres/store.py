@@ -34,6 +34,7 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock
 from offpath.store.capabilities import Capabilities
+from offpath.store.changes import Changed
 from offpath.store.hints import Hint
 from offpath.store.postgres import crew, operating, reading
 from offpath.store.postgres.address import parse_address
@@ -61,7 +62,7 @@ from offpath.store.postgres.settling import (
     succeed_steps,
 )
 from offpath.store.postgres.steps import Announced, embed, moment, one, to_json
-from offpath.store.protocol import Backlog, Changed, Finding, Migration, Pruned, Redrive
+from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
 

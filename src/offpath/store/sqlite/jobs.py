@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from offpath.errors import LeaseLost
 from offpath.model.job import DeadReason, Failure, JobState, LeasedJob
 from offpath.model.lease import Rescued
-from offpath.store.protocol import Changed, Pruned, Redrive
+from offpath.store.changes import Changed
+from offpath.store.protocol import Pruned, Redrive
 from offpath.store.sql import Row
 from offpath.store.sqlite import groups, messaging
 from offpath.store.sqlite.instants import instant, later

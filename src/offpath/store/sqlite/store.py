@@ -23,8 +23,9 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.store.capabilities import Capabilities
+from offpath.store.changes import Changed
 from offpath.store.hints import Hint, Hints
-from offpath.store.protocol import Backlog, Changed, Finding, Migration, Pruned, Redrive
+from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing
 from offpath.store.sqlite import jobs, leasing, migrate, reading, settling, workers
 from offpath.store.sqlite.diagnosing import diagnose
