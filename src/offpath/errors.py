@@ -351,7 +351,12 @@ class GroupFailed(OffpathError):
     code = "group_failed"
 
     def __init__(
-        self, message: str, *, id: str, value: Any = None, members: Sequence[JobRecord] = ()
+        self,
+        message: str,
+        *,
+        id: str,  # noqa: A002 - the field's word
+        value: Any = None,  # noqa: ANN401 - any value that the codec gives
+        members: Sequence[JobRecord] = (),
     ) -> None:
         super().__init__(message)
         self.id = id
