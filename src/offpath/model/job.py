@@ -42,6 +42,17 @@ TERMINAL = frozenset({JobState.SUCCEEDED, JobState.DEAD, JobState.CANCELLED})
 LIVE = frozenset({JobState.BLOCKED, JobState.QUEUED, JobState.RUNNING})
 
 
+class BlockReason(StrEnum):
+    """What a blocked job waits for."""
+
+    GATE = "gate"
+    """Other jobs."""
+    LIMIT = "limit"
+    """Room under its limit."""
+    SIGNAL = "signal"
+    """A signal that its handler asked for."""
+
+
 class DeadReason(StrEnum):
     """Why a job is dead."""
 
@@ -59,6 +70,8 @@ class DeadReason(StrEnum):
     """Its result or effects could not be stored."""
     REJECTED = "rejected"
     """The handler of an inbox message said no: trying again would not change that."""
+    INVALID_PLAN = "invalid_plan"
+    """Its handler made a plan and did not return it, or one that cannot be carried out."""
     UNSATISFIABLE = "unsatisfiable"
     """It waited at a gate that cannot fire any more."""
     GATE_TIMEOUT = "gate_timeout"

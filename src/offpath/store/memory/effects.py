@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from offpath.errors import InvalidArgument
 from offpath.model.effects import Effects
+from offpath.model.gate import NewGate
 from offpath.model.job import Enqueued
+from offpath.store.memory import gates
 from offpath.store.memory.enqueue import Plan
 from offpath.store.memory.log import LogPlan
 from offpath.store.memory.mailbox import MailPlan
@@ -15,24 +18,35 @@ from offpath.store.memory.tables import Tables
 class Writing:
     """The effects of one transition as they will be. Nothing is filed before :meth:`apply`."""
 
-    __slots__ = ("_log", "_mail", "answers", "jobs")
+    __slots__ = ("_gates", "_log", "_mail", "_now", "_tables", "answers", "jobs")
 
     def __init__(self, tables: Tables, now: datetime) -> None:
+        self._tables = tables
+        self._now = now
         self.jobs = Plan(tables, now)
         self.answers: list[Enqueued] = []
         """What becomes of the jobs, then of the messages."""
         self._mail = MailPlan(tables.mailbox, now)
         self._log = LogPlan(tables.log, now)
+        self._gates: list[tuple[NewGate, tuple[str, ...]]] = []
 
     def add(self, effects: Effects, group_id: str | None = None) -> None:
-        """Decide about all of these. Raises Conflict kinds and StoreRejected."""
-        self.answers += [self.jobs.add(new, group_id) for new in effects.jobs]
+        """Decide about all of these. Raises Conflict kinds, StoreRejected and GateError."""
+        new_gates = {each.id for each in effects.gates}
+        enqueued = [self.jobs.add(new, group_id, gates=new_gates) for new in effects.jobs]
+        holders = {each.id: each.job_id for each in enqueued}
+        for gate in effects.gates:
+            on = gates.watched(self._tables, gate, holders, self.jobs.ids())
+            self._gates.append((gate, on))
+        self.answers += enqueued
         self.answers += [self._mail.add(new) for new in effects.messages]
         for event in effects.log:
             self._log.add(event)
 
     def apply(self, last: str | None = None) -> bool:
         """File it all, the job ``last`` after all others; True when that ended its group."""
+        for gate, on in self._gates:
+            self._tables.gates.add(gate, on, self._now, self._tables)
         group_done = self.jobs.apply(last)
         self._mail.apply()
         self._log.apply()
@@ -41,7 +55,18 @@ class Writing:
 
 def commit(tables: Tables, now: datetime, effects: Effects) -> list[Enqueued]:
     """Write all of these or none."""
+    refuse_contributions(effects)
     writing = Writing(tables, now)
     writing.add(effects)
     writing.apply()
+    gates.follow(tables, now, None)
     return writing.answers
+
+
+def refuse_contributions(effects: Effects) -> None:
+    """Raise InvalidArgument when somebody gives to a group without being a member that ends."""
+    if effects.contributions:
+        raise InvalidArgument(
+            "only a settled job can contribute to the value of its group: "
+            "put the contribution into the effects of a settlement"
+        )

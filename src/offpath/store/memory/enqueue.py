@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from datetime import datetime
 
 from msgspec.structs import replace
 
-from offpath.errors import IdConflict, UniqueConflict
+from offpath.errors import GateError, IdConflict, UniqueConflict
 from offpath.model.job import Enqueued, JobRecord, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.memory.records import enqueued, rewritten, terms_of
-from offpath.store.memory.tables import Tables, Terms
+from offpath.store.memory.tables import Tables
+from offpath.store.memory.terms import Terms
 
 _QUEUED = JobState.QUEUED
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
@@ -39,8 +41,12 @@ class Plan:
         in_scope = self._terms_of(job.id).in_scope(job.state, self._now)
         self._keys[key] = job.id if in_scope else None
 
-    def add(self, job: NewJob, group_id: str | None = None) -> Enqueued:
-        """Decide about one new job. Raises IdConflict, UniqueConflict and StoreRejected."""
+    def add(
+        self, job: NewJob, group_id: str | None = None, *, gates: Container[str] = ()
+    ) -> Enqueued:
+        """Decide about one new job; ``gates`` come with it. Raises Conflict kinds, StoreRejected
+        and GateError.
+        """
         known = self._record_of(job.id)
         if known is not None:
             return _repeated(job, known)
@@ -48,6 +54,8 @@ class Plan:
         if job.unique is not None and holder is not None:
             return self._meet(job, job.unique, holder)
         record = enqueued(job, self._now, job.group_id or group_id or job.id)
+        if job.gate is not None and job.gate not in gates:
+            self._know(job, job.gate)
         self._records[job.id] = record
         self._terms[job.id] = terms_of(job, self._now)
         if job.unique is not None and _QUEUED in job.unique.states:
@@ -58,6 +66,9 @@ class Plan:
         """File what is planned, the job ``last`` after all others; True when it ended its group."""
         for key in self._keys:
             self._tables.keys.pop(key, None)
+        for terms in self._terms.values():
+            if terms.limit is not None:
+                self._tables.limits.agree(terms.limit)
         final = None if last is None else self._records.pop(last)
         for record in self._records.values():
             self._file(record)
@@ -66,6 +77,10 @@ class Plan:
             if holder is not None:
                 self._tables.keys[key] = holder
         return group_done
+
+    def ids(self) -> Iterable[str]:
+        """The jobs that are planned."""
+        return self._records.keys()
 
     def record(self, job_id: str) -> JobRecord:
         """What becomes of a planned job."""
@@ -80,6 +95,12 @@ class Plan:
 
     def _terms_of(self, job_id: str) -> Terms:
         return self._terms.get(job_id) or self._tables.terms(job_id)
+
+    def _know(self, job: NewJob, gate: str) -> None:
+        if gate not in self._tables.gates.rows:
+            raise GateError(
+                f"job {job.id} waits at gate {gate}, which is not stored: make it in the same call"
+            )
 
     def _holder_of(self, unique: UniqueClaim) -> JobRecord | None:
         """Who stands in the way of this claim: the holder of its key, while in its own scope."""
@@ -107,7 +128,10 @@ class Plan:
     def _rewrite(self, job: NewJob, holder: JobRecord) -> Enqueued:
         record = rewritten(holder, job, self._now)
         terms = replace(
-            self._terms_of(holder.id), deadline_in=job.deadline_in, announce=job.announce
+            self._terms_of(holder.id),
+            deadline_in=job.deadline_in,
+            announce=job.announce,
+            limit=job.limit,
         )
         self._records[holder.id] = record
         self._terms[holder.id] = terms

@@ -48,6 +48,14 @@ class LazyHeap(Generic[Rank]):
             self._compact()
         return True
 
+    def __contains__(self, name: str) -> bool:
+        """Whether it is here."""
+        return name in self._serials
+
+    def ranks(self) -> Iterator[Rank]:
+        """Every rank, in no particular order."""
+        return (rank for rank, serial, name in self._entries if self._serials.get(name) == serial)
+
     def first(self) -> tuple[Rank, str] | None:
         """The lowest rank and its name, None when empty."""
         entries, serials = self._entries, self._serials

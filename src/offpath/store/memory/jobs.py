@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
@@ -10,101 +9,33 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from offpath.errors import LeaseLost
 from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJob
-from offpath.model.lease import Leased, LeaseRequest, Rescued
+from offpath.model.lease import Rescued
 from offpath.store.changes import Changed
-from offpath.store.memory.lanes import Lane
+from offpath.store.memory import gates
 from offpath.store.memory.moments import later, maybe_later
 from offpath.store.memory.records import (
+    arrived,
     cancelled,
+    changed,
     ended,
     fresh,
-    handed_out,
+    given_up,
     leased,
     waiting,
+    woken,
 )
 from offpath.store.memory.tables import Tables
+from offpath.store.memory.waits import awaits_gate
 from offpath.store.protocol import Redrive
 
-_PROMOTED_AT_ONCE = 1000
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
 _REDRIVABLE = (JobState.DEAD, JobState.CANCELLED)
 
 
-# -- lease ---------------------------------------------------------------------------------------
-
-
-def lease(tables: Tables, now: datetime, request: LeaseRequest) -> Leased:
-    """Hand out the best ready jobs of the lanes that were asked for."""
-    worker = tables.workers.get(request.worker)
-    if worker is None or worker.expires_at <= now:
-        return Leased(jobs=(), now=now)
-    room = _room(request)
-    lanes = tables.lanes.of(room, request.queues)
-    held_back = _promote(tables, now, lanes)
-    taken, left = _take(tables, now, lanes, request, room)
-    return Leased(
-        jobs=tuple(leased(job) for job in taken),
-        now=now,
-        more=left or held_back,
-        due_in=_due_in(lanes, now),
-    )
-
-
-def _room(request: LeaseRequest) -> dict[str, int]:
-    """How many of each task may be had. The limit as a whole is never a task's own."""
-    return {
-        task: count if count < request.limit else request.limit + 1
-        for task, count in request.tasks.items()
-        if count > 0
-    }
-
-
-def _promote(tables: Tables, now: datetime, lanes: Iterable[Lane]) -> bool:
-    """Make due scheduled jobs ready; True when some had to be left for the next time."""
-    budget = _PROMOTED_AT_ONCE
-    for lane in lanes:
-        budget -= lane.promote(tables.jobs, now, budget)
-        if budget == 0:
-            return True
-    return False
-
-
-def _take(
-    tables: Tables, now: datetime, lanes: list[Lane], request: LeaseRequest, room: dict[str, int]
-) -> tuple[list[JobRecord], bool]:
-    """The best of all lanes, merged; also whether more could be had with what room is left."""
-    heads = [(first[0], lane) for lane in lanes if (first := lane.ready.first())]
-    heapq.heapify(heads)
-    taken: list[JobRecord] = []
-    while heads and len(taken) < request.limit:
-        place, lane = heads[0]
-        job = handed_out(tables.jobs[place[2]], request.worker, now)
-        tables.file(job, now)
-        taken.append(job)
-        room[lane.task] -= 1
-        if room[lane.task] == 0:
-            heads = [head for head in heads if head[1].task != lane.task]
-            heapq.heapify(heads)
-        elif first := lane.ready.first():
-            heapq.heapreplace(heads, (first[0], lane))
-        else:
-            heapq.heappop(heads)
-    return taken, bool(heads)
-
-
-def _due_in(lanes: Iterable[Lane], now: datetime) -> float | None:
-    due = min((at for lane in lanes if (at := lane.due_at())), default=None)
-    return None if due is None else max((due - now).total_seconds(), 0.0)
-
-
 def progress(tables: Tables, now: datetime, job: LeasedJob, text: str) -> None:
     """Record how far a held job is."""
-    held = tables.held_by(job)
-    if held is None:
-        raise LeaseLost(f"job {job.id} is not held by this worker any more: stop working on it")
-    tables.file(replace(held, progress=text), now)
+    tables.file(replace(tables.fenced(job), progress=text), now)
 
 
 # -- an operator's calls -------------------------------------------------------------------------
@@ -113,7 +44,7 @@ def progress(tables: Tables, now: datetime, job: LeasedJob, text: str) -> None:
 def cancel(tables: Tables, now: datetime, ids: Sequence[str], keep: float | None) -> list[Changed]:
     """End what waits, mark what runs."""
     expires_at = maybe_later(now, keep)
-    changed: list[Changed] = []
+    answers: list[Changed] = []
     for job in _each(tables, ids):
         if job.state in _WAITING:
             after = cancelled(job, now, expires_at)
@@ -121,28 +52,34 @@ def cancel(tables: Tables, now: datetime, ids: Sequence[str], keep: float | None
             after = replace(job, cancel_requested=True)
         else:
             continue
-        changed.append(_changed(job, after, group_done=tables.file(after, now)))
-    return changed
+        answers.append(changed(job, after, group_done=tables.file(after, now)))
+    gates.follow(tables, now, expires_at)
+    return answers
 
 
 def redrive(tables: Tables, now: datetime, redrives: Sequence[Redrive]) -> list[Changed]:
     """Put ended jobs back, and make waiting ones due."""
     due = {each.id: later(now, each.delay) for each in redrives}
-    changed: list[Changed] = []
+    answers: list[Changed] = []
     for job in _each(tables, due):
         after = _redriven(tables, now, job, due[job.id])
         if after is not None:
             tables.file(after, now)
-            changed.append(_changed(job, after))
-    return changed
+            answers.append(changed(job, after))
+    return answers
 
 
 def _redriven(tables: Tables, now: datetime, job: JobRecord, run_at: datetime) -> JobRecord | None:
     if job.state is JobState.QUEUED:
-        return replace(job, run_at=run_at, reason=None)
+        return _made_due(tables, now, replace(job, run_at=run_at, reason=None))
     if job.state not in _REDRIVABLE or _key_is_taken(tables, now, job):
         return None
-    return fresh(job, run_at, maybe_later(now, tables.terms(job.id).deadline_in))
+    return fresh(job, run_at, maybe_later(now, tables.terms(job.id).deadline_in), now)
+
+
+def _made_due(tables: Tables, now: datetime, job: JobRecord) -> JobRecord:
+    """A waiting job at its new time: one that its limit had let in need not wait for that again."""
+    return job if tables.lanes.is_ready(job) else arrived(job, now)
 
 
 def _key_is_taken(tables: Tables, now: datetime, job: JobRecord) -> bool:
@@ -159,26 +96,12 @@ def delete(tables: Tables, ids: Sequence[str]) -> list[Changed]:
     ended_jobs = [job for job in _each(tables, ids) if job.state.terminal]
     for job in ended_jobs:
         tables.drop(job)
-    return [_changed(job, job) for job in ended_jobs]
+    return [changed(job, job) for job in ended_jobs]
 
 
 def _each(tables: Tables, ids: Iterable[str]) -> list[JobRecord]:
     """The jobs of these ids that exist, each once, in the order of their ids."""
     return [job for each in sorted(set(ids)) if (job := tables.jobs.get(each))]
-
-
-def _changed(before: JobRecord, after: JobRecord, *, group_done: bool = False) -> Changed:
-    return Changed(
-        id=after.id,
-        task=after.task,
-        queue=after.queue,
-        group_id=after.group_id,
-        was=before.state,
-        state=after.state,
-        attempt=after.attempt,
-        parent=after.parent,
-        group_done=group_done,
-    )
 
 
 # -- upkeep --------------------------------------------------------------------------------------
@@ -198,6 +121,7 @@ def rescue(
     rules = Rules(max_deliveries=max_deliveries, expires_at=maybe_later(now, keep))
     orphans = list(islice(_orphans(tables, now), limit))
     rescued = [_rescue_one(tables, now, job, rules) for job in orphans]
+    gates.follow(tables, now, rules.expires_at)
     for worker in [w for w in tables.workers.values() if w.expires_at <= now]:
         if worker.gone_at is None and worker.info.id not in tables.held:
             tables.workers[worker.info.id] = replace(worker, gone_at=now)
@@ -233,6 +157,30 @@ def _worker_lost(job: JobRecord, now: datetime) -> Failure:
         attempt=job.attempt,
         at=now,
     )
+
+
+def expire_blocked(tables: Tables, now: datetime, limit: int, keep: float | None) -> list[Changed]:
+    """Give up waits whose time is over."""
+    expires_at = maybe_later(now, keep)
+    answers: list[Changed] = []
+    while len(answers) < limit and (first := tables.waits.until.first()) and first[0] <= now:
+        job = tables.jobs[first[1]]
+        after = _waited_out(tables, now, job, expires_at)
+        answers.append(changed(job, after, group_done=tables.file(after, now)))
+        gates.follow(tables, now, expires_at)
+    tables.signals.expire(now, limit)
+    return answers
+
+
+def _waited_out(
+    tables: Tables, now: datetime, job: JobRecord, expires_at: datetime | None
+) -> JobRecord:
+    if job.deadline is not None and job.deadline <= now:
+        return given_up(job, DeadReason.DEADLINE, now, expires_at)
+    if job.gate is not None and awaits_gate(job):
+        gates.time_out(tables, job.gate)
+        return given_up(job, DeadReason.GATE_TIMEOUT, now, expires_at)
+    return woken(job, now)
 
 
 def prune(tables: Tables, now: datetime, limit: int) -> int:

@@ -12,45 +12,97 @@ Place = tuple[int, datetime, str]
 """Where a ready job stands: higher priority, then earlier run time, then lower id comes first."""
 
 
+Age = tuple[datetime, str]
+"""When a job was enqueued, and its id."""
+Turn = tuple[int, datetime, str]
+"""Where a ready job stands among those of its fair key: priority, then age."""
+
+
 def place_of(job: JobRecord) -> Place:
     """The rank of a ready job."""
     return -job.priority, job.run_at, job.id
 
 
-class Lane:
-    """Ready jobs by place, scheduled ones by run time: no lease walks over the latter."""
+def age_of(job: JobRecord) -> Age:
+    """The rank of a ready job where only its age matters."""
+    return job.enqueued_at, job.id
 
-    __slots__ = ("queue", "ready", "scheduled", "task")
+
+def turn_of(job: JobRecord) -> Turn:
+    """The rank of a ready job among those of its fair key."""
+    return -job.priority, job.enqueued_at, job.id
+
+
+class Lane:
+    """Ready jobs by place, scheduled ones by run time: no lease walks over the latter.
+
+    The other orders of ready jobs are made when somebody first asks for them, and kept from then.
+    """
+
+    __slots__ = ("_by_age", "_by_key", "queue", "ready", "scheduled", "task")
 
     def __init__(self, queue: str, task: str) -> None:
         self.queue = queue
         self.task = task
         self.ready: LazyHeap[Place] = LazyHeap()
         self.scheduled: LazyHeap[datetime] = LazyHeap()
+        self._by_age: LazyHeap[Age] | None = None
+        self._by_key: dict[str | None, LazyHeap[Turn]] | None = None
 
     def __bool__(self) -> bool:
         return len(self.ready) > 0 or len(self.scheduled) > 0
 
     def add(self, job: JobRecord, now: datetime) -> None:
         """Let a job wait here."""
-        if job.run_at <= now:
-            self.ready.push(job.id, place_of(job))
-        else:
+        if job.run_at > now:
             self.scheduled.push(job.id, job.run_at)
+        else:
+            self.make_ready(job)
 
-    def remove(self, job_id: str) -> None:
+    def make_ready(self, job: JobRecord) -> None:
+        """Let a due job wait for a lease."""
+        self.ready.push(job.id, place_of(job))
+        if self._by_age is not None:
+            self._by_age.push(job.id, age_of(job))
+        if self._by_key is not None:
+            _push(self._by_key, job)
+
+    def remove(self, job: JobRecord) -> None:
         """The job waits here no more."""
-        if not self.ready.remove(job_id):
-            self.scheduled.remove(job_id)
+        if not self.ready.remove(job.id):
+            self.scheduled.remove(job.id)
+            return
+        if self._by_age is not None:
+            self._by_age.remove(job.id)
+        if self._by_key is not None:
+            turns = self._by_key[job.fair_key]
+            turns.remove(job.id)
+            if not len(turns):
+                del self._by_key[job.fair_key]
 
-    def promote(self, jobs: Mapping[str, JobRecord], now: datetime, limit: int) -> int:
-        """Make up to ``limit`` due jobs ready; returns how many it were."""
-        moved = 0
-        while moved < limit and (first := self.scheduled.first()) and first[0] <= now:
+    def by_age(self, jobs: Mapping[str, JobRecord]) -> LazyHeap[Age]:
+        """Ready jobs, the oldest first."""
+        if self._by_age is None:
+            self._by_age = LazyHeap()
+            for each in self.ready:
+                self._by_age.push(each, age_of(jobs[each]))
+        return self._by_age
+
+    def by_key(self, jobs: Mapping[str, JobRecord]) -> dict[str | None, LazyHeap[Turn]]:
+        """Ready jobs by fair key, of each the best first."""
+        if self._by_key is None:
+            self._by_key = {}
+            for each in self.ready:
+                _push(self._by_key, jobs[each])
+        return self._by_key
+
+    def due(self, now: datetime, limit: int) -> list[str]:
+        """Up to ``limit`` scheduled jobs whose time has come, which are taken out."""
+        found: list[str] = []
+        while len(found) < limit and (first := self.scheduled.first()) and first[0] <= now:
             self.scheduled.remove(first[1])
-            self.ready.push(first[1], place_of(jobs[first[1]]))
-            moved += 1
-        return moved
+            found.append(first[1])
+        return found
 
     def due_at(self) -> datetime | None:
         """When the first scheduled job is due."""
@@ -84,11 +136,15 @@ class Lanes:
         """Take a waiting job out; a lane that is empty then goes too, whatever its name was."""
         queues = self._by_task[job.task]
         lane = queues[job.queue]
-        lane.remove(job.id)
+        lane.remove(job)
         if not lane:
             del queues[job.queue]
             if not queues:
                 del self._by_task[job.task]
+
+    def is_ready(self, job: JobRecord) -> bool:
+        """Whether a waiting job is ready, and not scheduled."""
+        return job.id in self._by_task[job.task][job.queue].ready
 
     def of(self, tasks: Iterable[str], queues: tuple[str, ...]) -> list[Lane]:
         """The lanes of these tasks in these queues (empty: all queues)."""
@@ -100,3 +156,10 @@ class Lanes:
             else:
                 found.extend(lanes.values())
         return found
+
+
+def _push(by_key: dict[str | None, LazyHeap[Turn]], job: JobRecord) -> None:
+    turns = by_key.get(job.fair_key)
+    if turns is None:
+        turns = by_key[job.fair_key] = LazyHeap()
+    turns.push(job.id, turn_of(job))

@@ -7,7 +7,16 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from offpath.model.job import Failure, JobRecord, JobState, LeasedJob, NewJob
+from offpath.model.group import GroupPolicy
+from offpath.model.job import (
+    BlockReason,
+    DeadReason,
+    Failure,
+    JobRecord,
+    JobState,
+    LeasedJob,
+    NewJob,
+)
 from offpath.model.settlement import (
     Cancelled,
     Dead,
@@ -16,10 +25,13 @@ from offpath.model.settlement import (
     Retry,
     Snoozed,
     Succeeded,
+    Waiting,
 )
+from offpath.store.changes import Changed
 from offpath.store.memory.moments import later, maybe_later
-from offpath.store.memory.tables import PLAIN, Terms
+from offpath.store.memory.terms import PLAIN, Terms
 
+_BLOCKED = JobState.BLOCKED
 _QUEUED = JobState.QUEUED
 _RUNNING = JobState.RUNNING
 _FAILURES_KEPT = 50
@@ -31,15 +43,15 @@ def run_at_of(job: NewJob, now: datetime) -> datetime:
 
 
 def deadline_of(job: NewJob, now: datetime) -> datetime | None:
-    """The deadline of a new job."""
+    """The deadline of a new job. At a gate, one that counts from now counts from the release."""
     if job.deadline is not None:
         return job.deadline.astimezone(UTC)
-    return maybe_later(now, job.deadline_in)
+    return None if job.gate is not None else maybe_later(now, job.deadline_in)
 
 
 def terms_of(job: NewJob, now: datetime) -> Terms:
     """The terms of a new job."""
-    if job.unique is None and job.deadline_in is None and not job.announce:
+    if _is_plain(job):
         return PLAIN
     period = None if job.unique is None else job.unique.period
     return Terms(
@@ -47,16 +59,30 @@ def terms_of(job: NewJob, now: datetime) -> Terms:
         unique_until=maybe_later(now, period),
         deadline_in=job.deadline_in,
         announce=job.announce,
+        gated_delay=job.delay if job.run_at is None else None,
+        limit=job.limit,
+        policy=job.group_policy,
+    )
+
+
+def _is_plain(job: NewJob) -> bool:
+    return (
+        job.unique is None
+        and job.deadline_in is None
+        and not job.announce
+        and job.gate is None
+        and job.limit is None
+        and job.group_policy is GroupPolicy.SETTLE_ALL
     )
 
 
 def enqueued(job: NewJob, now: datetime, group_id: str) -> JobRecord:
     """The record of a new job."""
-    return JobRecord(
+    record = JobRecord(
         id=job.id,
         task=job.task,
         queue=job.queue,
-        state=_QUEUED,
+        state=_QUEUED if job.gate is None else _BLOCKED,
         priority=job.priority,
         run_at=run_at_of(job, now),
         enqueued_at=now,
@@ -73,16 +99,96 @@ def enqueued(job: NewJob, now: datetime, group_id: str) -> JobRecord:
         deadline=deadline_of(job, now),
         unique_key=None if job.unique is None else job.unique.key,
         tags=job.tags,
+        gate=job.gate,
+        limit_key=None if job.limit is None else job.limit.key,
+        fair_key=job.fair_key,
+        reason=None if job.gate is None else BlockReason.GATE.value,
+    )
+    return arrived(record, now)
+
+
+def arrived(job: JobRecord, now: datetime) -> JobRecord:
+    """A queued job that has come to its turn: when due, one with a limit waits to be admitted."""
+    if job.limit_key is None or job.state is not _QUEUED or job.run_at > now:
+        return job
+    return replace(job, state=_BLOCKED, reason=BlockReason.LIMIT.value)
+
+
+def admitted(job: JobRecord) -> JobRecord:
+    """A job that its limit has let in."""
+    return replace(job, state=_QUEUED, reason=None)
+
+
+def held_again(job: JobRecord) -> JobRecord:
+    """A ready job that its limit takes back."""
+    return replace(job, state=_BLOCKED, reason=BlockReason.LIMIT.value)
+
+
+def released(job: JobRecord, terms: Terms, now: datetime) -> JobRecord:
+    """A job whose gate has fired: what counts from now counts from this moment."""
+    run_at = job.run_at if terms.gated_delay is None else later(now, terms.gated_delay)
+    deadline = job.deadline or maybe_later(now, terms.deadline_in)
+    free = replace(job, state=_QUEUED, gate=None, run_at=run_at, deadline=deadline, reason=None)
+    return arrived(free, now)
+
+
+def woken(job: JobRecord, now: datetime) -> JobRecord:
+    """A job whose wait for a signal is over, however it ended."""
+    return arrived(replace(job, state=_QUEUED, run_at=now, reason=None), now)
+
+
+def given_up(
+    job: JobRecord, reason: DeadReason, now: datetime, expires_at: datetime | None
+) -> JobRecord:
+    """A blocked job that dies of its waiting."""
+    failure = Failure(
+        kind=reason.value,
+        type=_GIVEN_UP[reason][0],
+        message=_GIVEN_UP[reason][1],
+        attempt=job.attempt,
+        at=now,
+    )
+    return ended(job, JobState.DEAD, now, expires_at, reason=reason.value, failure=failure)
+
+
+_GIVEN_UP = {
+    DeadReason.DEADLINE: ("DeadlineExceeded", "its deadline passed while it waited"),
+    DeadReason.UNSATISFIABLE: (
+        "GateUnsatisfiable",
+        "too many of the jobs that its gate watches have failed: it cannot fire any more",
+    ),
+    DeadReason.GATE_TIMEOUT: ("GateTimeout", "its gate had not fired when its time was over"),
+}
+
+
+def changed(before: JobRecord, after: JobRecord, *, group_done: bool = False) -> Changed:
+    """What is told of a change."""
+    return Changed(
+        id=after.id,
+        task=after.task,
+        queue=after.queue,
+        group_id=after.group_id,
+        was=before.state,
+        state=after.state,
+        attempt=after.attempt,
+        parent=after.parent,
+        group_done=group_done,
     )
 
 
 def rewritten(holder: JobRecord, job: NewJob, now: datetime) -> JobRecord:
     """A waiting job that takes over the input, options and times of another.
 
-    It stays who it is: id, group, parent, unique scope and what it has been through.
+    It stays who it is: id, group, parent, unique scope, what it has been through, and its place
+    at a gate or a wait.
     """
-    return replace(
+    waits = holder.state is _BLOCKED and holder.reason != BlockReason.LIMIT.value
+    changed_one = replace(
         holder,
+        state=_BLOCKED if waits else _QUEUED,
+        reason=None if holder.reason == BlockReason.LIMIT.value else holder.reason,
+        limit_key=None if job.limit is None else job.limit.key,
+        fair_key=job.fair_key,
         task=job.task,
         queue=job.queue,
         priority=job.priority,
@@ -94,6 +200,7 @@ def rewritten(holder: JobRecord, job: NewJob, now: datetime) -> JobRecord:
         dependents=job.dependents,
         tags=job.tags,
     )
+    return changed_one if waits else arrived(changed_one, now)
 
 
 def handed_out(job: JobRecord, worker: str, now: datetime) -> JobRecord:
@@ -127,6 +234,7 @@ def leased(job: JobRecord) -> LeasedJob:
         parent=job.parent,
         dependents=job.dependents,
         deadline=job.deadline,
+        limit_key=job.limit_key,
     )
 
 
@@ -171,10 +279,11 @@ def waiting(
     return replace(job, state=_QUEUED, worker=None, run_at=run_at, attempt=attempt, reason=reason)
 
 
-def fresh(job: JobRecord, run_at: datetime, deadline: datetime | None) -> JobRecord:
+def fresh(job: JobRecord, run_at: datetime, deadline: datetime | None, now: datetime) -> JobRecord:
     """An ended job put back as if it were new; what happened to it stays in its history."""
-    return replace(
+    again = replace(
         job,
+        gate=None,
         state=_QUEUED,
         run_at=run_at,
         deadline=deadline,
@@ -189,6 +298,7 @@ def fresh(job: JobRecord, run_at: datetime, deadline: datetime | None) -> JobRec
         reason=None,
         progress=None,
     )
+    return arrived(again, now)
 
 
 def settled(
@@ -202,10 +312,12 @@ def settled(
             return ended(job, JobState.SUCCEEDED, now, expires_at, result=result)
         case Retry(delay=delay, failure=failure):
             again = waiting(job, later(now, delay), attempt=job.attempt + 1)
-            return replace(again, failures=_with(job.failures, failure, now))
+            return arrived(replace(again, failures=_with(job.failures, failure, now)), now)
         case Snoozed(delay=delay, until=until, reason=reason):
             due = later(now, delay) if until is None else until.astimezone(UTC)
-            return waiting(job, due, attempt=job.attempt, reason=reason)
+            return arrived(waiting(job, due, attempt=job.attempt, reason=reason), now)
+        case Waiting():
+            return replace(job, state=_BLOCKED, worker=None, reason=BlockReason.SIGNAL.value)
         case Dead(reason=reason, failure=failure):
             return ended(job, JobState.DEAD, now, expires_at, reason=reason.value, failure=failure)
         case Cancelled(failure=failure):

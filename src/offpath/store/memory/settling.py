@@ -7,13 +7,23 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from offpath.errors import Conflict, StoreRejected
-from offpath.model.job import Enqueued, JobRecord, JobState
-from offpath.model.settlement import Settled, Settlement, SettleStatus, Snoozed, Succeeded
+from offpath.errors import Conflict, InvalidArgument, StoreRejected
+from offpath.model.group import Contribution
+from offpath.model.job import JobRecord, JobState
+from offpath.model.settlement import (
+    Settled,
+    Settlement,
+    SettleStatus,
+    Snoozed,
+    Succeeded,
+    Waiting,
+)
+from offpath.store.memory import gates, groups, limits
 from offpath.store.memory.effects import Writing
-from offpath.store.memory.moments import maybe_later
-from offpath.store.memory.records import settled
+from offpath.store.memory.moments import later, maybe_later
+from offpath.store.memory.records import settled, woken
 from offpath.store.memory.tables import Tables
+from offpath.store.memory.waits import Wait
 
 _QUEUED = JobState.QUEUED
 _APPLIED = SettleStatus.APPLIED
@@ -32,6 +42,9 @@ def settle(tables: Tables, now: datetime, settlements: Sequence[Settlement]) -> 
     batch = Batch(answers=[])
     for settlement in settlements:
         batch.answers.append(_settle_one(tables, now, settlement, batch))
+    keys = {each.job.limit_key for each in settlements if each.job.limit_key is not None}
+    if keys and limits.admit(tables, now, limits.AT_ONCE, sorted(keys)).jobs:
+        batch.waiting = True
     return batch
 
 
@@ -39,46 +52,123 @@ def _settle_one(tables: Tables, now: datetime, settlement: Settlement, batch: Ba
     held = tables.held_by(settlement.job)
     if held is None:
         return Settled(id=settlement.job.id, status=SettleStatus.LEASE_LOST)
+    end = _End(tables, now, held, settlement)
     try:
-        job = settled(held, settlement.outcome, now, maybe_later(now, settlement.keep))
-        if settlement.effects and _carries_effects(held, settlement):
-            return _settle_with_effects(tables, now, settlement, job, batch)
-    except (Conflict, StoreRejected) as error:
+        end.decide()
+    except (Conflict, StoreRejected, InvalidArgument) as error:
         return Settled(id=held.id, status=SettleStatus.REFUSED, error=error)
-    return _answer(job, batch, group_done=tables.file(job, now))
+    return end.apply(batch)
 
 
-def _carries_effects(held: JobRecord, settlement: Settlement) -> bool:
-    return not held.cancel_requested and isinstance(settlement.outcome, Succeeded | Snoozed)
+class _End:
+    """One settlement: decided as a whole, which may be refused, then filed."""
 
-
-def _settle_with_effects(
-    tables: Tables, now: datetime, settlement: Settlement, job: JobRecord, batch: Batch
-) -> Settled:
-    writing = Writing(tables, now)
-    writing.jobs.becomes(job)
-    writing.add(settlement.effects, job.group_id)
-    # It may have been rewritten by its own effects; and its children join the group before it
-    # leaves, or the group would seem done in between.
-    job = writing.jobs.record(job.id)
-    batch.waiting = batch.waiting or bool(settlement.effects.jobs)
-    group_done = writing.apply(last=job.id)
-    return _answer(job, batch, tuple(writing.answers), group_done=group_done)
-
-
-def _answer(
-    job: JobRecord, batch: Batch, enqueued: tuple[Enqueued, ...] = (), *, group_done: bool
-) -> Settled:
-    waits = job.state is _QUEUED
-    if waits:
-        batch.waiting = True
-    else:
-        batch.ended = True
-    return Settled(
-        id=job.id,
-        status=_APPLIED,
-        state=job.state,
-        run_at=job.run_at if waits else None,
-        enqueued=enqueued,
-        group_done=group_done,
+    __slots__ = (
+        "_expires_at",
+        "_held",
+        "_job",
+        "_now",
+        "_outcome",
+        "_settlement",
+        "_tables",
+        "_value",
+        "_wait",
+        "_writing",
     )
+
+    def __init__(
+        self, tables: Tables, now: datetime, held: JobRecord, settlement: Settlement
+    ) -> None:
+        self._tables = tables
+        self._now = now
+        self._held = held
+        self._settlement = settlement
+        self._outcome = settlement.outcome
+        self._expires_at: datetime | None = None
+        self._job = held
+        self._wait: Wait | None = None
+        self._value: groups.Value | None = None
+        self._writing: Writing | None = None
+
+    def decide(self) -> None:
+        """Say what will be. Raises Conflict kinds, StoreRejected and InvalidArgument."""
+        self._expires_at = maybe_later(self._now, self._settlement.keep)
+        self._job = settled(self._held, self._outcome, self._now, self._expires_at)
+        if self._held.cancel_requested:
+            return
+        if isinstance(self._outcome, Waiting):
+            self._decide_wait(self._outcome)
+        if isinstance(self._outcome, Snoozed) and self._outcome.cool_down is not None:
+            later(self._now, self._outcome.cool_down)
+        if not isinstance(self._outcome, Succeeded | Snoozed | Waiting):
+            return
+        self._decide_value(self._settlement.effects.contributions)
+        if self._settlement.effects:
+            self._writing = Writing(self._tables, self._now)
+            self._writing.jobs.becomes(self._job)
+            self._writing.add(self._settlement.effects, self._job.group_id)
+            self._job = self._writing.jobs.record(self._job.id)  # its own effects may rewrite it
+
+    def _decide_wait(self, outcome: Waiting) -> None:
+        until = maybe_later(self._now, outcome.timeout)
+        address = outcome.target, outcome.event
+        if self._tables.signals.first(address, self._now) is None:
+            self._wait = Wait(address, until)
+        else:
+            self._job = woken(self._job, self._now)
+
+    def _decide_value(self, given: Sequence[Contribution]) -> None:
+        outcome = self._outcome
+        result = outcome.result if isinstance(outcome, Succeeded) else None
+        contributes = isinstance(outcome, Succeeded) and outcome.contributes
+        alone = self._job.group_id not in self._tables.groups.rows
+        if alone and not given and (contributes or result is None):
+            return  # a lone job's record says it all
+        value = groups.value_of(self._tables, self._job.group_id)
+        for each in given:
+            value = value.with_one(each)
+        if contributes and result is not None:
+            value = value.with_one(Contribution(payload=result))
+        self._value = value
+
+    def apply(self, batch: Batch) -> Settled:
+        """File what was decided, and what follows from it."""
+        tables, job = self._tables, self._job
+        if self._value is not None:
+            root = tables.root_of(job.group_id)
+            tables.groups.row(job.group_id, root).value = self._value
+        if self._wait is not None:
+            tables.waits.ask(job.id, self._wait)
+        # Its children join the group before it leaves, or the group would seem done in between.
+        write = self._writing
+        group_done = tables.file(job, self._now) if write is None else write.apply(last=job.id)
+        self._cool_down()
+        moved = gates.follow(tables, self._now, self._expires_at)
+        batch.ended |= job.state.terminal or any(each.state.terminal for each in moved)
+        batch.waiting |= (
+            not job.state.terminal
+            or any(not each.state.terminal for each in moved)
+            or bool(self._settlement.effects.jobs)
+        )
+        return self._answer(
+            group_done or any(each.group_done and each.group_id == job.group_id for each in moved)
+        )
+
+    def _cool_down(self) -> None:
+        outcome, key = self._outcome, self._held.limit_key
+        if isinstance(outcome, Snoozed) and outcome.cool_down is not None and key is not None:
+            until = later(self._now, outcome.cool_down)
+            if not self._held.cancel_requested:
+                limits.close(self._tables, self._now, key, until)
+
+    def _answer(self, group_done: bool) -> Settled:
+        job, row = self._job, self._tables.groups.rows.get(self._job.group_id)
+        return Settled(
+            id=job.id,
+            status=_APPLIED,
+            state=job.state,
+            run_at=job.run_at if job.state is _QUEUED else None,
+            enqueued=() if self._writing is None else tuple(self._writing.answers),
+            group_done=group_done,
+            closing=row is not None and row.closing,
+        )

@@ -32,10 +32,12 @@ from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.capabilities import Capabilities
 from offpath.store.changes import Changed
 from offpath.store.hints import Hint, Hints
-from offpath.store.memory import claims, jobs, messages, reading, settling, workers
+from offpath.store.memory import claims, jobs, leasing, limits, messages, reading, settling, workers
 from offpath.store.memory import effects as doors
 from offpath.store.memory.schedules import MemorySchedules
 from offpath.store.memory.store_events import MemoryEvents, no_transactions
+from offpath.store.memory.store_flow import MemoryFlow
+from offpath.store.memory.store_workflows import MemoryWorkflows
 from offpath.store.memory.tables import Tables
 from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 
@@ -50,7 +52,7 @@ _CAPABILITIES = Capabilities(
 )
 
 
-class MemoryStore(MemoryEvents, MemorySchedules):
+class MemoryStore(MemoryEvents, MemorySchedules, MemoryWorkflows, MemoryFlow):
     """A :class:`~offpath.store.protocol.Store` in this process's memory, lost with the process.
 
     Belongs to one event loop. No method waits, so each is one step that nothing can interrupt.
@@ -126,8 +128,8 @@ class MemoryStore(MemoryEvents, MemorySchedules):
 
     async def lease(self, request: LeaseRequest) -> Leased:
         """Hand out ready jobs, best first."""
-        leased = jobs.lease(self._tables, self._clock.now(), request)
-        self._tell()
+        leased, held = leasing.lease(self._tables, self._clock.now(), request)
+        self._tell(waiting=held)
         return leased
 
     async def progress(self, job: LeasedJob, progress: str) -> None:
@@ -137,9 +139,7 @@ class MemoryStore(MemoryEvents, MemorySchedules):
     async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
         """Cancel waiting jobs, ask running ones to end."""
         changed = jobs.cancel(self._tables, self._clock.now(), ids, keep)
-        if any(not each.state.terminal for each in changed):
-            self._hints.emit(Hint.CANCEL)
-        self._tell(ended=any(each.state.terminal for each in changed))
+        self._tell_of(changed)
         return changed
 
     async def redrive(self, redrives: Sequence[Redrive]) -> list[Changed]:
@@ -176,6 +176,7 @@ class MemoryStore(MemoryEvents, MemorySchedules):
         now = self._clock.now()
         claims.prune(self._tables, now, limit)
         workers.prune(self._tables, now, limit)
+        limits.prune(self._tables, now, limit)
         return Pruned(
             jobs=jobs.prune(self._tables, now, limit),
             messages=messages.prune(self._tables, now, limit),

@@ -10,39 +10,32 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from offpath.errors import LeaseLost
 from offpath.model.endpoint import Endpoint
-from offpath.model.job import TERMINAL, JobRecord, JobState, LeasedJob, UniqueClaim
+from offpath.model.group import GroupPolicy
+from offpath.model.job import TERMINAL, JobRecord, JobState, LeasedJob
 from offpath.model.lease import WorkerRecord
 from offpath.model.schedule import Occurrence, ScheduleRecord
 from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.memory.announcing import announcement, wanted
+from offpath.store.memory.gates import Gates
+from offpath.store.memory.groups import Groups
 from offpath.store.memory.heap import LazyHeap
 from offpath.store.memory.lanes import Lanes
+from offpath.store.memory.limits import Limits
 from offpath.store.memory.log import EventLog
 from offpath.store.memory.mailbox import Mailbox
 from offpath.store.memory.router_tables import Routers
+from offpath.store.memory.signals import Signals
+from offpath.store.memory.steps import Steps
 from offpath.store.memory.tally import Tally
+from offpath.store.memory.terms import PLAIN, Terms
+from offpath.store.memory.waits import Waits
 
+_SETTLE_ALL = GroupPolicy.SETTLE_ALL
+_BLOCKED = JobState.BLOCKED
 _QUEUED = JobState.QUEUED
 _RUNNING = JobState.RUNNING
-
-
-class Terms(Struct, frozen=True, kw_only=True):
-    """What was agreed when a job was enqueued and is needed again later."""
-
-    unique: UniqueClaim | None = None
-    unique_until: datetime | None = None
-    deadline_in: float | None = None
-    announce: int = 0
-
-    def in_scope(self, state: JobState, now: datetime) -> bool:
-        """Whether a job in ``state`` may have its unique key at ``now``."""
-        if self.unique is None or state not in self.unique.states:
-            return False
-        return self.unique_until is None or now < self.unique_until
-
-
-PLAIN = Terms()
 
 
 class ClaimRow(Struct, frozen=True):
@@ -56,24 +49,30 @@ class Tables:
     """The state of one store."""
 
     __slots__ = (
-        "_children",
         "_new_id",
-        "_open_children",
         "_terms",
         "claims",
         "endpoints",
         "expiring",
         "expiring_claims",
+        "gates",
+        "groups",
         "held",
         "jobs",
         "keys",
         "lanes",
+        "limits",
         "log",
         "mailbox",
         "occurrences",
+        "pauses",
         "routers",
+        "running_of",
         "schedules",
+        "signals",
+        "steps",
         "tally",
+        "waits",
         "workers",
     )
 
@@ -84,8 +83,14 @@ class Tables:
         self.lanes = Lanes()
         self.held: dict[str, dict[str, None]] = {}  # worker -> its running jobs, oldest first
         self.keys: dict[str, str] = {}  # unique key -> who has it
-        self._open_children: dict[str, set[str]] = {}  # group -> open members except the root
-        self._children: dict[str, set[str]] = {}  # group -> all members except the root
+        self.groups = Groups()
+        self.gates = Gates()
+        self.steps = Steps()
+        self.waits = Waits()
+        self.signals = Signals()
+        self.limits = Limits()
+        self.pauses: dict[str, datetime | None] = {}  # queue -> its end, None: until resumed
+        self.running_of: dict[str | None, int] = {}  # fair key -> its running jobs
         self.expiring: LazyHeap[datetime] = LazyHeap()
         self.tally = Tally()
         self.workers: dict[str, WorkerRecord] = {}
@@ -116,10 +121,22 @@ class Tables:
             return None
         return record
 
+    def fenced(self, job: LeasedJob) -> JobRecord:
+        """The record of a held job. Raises LeaseLost when the fence does not hold."""
+        held = self.held_by(job)
+        if held is None:
+            raise LeaseLost(f"job {job.id} is not held by this worker any more: stop working on it")
+        return held
+
     def members(self, group_id: str) -> list[str]:
         """The ids of a group's jobs."""
         root = [group_id] if group_id in self.jobs else []
-        return root + sorted(self._children.get(group_id, ()))
+        return root + sorted(self.groups.members.get(group_id, ()))
+
+    def root_of(self, group_id: str) -> JobRecord | None:
+        """The job that a group is named after, when it is there and its own."""
+        root = self.jobs.get(group_id)
+        return root if root is not None and root.group_id == group_id else None
 
     def holder_of(self, key: str, now: datetime) -> JobRecord | None:
         """Who holds a unique key now."""
@@ -150,13 +167,28 @@ class Tables:
         self._enter(job, now)
         if job.unique_key is not None:
             self._hold_key(job, job.unique_key, now)
-        if job.group_id != job.id:
-            self._count_child(before, job)
+        if before is None and job.gate is not None:
+            self.gates.hold(job.id, job.gate)
+        self._count(before, job)
         if job.id in self._terms:
             self._announce(self._terms[job.id].announce, before, job, now)
         if job.state not in TERMINAL or before is None or before.state in TERMINAL:
             return False
-        return not self._is_open(job.group_id)
+        return not self._is_open(job.group_id) and self.groups.report(job)
+
+    def _count(self, before: JobRecord | None, job: JobRecord) -> None:
+        """Keep what groups, gates and undo records know of this job."""
+        terms = self.terms(job.id)
+        if before is None and job.group_id == job.id and terms.policy is not _SETTLE_ALL:
+            self.groups.adopt(job, terms.policy)
+        self.groups.count(before, job, self.root_of(job.group_id))
+        if before is None or (before.state in TERMINAL) is (job.state in TERMINAL):
+            return
+        if job.state in TERMINAL:
+            self.gates.counted(job, 1)
+        else:
+            self.gates.counted(before, -1)
+        self.steps.moved(job)
 
     def _announce(
         self, announce: int, before: JobRecord | None, job: JobRecord, now: datetime
@@ -172,8 +204,9 @@ class Tables:
         self._terms.pop(job.id, None)
         if job.unique_key is not None:
             self.release_key(job.unique_key, job.id)
-        if job.group_id != job.id:
-            _discard(self._children, job.group_id, job.id)
+        self.groups.forget(job, self.root_of(job.group_id))
+        self.gates.forget(job.id)
+        self.steps.forget(job.id)
 
     def release_key(self, key: str, job_id: str) -> None:
         """This job has the unique key no more."""
@@ -183,26 +216,43 @@ class Tables:
     # -- indexes ---------------------------------------------------------------------------
 
     def _leave(self, job: JobRecord) -> None:
+        if job.limit_key is not None:
+            self.limits.leave(job)
         if job.state is _QUEUED:
             self.lanes.remove(job)
+        elif job.state is _BLOCKED:
+            self.waits.leave(job.id)
         elif job.worker is not None:
             jobs = self.held[job.worker]
             del jobs[job.id]
             if not jobs:
                 del self.held[job.worker]
+            self._ran(job.fair_key, -1)
         elif job.expires_at is not None:
             self.expiring.remove(job.id)
 
     def _enter(self, job: JobRecord, now: datetime) -> None:
+        if job.limit_key is not None:
+            self.limits.enter(job, self.terms(job.id).limit, now)
         if job.state is _QUEUED:
             self.lanes.add(job, now)
+        elif job.state is _BLOCKED:
+            self.waits.enter(job, self.gates.deadline_of(job))
         elif job.worker is not None:
             jobs = self.held.get(job.worker)
             if jobs is None:
                 jobs = self.held[job.worker] = {}
             jobs[job.id] = None
+            self._ran(job.fair_key, 1)
         elif job.expires_at is not None:
             self.expiring.push(job.id, job.expires_at)
+
+    def _ran(self, fair_key: str | None, by: int) -> None:
+        left = self.running_of.get(fair_key, 0) + by
+        if left:
+            self.running_of[fair_key] = left
+        else:
+            self.running_of.pop(fair_key, None)
 
     def _hold_key(self, job: JobRecord, key: str, now: datetime) -> None:
         """A key is held exactly while its job is in scope; a free one is taken (again)."""
@@ -212,24 +262,8 @@ class Tables:
         else:
             self.release_key(key, job.id)
 
-    def _count_child(self, before: JobRecord | None, job: JobRecord) -> None:
-        if before is None:
-            self._children.setdefault(job.group_id, set()).add(job.id)
-        if job.state not in TERMINAL:
-            self._open_children.setdefault(job.group_id, set()).add(job.id)
-        elif before is not None and before.state not in TERMINAL:
-            _discard(self._open_children, job.group_id, job.id)
-
     def _is_open(self, group_id: str) -> bool:
-        if group_id in self._open_children:
+        if group_id in self.groups.open:
             return True
-        root = self.jobs.get(group_id)
-        return root is not None and root.group_id == group_id and root.state not in TERMINAL
-
-
-def _discard(index: dict[str, set[str]], key: str, member: str) -> None:
-    """Take a member out, and the key with its last one."""
-    members = index[key]
-    members.discard(member)
-    if not members:
-        del index[key]
+        root = self.root_of(group_id)
+        return root is not None and root.state not in TERMINAL

@@ -24,7 +24,7 @@ from offpath.model.settlement import (
 from offpath.runtime.clock import ManualClock, SystemClock
 from offpath.store.hints import Hint
 from offpath.store.memory import MemoryStore
-from offpath.store.memory.jobs import _PROMOTED_AT_ONCE
+from offpath.store.memory.leasing import _PROMOTED_AT_ONCE
 from offpath.store.protocol import Redrive
 from tests.conformance.builders import (
     TASK,
@@ -244,7 +244,8 @@ async def test_a_pruned_store_is_as_empty_as_a_new_one(
 
     tables = store._tables
     assert [tables.jobs, tables.keys, tables.claims, tables.workers, tables.held] == [{}] * 5
-    assert [tables._terms, tables._children, tables._open_children] == [{}] * 3
+    groups = tables.groups
+    assert [tables._terms, groups.members, groups.open, groups.rows] == [{}] * 4
     assert dict(tables.tally.items()) == {}
     assert len(tables.expiring) == len(tables.expiring_claims) == 0
 

@@ -1,0 +1,201 @@
+"""Gates: who waits for whom, and what an end of the watched makes of those who wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from offpath.errors import GateError
+from offpath.model.gate import Counting, GateRecord, GateState, NewGate, verdict
+from offpath.model.job import DeadReason, JobRecord, JobState
+from offpath.store.changes import Changed
+from offpath.store.memory.moments import maybe_later
+from offpath.store.memory.records import changed, given_up, released
+
+if TYPE_CHECKING:
+    from offpath.store.memory.tables import Tables
+
+_DONE = JobState.SUCCEEDED
+
+
+class GateRow(Struct):
+    """A gate, with how many of the watched jobs have ended how."""
+
+    id: str
+    on: tuple[str, ...]
+    need: int
+    of: Counting
+    deadline: datetime | None
+    state: GateState = GateState.OPEN
+    succeeded: int = 0
+    failed: int = 0
+
+    def count(self, job: JobRecord, by: int) -> None:
+        """A watched job has ended, or (``by`` -1) is put back."""
+        if job.state is _DONE:
+            self.succeeded += by
+        else:
+            self.failed += by
+
+    def judged(self) -> GateState:
+        """What the counts mean."""
+        return verdict(
+            need=self.need,
+            of=self.of,
+            total=len(self.on),
+            succeeded=self.succeeded,
+            failed=self.failed,
+        )
+
+
+class Gates:
+    """All gates of one store, and which jobs they watch and hold."""
+
+    __slots__ = ("_of", "decided", "held", "rows", "watchers")
+
+    def __init__(self) -> None:
+        self.rows: dict[str, GateRow] = {}
+        self.watchers: dict[str, dict[str, None]] = {}
+        """A job to the open gates that watch it."""
+        self.held: dict[str, dict[str, None]] = {}
+        """A gate to the jobs that it holds or held, in the order in which they came."""
+        self._of: dict[str, str] = {}  # a job to the gate that holds or held it
+        self.decided: list[GateRow] = []
+        """Gates that are no more open, whose jobs have not been told."""
+
+    def add(self, new: NewGate, on: tuple[str, ...], now: datetime, tables: Tables) -> None:
+        """File a new gate. What has ended already counts at once."""
+        if new.id in self.rows:
+            return
+        need = min(new.need, len(on))
+        row = GateRow(new.id, on, need, new.of, maybe_later(now, new.timeout))
+        self.rows[new.id] = row
+        for each in on:
+            self.watchers.setdefault(each, {})[new.id] = None
+            job = tables.jobs.get(each)
+            if job is not None and job.state.terminal:
+                row.count(job, 1)
+        self._judge(row)
+
+    def hold(self, job_id: str, gate_id: str) -> None:
+        """A new job waits at a gate; one that is not open any more decides about it at once."""
+        self.held.setdefault(gate_id, {})[job_id] = None
+        self._of[job_id] = gate_id
+        row = self.rows[gate_id]
+        if row.state is not GateState.OPEN:
+            self.decided.append(row)
+
+    def deadline_of(self, job: JobRecord) -> datetime | None:
+        """Until when this job waits at its gate, if it does and the gate has a time."""
+        row = None if job.gate is None else self.rows.get(job.gate)
+        return None if row is None else row.deadline
+
+    def counted(self, job: JobRecord, by: int) -> None:
+        """A watched job has ended (``by`` 1), or one that had ended is put back (-1)."""
+        for gate_id in tuple(self.watchers.get(job.id, ())):
+            row = self.rows[gate_id]
+            row.count(job, by)
+            self._judge(row)
+
+    def end(self, row: GateRow, state: GateState) -> None:
+        """A gate is open no more: it watches nobody."""
+        row.state = state
+        for each in row.on:
+            watching = self.watchers.get(each, {})
+            watching.pop(row.id, None)
+            if not watching:
+                self.watchers.pop(each, None)
+
+    def forget(self, job_id: str) -> None:
+        """A job is gone; its gate goes with the last one that it held."""
+        gate_id = self._of.pop(job_id, None)
+        if gate_id is None:
+            return
+        self.held[gate_id].pop(job_id, None)
+        if not self.held[gate_id]:
+            del self.held[gate_id]
+            self.end(self.rows[gate_id], self.rows[gate_id].state)
+            del self.rows[gate_id]
+
+    def _judge(self, row: GateRow) -> None:
+        state = row.judged()
+        if state is not GateState.OPEN:
+            self.end(row, state)
+            self.decided.append(row)
+
+
+# -- what new ones ask for -----------------------------------------------------------------------
+
+
+def watched(
+    tables: Tables, gate: NewGate, new: Mapping[str, str], planned: Iterable[str]
+) -> tuple[str, ...]:
+    """The jobs that a new gate watches: of one that attached, its holder. Raises GateError."""
+    known = set(planned)
+    on = tuple(dict.fromkeys(new.get(each, each) for each in gate.on))
+    missing = [each for each in on if each not in known and each not in tables.jobs]
+    if missing and gate.timeout is None and gate.id not in tables.gates.rows:
+        raise GateError(
+            f"gate {gate.id} watches job {missing[0]}, which is not stored: enqueue it before, "
+            "or in the same call, or give the gate a timeout"
+        )
+    return on
+
+
+# -- what follows from an end --------------------------------------------------------------------
+
+
+def follow(tables: Tables, now: datetime, expires_at: datetime | None) -> list[Changed]:
+    """Release or end the jobs of gates that were decided, and so on along the chain."""
+    gates, moved = tables.gates, []
+    while gates.decided:
+        row = gates.decided.pop(0)
+        waiting = [tables.jobs[each] for each in gates.held.get(row.id, ())]
+        for job in waiting:
+            if job.state is JobState.BLOCKED and job.gate == row.id:
+                after = _decided(tables, job, row, now, expires_at)
+                moved.append(changed(job, after, group_done=tables.file(after, now)))
+    return moved
+
+
+def _decided(
+    tables: Tables, job: JobRecord, row: GateRow, now: datetime, expires_at: datetime | None
+) -> JobRecord:
+    if row.state is GateState.FIRED:
+        return released(job, tables.terms(job.id), now)
+    reason = _REASONS[row.state]
+    return given_up(job, reason, now, expires_at)
+
+
+_REASONS = {
+    GateState.UNSATISFIABLE: DeadReason.UNSATISFIABLE,
+    GateState.TIMED_OUT: DeadReason.GATE_TIMEOUT,
+}
+
+
+def time_out(tables: Tables, gate_id: str) -> None:
+    """A gate's time is over."""
+    row = tables.gates.rows[gate_id]
+    if row.state is GateState.OPEN:
+        tables.gates.end(row, GateState.TIMED_OUT)
+
+
+def records(tables: Tables, ids: Sequence[str]) -> list[GateRecord]:
+    """The gates of these ids that exist."""
+    rows = (tables.gates.rows.get(each) for each in dict.fromkeys(ids))
+    return [
+        GateRecord(
+            id=row.id,
+            state=row.state,
+            on=row.on,
+            need=row.need,
+            of=row.of,
+            succeeded=row.succeeded,
+            failed=row.failed,
+        )
+        for row in rows
+        if row is not None
+    ]

@@ -1,0 +1,216 @@
+"""Groups: who belongs to them, who is open, and the value that they make.
+
+The members of a group are known by indexes that the tables keep. What else there is to know has
+a row; the group of a lone job mostly has none, since its record says it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from offpath.errors import StoreRejected
+from offpath.model.group import Contribution, GroupPolicy, GroupRecord
+from offpath.model.job import TERMINAL, JobRecord, JobState
+
+if TYPE_CHECKING:
+    from offpath.store.memory.tables import Tables
+
+_FAILED = (JobState.DEAD, JobState.CANCELLED)
+
+
+class Value(Struct, frozen=True):
+    """What a group has made so far."""
+
+    payload: str | None = None
+    final: bool = False
+
+    def with_one(self, given: Contribution) -> Value:
+        """The value after one more contribution. Raises StoreRejected when its fold raises."""
+        if self.final:
+            return self
+        return Value(_folded(self.payload, given), given.final)
+
+
+class GroupRow(Struct):
+    """What is known of a group beside its members."""
+
+    policy: GroupPolicy = GroupPolicy.SETTLE_ALL
+    closing: bool = False
+    value: Value = Value()
+    told: bool = False
+    """Whether its end has been reported."""
+
+
+class Groups:
+    """All groups of one store."""
+
+    __slots__ = ("failed", "members", "open", "rows", "to_close")
+
+    def __init__(self) -> None:
+        self.rows: dict[str, GroupRow] = {}
+        self.members: dict[str, set[str]] = {}
+        """Group to all members except the root."""
+        self.open: dict[str, set[str]] = {}
+        """Group to members that have not ended, except the root."""
+        self.failed: dict[str, set[str]] = {}
+        """Group to members that are dead or cancelled, except the root."""
+        self.to_close: dict[str, None] = {}
+        """Groups that are closing and may have members to cancel."""
+
+    def row(self, group_id: str, root: JobRecord | None) -> GroupRow:
+        """The row of a group, made when there is none."""
+        row = self.rows.get(group_id)
+        if row is None:
+            row = self.rows[group_id] = _row_beside(root)
+        return row
+
+    def adopt(self, root: JobRecord, policy: GroupPolicy) -> None:
+        """A new root says what becomes of its group, also of one that was there before it."""
+        row = self.row(root.id, None)
+        row.policy = policy
+        if policy is GroupPolicy.FAIL_FAST and root.id in self.failed:
+            self.close(root.id, row)
+
+    def count(self, before: JobRecord | None, job: JobRecord, root: JobRecord | None) -> None:
+        """A member has become this; ``root`` is the group's, as it is now."""
+        if job.group_id != job.id:
+            if before is None:
+                self.row(job.group_id, root)
+                self.members.setdefault(job.group_id, set()).add(job.id)
+            _sort(self.open, job, inside=job.state not in TERMINAL)
+            _sort(self.failed, job, inside=job.state in _FAILED)
+        row = self.rows.get(job.group_id)
+        if row is not None:
+            self._close_or_not(row, before, job)
+
+    def _close_or_not(self, row: GroupRow, before: JobRecord | None, job: JobRecord) -> None:
+        redriven = before is not None and before.state in TERMINAL and job.state not in TERMINAL
+        if redriven:
+            row.closing = False
+            self.to_close.pop(job.group_id, None)
+        elif job.state in _FAILED and row.policy is GroupPolicy.FAIL_FAST:
+            self.close(job.group_id, row)
+        elif before is None and row.closing:
+            self.to_close[job.group_id] = None
+
+    def close(self, group_id: str, row: GroupRow) -> None:
+        """Its members are to be cancelled."""
+        row.closing = True
+        self.to_close[group_id] = None
+
+    def forget(self, job: JobRecord, root: JobRecord | None) -> None:
+        """A job is gone; its group goes with the last one. ``root`` is what is left of it."""
+        if job.group_id != job.id:
+            for index in (self.members, self.failed):
+                _discard(index, job.group_id, job.id)
+        if root is None and job.group_id not in self.members:
+            self.rows.pop(job.group_id, None)
+            self.to_close.pop(job.group_id, None)
+
+    def report(self, job: JobRecord) -> bool:
+        """The last open job has ended: whether that is to be told, which it is once."""
+        row = self.rows.get(job.group_id)
+        if row is None:
+            return job.redrives == 0
+        told, row.told = row.told, True
+        return not told
+
+
+def value_of(tables: Tables, group_id: str) -> Value:
+    """The value of a group so far."""
+    row = tables.groups.rows.get(group_id)
+    return _value_beside(tables.root_of(group_id)) if row is None else row.value
+
+
+def records(tables: Tables, ids: Sequence[str]) -> list[GroupRecord]:
+    """The groups of these ids that exist."""
+    return [each for one in dict.fromkeys(ids) if (each := _record(tables, one))]
+
+
+def _record(tables: Tables, group_id: str) -> GroupRecord | None:
+    root, groups = tables.root_of(group_id), tables.groups
+    if root is None and group_id not in groups.members:
+        return None
+    row = groups.rows.get(group_id) or _row_beside(root)
+    return GroupRecord(
+        id=group_id,
+        open=len(groups.open.get(group_id, ())) + (root is not None and not root.state.terminal),
+        failed=len(groups.failed.get(group_id, ())) + (root is not None and root.state in _FAILED),
+        policy=row.policy,
+        closing=row.closing,
+        final=row.value.final,
+        result=row.value.payload,
+    )
+
+
+def mark(tables: Tables, ids: Sequence[str]) -> None:
+    """These groups, those of them that exist, are closing."""
+    for group_id in ids:
+        root = tables.root_of(group_id)
+        if root is not None or group_id in tables.groups.members:
+            tables.groups.close(group_id, tables.groups.row(group_id, root))
+
+
+def to_cancel(tables: Tables, groups: Sequence[str], limit: int) -> list[str]:
+    """Up to ``limit`` open members of these groups that nobody has asked to end; groups without
+    any are looked at no more until a member joins.
+    """
+    found: list[str] = []
+    for group_id in groups:
+        room = limit - len(found)
+        if room <= 0:
+            break
+        left = (each for each in _open(tables, group_id) if not tables.jobs[each].cancel_requested)
+        found += islice(left, room + 1)
+        if len(found) <= limit:
+            tables.groups.to_close.pop(group_id, None)
+    return found[:limit]
+
+
+def _open(tables: Tables, group_id: str) -> list[str]:
+    root = tables.root_of(group_id)
+    first = [group_id] if root is not None and not root.state.terminal else []
+    return first + sorted(tables.groups.open.get(group_id, ()))
+
+
+def _row_beside(root: JobRecord | None) -> GroupRow:
+    """The row of a group that had none: it says what its root has said."""
+    ended = root is not None and (root.state.terminal or root.redrives > 0)
+    return GroupRow(value=_value_beside(root), told=ended)
+
+
+def _value_beside(root: JobRecord | None) -> Value:
+    return Value() if root is None else Value(root.result)
+
+
+def _folded(so_far: str | None, given: Contribution) -> str:
+    if given.fold is None:
+        return given.payload
+    try:
+        return given.fold(so_far, given.payload)
+    except Exception as error:
+        raise StoreRejected(
+            f"the fold of a contribution raised {type(error).__name__}: "
+            "it must take every value that the group can have"
+        ) from error
+
+
+def _sort(index: dict[str, set[str]], job: JobRecord, *, inside: bool) -> None:
+    if inside:
+        index.setdefault(job.group_id, set()).add(job.id)
+    else:
+        _discard(index, job.group_id, job.id)
+
+
+def _discard(index: dict[str, set[str]], key: str, member: str) -> None:
+    """Take a member out, and the key with its last one."""
+    members = index.get(key)
+    if members is None:
+        return
+    members.discard(member)
+    if not members:
+        del index[key]

@@ -1,0 +1,233 @@
+"""Handing out ready jobs: best first within a queue, a fair share between queues."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from offpath.model.job import JobRecord
+from offpath.model.lease import Leased, LeaseRequest, Order
+from offpath.store.memory import pausing
+from offpath.store.memory.lanes import Lane
+from offpath.store.memory.records import arrived, handed_out, leased
+from offpath.store.memory.tables import Tables
+
+_PROMOTED_AT_ONCE = 1000
+
+Rank = tuple[Any, ...]
+"""Orders compare ranks of their own kind only."""
+
+
+class Promoted(Struct, frozen=True):
+    """What became of scheduled jobs whose time has come."""
+
+    all: bool
+    """False: some had to be left for the next time."""
+    held: bool = False
+    """Whether some wait to be admitted now."""
+
+
+def lease(tables: Tables, now: datetime, request: LeaseRequest) -> tuple[Leased, bool]:
+    """Hand out the best ready jobs of the lanes that were asked for; also whether jobs came to
+    wait for their limits.
+    """
+    worker = tables.workers.get(request.worker)
+    if worker is None or worker.expires_at <= now:
+        return Leased(jobs=(), now=now), False
+    lanes = _lanes(tables, now, request)
+    promoted = _promote(tables, now, lanes)
+    taking = _Taking(tables, now, request, lanes)
+    taken = taking.take()
+    answer = Leased(
+        jobs=tuple(leased(job) for job in taken),
+        now=now,
+        more=taking.more() or not promoted.all,
+        due_in=_due_in(lanes, now),
+    )
+    return answer, promoted.held
+
+
+def _lanes(tables: Tables, now: datetime, request: LeaseRequest) -> list[Lane]:
+    """Where there is room, and no pause."""
+    tasks = [task for task, room in request.tasks.items() if room > 0]
+    return [
+        lane
+        for lane in tables.lanes.of(tasks, request.queues)
+        if request.queue_rooms.get(lane.queue, 1) > 0
+        and not pausing.paused(tables, now, lane.queue)
+    ]
+
+
+def _promote(tables: Tables, now: datetime, lanes: Iterable[Lane]) -> Promoted:
+    """Make due scheduled jobs ready, or let them wait for their limits."""
+    budget, held = _PROMOTED_AT_ONCE, list[JobRecord]()
+    for lane in lanes:
+        due = [tables.jobs[each] for each in lane.due(now, budget)]
+        budget -= len(due)
+        for job in due:
+            if job.limit_key is None:
+                lane.make_ready(job)
+            else:
+                held.append(job)
+                lane.scheduled.push(job.id, job.run_at)  # filing takes it out of where it was
+        if budget == 0:
+            break
+    for job in held:
+        tables.file(arrived(job, now), now)
+    return Promoted(all=budget > 0, held=bool(held))
+
+
+def _due_in(lanes: Iterable[Lane], now: datetime) -> float | None:
+    due = min((at for lane in lanes if (at := lane.due_at())), default=None)
+    return None if due is None else max((due - now).total_seconds(), 0.0)
+
+
+Head = tuple[Rank, Lane]
+"""The rank of the best job of a lane, whose last part is the job's id; and the lane."""
+
+
+class _Line(Protocol):
+    """The lanes of one queue that still have room."""
+
+    def best(self) -> Head | None:
+        """The best job of all."""
+        ...
+
+    def moved_on(self) -> None:
+        """The best one was handed out."""
+        ...
+
+
+class _Merged:
+    """A line in which the order of jobs stays as it is while they are handed out."""
+
+    __slots__ = ("_first", "_heads", "_rooms")
+
+    def __init__(
+        self,
+        lanes: Iterable[Lane],
+        rooms: Mapping[str, float],
+        first: Callable[[Lane], Rank | None],
+    ) -> None:
+        self._first = first
+        self._rooms = rooms
+        self._heads = [(rank, lane) for lane in lanes if (rank := first(lane))]
+        heapq.heapify(self._heads)
+
+    def best(self) -> Head | None:
+        heads = self._heads
+        while heads and self._rooms[heads[0][1].task] <= 0:
+            heapq.heappop(heads)
+        return heads[0] if heads else None
+
+    def moved_on(self) -> None:
+        lane = self._heads[0][1]
+        rank = self._first(lane)
+        if rank is None:
+            heapq.heappop(self._heads)
+        else:
+            heapq.heapreplace(self._heads, (rank, lane))
+
+
+class _Balanced:
+    """A line in which the key with the fewest running jobs comes first: that changes each time."""
+
+    __slots__ = ("_lanes", "_rooms", "_tables")
+
+    def __init__(self, tables: Tables, lanes: Iterable[Lane], rooms: Mapping[str, float]) -> None:
+        self._tables = tables
+        self._lanes = list(lanes)
+        self._rooms = rooms
+
+    def best(self) -> Head | None:
+        return min(self._heads(), key=lambda head: head[0], default=None)
+
+    def moved_on(self) -> None:
+        """Nothing is kept."""
+
+    def _heads(self) -> Iterator[Head]:
+        running = self._tables.running_of
+        for lane in self._lanes:
+            if self._rooms[lane.task] > 0:
+                for key, turns in lane.by_key(self._tables.jobs).items():
+                    if first := turns.first():
+                        yield (running.get(key, 0), *first[0]), lane
+
+
+class _Taking:
+    """One lease. In each step the queue that was served least gives its best job."""
+
+    __slots__ = ("_lines", "_now", "_queue_rooms", "_request", "_served", "_tables", "_task_rooms")
+
+    def __init__(
+        self, tables: Tables, now: datetime, request: LeaseRequest, lanes: Iterable[Lane]
+    ) -> None:
+        self._tables = tables
+        self._now = now
+        self._request = request
+        self._task_rooms = _bounds(request.tasks, request.limit)
+        self._queue_rooms = _bounds(request.queue_rooms, request.limit)
+        self._served = dict(request.served)
+        by_queue: dict[str, list[Lane]] = {}
+        for lane in lanes:
+            by_queue.setdefault(lane.queue, []).append(lane)
+        self._lines = {queue: self._line(lanes) for queue, lanes in by_queue.items()}
+
+    def take(self) -> list[JobRecord]:
+        """Take up to the limit, best first."""
+        taken: list[tuple[Rank, JobRecord]] = []
+        while len(taken) < self._request.limit and (best := self._best()):
+            queue, (rank, lane) = best
+            job = handed_out(self._tables.jobs[rank[-1]], self._request.worker, self._now)
+            self._tables.file(job, self._now)
+            taken.append((rank, job))
+            self._lines[queue].moved_on()
+            self._served[queue] = self._served.get(queue, 0) + 1
+            self._task_rooms[lane.task] -= 1
+            self._use_queue(queue)
+        if self._request.order is not Order.BALANCED:
+            taken.sort(key=lambda each: each[0])
+        return [job for _, job in taken]
+
+    def more(self) -> bool:
+        """Whether more could be had with what room is left."""
+        return self._best() is not None
+
+    def _line(self, lanes: list[Lane]) -> _Line:
+        jobs = self._tables.jobs
+        match self._request.order:
+            case Order.PRIORITY:
+                return _Merged(lanes, self._task_rooms, lambda each: _rank(each.ready.first()))
+            case Order.AGE:
+                return _Merged(
+                    lanes, self._task_rooms, lambda each: _rank(each.by_age(jobs).first())
+                )
+            case Order.BALANCED:
+                return _Balanced(self._tables, lanes, self._task_rooms)
+
+    def _best(self) -> tuple[str, Head] | None:
+        heads = [(queue, head) for queue, line in self._lines.items() if (head := line.best())]
+        return min(
+            heads,
+            key=lambda each: (self._served.get(each[0], 0), each[1][0]),
+            default=None,
+        )
+
+    def _use_queue(self, queue: str) -> None:
+        if queue in self._queue_rooms:
+            self._queue_rooms[queue] -= 1
+            if self._queue_rooms[queue] <= 0:
+                del self._lines[queue]
+
+
+def _rank(first: tuple[Rank, str] | None) -> Rank | None:
+    return None if first is None else first[0]
+
+
+def _bounds(counts: Mapping[str, int], limit: int) -> dict[str, float]:
+    """How many of each may be had. The limit as a whole is never a bound of their own."""
+    return {name: n if n < limit else float("inf") for name, n in counts.items() if n > 0}

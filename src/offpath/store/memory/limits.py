@@ -1,0 +1,266 @@
+"""Limits by key: who is admitted, who is held, and how many may go next.
+
+A job of a limited key counts as admitted while it is ready or running. This is kept where records
+are filed, so it cannot drift from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from offpath.model.job import BlockReason, JobRecord, JobState
+from offpath.model.limit import Admitted, LimitRecord, LimitSpec
+from offpath.model.rate import RateState, take
+from offpath.store.memory import pausing
+from offpath.store.memory.heap import LazyHeap
+from offpath.store.memory.lanes import Place, place_of
+from offpath.store.memory.records import admitted, held_again
+
+if TYPE_CHECKING:
+    from offpath.store.memory.tables import Tables
+
+AT_ONCE = 1000
+"""Jobs that a settlement's own pass admits at most."""
+_UNTAKEN = timedelta(seconds=5)
+_RUNNING = JobState.RUNNING
+
+
+class LimitRow(Struct):
+    """One key."""
+
+    key: str
+    spec: LimitSpec
+    ready: dict[str, datetime] = {}
+    """Admitted jobs that nobody has taken, and since when, the longest first."""
+    running: set[str] = set()
+    held: dict[str, LazyHeap[Place]] = {}
+    """By queue, in the order in which they will be admitted."""
+    unended: int = 0
+    rate: RateState | None = None
+    closed_until: datetime | None = None
+    paused: bool = False
+
+    def ends_at(self, now: datetime) -> datetime | None:
+        """When its cool-down is over, None when there is none."""
+        closed = self.closed_until
+        return closed if closed is not None and now < closed else None
+
+    def room(self, now: datetime) -> float:
+        """How many more may be admitted, the rate aside."""
+        if self.paused or self.ends_at(now) is not None:
+            return 0
+        if self.spec.max_running is None:
+            return float("inf")
+        return max(self.spec.max_running - len(self.ready) - len(self.running), 0)
+
+
+class Limits:
+    """All keys that have jobs, or are closed, or whose rate remembers something."""
+
+    __slots__ = ("_behind", "rows", "waiting")
+
+    def __init__(self) -> None:
+        self.rows: dict[str, LimitRow] = {}
+        self.waiting: dict[str, None] = {}
+        """Keys with held jobs, in the order in which they get their turns."""
+        self._behind: dict[str, Place] = {}  # jobs that were sent behind others
+
+    def agree(self, spec: LimitSpec) -> None:
+        """What the last enqueue of a key says holds."""
+        self.row(spec.key).spec = spec
+
+    def row(self, key: str, spec: LimitSpec | None = None) -> LimitRow:
+        """The row of a key, made when there is none."""
+        row = self.rows.get(key)
+        if row is None:
+            row = self.rows[key] = LimitRow(key, spec or LimitSpec(key=key))
+        return row
+
+    def enter(self, job: JobRecord, spec: LimitSpec | None, now: datetime) -> None:
+        """A job of a key is in this state now."""
+        if job.state.terminal or job.limit_key is None:
+            self._behind.pop(job.id, None)
+            return
+        row = self.row(job.limit_key, spec)
+        row.unended += 1
+        if job.state is _RUNNING:
+            row.running.add(job.id)
+        elif job.state is JobState.QUEUED:
+            if job.run_at <= now:
+                row.ready[job.id] = now
+        elif job.reason == BlockReason.LIMIT.value:
+            heap = row.held.setdefault(job.queue, LazyHeap())
+            heap.push(job.id, self._behind.get(job.id) or place_of(job))
+            self.waiting.setdefault(row.key)
+
+    def leave(self, job: JobRecord) -> None:
+        """A job of a key is in this state no more."""
+        if job.state.terminal or job.limit_key is None:
+            return
+        row = self.rows[job.limit_key]
+        row.unended -= 1
+        row.ready.pop(job.id, None)
+        row.running.discard(job.id)
+        heap = row.held.get(job.queue)
+        if heap is not None and heap.remove(job.id) and not len(heap):
+            del row.held[job.queue]
+            if not row.held:
+                self.waiting.pop(row.key, None)
+
+    def send_behind(self, job: JobRecord, last: Place, now: datetime) -> None:
+        """When it is held, this job comes behind the one at ``last``."""
+        self._behind[job.id] = (max(-job.priority, last[0]), max(now, last[1]), job.id)
+
+
+# -- admission -----------------------------------------------------------------------------------
+
+
+def admit(tables: Tables, now: datetime, limit: int, keys: Sequence[str]) -> Admitted:
+    """Make held jobs ready, up to the room of their keys."""
+    turns = [each for each in (keys or tuple(tables.limits.waiting)) if _has_held(tables, each)]
+    jobs, more, waits = 0, False, list[float]()
+    for key in turns:
+        if jobs >= limit:
+            return Admitted(jobs=jobs, more=True)
+        done = _admit_key(tables, now, tables.limits.rows[key], limit - jobs)
+        jobs += done.jobs
+        more |= done.more
+        waits += [] if done.next_in is None else [done.next_in]
+        if key in tables.limits.waiting:
+            tables.limits.waiting[key] = tables.limits.waiting.pop(key)
+    return Admitted(jobs=jobs, more=more, next_in=min(waits, default=None))
+
+
+def _has_held(tables: Tables, key: str) -> bool:
+    row = tables.limits.rows.get(key)
+    return row is not None and bool(row.held)
+
+
+def _admit_key(tables: Tables, now: datetime, row: LimitRow, limit: int) -> Admitted:
+    _send_untaken_behind(tables, now, row)
+    wanted = int(min(row.room(now), _held(tables, now, row)))
+    granted, next_in = _by_rate(row, now, min(wanted, limit))
+    for _ in range(granted):
+        job = tables.jobs[_best(tables, now, row)]
+        tables.file(admitted(job), now)
+    left = wanted - granted
+    return Admitted(
+        jobs=granted,
+        more=left > 0 and granted == limit,
+        next_in=_next_in(row, now) if left == 0 else next_in,
+    )
+
+
+def _next_in(row: LimitRow, now: datetime) -> float | None:
+    """Seconds until the passing of time alone lets in more."""
+    closed = row.ends_at(now)
+    if closed is None or row.paused or not row.held:
+        return None
+    return (closed - now).total_seconds()
+
+
+def _by_rate(row: LimitRow, now: datetime, wanted: int) -> tuple[int, float | None]:
+    """How many of these may start now, and when the next one may."""
+    if row.spec.rate is None or wanted == 0:
+        return wanted, None
+    taken = take(row.spec.rate, row.rate, now.timestamp(), wanted)
+    row.rate = taken.state
+    return taken.granted, taken.next_in
+
+
+def _queues(tables: Tables, now: datetime, row: LimitRow) -> Iterator[LazyHeap[Place]]:
+    return (heap for name, heap in row.held.items() if not pausing.paused(tables, now, name))
+
+
+def _held(tables: Tables, now: datetime, row: LimitRow) -> int:
+    return sum(len(heap) for heap in _queues(tables, now, row))
+
+
+def _best(tables: Tables, now: datetime, row: LimitRow) -> str:
+    heads = (first for heap in _queues(tables, now, row) if (first := heap.first()))
+    return min(heads)[1]
+
+
+def _send_untaken_behind(tables: Tables, now: datetime, row: LimitRow) -> None:
+    """Take back ready jobs that nobody took for long, as far as others could go instead."""
+    untaken = [each for each, since in row.ready.items() if since + _UNTAKEN <= now]
+    others = _held(tables, now, row) if untaken else 0
+    if not others or row.room(now) >= others:
+        return
+    last = max(rank for heap in _queues(tables, now, row) for rank in heap.ranks())
+    for each in untaken[:others]:
+        job = tables.jobs[each]
+        tables.limits.send_behind(job, last, now)
+        tables.file(held_again(job), now)
+
+
+# -- an operator's calls -------------------------------------------------------------------------
+
+
+def close(tables: Tables, now: datetime, key: str, until: datetime | None) -> int:
+    """Admit nothing of a key, until a moment or for good; how many ready jobs are held again."""
+    row = tables.limits.row(key)
+    if until is None:
+        row.paused = True
+    elif until <= now:
+        return 0
+    elif row.closed_until is None or row.closed_until < until:
+        row.closed_until = until
+    ready = tuple(row.ready)
+    for each in ready:
+        tables.file(held_again(tables.jobs[each]), now)
+    return len(ready)
+
+
+def reopen(tables: Tables, now: datetime, key: str) -> bool:
+    """End a pause and a cool-down; False: there was none."""
+    row = tables.limits.rows.get(key)
+    if row is None:
+        return False
+    closed = row.paused or row.ends_at(now) is not None
+    row.paused, row.closed_until = False, None
+    return closed
+
+
+def records(
+    tables: Tables, now: datetime, *, limit: int, after: str | None, keys: Sequence[str]
+) -> list[LimitRecord]:
+    """Known keys by name."""
+    rows = tables.limits.rows
+    names = sorted(each for each in (set(keys) & rows.keys() if keys else rows))
+    behind = [each for each in names if after is None or each > after]
+    return [_record(rows[each], now) for each in behind[: max(limit, 0)]]
+
+
+def _record(row: LimitRow, now: datetime) -> LimitRecord:
+    return LimitRecord(
+        key=row.key,
+        max_running=row.spec.max_running,
+        rate=row.spec.rate,
+        admitted=len(row.ready) + len(row.running),
+        running=len(row.running),
+        held=sum(len(heap) for heap in row.held.values()),
+        closed_until=row.ends_at(now),
+        paused=row.paused,
+    )
+
+
+# -- upkeep --------------------------------------------------------------------------------------
+
+
+def prune(tables: Tables, now: datetime, limit: int) -> None:
+    """Forget keys that have no jobs, are not closed, and whose rate remembers nothing."""
+    idle = [row.key for row in tables.limits.rows.values() if _is_idle(row, now)]
+    for key in idle[:limit]:
+        del tables.limits.rows[key]
+
+
+def _is_idle(row: LimitRow, now: datetime) -> bool:
+    if row.unended or row.paused or row.ends_at(now) is not None:
+        return False
+    rate = row.spec.rate
+    return rate is None or row.rate is None or now.timestamp() - row.rate.at >= 2 * rate.per

@@ -1,0 +1,60 @@
+"""Queues: how full they are, and which hand out nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from offpath.model.job import LIVE, JobState
+from offpath.model.limit import QueueRecord
+
+if TYPE_CHECKING:
+    from offpath.store.memory.tables import Tables
+
+
+def paused(tables: Tables, now: datetime, name: str) -> bool:
+    """Whether a queue hands out nothing now."""
+    if name not in tables.pauses:
+        return False
+    until = tables.pauses[name]
+    return until is None or now < until
+
+
+def resume(tables: Tables, now: datetime, name: str) -> bool:
+    """Let a queue hand out its jobs again; False: it was not paused."""
+    was = paused(tables, now, name)
+    tables.pauses.pop(name, None)
+    return was
+
+
+def records(tables: Tables, now: datetime) -> list[QueueRecord]:
+    """Queues with unended jobs or a pause, by name."""
+    counts: dict[str, dict[JobState, int]] = {}
+    for (state, queue, _), number in tables.tally.items():
+        if state in LIVE:
+            of_queue = counts.setdefault(queue, {})
+            of_queue[state] = of_queue.get(state, 0) + number
+    ready: dict[str, int] = {}
+    for lane in tables.lanes:
+        ready[lane.queue] = ready.get(lane.queue, 0) + len(lane.ready)
+    names = counts.keys() | {each for each in tables.pauses if paused(tables, now, each)}
+    return [
+        _record(tables, now, name, counts.get(name, {}), ready.get(name, 0))
+        for name in sorted(names)
+    ]
+
+
+def _record(
+    tables: Tables, now: datetime, name: str, counts: dict[JobState, int], ready: int
+) -> QueueRecord:
+    stopped = paused(tables, now, name)
+    until = tables.pauses.get(name)
+    return QueueRecord(
+        name=name,
+        blocked=counts.get(JobState.BLOCKED, 0),
+        scheduled=counts.get(JobState.QUEUED, 0) - ready,
+        ready=ready,
+        running=counts.get(JobState.RUNNING, 0),
+        paused=stopped and until is None,
+        paused_until=until if stopped else None,
+    )

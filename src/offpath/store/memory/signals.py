@@ -1,0 +1,84 @@
+"""Signals: kept until a job has taken them, or until their time is over."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from offpath.model.job import LeasedJob
+from offpath.model.wait import NewSignal
+from offpath.store.memory.heap import LazyHeap
+from offpath.store.memory.moments import later
+from offpath.store.memory.records import woken
+from offpath.store.memory.waits import Address
+
+if TYPE_CHECKING:
+    from offpath.store.memory.tables import Tables
+
+
+class Signals:
+    """All signals whose time is not over, taken ones included: sent again, they change nothing."""
+
+    __slots__ = ("expiring", "rows", "waiting")
+
+    def __init__(self) -> None:
+        self.rows: dict[str, NewSignal] = {}
+        self.waiting: dict[Address, dict[str, datetime]] = {}
+        """Untaken ones by address, the oldest first, with the end of each."""
+        self.expiring: LazyHeap[datetime] = LazyHeap()
+
+    def keep(self, signal: NewSignal, until: datetime) -> None:
+        """File a new one."""
+        self.rows[signal.id] = signal
+        self.waiting.setdefault((signal.target, signal.event), {})[signal.id] = until
+        self.expiring.push(signal.id, until)
+
+    def first(self, address: Address, now: datetime) -> NewSignal | None:
+        """The oldest that can be taken."""
+        for each, until in self.waiting.get(address, {}).items():
+            if now < until:
+                return self.rows[each]
+        return None
+
+    def take(self, signal: NewSignal) -> None:
+        """It waits no more; its id stays known until its time is over."""
+        address = signal.target, signal.event
+        waiting = self.waiting.get(address, {})
+        waiting.pop(signal.id, None)
+        if not waiting:
+            self.waiting.pop(address, None)
+
+    def expire(self, now: datetime, limit: int) -> None:
+        """Forget those whose time is over."""
+        for _ in range(limit):
+            first = self.expiring.first()
+            if first is None or now < first[0]:
+                return
+            self.expiring.remove(first[1])
+            self.take(self.rows.pop(first[1]))
+
+
+def send(tables: Tables, now: datetime, signal: NewSignal) -> bool:
+    """Keep a signal and wake who waits longest for it; False when it is known."""
+    until = later(now, signal.keep)
+    if signal.id in tables.signals.rows:
+        return False
+    tables.signals.keep(signal, until)
+    sleeper = tables.waits.first((signal.target, signal.event))
+    if sleeper is not None:
+        tables.file(woken(tables.jobs[sleeper], now), now)
+    return True
+
+
+def take(tables: Tables, now: datetime, job: LeasedJob, address: Address, step: str) -> str | None:
+    """Take the oldest signal and record its payload as a step's result."""
+    tables.fenced(job)
+    recorded = tables.steps.results.get(job.id, {})
+    if step in recorded:
+        return recorded[step]
+    signal = tables.signals.first(address, now)
+    if signal is None:
+        return None
+    tables.signals.take(signal)
+    tables.steps.results.setdefault(job.id, {})[step] = signal.payload
+    return signal.payload

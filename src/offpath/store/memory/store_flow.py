@@ -1,0 +1,71 @@
+"""The part of the memory store that holds flow control."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from offpath.model.job import LeasedJob, NewJob
+from offpath.model.limit import Admitted, LimitRecord, QueueRecord
+from offpath.runtime.clock import Clock
+from offpath.store.memory import limits, pausing, starting
+from offpath.store.memory.moments import maybe_later
+from offpath.store.memory.tables import Tables
+
+
+class MemoryFlow:
+    """Limits, pauses and inline starts. No method waits."""
+
+    _clock: Clock
+    _tables: Tables
+
+    async def admit(self, *, limit: int, keys: Sequence[str] = ()) -> Admitted:
+        """Make held jobs ready."""
+        done = limits.admit(self._tables, self._clock.now(), limit, keys)
+        self._tell(waiting=done.jobs > 0)
+        return done
+
+    async def limits(
+        self, *, limit: int = 1000, after: str | None = None, keys: Sequence[str] = ()
+    ) -> list[LimitRecord]:
+        """Known keys by name."""
+        now = self._clock.now()
+        return limits.records(self._tables, now, limit=limit, after=after, keys=keys)
+
+    async def close_limit(
+        self, key: str, *, until: datetime | None = None, seconds: float | None = None
+    ) -> int:
+        """Admit nothing of a key for some time."""
+        now = self._clock.now()
+        end = until if until is not None else maybe_later(now, seconds)
+        return limits.close(self._tables, now, key, end)
+
+    async def open_limit(self, key: str) -> bool:
+        """End a pause and a cool-down."""
+        was_closed = limits.reopen(self._tables, self._clock.now(), key)
+        self._tell(waiting=was_closed)
+        return was_closed
+
+    async def pause_queue(self, name: str, *, until: datetime | None = None) -> None:
+        """Hand out nothing of a queue."""
+        self._tables.pauses[name] = until
+
+    async def resume_queue(self, name: str) -> bool:
+        """Hand out its jobs again."""
+        was_paused = pausing.resume(self._tables, self._clock.now(), name)
+        self._tell(waiting=was_paused)
+        return was_paused
+
+    async def queues(self) -> list[QueueRecord]:
+        """Queues with unended jobs or a pause."""
+        return pausing.records(self._tables, self._clock.now())
+
+    async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
+        """Enqueue a job and hand it out."""
+        started = starting.start(self._tables, self._clock.now(), job, worker)
+        self._tell()
+        return started
+
+    def _tell(self, *, waiting: bool = False, ended: bool = False) -> None:
+        """Tell of what changed."""
+        raise NotImplementedError

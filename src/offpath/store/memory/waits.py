@@ -1,0 +1,67 @@
+"""Blocked jobs whose waiting has an end, and those that wait for a signal."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from offpath.model.job import BlockReason, JobRecord
+from offpath.store.memory.heap import LazyHeap
+
+Address = tuple[str, str]
+"""The target and the event of a signal."""
+
+
+class Wait(Struct, frozen=True):
+    """What a job waits for, and until when."""
+
+    address: Address
+    until: datetime | None
+
+
+class Waits:
+    """All that is blocked, as far as it is not the key of a limit that holds it."""
+
+    __slots__ = ("_asked", "_by_address", "until")
+
+    def __init__(self) -> None:
+        self.until: LazyHeap[datetime] = LazyHeap()
+        """Blocked jobs by the moment at which they are given up or woken."""
+        self._asked: dict[str, Wait] = {}
+        self._by_address: dict[Address, dict[str, None]] = {}  # the longest waiting first
+
+    def ask(self, job_id: str, wait: Wait) -> None:
+        """This job, which is blocked next, waits for a signal."""
+        self._asked[job_id] = wait
+        self._by_address.setdefault(wait.address, {})[job_id] = None
+
+    def first(self, address: Address) -> str | None:
+        """Who waits longest for this."""
+        return next(iter(self._by_address.get(address, ())), None)
+
+    def of(self, job_id: str) -> Wait | None:
+        """What a job waits for."""
+        return self._asked.get(job_id)
+
+    def enter(self, job: JobRecord, gate_deadline: datetime | None) -> None:
+        """A job is blocked."""
+        asked = self._asked.get(job.id)
+        ends = (job.deadline, gate_deadline, None if asked is None else asked.until)
+        if until := min((each for each in ends if each is not None), default=None):
+            self.until.push(job.id, until)
+
+    def leave(self, job_id: str) -> None:
+        """A job is blocked no more."""
+        self.until.remove(job_id)
+        asked = self._asked.pop(job_id, None)
+        if asked is not None:
+            waiting = self._by_address[asked.address]
+            del waiting[job_id]
+            if not waiting:
+                del self._by_address[asked.address]
+
+
+def awaits_gate(job: JobRecord) -> bool:
+    """Whether a blocked job waits at its gate."""
+    return job.reason == BlockReason.GATE.value
