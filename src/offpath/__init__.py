@@ -11,6 +11,7 @@ from offpath.errors import (
     ConfigurationError,
     Conflict,
     ControlFlow,
+    CoolDown,
     DrainFailed,
     DuplicateTask,
     EndpointNotFound,
@@ -73,6 +74,7 @@ from offpath.model.job import (
     Progress,
     UniquePolicy,
 )
+from offpath.model.limiting import Limit, Rate
 from offpath.model.message import MessageRecord, MessageState
 from offpath.model.options import Options, Unique
 from offpath.model.redrive import Redrive
@@ -121,6 +123,7 @@ __all__ = [
     "Conflict",
     "Context",
     "ControlFlow",
+    "CoolDown",
     "Count",
     "Credited",
     "DeadReason",
@@ -152,6 +155,7 @@ __all__ = [
     "JsonCodec",
     "LeaseLost",
     "LetterNotFound",
+    "Limit",
     "LogEvent",
     "Lossback",
     "MessageNotFound",
@@ -167,6 +171,7 @@ __all__ = [
     "Period",
     "PlayerActivity",
     "Progress",
+    "Rate",
     "Rebate",
     "Redrive",
     "Rejected",

@@ -60,7 +60,7 @@ from offpath.jobs.worker.configured import WorkerOverrides, overridden, worker_t
 from offpath.jobs.worker.inprocess import AppWorker, Moves
 from offpath.jobs.worker.terms import Parts
 from offpath.model import checks
-from offpath.model.options import Options, TaskOptions, checked, resolve
+from offpath.model.options import AppOptions, Options, checked, resolve
 from offpath.model.redrive import Redrive, checked_redrive
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.codec import Codec, JsonCodec
@@ -119,7 +119,7 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs):
         redrive: Redrive | None = None,
         auto_start: bool | None = None,
         migrate: bool | None = None,
-        **defaults: Unpack[TaskOptions],
+        **defaults: Unpack[AppOptions],
     ) -> None:
         self.settings = settings or load_settings(url=url, migrate=migrate)
         """What is configured: arguments, environment, project file, defaults."""

@@ -19,7 +19,11 @@ from msgspec import Struct
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.announce import BITS, announced
+from offpath.model.group import GroupPolicy
 from offpath.model.job import LIVE, JobState, UniqueClaim, UniquePolicy
+from offpath.model.limit import LimitSpec
+from offpath.model.limiting import Limit, checked_limit
+from offpath.model.limiting import fair_key as checked_fair_key
 from offpath.model.retry import (
     DEFAULT_POLICY,
     BackoffFunction,
@@ -83,6 +87,15 @@ class Options(Struct, frozen=True, kw_only=True):
     the transaction that changes the state; an empty list lifts what a lower level set."""
     announce_details: bool | None = None
     """Whether those events also tell the result, or the type of the error."""
+    group_policy: GroupPolicy | Literal["settle_all", "fail_fast"] | None = None
+    """What becomes of the other jobs of its group when one of them died or was cancelled:
+    ``settle_all`` (they run to their ends, the default) or ``fail_fast`` (they are cancelled). Only
+    the group's first job has a say."""
+    limit: Limit | Literal[False] | None = None
+    """How many jobs of a key run at once in the fleet, and how many start in a time; False lifts
+    what a lower level set."""
+    fair_key: str | None = None
+    """Whose job it is, as a tenant's id: ``dispatch="balanced"`` serves these in turn."""
 
 
 class TaskOptions(TypedDict, total=False):
@@ -97,10 +110,21 @@ class TaskOptions(TypedDict, total=False):
     retention: float | timedelta | None
     announce: Collection[JobState | str] | None
     announce_details: bool | None
+    group_policy: GroupPolicy | Literal["settle_all", "fail_fast"] | None
+
+
+class AppOptions(TaskOptions, total=False):
+    """The fields of :class:`Options` that are defaults of an app."""
+
+    limit: Limit | Literal[False] | None
+    fair_key: str | None
 
 
 class QueueOptions(TaskOptions, total=False):
     """All fields of :class:`Options`, as keywords of ``task.options(...)``."""
+
+    limit: Limit | Literal[False] | None
+    fair_key: str | None
 
     id: str | None
     delay: float | timedelta | None
@@ -145,6 +169,10 @@ class Level(Struct, frozen=True, kw_only=True):
     retention: float | None = None
     announce: tuple[JobState, ...] | None = None
     announce_details: bool | None = None
+    limit: LimitSpec | Literal[False] | None = None
+    """Its key may be open: the task's name."""
+    fair_key: str | None = None
+    group_policy: GroupPolicy | None = None
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
@@ -162,6 +190,10 @@ class Resolved(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     announce: int = 0
     """See :mod:`offpath.model.announce`."""
+    limit: LimitSpec | None = None
+    """Its key may be open: :func:`offpath.model.limiting.limit_of` fills it in."""
+    fair_key: str | None = None
+    group_policy: GroupPolicy = GroupPolicy.SETTLE_ALL
     run: str = "{}"
     """Encoded :class:`RunOptions`."""
     backoff: BackoffFunction | None = None
@@ -207,7 +239,20 @@ def checked(options: Options) -> Level:
         retention=_optional(options.retention, "retention", unlimited=True),
         announce=None if options.announce is None else checked_announce(options.announce),
         announce_details=options.announce_details,
+        limit=checked_limit(options.limit),
+        fair_key=checked_fair_key(options.fair_key),
+        group_policy=None if options.group_policy is None else _group_policy(options.group_policy),
     )
+
+
+def over(upper: Level, lower: Level | None) -> Level:
+    """``upper`` where it says something, else ``lower``."""
+    if lower is None:
+        return upper
+    said = {
+        name: value for name, value in msgspec.structs.asdict(upper).items() if value is not None
+    }
+    return msgspec.structs.replace(lower, **said)
 
 
 def checked_queue_time(options: Options) -> Level:
@@ -279,6 +324,9 @@ def resolve(levels: Sequence[Level]) -> Resolved:
         unique=_claim(level.unique for level in levels),
         tags=_first(level.tags for level in levels) or (),
         announce=_announced(levels),
+        limit=_limit(level.limit for level in levels),
+        fair_key=_first(level.fair_key for level in levels),
+        group_policy=_first(level.group_policy for level in levels) or GroupPolicy.SETTLE_ALL,
         run=encode_run(_run_options(levels, retry)),
         backoff=backoff,
     )
@@ -311,6 +359,11 @@ def _first(values: Iterable[_T | None]) -> _T | None:
 
 
 def _claim(values: Iterable[UniqueClaim | Literal[False] | None]) -> UniqueClaim | None:
+    first = next((value for value in values if value is not None), None)
+    return first or None
+
+
+def _limit(values: Iterable[LimitSpec | Literal[False] | None]) -> LimitSpec | None:
     first = next((value for value in values if value is not None), None)
     return first or None
 
@@ -372,4 +425,12 @@ def _unique_policy(policy: str) -> UniquePolicy:
         return UniquePolicy(policy)
     except ValueError as error:
         msg = f"unique policy must be one of {', '.join(UniquePolicy)}, not {policy!r}"
+        raise InvalidArgument(msg) from error
+
+
+def _group_policy(policy: str) -> GroupPolicy:
+    try:
+        return GroupPolicy(policy)
+    except ValueError as error:
+        msg = f"group_policy must be one of {', '.join(GroupPolicy)}, not {policy!r}"
         raise InvalidArgument(msg) from error
