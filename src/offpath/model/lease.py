@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from offpath.model.changes import Changed
 from offpath.model.job import JobState, LeasedJob
 
 
@@ -103,3 +104,5 @@ class Rescued(Struct, frozen=True, kw_only=True):
     job: LeasedJob
     state: JobState
     group_done: bool = False
+    along: tuple[Changed, ...] = ()
+    """Jobs that died at gates because of this end. A ``group_done`` of them is of other groups."""

@@ -178,10 +178,12 @@ class Store(EventStore, ScheduleStore, WorkflowStore, FlowStore, Protocol):
         members. A root with policy ``fail_fast`` has a group row from the start. *Gates*: a job
         that names a gate is blocked (reason ``gate``) until the gate fires, its ``delay`` and
         ``deadline_in`` count from then; watched jobs that have ended already count at once, so a
-        gate may fire or end as it is made. An id of ``on`` that is neither stored nor new raises
+        gate may fire or end as it is made. The id of a job that attaches in the same effects means
+        its holder. An id of ``on`` that is neither stored nor new raises
         ``GateError`` unless the gate has a timeout. A gate whose id exists is left as it is.
         *Limits*: a job with a limit is blocked (reason ``limit``) until it is admitted, without a
         lock on its key; a gated or scheduled one comes to that when it is released or due.
+        *Contributions* are refused (``InvalidArgument``): they belong to a settlement.
         """
         ...
 
@@ -213,11 +215,12 @@ class Store(EventStore, ScheduleStore, WorkflowStore, FlowStore, Protocol):
 
         *Group value*: contributions, and the result of a ``Succeeded`` that contributes, are
         written under the group's lock in the order of the settlements: the last wins, a final one
-        locks, a fold is given the value so far. A fold that raises makes its settlement
-        ``REFUSED``. A member that ends dead or cancelled counts as failed; redriving it takes that
-        back. *Gates*: a watched job that ends is counted in its gates, each that now fires
-        releases its jobs, each that cannot fire any more ends its jobs as dead with reason
-        ``unsatisfiable`` and so on along the chain, all in this commit. *Waiting*: blocked with
+        locks, a fold is given the value so far, a result of None contributes nothing. A fold that
+        raises makes its settlement ``REFUSED``. A member that ends dead or cancelled counts as
+        failed; redriving it takes that back, and ends the closing of its group. *Gates*: a watched
+        job that ends is counted in its gates, each that now fires releases its jobs, each that
+        cannot fire any more ends its jobs as dead with reason ``unsatisfiable`` and so on along
+        the chain, all in this commit; ``along`` has those that died so. *Waiting*: blocked with
         reason ``signal``; queued at once when the signal is there already (no signal is missed
         between the two). *Limits*: a job that leaves ready or running gives its room back in this
         commit, and the key's next jobs are admitted right after it; a released one keeps its room.
@@ -247,7 +250,8 @@ class Store(EventStore, ScheduleStore, WorkflowStore, FlowStore, Protocol):
     async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
         """Cancel: waiting jobs end at once, running ones are marked and told by their worker.
 
-        Ended and unknown jobs are left alone and not answered. Repeating it changes nothing.
+        Ended and unknown jobs are left alone and not answered. Jobs that died at gates because of
+        it are answered too, behind the others. Repeating it changes nothing.
         """
         ...
 

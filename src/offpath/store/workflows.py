@@ -36,15 +36,16 @@ class WorkflowStore(Protocol):
         """Mark groups as closing and cancel up to ``limit`` of their open members, as ``cancel``.
 
         What joins a closing group later is cancelled by :meth:`close_groups`. A running member
-        that was marked before is not answered again. Repeat it until it answers nothing.
+        that was marked before is not answered again. Jobs that died at gates because of it are
+        answered too, behind the others. Repeat it until it answers nothing.
         """
         ...
 
     async def close_groups(self, *, limit: int, keep: float | None = None) -> list[Changed]:
         """Cancel up to ``limit`` open members of groups that are closing: those whose policy is
         ``fail_fast`` and of which a member died or was cancelled, and those of
-        :meth:`cancel_groups`. Members that are already marked do not count. Costs one probe of a
-        small index when there is nothing to do.
+        :meth:`cancel_groups`. Members that are already marked do not count. Answers as
+        :meth:`cancel_groups`. Costs one probe of a small index when there is nothing to do.
         """
         ...
 
@@ -60,9 +61,10 @@ class WorkflowStore(Protocol):
         In this order for each blocked job that is due: its deadline has passed: dead with reason
         ``deadline``. Its gate's time is over: the gate is ``timed_out`` and its jobs are dead with
         reason ``gate_timeout``. Its wait for a signal is over: queued, due at once. Each dead one
-        gets a failure in its history and is counted in groups and gates like any end. Also frees
-        blocked jobs of fired gates that could not be released at once, and removes signals whose
-        time is over. At most ``limit`` jobs a call.
+        gets a failure in its history and is counted in groups and gates like any end. Jobs that
+        died at other gates because of it are answered too, behind the others. Also frees blocked
+        jobs of fired gates that could not be released at once, and removes signals whose time is
+        over. At most ``limit`` jobs a call.
         """
         ...
 

@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from offpath.errors import GateError
+from offpath.model.changes import Changed
 from offpath.model.gate import Counting, GateRecord, GateState, NewGate, verdict
 from offpath.model.job import DeadReason, JobRecord, JobState
-from offpath.store.changes import Changed
 from offpath.store.memory.moments import maybe_later
 from offpath.store.memory.records import changed, given_up, released
 
@@ -149,7 +150,7 @@ def watched(
 
 
 def follow(tables: Tables, now: datetime, expires_at: datetime | None) -> list[Changed]:
-    """Release or end the jobs of gates that were decided, and so on along the chain."""
+    """Release or end the jobs of gates that were decided, and so on along the chain; what moved."""
     gates, moved = tables.gates, []
     while gates.decided:
         row = gates.decided.pop(0)
@@ -174,6 +175,20 @@ _REASONS = {
     GateState.UNSATISFIABLE: DeadReason.UNSATISFIABLE,
     GateState.TIMED_OUT: DeadReason.GATE_TIMEOUT,
 }
+
+
+def died(moved: Iterable[Changed]) -> list[Changed]:
+    """Those that were not released."""
+    return [each for each in moved if each.state.terminal]
+
+
+def of_group(group_id: str, along: Sequence[Changed]) -> tuple[bool, list[Changed]]:
+    """Whether one of these ended this group, and all of them without that."""
+    done = any(each.group_done and each.group_id == group_id for each in along)
+    others = [
+        replace(each, group_done=each.group_done and each.group_id != group_id) for each in along
+    ]
+    return done, others
 
 
 def time_out(tables: Tables, gate_id: str) -> None:

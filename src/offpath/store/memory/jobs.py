@@ -53,8 +53,7 @@ def cancel(tables: Tables, now: datetime, ids: Sequence[str], keep: float | None
         else:
             continue
         answers.append(changed(job, after, group_done=tables.file(after, now)))
-    gates.follow(tables, now, expires_at)
-    return answers
+    return answers + gates.died(gates.follow(tables, now, expires_at))
 
 
 def redrive(tables: Tables, now: datetime, redrives: Sequence[Redrive]) -> list[Changed]:
@@ -121,7 +120,6 @@ def rescue(
     rules = Rules(max_deliveries=max_deliveries, expires_at=maybe_later(now, keep))
     orphans = list(islice(_orphans(tables, now), limit))
     rescued = [_rescue_one(tables, now, job, rules) for job in orphans]
-    gates.follow(tables, now, rules.expires_at)
     for worker in [w for w in tables.workers.values() if w.expires_at <= now]:
         if worker.gone_at is None and worker.info.id not in tables.held:
             tables.workers[worker.info.id] = replace(worker, gone_at=now)
@@ -146,7 +144,11 @@ def _rescue_one(tables: Tables, now: datetime, job: JobRecord, rules: Rules) -> 
         failure = _worker_lost(lost, now)
         after = ended(lost, JobState.DEAD, now, rules.expires_at, reason=reason, failure=failure)
     group_done = tables.file(after, now)
-    return Rescued(job=leased(lost), state=after.state, group_done=group_done)
+    died = gates.died(gates.follow(tables, now, rules.expires_at))
+    done, along = gates.of_group(job.group_id, died)
+    return Rescued(
+        job=leased(lost), state=after.state, group_done=group_done or done, along=tuple(along)
+    )
 
 
 def _worker_lost(job: JobRecord, now: datetime) -> Failure:
@@ -162,14 +164,14 @@ def _worker_lost(job: JobRecord, now: datetime) -> Failure:
 def expire_blocked(tables: Tables, now: datetime, limit: int, keep: float | None) -> list[Changed]:
     """Give up waits whose time is over."""
     expires_at = maybe_later(now, keep)
-    answers: list[Changed] = []
+    answers, along = list[Changed](), list[Changed]()
     while len(answers) < limit and (first := tables.waits.until.first()) and first[0] <= now:
         job = tables.jobs[first[1]]
         after = _waited_out(tables, now, job, expires_at)
         answers.append(changed(job, after, group_done=tables.file(after, now)))
-        gates.follow(tables, now, expires_at)
+        along += gates.died(gates.follow(tables, now, expires_at))
     tables.signals.expire(now, limit)
-    return answers
+    return answers + along
 
 
 def _waited_out(

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from offpath.model.changes import Changed
 from offpath.model.group import GroupPolicy
 from offpath.model.job import (
     BlockReason,
@@ -27,7 +28,6 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
-from offpath.store.changes import Changed
 from offpath.store.memory.moments import later, maybe_later
 from offpath.store.memory.terms import PLAIN, Terms
 
@@ -163,6 +163,7 @@ _GIVEN_UP = {
 
 def changed(before: JobRecord, after: JobRecord, *, group_done: bool = False) -> Changed:
     """What is told of a change."""
+    died = after.state is JobState.DEAD and before.state is not JobState.DEAD
     return Changed(
         id=after.id,
         task=after.task,
@@ -173,6 +174,7 @@ def changed(before: JobRecord, after: JobRecord, *, group_done: bool = False) ->
         attempt=after.attempt,
         parent=after.parent,
         group_done=group_done,
+        reason=DeadReason(after.reason or "") if died else None,
     )
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from offpath.errors import Conflict, InvalidArgument, StoreRejected
+from offpath.model.changes import Changed
 from offpath.model.group import Contribution
 from offpath.model.job import JobRecord, JobState
 from offpath.model.settlement import (
@@ -150,9 +151,8 @@ class _End:
             or any(not each.state.terminal for each in moved)
             or bool(self._settlement.effects.jobs)
         )
-        return self._answer(
-            group_done or any(each.group_done and each.group_id == job.group_id for each in moved)
-        )
+        done, along = gates.of_group(job.group_id, gates.died(moved))
+        return self._answer(along, group_done=group_done or done)
 
     def _cool_down(self) -> None:
         outcome, key = self._outcome, self._held.limit_key
@@ -161,7 +161,7 @@ class _End:
             if not self._held.cancel_requested:
                 limits.close(self._tables, self._now, key, until)
 
-    def _answer(self, group_done: bool) -> Settled:
+    def _answer(self, along: Sequence[Changed], *, group_done: bool) -> Settled:
         job, row = self._job, self._tables.groups.rows.get(self._job.group_id)
         return Settled(
             id=job.id,
@@ -171,4 +171,5 @@ class _End:
             enqueued=() if self._writing is None else tuple(self._writing.answers),
             group_done=group_done,
             closing=row is not None and row.closing,
+            along=tuple(along),
         )
