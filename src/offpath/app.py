@@ -32,6 +32,7 @@ from offpath.jobs.blueprint import AnyInputs, Blueprint, queue_level
 from offpath.jobs.client import Client, Session, as_jobs
 from offpath.jobs.context import Context
 from offpath.jobs.dead import DeadLetters
+from offpath.jobs.flow import FlowVerbs
 from offpath.jobs.handle import Handle
 from offpath.jobs.hooks import EndWatch, Hooks, Reporter
 from offpath.jobs.job import Job
@@ -94,7 +95,7 @@ _SWAPPED = ("_auto_start", "_backend", "_lifecycle", "_store", "_workers", "cloc
 """What belongs to a store rather than to the app; see :meth:`App.swap_store`."""
 
 
-class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs):
+class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs, FlowVerbs):
     """Tasks and the store their jobs live in.
 
     ``App()`` keeps jobs in memory and runs them in this process; with a URL
@@ -480,7 +481,9 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs):
                 *sweeps.loops(),
             ),
             settled=self.settlements.reports,
-            measure=Thresholds(store, settings, queues=settings.queues, served=self._events.served),
+            measure=Thresholds(
+                store, settings, queues=settings.served_queues, served=self._events.served
+            ),
         )
         terms = worker_terms(settings, self._on_failure)
         movers = self._movers if settings.relays else None

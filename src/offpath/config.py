@@ -25,6 +25,8 @@ from offpath.model.redact import HIDDEN, redact_url
 
 PREFIX = "OFFPATH_"
 MEMORY_URL = "memory://"
+OTHERS = "*"
+"""Among the queues of a worker: all that are not named."""
 
 _DAY = 86_400.0
 _log = logging.getLogger("offpath.config")
@@ -47,8 +49,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Worker processes that ``offpath worker`` starts."""
     threads: Count | None = None
     """Sync handlers that run at once; None is as many as ``concurrency``."""
-    queues: tuple[str, ...] = ()
-    """Queues that a worker serves; none means all."""
+    queues: dict[str, Count | None] = {}
+    """Queues that a worker serves, and how many jobs of each one process runs at once (None: as
+    many as it has slots). None means all; ``*`` stands for all others. ``emails:5,reports``."""
+    dispatch: Literal["priority", "age", "balanced"] = "priority"
+    """Which of a queue's jobs go first: by priority, by age, or by whose turn it is (fair_key)."""
     lease_seconds: Annotated[float, Meta(ge=0.1, le=_DAY)] = 30.0
     """How long a worker may be out of touch before its jobs are given to others."""
     poll_interval: SomeSeconds = 1.0
@@ -114,6 +119,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     def heartbeat_seconds(self) -> float:
         """How often a worker renews its lease: three chances before it runs out."""
         return self.lease_seconds / 3
+
+    @property
+    def served_queues(self) -> tuple[str, ...]:
+        """The names of the queues that a worker serves; empty means all."""
+        return () if OTHERS in self.queues else tuple(self.queues)
+
+    @property
+    def queue_limits(self) -> dict[str, int]:
+        """How many jobs of a queue one worker process runs at once, where that is limited."""
+        return {name: most for name, most in self.queues.items() if most is not None}
 
     @property
     def handler_threads(self) -> int:
@@ -304,6 +319,8 @@ def _value(name: str, given: object, where: str) -> object:
         value = msgspec.convert(prepared, _HINTS[name], strict=not isinstance(given, str))
     except (msgspec.ValidationError, TypeError) as error:
         raise ConfigurationError(f"{name}, from {where}: {error}{_hint(name)}") from error
+    if name == "queues" and (refused := refused_queues(value)):
+        raise ConfigurationError(f"{name}, from {where}: {refused}")
     return normal_url(value) if name == "url" else value
 
 
@@ -313,7 +330,9 @@ def _prepared(name: str, given: object) -> object:
     if name in _FOREVER and given in {"forever", math.inf}:
         return None
     if name == "job_age_limits":
-        return _by_queue(given)
+        return _age_by_queue(given)
+    if name == "queues":
+        return by_queue(given)
     if not isinstance(given, str):
         return given
     if name in _DURATIONS:
@@ -323,7 +342,36 @@ def _prepared(name: str, given: object) -> object:
     return {"yes": True, "on": True, "no": False, "off": False}.get(given, given)
 
 
-_LISTS = frozenset({"queues", "redact", "webhook_networks"})
+_LISTS = frozenset({"redact", "webhook_networks"})
+
+
+def by_queue(given: object) -> object:
+    """``emails:5, reports``, a list of these or a mapping, as a mapping from queue to limit.
+
+    Anything else as it is. A name that itself ends with a colon and a number needs the mapping.
+    """
+    if isinstance(given, str):
+        given = [part.strip() for part in given.split(",") if part.strip()]
+    if isinstance(given, Mapping):
+        return dict(given)
+    if not isinstance(given, list | tuple | set | frozenset):
+        return given
+    return dict(_queue_and_limit(each) for each in given)
+
+
+def _queue_and_limit(given: object) -> tuple[object, object]:
+    match = _QUEUE_LIMIT.fullmatch(given) if isinstance(given, str) else None
+    return (given, None) if match is None else (match[1].strip(), int(match[2]))
+
+
+_QUEUE_LIMIT = re.compile(r"(.+):\s*(\d{1,9})", re.DOTALL)
+
+
+def refused_queues(queues: Mapping[str, int | None]) -> str | None:
+    """Why a worker cannot serve these; None when it can."""
+    if queues.get(OTHERS) is not None:
+        return "* stands for all other queues, which have no common limit: give each one its own"
+    return None
 
 
 def _seconds(given: object) -> object:
@@ -332,7 +380,7 @@ def _seconds(given: object) -> object:
     return given if match is None else float(match[1]) * _UNITS[match[2]]
 
 
-def _by_queue(given: object) -> object:
+def _age_by_queue(given: object) -> object:
     """``mail=10m, bulk=1h``, or a table of the same; anything else as it is."""
     if isinstance(given, str):
         given = dict(part.partition("=")[::2] for part in given.split(",") if "=" in part) or given
@@ -346,6 +394,8 @@ def _hint(name: str) -> str:
         return " (seconds, a duration such as 7d, or forever)"
     if name in _DURATIONS:
         return " (seconds, or a duration such as 500ms or 30s)"
+    if name == "queues":
+        return " (queues, comma-separated, each with or without a limit, as emails:5,reports)"
     if name == "job_age_limits":
         return " (queue=duration, comma-separated, as mail=10m,bulk=1h)"
     return ""

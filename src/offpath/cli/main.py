@@ -13,6 +13,7 @@ from offpath.cli.dead import dead
 from offpath.cli.demo import demo
 from offpath.cli.endpoints import endpoints
 from offpath.cli.enqueue import enqueue
+from offpath.cli.flow import limits, queues
 from offpath.cli.health import health
 from offpath.cli.inbox import inbox
 from offpath.cli.jobs import jobs
@@ -94,6 +95,8 @@ for each in (
     migrate,
     doctor,
     prune,
+    queues,
+    limits,
     schedules,
     settle,
     sweep,

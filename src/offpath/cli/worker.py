@@ -22,18 +22,21 @@ from offpath.cli.loading import load_shared_app
 from offpath.cli.logs import configure
 from offpath.cli.notifying import notifier, signs_of
 from offpath.cli.processes import Parent
-from offpath.config import Settings, load_settings
+from offpath.config import Settings, by_queue, load_settings
 from offpath.errors import ConfigurationError
 from offpath.health.probe import Probe, require_token
 from offpath.jobs.worker.worker import Worker
+from offpath.model.lease import Order
 from offpath.runtime.notify import Notifier, telling
 
+ORDERS = [order.value for order in Order]
 _log = logging.getLogger("offpath.cli")
 
 
 @click.command()
 @click.argument("target", metavar="[MODULE:APP]", required=False)
-@click.option("--queues", help="Serve only these queues, comma-separated.")
+@click.option("--queues", help="Serve only these, with or without a limit.")
+@click.option("--dispatch", type=click.Choice(ORDERS), help="Which jobs of a queue go first.")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Jobs at once, per process.")
 @click.option("--processes", type=click.IntRange(1, 256), help="Worker processes.")
 @click.option("--drain-timeout", type=float, metavar="SECONDS", help="Patience when stopping.")
@@ -47,6 +50,7 @@ _log = logging.getLogger("offpath.cli")
 def worker(
     target: str | None,
     queues: str | None,
+    dispatch: str | None,
     concurrency: int | None,
     processes: int | None,
     drain_timeout: float | None,
@@ -70,6 +74,7 @@ def worker(
     \b
     offpath worker myservice.jobs:app
     offpath worker jobs:app --queues mail,default --concurrency 20 --processes 4
+    offpath worker jobs:app --queues emails:5,reports --dispatch balanced
     """
     configure(log_level, log_format)
     app = load_shared_app(target or _configured(), url)
@@ -79,7 +84,8 @@ def worker(
     if count > 1:
         return Parent([_child_command(settings, number) for number in range(count)]).run()
     overrides: dict[str, Any] = {
-        "queues": queues.split(",") if queues else None,
+        "queues": by_queue(queues) if queues else None,
+        "dispatch": dispatch,
         "concurrency": concurrency,
         "drain_timeout": drain_timeout,
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack,
 
 from offpath.errors import AppClosed, InvalidArgument
 from offpath.jobs.blocking_events import BlockingEvents, EventApp
+from offpath.jobs.blocking_flow import BlockingLimits, BlockingQueues
 from offpath.jobs.client import as_jobs, effects_of
 from offpath.jobs.job import G_co, Job, S_co
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.client import Client
     from offpath.jobs.dead import DeadLetters
+    from offpath.jobs.flow import LimitKeys, Queues
     from offpath.jobs.handle import Handle
     from offpath.jobs.reading import JobsView
     from offpath.jobs.selection import Where
@@ -48,6 +50,16 @@ class AsyncApp(EventApp[A_co], Protocol[A_co]):
     @property
     def dead(self) -> DeadLetters:
         """Dead letters."""
+        ...
+
+    @property
+    def queues(self) -> Queues:
+        """The queues of the fleet."""
+        ...
+
+    @property
+    def limits(self) -> LimitKeys:
+        """The limits of the fleet."""
         ...
 
     @property
@@ -147,6 +159,8 @@ class BlockingClient(BlockingEvents[A_co]):
         self._thread = LoopThread()
         self.jobs = BlockingJobs(self, app)
         self.dead = BlockingDead(self, app)
+        self.queues = BlockingQueues(self, app.queues)
+        self.limits = BlockingLimits(self, app.limits)
 
     def __enter__(self) -> Self:
         """Open the app."""

@@ -65,7 +65,7 @@ def test_texts_from_the_environment(tmp_path: Path) -> None:
         "OFFPATH_APP": "",
     }
     settings = load(tmp_path, environ)
-    assert settings.queues == ("a", "b")
+    assert settings.queues == {"a": None, "b": None}
     assert settings.webhook_networks == ("10.0.0.0/8", "fd00::/8")
     assert settings.migrate is True
     assert (settings.keep_dead, settings.keep_succeeded) == (None, 172_800)
@@ -78,7 +78,7 @@ def test_values_from_python(tmp_path: Path) -> None:
         tmp_path, keep_dead=math.inf, keep_cancelled=timedelta(hours=1), queues=["x"], threads=4
     )
     assert (settings.keep_dead, settings.keep_cancelled) == (None, 3600)
-    assert (settings.queues, settings.handler_threads) == (("x",), 4)
+    assert (settings.queues, settings.handler_threads) == ({"x": None}, 4)
 
 
 @pytest.mark.parametrize(

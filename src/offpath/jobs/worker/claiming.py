@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import MsgspecError
 
 from offpath.jobs.worker.running import Run, StoreTime, silent
-from offpath.model.lease import LeaseRequest
+from offpath.jobs.worker.sharing import Shares
+from offpath.model.lease import LeaseRequest, Order
 from offpath.model.options import RunOptions, decode_run
 from offpath.model.tally import Turn, Verdict
 
@@ -46,12 +47,15 @@ class Claimer:
         worker: str,
         queues: tuple[str, ...],
         start: Callable[[Run], None],
+        order: Order = Order.PRIORITY,
     ) -> None:
         self._store = store
         self._clock = clock
         self._hand = hand
         self._worker = worker
         self._queues = queues
+        self._order = order
+        self._shares = Shares()
         self._start = start
         self._left_behind = True
         """Whether the store may have more than was taken: then a free slot is a reason to ask."""
@@ -90,15 +94,14 @@ class Claimer:
     async def claim(self, limit: int = BATCH) -> tuple[bool | float | None, int]:
         """Take what there is room for; returns when to ask again, and how many came."""
         most = min(self._hand.free, limit, BATCH)
-        room = self._hand.room(most) if self.open and most else {}
-        if not room:
+        request = self._request(most) if self.open and most else None
+        if request is None:
             self._left_behind = True
             return None, 0
         self._left_behind = False
-        adopted = await self._adopt(room) if self._doubtful() else 0
+        adopted = await self._adopt(request) if self._doubtful() else 0
         if adopted:
             return True, adopted
-        request = LeaseRequest(worker=self._worker, limit=most, tasks=room, queues=self._queues)
         self.asking = True
         try:
             leased = await self._store.lease(request)
@@ -114,14 +117,30 @@ class Claimer:
             time = StoreTime(leased.now, at)
             for job in leased.jobs:
                 self._start(self._run(job, time, at))
+        self._shares.took(leased.jobs, all_of_it=taken < most and not leased.more)
         # A task at its limit was not asked for, or not any further: it may have more.
         self._left_behind = self._left_behind or leased.more or self._hand.saturated
         return self._next(more=leased.more, due_in=leased.due_in), taken
 
+    def _request(self, most: int) -> LeaseRequest | None:
+        """What to ask for; None when there is no room for anything that could be had."""
+        tasks, rooms = self._hand.room(most), self._hand.queue_rooms(most)
+        if not tasks or (self._queues and not any(rooms.get(each, 1) for each in self._queues)):
+            return None
+        return LeaseRequest(
+            worker=self._worker,
+            limit=most,
+            tasks=tasks,
+            queues=self._queues,
+            queue_rooms=rooms,
+            served=self._shares.served,
+            order=self._order,
+        )
+
     def _doubtful(self) -> bool:
         return self._doubt_until is not None and self._clock.monotonic() < self._doubt_until
 
-    async def _adopt(self, room: dict[str, int]) -> int:
+    async def _adopt(self, request: LeaseRequest) -> int:
         """Start what an unanswered lease handed to us, as far as there is room for it."""
         known = {job.id for job in self._hand.jobs()}  # before asking: they may end meanwhile
         self.asking = True
@@ -133,10 +152,13 @@ class Claimer:
         at = self._clock.monotonic()
         time = StoreTime(now, at)
         strays = [job for job in held if job.id not in known]
+        room, queues = dict(request.tasks), dict(request.queue_rooms)
         taken = 0
         for job in strays:
-            if room.get(job.task, 0) > 0 and self._hand.free:
+            free = room.get(job.task, 0) > 0 and queues.get(job.queue, 1) > 0
+            if free and self._hand.free:
                 room[job.task] -= 1
+                queues[job.queue] = queues.get(job.queue, self._hand.capacity) - 1
                 taken += 1
                 self._start(self._run(job, time, at))
         return taken

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 import msgspec
 
-from offpath.config import Settings
+from offpath.config import Settings, by_queue, refused_queues
 from offpath.errors import InvalidArgument
 from offpath.jobs.worker.judge import Rules
 from offpath.jobs.worker.terms import WorkerSettings
 from offpath.model import checks
+from offpath.model.lease import Order
 
 if TYPE_CHECKING:
     from offpath.jobs.runnable import OnFailure
@@ -23,8 +24,11 @@ class WorkerOverrides(TypedDict, total=False):
 
     concurrency: int
     """How many jobs run at once."""
-    queues: Sequence[str]
-    """Queues to serve; none means all."""
+    queues: Sequence[str] | Mapping[str, int | None]
+    """Queues to serve, none meaning all: a list, or how many jobs of each run at once here, as
+    ``{"emails": 5, "reports": None}``; ``"*"`` stands for all others."""
+    dispatch: Literal["priority", "age", "balanced"]
+    """Which of a queue's jobs go first: by priority, by age, or by whose turn it is."""
     lease_seconds: float
     """How long it may be out of touch before its jobs are given to others."""
     poll_interval: float
@@ -46,12 +50,19 @@ def overridden(settings: Settings, overrides: WorkerOverrides) -> Settings:
         known = ", ".join(WorkerOverrides.__annotations__)
         raise InvalidArgument(f"a worker has no setting {unknown[0]!r}; it has {known}")
     given = {name: value for name, value in overrides.items() if value is not None}
+    queues = given.get("queues")
+    if isinstance(queues, str):
+        raise InvalidArgument(f"queues must be a list, not one str: write queues=[{queues!r}]")
+    if queues is not None:
+        given["queues"] = by_queue(queues)
     try:
         result = msgspec.convert({**msgspec.structs.asdict(settings), **given}, Settings)
     except msgspec.ValidationError as error:
         raise InvalidArgument(f"worker setting: {error}") from error
     for queue in result.queues:
         checks.name(queue, "queue")
+    if refused := refused_queues(result.queues):
+        raise InvalidArgument(refused)
     return result
 
 
@@ -66,7 +77,9 @@ def worker_terms(settings: Settings, on_failure: OnFailure | None) -> WorkerSett
     )
     return WorkerSettings(
         concurrency=settings.concurrency,
-        queues=settings.queues,
+        queues=settings.served_queues,
+        queue_limits=settings.queue_limits,
+        order=Order(settings.dispatch),
         lease_seconds=settings.lease_seconds,
         poll_interval=settings.poll_interval,
         drain_timeout=settings.drain_timeout,

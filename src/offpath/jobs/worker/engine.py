@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from offpath.errors import LeaseLost, OffpathError
+from offpath.jobs.worker.admitting import Admission
 from offpath.jobs.worker.claiming import Claimer
 from offpath.jobs.worker.executor import Executor
 from offpath.jobs.worker.foresight import Foresight
@@ -28,6 +29,7 @@ from offpath.model.settlement import (
     SettleStatus,
     Snoozed,
     Succeeded,
+    Waiting,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ _COUNT_OF: dict[type, str] = {
     Succeeded: "succeeded",
     Retry: "retried",
     Snoozed: "snoozed",
+    Waiting: "waiting",
     Dead: "dead",
     Cancelled: "cancelled",
     Released: "released",
@@ -72,7 +75,8 @@ class Engine:
         self.stopping = False
         """Whether jobs that still come in are given back."""
         self.telemetry = Telemetry(parts.metrics)
-        self.hand = Hand(settings.concurrency, tasks)
+        self.hand = Hand(settings.concurrency, tasks, settings.queue_limits)
+        self.admission = Admission(parts.store, parts.clock)
         self.foresight = Foresight(self.hand)
         self.quarantine = Quarantine(settings.max_deliveries)
         self.judge = Judge(parts.clock, settings.rules, report=parts.report, random=parts.random)
@@ -108,6 +112,8 @@ class Engine:
     def start(self, run: Run) -> None:
         """Begin a leased job."""
         older = self.hand.take(run)
+        if run.job.limit_key is not None:
+            self.admission.saw()
         run.lane = self.telemetry.lane(run.job.task, run.job.queue)
         run.lane.took()
         if older is not None:
@@ -216,6 +222,7 @@ class Engine:
             worker=self.info.id,
             queues=settings.queues,
             start=self.start,
+            order=settings.order,
         )
 
     def _heartbeat(self, settings: WorkerSettings) -> Heartbeat:

@@ -19,9 +19,15 @@ class Hand:
     end is recorded, which is a little longer.
     """
 
-    def __init__(self, capacity: int, tasks: Mapping[str, Runnable]) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        tasks: Mapping[str, Runnable],
+        queue_limits: Mapping[str, int] | None = None,
+    ) -> None:
         self.capacity = capacity
         self.tasks = tasks
+        self._queue_limits = dict(queue_limits or {})
         self.changed = asyncio.Event()
         """Set whenever a slot was freed or a job was let go; cleared by who waits for that."""
         self._most_held = max(2 * capacity, 1_000)
@@ -32,6 +38,7 @@ class Hand:
         self._waiting: deque[Run] = deque()
         self._busy = 0
         self._busy_by_task: Counter[str] = Counter()
+        self._busy_by_queue: Counter[str] = Counter()
         self.peak = 0
         """The most slots that were in use at once."""
 
@@ -60,9 +67,19 @@ class Hand:
                 room[name] = free
         return room
 
+    def queue_rooms(self, most: int) -> dict[str, int]:
+        """How many of each queue may run now, at most ``most``; others have no limit here."""
+        busy = self._busy_by_queue
+        return {
+            name: max(min(limit - busy[name], most), 0)
+            for name, limit in self._queue_limits.items()
+        }
+
     @property
     def saturated(self) -> bool:
-        """Whether some task has no room, although slots may be free."""
+        """Whether some task or queue has no room, although slots may be free."""
+        if 0 in self.queue_rooms(1).values():
+            return True
         busy = self._busy_by_task
         return any(
             task.concurrency is not None and busy[name] >= task.concurrency
@@ -81,6 +98,8 @@ class Hand:
         self._held[run.job.id] = run
         self._busy += 1
         self._busy_by_task[run.job.task] += 1
+        if run.job.queue in self._queue_limits:
+            self._busy_by_queue[run.job.queue] += 1
         self.peak = max(self.peak, self._busy)
         return older
 
@@ -112,6 +131,8 @@ class Hand:
         """Free the slot of a run whose handler has ended."""
         self._busy -= 1
         self._busy_by_task[run.job.task] -= 1
+        if run.job.queue in self._queue_limits:
+            self._busy_by_queue[run.job.queue] -= 1
         self.changed.set()
 
     def let_go(self, run: Run) -> None:

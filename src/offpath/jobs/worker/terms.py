@@ -16,7 +16,7 @@ from offpath.jobs.runnable import LogContext
 from offpath.jobs.worker.executor import Threads
 from offpath.jobs.worker.judge import Rules
 from offpath.model.health import Gauge, SettlementReport
-from offpath.model.lease import WorkerInfo
+from offpath.model.lease import Order, WorkerInfo
 from offpath.runtime.clock import Clock
 from offpath.runtime.loop import LoopSpec
 from offpath.runtime.metrics import Metrics
@@ -30,6 +30,10 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
     """How many jobs run at once."""
     queues: tuple[str, ...] = ()
     """Queues to serve; empty means all."""
+    queue_limits: dict[str, int] = {}
+    """How many jobs of a queue run at once; an absent one has no limit of its own."""
+    order: Order = Order.PRIORITY
+    """Which of a queue's jobs are taken first."""
     lease_seconds: float = 30.0
     """How long the worker may be out of touch before its jobs are given to others."""
     poll_interval: float = 1.0
@@ -118,6 +122,8 @@ class Counts(Struct, kw_only=True):
     succeeded: int = 0
     retried: int = 0
     snoozed: int = 0
+    waiting: int = 0
+    """Ended to wait for a signal."""
     dead: int = 0
     cancelled: int = 0
     released: int = 0

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from offpath.errors import AppClosed, StoreError
+from offpath.jobs.worker.admitting import EVERY as ADMIT_EVERY
 from offpath.jobs.worker.claiming import BATCH
 from offpath.jobs.worker.engine import Engine
 from offpath.jobs.worker.loops import KEEPER, Loops
@@ -262,6 +263,7 @@ class Worker:
             keep_dead=settings.rules.keep_dead,
         )
         engine.claimer.wake = loops.own("claim", engine.claimer.step, settings.poll_interval).wake
+        engine.admission.wake = loops.own("admission", engine.admission.step, ADMIT_EVERY).wake
         rescue_every = min(RESCUE_EVERY, settings.lease_seconds / 10)
         loops.own("rescue", maintenance.rescue, rescue_every)
         loops.own("prune", maintenance.prune, settings.prune_every)
@@ -299,6 +301,7 @@ class Worker:
             engine.hand.changed.clear()
             taken = 0
             if left > 0:
+                await engine.admission.all()
                 _, taken = await engine.claimer.claim(int(min(left, BATCH)))
                 left -= taken
             if taken == 0:
@@ -313,6 +316,7 @@ class Worker:
         match hint:
             case Hint.WORK:
                 self._engine.claimer.announce()
+                self._engine.admission.announce()
                 self._engine.hand.changed.set()
             case Hint.CANCEL:
                 self._loops.wake("signals")
