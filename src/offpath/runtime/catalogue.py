@@ -81,6 +81,7 @@ ROWS = (
         "Jobs that went from one state to another; none before it is made and after it is gone.",
         (*_JOB, "left", "entered"),
     ),
+    _counter("jobs_admitted", "Limited jobs that a pass of admission let in.", ()),
     _counter("groups_done", "Groups whose last job ended.", ()),
     _gauge("jobs_active", "Jobs in this worker's hand: waiting for a slot or running."),
     _gauge("jobs_pending", "Jobs in this worker's hand that wait for a slot."),

@@ -29,7 +29,9 @@ from offpath.store import observed
 from offpath.store.changes import Changed
 from offpath.store.hints import Hint
 from offpath.store.instrumented_events import InstrumentedEvents
+from offpath.store.instrumented_flow import InstrumentedFlow
 from offpath.store.instrumented_schedules import InstrumentedSchedules
+from offpath.store.instrumented_workflows import InstrumentedWorkflows
 from offpath.store.metering import Metering
 from offpath.store.observed_events import carried_out
 from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive, Store
@@ -38,7 +40,9 @@ from offpath.store.watching import MOST_DOUBTED, Observer
 Fence = tuple[str, str, int]
 
 
-class InstrumentedStore(InstrumentedEvents, InstrumentedSchedules):
+class InstrumentedStore(
+    InstrumentedEvents, InstrumentedSchedules, InstrumentedWorkflows, InstrumentedFlow
+):
     """A :class:`Store` that tells observers what another one did."""
 
     def __init__(

@@ -2,7 +2,8 @@
 
 For each state, what entered it less what left it (``offpath_job_moves_total``) is the number of
 jobs in it, as far as this process moved them. Pruning only tells how many it removed, so those are
-counted as leaving ``ended``.
+counted as leaving ``ended``. A blocked job counts as queued: a gate or a signal lets it go in a
+call about other jobs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from offpath.model.event import EventKind
 from offpath.model.job import JobState, LeasedJob
-from offpath.model.settlement import Snoozed
+from offpath.model.settlement import Snoozed, Waiting
 from offpath.store.metering_events import MessageMetering
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class Metering:
         self.messages = MessageMetering(registry)
         """Those of messages, the log and its routers."""
         self._groups = registry.counter("offpath_groups_done_total")
+        self._admitted = registry.counter("offpath_jobs_admitted_total")
 
     def moved(self, steps: Sequence[Step], at: datetime) -> None:
         """Count these transitions."""
@@ -147,6 +149,10 @@ class Metering:
             "offpath_job_moves_total", **labels, left=PRUNED, entered=NOWHERE
         ).add(count)
 
+    def admitted(self, count: int) -> None:
+        """So many jobs were let in by their limits."""
+        self._admitted.add(count)
+
     def _way(self, move: Move) -> _Way:
         way = self._ways.get(move)
         if way is None:
@@ -165,13 +171,18 @@ class Metering:
             times.total.observe_all([(at - job.enqueued_at).total_seconds() for job in jobs])
             times.attempts.observe_all([job.attempt for job in jobs])
         elif EventKind.SNOOZED in move.kinds:
-            times.snooze.observe_all([_asked(step, at) for step in steps])
+            times.snooze.observe_all([_asked(step, at) for step in steps if not _waits(step)])
 
     def _times_of(self, task: str, queue: str) -> _Times:
         times = self._times.get((task, queue))
         if times is None:
             times = self._times[task, queue] = _Times(self._registry, task, queue)
         return times
+
+
+def _waits(step: Step) -> bool:
+    """Whether this attempt asked for a signal: nobody knows for how long."""
+    return step.settlement is not None and isinstance(step.settlement.outcome, Waiting)
 
 
 def _asked(step: Step, at: datetime) -> float:

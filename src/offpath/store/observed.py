@@ -24,6 +24,7 @@ from offpath.model.settlement import (
     SettleStatus,
     Snoozed,
     Succeeded,
+    Waiting,
 )
 from offpath.store.changes import Changed
 
@@ -69,8 +70,14 @@ def move(
     entered: JobState | None,
     kinds: tuple[EventKind, ...],
 ) -> Move:
-    """Return the one object for this way."""
-    return Move(task, queue, left, entered, kinds)
+    """Return the one object for this way. What is blocked counts as queued: it is let go in a call
+    about other jobs.
+    """
+    return Move(task, queue, _unblocked(left), _unblocked(entered), kinds)
+
+
+def _unblocked(state: JobState | None) -> JobState | None:
+    return _S.QUEUED if state is _S.BLOCKED else state
 
 
 _K = EventKind
@@ -79,12 +86,20 @@ _ENDS: dict[type, tuple[JobState, tuple[EventKind, ...]]] = {
     Succeeded: (_S.SUCCEEDED, (_K.SUCCEEDED,)),
     Retry: (_S.QUEUED, (_K.FAILED,)),
     Snoozed: (_S.QUEUED, (_K.SNOOZED,)),
+    Waiting: (_S.QUEUED, (_K.SNOOZED,)),
     Dead: (_S.DEAD, (_K.FAILED, _K.DEAD)),
     Cancelled: (_S.CANCELLED, (_K.CANCELLED,)),
     Released: (_S.QUEUED, (_K.RELEASED,)),
 }
 _CANCELLED_END = _ENDS[Cancelled]
-_EXPIRED_END = (_S.DEAD, (_K.EXPIRED, _K.DEAD))
+_EXPIRED = (_K.EXPIRED, _K.DEAD)
+_EXPIRED_END = (_S.DEAD, _EXPIRED)
+_CHANGES: dict[JobState, tuple[EventKind, ...]] = {
+    _S.CANCELLED: (_K.CANCELLED,),
+    _S.DEAD: (_K.DEAD,),
+    _S.BLOCKED: (_K.QUEUED,),
+    _S.QUEUED: (_K.QUEUED,),
+}
 _RESCUES: dict[JobState, tuple[EventKind, ...]] = {
     _S.QUEUED: (_K.RESCUED,),
     _S.DEAD: (_K.RESCUED, _K.DEAD),
@@ -123,6 +138,8 @@ def settled(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> It
         if answer.enqueued:
             jobs = settlement.effects.jobs
             yield from enqueued(jobs, answer.enqueued[: len(jobs)])
+        if answer.along:
+            yield from changed(answer.along)
 
 
 def progressed(job: LeasedJob, text: str) -> Step:
@@ -137,14 +154,15 @@ def rescued(answers: Iterable[Rescued]) -> Iterator[Step]:
         job = answer.job
         way = move(job.task, job.queue, _S.RUNNING, answer.state, _RESCUES[answer.state])
         yield Step(way, job, group_done=answer.group_done)
+        yield from changed(answer.along)
 
 
 def changed(answers: Iterable[Changed]) -> Iterator[Step]:
-    """Say what an operator's cancel or redrive changed; a mere request changed nothing."""
+    """Say what an operator's call, a sweep or a gate changed; a mere request changed nothing."""
     for answer in answers:
-        if answer.was is answer.state:
+        if _unblocked(answer.was) is _unblocked(answer.state):
             continue
-        kinds = (_K.CANCELLED,) if answer.state is _S.CANCELLED else (_K.QUEUED,)
+        kinds = _EXPIRED if answer.reason is DeadReason.DEADLINE else _CHANGES[answer.state]
         way = move(answer.task, answer.queue, answer.was, answer.state, kinds)
         yield Step(way, answer, group_done=answer.group_done)
 
@@ -205,7 +223,7 @@ def _failure(settlement: Settlement | None) -> Failure | None:
     match settlement.outcome:
         case Retry(failure=failure) | Dead(failure=failure) | Cancelled(failure=failure):
             return failure
-        case Succeeded() | Snoozed() | Released():
+        case Succeeded() | Snoozed() | Waiting() | Released():
             return None
     assert_never(settlement.outcome)
 
@@ -213,5 +231,7 @@ def _failure(settlement: Settlement | None) -> Failure | None:
 def _reason(step: Step) -> DeadReason | None:
     if step.move.entered is not _S.DEAD:
         return None
+    if isinstance(step.job, Changed):
+        return step.job.reason
     outcome = None if step.settlement is None else step.settlement.outcome
     return outcome.reason if isinstance(outcome, Dead) else DeadReason.WORKER_LOST
