@@ -1,0 +1,90 @@
+"""Which queues a worker serves, how much of each it runs, and in which order: the settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offpath import App, ConfigurationError, InvalidArgument
+from offpath.config import Settings, load_settings
+from offpath.jobs.worker.configured import overridden, worker_terms
+from offpath.jobs.worker.terms import WorkerSettings
+from offpath.model.lease import Order
+
+
+def load(where: Path, project: str = "", **environ: str) -> Settings:
+    (where / "pyproject.toml").write_text(f"[tool.offpath]\n{project}\n")
+    return load_settings(environ=environ, directory=where)
+
+
+def terms(**overrides: Any) -> WorkerSettings:
+    return worker_terms(overridden(Settings(), overrides), None)  # type: ignore[arg-type]
+
+
+def test_queues_and_order_come_from_the_environment(tmp_path: Path) -> None:
+    environ = {"OFFPATH_QUEUES": "emails:5, reports", "OFFPATH_DISPATCH": "balanced"}
+    settings = load(tmp_path, **environ)
+    assert settings.queues == {"emails": 5, "reports": None}
+    assert (settings.served_queues, settings.queue_limits) == (
+        ("emails", "reports"),
+        {"emails": 5},
+    )
+    assert settings.dispatch == "balanced"
+
+
+@pytest.mark.parametrize(
+    "project", ['queues = ["emails:5", "reports"]', 'queues = "emails:5,reports"']
+)
+def test_queues_come_from_the_project_file(tmp_path: Path, project: str) -> None:
+    assert load(tmp_path, project).queues == {"emails": 5, "reports": None}
+
+
+def test_a_table_of_queues_in_the_project_file_has_limits(tmp_path: Path) -> None:
+    settings = load(tmp_path, 'queues = {emails = 5, "a:7" = 2}\ndispatch = "age"')
+    assert settings.queues == {"emails": 5, "a:7": 2}
+    assert settings.dispatch == "age"
+
+
+def test_a_worker_takes_a_list_or_a_mapping() -> None:
+    assert terms(queues=["a", "b"]).queues == ("a", "b")
+    made = terms(queues={"emails": 5, "reports": None}, dispatch="age")
+    assert (made.queues, made.queue_limits, made.order) == (
+        ("emails", "reports"),
+        {"emails": 5},
+        Order.AGE,
+    )
+
+
+def test_a_star_stands_for_all_other_queues() -> None:
+    made = terms(queues={"emails": 5, "*": None})
+    assert (made.queues, made.queue_limits) == ((), {"emails": 5})
+
+
+def test_without_a_word_all_queues_are_served_by_priority() -> None:
+    made = terms()
+    assert (made.queues, made.queue_limits, made.order) == ((), {}, Order.PRIORITY)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"queues": "emails"},
+        {"queues": {"emails": 0}},
+        {"queues": {"emails": "many"}},
+        {"queues": {"*": 5}},
+        {"queues": {"a\n": 5}},
+        {"queues": 5},
+        {"dispatch": "random"},
+    ],
+)
+def test_what_cannot_be_served_is_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        App().worker(**bad)
+
+
+@pytest.mark.parametrize("text", ["emails:0", "*:5"])
+def test_what_cannot_be_served_is_refused_in_the_environment(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigurationError, match="OFFPATH_QUEUES"):
+        load(tmp_path, OFFPATH_QUEUES=text)
