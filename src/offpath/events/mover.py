@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from offpath.events.answering import answered
 from offpath.events.flushing import BAD, RELEASED, UNTRIED, End, Flusher
 from offpath.events.lines import Lease, Line, Lines, lines_of
 from offpath.model.job import DeadReason
@@ -241,14 +242,17 @@ class Mover:
         await self._work.open()
         asked = self._clock.monotonic()
         holder = self._parts.new_id()
-        leased = await self._parts.store.lease_messages(
-            MessageRequest(
-                box=self._work.box,
-                holder=holder,
-                streams=rooms,
-                limit=most,
-                lease_seconds=self._terms.lease_seconds,
-            )
+        request = MessageRequest(
+            box=self._work.box,
+            holder=holder,
+            streams=rooms,
+            limit=most,
+            lease_seconds=self._terms.lease_seconds,
+        )
+        leased = await answered(
+            self._parts.store.lease_messages(request),
+            LAST_WAIT,
+            unwanted=lambda late: self._give_back(late, holder, asked),
         )
         if leased.messages:
             self._begin(leased, holder, rooms, asked, full=len(leased.messages) == most)
@@ -263,18 +267,26 @@ class Mover:
         *,
         full: bool,
     ) -> None:
-        messages = leased.messages
-        lease = Lease(len(messages), asked, asked + self._terms.lease_seconds, full)
-        self._leases[holder] = lease
-        self._in_hand += len(messages)
-        self._held.update(message.stream for message in messages)
+        lease = self._hold(leased.messages, holder, asked, full=full)
         ordered = frozenset(room.stream for room in rooms if room.ordered)
-        lines = lines_of(self._able(messages, lease, ordered), ordered)
+        lines = lines_of(self._able(leased.messages, lease, ordered), ordered)
         many = self._terms.many
         starts = range(0, len(lines), many)
         self._queue.extend([Lines(lines[at : at + many], lease) for at in starts])
         self._serve_more()
         self._begin_suspect()
+
+    def _hold(self, messages: Line, holder: str, asked: float, *, full: bool) -> Lease:
+        lease = Lease(len(messages), asked, asked + self._terms.lease_seconds, full)
+        self._leases[holder] = lease
+        self._in_hand += len(messages)
+        self._held.update(message.stream for message in messages)
+        return lease
+
+    def _give_back(self, leased: LeasedMessages, holder: str, asked: float) -> None:
+        """What a turn was given that had been cancelled meanwhile."""
+        if leased.messages:
+            self._release(leased.messages, self._hold(leased.messages, holder, asked, full=False))
 
     def _able(self, messages: Line, lease: Lease, ordered: frozenset[str]) -> list[LeasedMessage]:
         """Those to be acted on now: not the worn out ones, nor suspects and what follows them."""

@@ -10,7 +10,7 @@ import pytest
 
 import offpath
 from offpath.errors import StoreRejected, StoreUnavailable
-from offpath.model.message import Box, MessageRequest, StreamRoom
+from offpath.model.message import Box, LeasedMessages, MessageRequest, StreamRoom
 from offpath.runtime.clock import ManualClock
 from tests.unit.events.recipient import PATIENCE, Recipient, UncertainStore, ticks, within
 
@@ -200,3 +200,30 @@ async def test_a_plain_function_that_gives_a_coroutine_has_it_awaited(app: offpa
         await within(app.relay().run_once())
     assert raised.value.tally.counts == {"failed": 1}
     assert recipient.seen == [1]
+
+
+async def test_what_a_cancelled_pass_was_handed_is_given_back_at_once(
+    app: offpath.App, store: UncertainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipient = Recipient()
+    app.outbox(dispatcher=recipient)
+    event = await app.publish("t", 1)
+    lease, leased, may_answer = store.lease_messages, asyncio.Event(), asyncio.Event()
+
+    async def slow(request: MessageRequest) -> LeasedMessages:
+        answer = await lease(request)
+        leased.set()
+        await may_answer.wait()
+        return answer
+
+    monkeypatch.setattr(store, "lease_messages", slow)
+    passing = asyncio.ensure_future(app.relay().run_once())
+    await within(leased.wait())
+    passing.cancel()
+    may_answer.set()
+    with pytest.raises(asyncio.CancelledError):
+        await within(passing)
+    record = await app.messages.get(event)
+    assert (record.state, recipient.seen) == ("pending", []), "it waits for somebody else"
+    monkeypatch.setattr(store, "lease_messages", lease)
+    assert (await within(app.relay().run_once())).buckets == {"relayed": (event,)}
