@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
-from offpath.errors import Abort, Snooze
+from offpath.errors import Abort, CoolDown, Snooze
 from offpath.model.job import DeadReason, Failure
 from offpath.model.settlement import Dead, Retry, Snoozed
 from offpath.runtime.failures import failure_of, message_of
@@ -108,7 +108,9 @@ def snoozed(snooze: Snooze, moment: Moment) -> Snoozed | Dead:
     reason = message_of(snooze)
     if snooze.until is not None:
         return Snoozed(until=due, reason=reason)
-    return Snoozed(delay=(due - moment.now).total_seconds(), reason=reason)
+    delay = (due - moment.now).total_seconds()
+    cool_down = delay if isinstance(snooze, CoolDown) else None
+    return Snoozed(delay=delay, reason=reason, cool_down=cool_down)
 
 
 def expired(moment: Moment, deadline: datetime, when: str) -> Dead:

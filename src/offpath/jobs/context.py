@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from msgspec import json, structs
 
 from offpath.errors import InvalidArgument
+from offpath.jobs.durable.verbs import DurableVerbs
 from offpath.jobs.job import Job
 from offpath.jobs.signals import Signal, in_loop
 from offpath.jobs.worker.running import LEASE_DOUBTED, Interruption
+from offpath.model import checks
 from offpath.model.effects import NOTHING, Effects
 from offpath.model.job import Progress
 from offpath.runtime import log
@@ -21,13 +23,16 @@ from offpath.runtime.failures import clean
 if TYPE_CHECKING:
     import logging
     from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from offpath.jobs.batch import EventWriter
+    from offpath.jobs.durable.book import Book
+    from offpath.jobs.worker.executor import Threads
     from offpath.jobs.worker.running import Run
     from offpath.model.job import JobState, NewJob
     from offpath.model.new import NewLogEvent, NewMessage
     from offpath.runtime.clock import Clock
+    from offpath.runtime.codec import Codec
     from offpath.store.protocol import Store
 
 T = TypeVar("T")
@@ -49,6 +54,11 @@ class Home(Protocol):
     """Names of fields that no log record shows."""
     writer: EventWriter
     """Makes events."""
+    codec: Codec
+    """The app's: signals are written with it."""
+    threads: Threads
+    """Where blocking functions run."""
+    max_result_bytes: int
 
     def progressed(self, run: Run) -> None:
         """Note that ``run`` has progress to write."""
@@ -68,7 +78,7 @@ class _Done:
 _DONE = _Done()
 
 
-class Context:
+class Context(DurableVerbs):
     """One attempt of one job, as its handler sees it. Usable from coroutines and threads.
 
     Everything written through it is joined to the end of the attempt: jobs enqueued here exist
@@ -97,6 +107,7 @@ class Context:
         self._progress: Progress | None = None
         self._cancelled: Signal | None = None
         self._lease_lost: Signal | None = None
+        self._book: Book | None = None
 
     def __repr__(self) -> str:
         """Show which attempt of which job; never its input."""
@@ -211,6 +222,19 @@ class Context:
         """
         return await self._home.store.claim(key, self._run.job.id, ttl=ttl)
 
+    async def cool_down(self, seconds: float | timedelta) -> bool:
+        """Start no more jobs of this job's limit key for so long, on any worker; this one goes on.
+
+        To run this job again later as well, raise :class:`offpath.CoolDown` instead. False: the
+        job has no limit, nothing was done. Raises ``InvalidArgument``.
+        """
+        rest = checks.seconds(seconds, "seconds")
+        key = self._run.job.limit_key
+        if key is None:
+            return False
+        await self._home.store.close_limit(key, seconds=rest)
+        return True
+
     def enqueue(self, jobs: Job[Any, Any] | Iterable[Job[Any, Any]], /) -> None:
         """Enqueue jobs together with the end of this attempt.
 
@@ -285,13 +309,17 @@ class Context:
     def blocking(self, call: Coroutine[Any, Any, T]) -> T:
         """Wait in a sync handler's thread for a coroutine that runs in the worker's loop.
 
-        ``ctx.blocking(ctx.claim("x"))``. Raises RuntimeError inside the loop: await it there.
+        ``ctx.blocking(ctx.claim("x"))``. A blocking function that the coroutine has to call
+        (``ctx.blocking(ctx.step("x", blocking_function))``) runs in this thread. Raises
+        RuntimeError inside the loop: await it there.
         """
         if in_loop(self._home.loop):
             call.close()
             msg = "Context.blocking() is for sync handlers: in a coroutine use await instead"
             raise RuntimeError(msg)
-        return asyncio.run_coroutine_threadsafe(call, self._home.loop).result()
+        from offpath.jobs.durable.lending import Thread
+
+        return Thread(self._home.loop).wait_for(call)
 
     # -- the engine's side ---------------------------------------------------------------------
 
@@ -303,7 +331,13 @@ class Context:
                 self._lease_lost.set()
 
     def effects(self) -> Effects:
-        """Return what is joined to the end of this attempt so far."""
+        """Return what is joined to the end of this attempt so far.
+
+        Nothing while it sleeps or waits: the handler runs again from its first line, and joins it
+        again.
+        """
+        if self.suspension is not None:
+            return NOTHING
         if not (self._jobs or self._messages or self._log):
             return NOTHING
         return Effects(jobs=tuple(self._jobs), messages=tuple(self._messages), log=tuple(self._log))

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from offpath.jobs.classify import FailureInfo, Verdict
     from offpath.model.event import JobEvent
     from offpath.model.retry import BackoffFunction
+    from offpath.runtime.codec import Codec
 
 OnFailure = Callable[[BaseException, "FailureInfo"], "Verdict | Awaitable[Verdict]"]
 """Classifies what a handler raised; see :mod:`offpath.jobs.classify`."""
@@ -30,6 +31,9 @@ class Inputs(Protocol):
 
 class Results(Protocol):
     """The result side of a task's signature."""
+
+    codec: Codec
+    """What turns its values into text."""
 
     def encode(self, value: Any, /) -> str | None:  # noqa: ANN401 - whatever a handler returns
         """Return the text to store, None for nothing; raises when the value does not fit."""

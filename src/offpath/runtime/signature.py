@@ -161,15 +161,24 @@ class InputModel:
 class ResultModel:
     """The result of one task, by its annotation. ``None`` is stored as no text at all."""
 
-    __slots__ = ("_check", "_codec", "_read", "_shape", "name", "type")
+    __slots__ = ("_check", "_read", "_shape", "_what", "codec", "name", "type")
 
-    def __init__(self, annotation: Any, *, codec: Codec = _SHARED, name: str = "") -> None:
+    def __init__(
+        self,
+        annotation: Any,
+        *,
+        codec: Codec = _SHARED,
+        name: str = "",
+        what: str | None = None,
+    ) -> None:
         self.name = name
         self.type = annotation
+        self._what = what or f"task {name!r}"
         hooks = _hooks(codec)
-        self._shape = Shape(annotation, hooks, f"task {name!r}: its result")
+        self._shape = Shape(annotation, hooks, f"{self._what}: its result")
         self._check = _converter(self._shape.wire, hooks, plain=self._shape.plain)
-        self._codec = codec
+        self.codec = codec
+        """What turns its values into text."""
         self._read = _decoder(codec, self._shape.wire)
 
     @classmethod
@@ -188,7 +197,7 @@ class ResultModel:
             checked = self._check.convert(self._shape.pack(value))
             if checked is None:
                 return None
-            text = self._codec.encode(checked)
+            text = self.codec.encode(checked)
             if not self._check.plain:
                 self._read(text)
         except Exception as error:
@@ -214,7 +223,7 @@ class ResultModel:
         return _with_definitions(own, made)
 
     def _refusal(self, error: Exception) -> InvalidArgument:
-        return InvalidArgument(f"result of task {self.name!r}: {shown(error)}")
+        return InvalidArgument(f"result of {self._what}: {shown(error)}")
 
 
 _NOTHING = (None, type(None), Any)

@@ -70,6 +70,8 @@ class Engine:
         self.report = parts.report
         self.secrets = SECRET_NAMES.union(settings.redact)
         self.writer = parts.writer
+        self.codec, self.threads = parts.codec, parts.threads
+        self.max_result_bytes = settings.max_result_bytes
         self.info = settings.info(parts.new_id(), tasks)
         self.counts = Counts()
         self.stopping = False

@@ -12,6 +12,7 @@ from offpath.errors import Abort, Conflict, Snooze
 from offpath.jobs import classify
 from offpath.jobs.classify import Decision, FailureInfo, Moment
 from offpath.jobs.runnable import OnFailure
+from offpath.jobs.suspension import Suspended, suspended
 from offpath.jobs.worker.running import Interruption
 from offpath.model import retry
 from offpath.model.effects import NOTHING
@@ -24,6 +25,7 @@ from offpath.model.settlement import (
     Settlement,
     Snoozed,
     Succeeded,
+    Waiting,
 )
 from offpath.runtime.failures import failure_of, traceback_of
 
@@ -33,9 +35,9 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.running import Run
     from offpath.runtime.clock import Clock
 
-_CARRIED = (Succeeded, Snoozed)
+_CARRIED = (Succeeded, Snoozed, Waiting)
 """Outcomes with effects."""
-_HEEDED = (Abort, Snooze)
+_HEEDED = (Abort, Snooze, Suspended)
 """Raised on purpose: heeded also from a handler that was told to end."""
 
 
@@ -97,6 +99,7 @@ class Judge:
 
     async def raised(self, run: Run, error: BaseException) -> Outcome | None:
         """Judge a handler that raised; None when there is nothing left that we may write."""
+        error = suspended(error) or error
         heeded = isinstance(error, _HEEDED)
         match run.interrupted:
             case None:
@@ -176,6 +179,10 @@ class Judge:
         self, run: Run, error: BaseException, failure: Failure | None = None
     ) -> Outcome:
         moment = self._moment(run)
+        if isinstance(error, Suspended):
+            if isinstance(error.until, Waiting):
+                return error.until
+            error = error.until
         if isinstance(error, Snooze):
             return self._snoozed(run, error, moment)
         if isinstance(error, Abort):

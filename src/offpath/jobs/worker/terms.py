@@ -18,6 +18,7 @@ from offpath.jobs.worker.judge import Rules
 from offpath.model.health import Gauge, SettlementReport
 from offpath.model.lease import Order, WorkerInfo
 from offpath.runtime.clock import Clock
+from offpath.runtime.codec import Codec, JsonCodec
 from offpath.runtime.loop import LoopSpec
 from offpath.runtime.metrics import Metrics
 from offpath.store.protocol import Backlog, Store
@@ -78,6 +79,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     random: Callable[[], float]
     """Numbers in [0, 1), for jitter."""
     metrics: Metrics
+    codec: Codec = JsonCodec()
+    """The app's."""
     log_context: LogContext | None = None
     when_idle: Callable[[], Awaitable[int]] | None = None
     """Done every few seconds while no job is held; returns how much it did."""
