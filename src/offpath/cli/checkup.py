@@ -8,7 +8,7 @@ from offpath.app import App
 from offpath.cli.frame import require_schema
 from offpath.cli.output import short
 from offpath.errors import SchemaError
-from offpath.health.fleet import Presence, member
+from offpath.health.fleet import Presence, member, pauses
 from offpath.model.job import JobState
 from offpath.model.lease import WorkerRecord
 from offpath.store.protocol import Backlog, Finding, Level
@@ -56,6 +56,7 @@ async def _look(app: App) -> list[Finding]:
         _late(workers),
         _ill(workers),
         _untaken(backlog, workers),
+        await _paused(app),
         _oldest(backlog, now),
         await _dead(app),
         await _long_running(app, now),
@@ -102,6 +103,14 @@ def _untaken(backlog: list[Backlog], workers: list[WorkerRecord]) -> Finding:
     names = ", ".join(f"{one.ready} of {one.task} in queue {one.queue}" for one in untaken[:5])
     message = f"due work that no worker takes: {names}; start a worker that knows it"
     return _finding("takers", Level.PROBLEM, message)
+
+
+async def _paused(app: App) -> Finding:
+    found = list(pauses(await app.queues.list(), await app.limits.list()))
+    if not found:
+        return _finding("pauses", Level.FINE, "no queue and no limit is paused")
+    message = "; ".join(found[:5]) + "; see: offpath queues list, offpath limits list"
+    return _finding("pauses", Level.WARNING, message)
 
 
 def _takes(worker: WorkerRecord, due: Backlog) -> bool:

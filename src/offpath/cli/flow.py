@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -165,7 +166,7 @@ async def _end(app: App, until: str | None, seconds: float | None) -> datetime |
 # -- what is shown ---------------------------------------------------------------------------------
 
 
-def print_queues(found: list[QueueRecord]) -> None:
+def print_queues(found: Sequence[QueueRecord]) -> None:
     """A table of queues."""
     columns = ("queue", "state", "ready", "running", "scheduled", "blocked")
     rows = [
@@ -175,7 +176,7 @@ def print_queues(found: list[QueueRecord]) -> None:
     output.print_table(columns, rows, empty="no queue has jobs or is paused")
 
 
-def print_limits(found: list[LimitRecord]) -> None:
+def print_limits(found: Sequence[LimitRecord]) -> None:
     """A table of limits."""
     columns = ("key", "state", "max", "rate", "admitted", "running", "held")
     rows = [

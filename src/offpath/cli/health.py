@@ -14,6 +14,7 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
+from offpath.cli.flow import limit_document, print_limits, queue_document
 from offpath.cli.frame import command, json_option, require_schema, store_settings
 from offpath.config import Settings, load_settings
 from offpath.errors import ConfigurationError, OffpathError, StoreUnavailable
@@ -211,6 +212,8 @@ async def _of_fleet(settings: Settings, timeout: float, *, as_json: bool) -> int
         print_members(fleet.members)
         _print_waiting([msgspec.structs.asdict(one) for one in fleet.gauges])
         _print_settlements([msgspec.structs.asdict(one) for one in fleet.settlements])
+        if fleet.limits:
+            print_limits(fleet.limits)
         _print_verdict(fleet.reasons, fleet.warnings)
     return HEALTHY if fleet.healthy else UNHEALTHY
 
@@ -223,6 +226,8 @@ def _document(fleet: FleetHealth) -> dict[str, Any]:
         "waiting": [msgspec.structs.asdict(one) for one in fleet.gauges],
         "settlements": [msgspec.structs.asdict(one) for one in fleet.settlements],
         "warnings": list(fleet.warnings),
+        "paused_queues": [queue_document(one) for one in fleet.queues],
+        "limits": [limit_document(one) for one in fleet.limits],
     }
 
 

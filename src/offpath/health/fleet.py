@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from offpath.model.health import Condition, Gauge, SettlementReport, WorkerReport
 from offpath.model.lease import WorkerRecord
+from offpath.model.limit import LimitRecord, QueueRecord
 
 if TYPE_CHECKING:
     from offpath.health.thresholds import Thresholds
@@ -53,6 +55,10 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
 
     members: tuple[Member, ...]
     gauges: tuple[Gauge, ...]
+    queues: tuple[QueueRecord, ...] = ()
+    """Those that are paused."""
+    limits: tuple[LimitRecord, ...] = ()
+    """Keys that are paused, cool down or hold jobs back, by name."""
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -73,7 +79,8 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What somebody should look at although work moves, one line each."""
-        return tuple(one for run in self.settlements if (one := run.warning))
+        runs = tuple(one for run in self.settlements if (one := run.warning))
+        return (*runs, *pauses(self.queues, self.limits))
 
     @property
     def healthy(self) -> bool:
@@ -86,6 +93,22 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
             yield "no worker is live"
         elif all(one.ill for one in live):
             yield from (f"worker {one.record.info.id}: {one.ill}" for one in live)
+
+
+def pauses(queues: Iterable[QueueRecord], limits: Iterable[LimitRecord]) -> Iterator[str]:
+    """What somebody has paused, and keys that cool down: one line each."""
+    for queue in queues:
+        if queue.paused or queue.paused_until is not None:
+            waiting = queue.ready + queue.scheduled + queue.blocked
+            yield f"queue {queue.name} is paused{_until(queue.paused_until)}: {waiting} jobs wait"
+    for limit in limits:
+        if limit.paused or limit.closed_until is not None:
+            end = None if limit.paused else limit.closed_until
+            yield f"limit {limit.key} is closed{_until(end)}: {limit.held} jobs are held"
+
+
+def _until(end: datetime | None) -> str:
+    return "" if end is None else f" until {end.isoformat(timespec='seconds')}"
 
 
 def member(record: WorkerRecord) -> Member:
@@ -110,5 +133,10 @@ async def examine(store: Store, thresholds: Thresholds) -> FleetHealth:
     now = await store.ping()
     records: Sequence[WorkerRecord] = await store.workers()
     gauges = await thresholds(await store.backlog(limit=MOST_COUNTED), now)
-    members = tuple(member(one) for one in records)
-    return FleetHealth(members=members, gauges=tuple(gauges))
+    queues, limits = await store.queues(), await store.limits(limit=MOST_COUNTED)
+    return FleetHealth(
+        members=tuple(member(one) for one in records),
+        gauges=tuple(gauges),
+        queues=tuple(one for one in queues if one.paused or one.paused_until is not None),
+        limits=tuple(one for one in limits if one.held or one.paused or one.closed_until),
+    )

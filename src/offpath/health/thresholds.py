@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from offpath.model.endpoint import is_delivery
 from offpath.model.health import Gauge
 from offpath.model.job import JobFilter, JobState
@@ -26,9 +28,10 @@ class Thresholds:
     """Measures what waits. Called with the due jobs that were just read, and the store's time.
 
     Jobs count in the queues that ``queues`` names, none meaning all: what a worker does not serve
-    does not make it ill. Messages count in the streams that ``served`` names, None meaning all: a
-    stream that nothing here moves is not configured, and what waits for a webhook endpoint is that
-    endpoint's own health. Dead letters are everybody's.
+    does not make it ill. A paused queue may wait as long as it is paused: somebody wants it so;
+    and jobs that a limit holds back are not due. Messages count in the streams that ``served``
+    names, None meaning all: a stream that nothing here moves is not configured, and what waits for
+    a webhook endpoint is that endpoint's own health. Dead letters are everybody's.
     """
 
     def __init__(
@@ -52,12 +55,25 @@ class Thresholds:
         """The gauges. Raises what the store raises: what cannot be measured is not well."""
         streams = [] if self._messages is None else await self._messages()
         return [
-            *self._jobs(backlog, now),
+            *await self._unpaused(list(self._jobs(backlog, now))),
             *self._waiting(streams, now),
             await self._dead_letter(streams, now),
         ]
 
-    def _jobs(self, backlog: Sequence[Backlog], now: datetime) -> Iterator[Gauge]:
+    async def _unpaused(self, gauges: Sequence[tuple[str, Gauge]]) -> list[Gauge]:
+        """The gauges of queues, those of paused ones without a limit. Asks only if one is over."""
+        paused: set[str] = set()
+        if any(gauge.over for _, gauge in gauges):
+            found = await self._store.queues()
+            paused = {one.name for one in found if one.paused or one.paused_until is not None}
+        return [
+            replace(gauge, name=f"{gauge.name}, which is paused", limit=None)
+            if queue in paused
+            else gauge
+            for queue, gauge in gauges
+        ]
+
+    def _jobs(self, backlog: Sequence[Backlog], now: datetime) -> Iterator[tuple[str, Gauge]]:
         oldest: dict[str, float] = {}
         for row in backlog:
             if not self._queues or row.queue in self._queues:
@@ -66,7 +82,8 @@ class Thresholds:
         limits, usual = self._settings.job_age_limits, self._settings.job_age_limit
         for queue, age in sorted(oldest.items()):
             limit = limits.get(queue, usual)
-            yield Gauge(name=f"the oldest due job of queue {queue}", age=age, limit=limit)
+            name = f"the oldest due job of queue {queue}"
+            yield queue, Gauge(name=name, age=age, limit=limit)
 
     def _waiting(self, streams: Sequence[MessageBacklog], now: datetime) -> Iterator[Gauge]:
         settings = self._settings

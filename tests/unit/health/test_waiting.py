@@ -16,6 +16,7 @@ from offpath.model.effects import Effects
 from offpath.model.health import Condition, Gauge, LoopReport, WorkerReport
 from offpath.model.job import JobFilter, Page
 from offpath.model.lease import WorkerInfo, WorkerRecord
+from offpath.model.limit import LimitSpec
 from offpath.model.message import Box, MessageBacklog
 from offpath.store.protocol import Backlog
 from tests.unit.health.world import red, started
@@ -81,6 +82,38 @@ async def test_limits_are_by_queue_and_only_queues_served_count(rig: Rig) -> Non
     ]
     everywhere = await Thresholds(rig.store, Settings(job_age_limit=None))(backlog, now)
     assert [one.over for one in everywhere] == [False] * 4
+
+
+async def test_a_paused_queue_may_wait_and_is_named(rig: Rig) -> None:
+    now = rig.clock.now()
+    backlog = [
+        Backlog(queue=queue, task="t", ready=1, oldest_run_at=now - timedelta(seconds=400))
+        for queue in ("mail", "bulk")
+    ]
+    thresholds = Thresholds(rig.store, Settings())
+    await rig.memory.pause_queue("mail")
+    bulk, mail, _ = await thresholds(backlog, now)
+    assert (bulk.over, mail.over) == (True, False)
+    assert mail.name == "the oldest due job of queue mail, which is paused"
+    await rig.memory.resume_queue("mail")
+    assert [one.over for one in await thresholds(backlog, now)] == [True, True, False]
+
+
+async def test_jobs_that_a_limit_holds_back_make_nobody_ill(rig: Rig) -> None:
+    await rig.memory.close_limit("api")
+    await rig.enqueue("t", limit=LimitSpec(key="api", max_running=1))
+    rig.clock.advance(10_000)
+    fleet = await examine(rig.store, Thresholds(rig.store, Settings()))
+    assert not any(gauge.over for gauge in fleet.gauges)
+    assert [one.held for one in fleet.limits] == [1]
+    assert fleet.warnings == ("limit api is closed: 1 jobs are held",)
+
+
+async def test_pauses_are_warned_of(rig: Rig) -> None:
+    await rig.memory.pause_queue("mail", until=rig.clock.now() + timedelta(hours=1))
+    await rig.enqueue("t", queue="mail")
+    fleet = await examine(rig.store, Thresholds(rig.store, Settings()))
+    assert fleet.warnings == ("queue mail is paused until 2026-01-01T01:00:00+00:00: 1 jobs wait",)
 
 
 async def test_a_dead_letter_may_stay_for_a_week(rig: Rig) -> None:

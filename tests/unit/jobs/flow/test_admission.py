@@ -248,6 +248,28 @@ async def test_a_classifier_may_answer_with_a_cool_down(rig: Rig) -> None:
     assert {await rig.state(job) for job in jobs} == {JobState.SUCCEEDED}
 
 
+async def test_a_handler_may_cool_its_key_down_and_go_on(rig: Rig) -> None:
+    answers: list[bool] = []
+
+    async def limited(ctx: Any) -> None:
+        answers.append(await ctx.cool_down(timedelta(seconds=10)))
+
+    async def free(ctx: Any) -> None:
+        answers.append(await ctx.cool_down(10))
+
+    rig.task(limited)
+    rig.task(free)
+    jobs = [await rig.enqueue("limited", limit=at_most(1)) for _ in range(2)]
+    await rig.started(poll_interval=1_000.0)
+    assert (await rig.state(jobs[0]), answers) == (JobState.SUCCEEDED, [True])
+    await rig.pass_time(9)
+    assert len(answers) == 1
+    await rig.pass_time(2)
+    await rig.enqueue("free")
+    await rig.pass_time(1)
+    assert answers == [True, True, False]
+
+
 async def test_a_cool_down_without_a_limit_is_a_snooze(rig: Rig) -> None:
     calls = 0
 
@@ -304,14 +326,14 @@ async def test_limits_are_forgotten_as_in_use_when_none_was_seen_for_a_while(rig
     async def one() -> None: ...
 
     rig.task(one)
-    worker = await rig.started()
-    admission = worker._engine.admission
-    assert not admission.used
+    admission = (await rig.started())._engine.admission
+    known = [admission.used]
     await rig.enqueue("one", limit=at_most(1))
     await rig.pass_time(1)
-    assert admission.used
+    known.append(admission.used)
     await rig.pass_time(REMEMBERED + 1)
-    assert not admission.used
+    known.append(admission.used)
+    assert known == [False, True, False]
 
 
 async def test_run_until_idle_admits_what_is_held(rig: Rig) -> None:
