@@ -122,7 +122,8 @@ class _End:
         outcome = self._outcome
         result = outcome.result if isinstance(outcome, Succeeded) else None
         contributes = isinstance(outcome, Succeeded) and outcome.contributes
-        alone = self._job.group_id not in self._tables.groups.rows
+        known = self._job.group_id in self._tables.groups.rows
+        alone = not known and not self._settlement.effects.jobs
         if alone and not given and (contributes or result is None):
             return  # a lone job's record says it all
         value = groups.value_of(self._tables, self._job.group_id)

@@ -1,0 +1,175 @@
+"""Compensation: what undoes a job's steps is kept until it has succeeded or was undone, once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from offpath.errors import IdConflict, InvalidArgument, LeaseLost
+from offpath.model.effects import Effects
+from offpath.model.group import Contribution
+from offpath.runtime.clock import ManualClock
+from offpath.store.protocol import Redrive, Store
+from tests.conformance.builders import (
+    add,
+    die,
+    end,
+    exists,
+    join,
+    new_job,
+    outcomes,
+    start,
+    succeed,
+    take_one,
+)
+
+
+async def _failed(store: Store, *undo: str) -> str:
+    """A dead job that had recorded these; its id."""
+    job = await start(store)
+    for name in undo:
+        await store.put_undo(job, name, f'"undo {name}"')
+    await die(store, job)
+    return job.id
+
+
+async def test_a_dead_job_is_undone_in_the_order_of_first_calls(store: Store) -> None:
+    job = await start(store)
+    for name in ("b", "a", "c", "b"):
+        await store.put_undo(job, name, f'"{name}{name}"')
+    await store.put_undo(job, "a", '"another"')
+    assert await store.undoing(limit=10) == []
+    await die(store, job)
+    (undoing,) = await store.undoing(limit=10)
+    assert (undoing.id, undoing.group_id) == (job.id, job.id)
+    assert undoing.undo == ('"bb"', '"aa"', '"cc"')
+
+
+@pytest.mark.parametrize("how", ["cancelled", "cancel asked for", "cancel waiting", "lost"])
+async def test_every_end_without_success_is_undone(
+    store: Store, clock: ManualClock, how: str
+) -> None:
+    job = await start(store)
+    await store.put_undo(job, "a", "1")
+    if how == "cancelled":
+        await end(store, job, outcomes()["cancelled"])
+    elif how == "cancel asked for":
+        await store.cancel([job.id])
+        await succeed(store, job)
+    elif how == "cancel waiting":
+        await end(store, job, outcomes()["retry"])
+        await store.cancel([job.id])
+    else:
+        clock.advance(31)
+        await store.rescue(limit=10, max_deliveries=1)
+    assert [each.id for each in await store.undoing(limit=10)] == [job.id]
+
+
+async def test_a_success_has_nothing_to_undo(store: Store) -> None:
+    job = await start(store)
+    await store.put_undo(job, "a", "1")
+    await succeed(store, job)
+    assert await store.undoing(limit=10) == []
+    assert not await store.compensate(job.id, Effects(jobs=(new_job(),)))
+
+
+@pytest.mark.parametrize("name", ["retry", "snoozed", "released"])
+async def test_they_outlive_an_attempt(store: Store, clock: ManualClock, name: str) -> None:
+    job = await start(store)
+    await store.put_undo(job, "a", "1")
+    await end(store, job, outcomes()[name])
+    assert await store.undoing(limit=10) == []
+    clock.advance(6)
+    again = await take_one(store)
+    await store.put_undo(again, "a", "2")
+    await store.put_undo(again, "b", "3")
+    await die(store, again)
+    (undoing,) = await store.undoing(limit=10)
+    assert undoing.undo == ("1", "3")
+
+
+async def test_undoing_is_bounded(store: Store) -> None:
+    ids = {await _failed(store, "a") for _ in range(3)}
+    assert len(await store.undoing(limit=2)) == 2
+    assert {each.id for each in await store.undoing(limit=10)} == ids
+
+
+async def test_compensation_commits_once(store: Store) -> None:
+    job_id = await _failed(store, "a")
+    first, second = new_job(group_id=job_id), new_job(group_id=job_id)
+    assert await store.compensate(job_id, Effects(jobs=(first,)))
+    assert not await store.compensate(job_id, Effects(jobs=(second,)))
+    assert await exists(store, first.id)
+    assert not await exists(store, second.id)
+    assert await store.undoing(limit=10) == []
+
+
+async def test_compensation_forgets_the_steps_too(store: Store) -> None:
+    job = await start(store)
+    await store.put_step(job, "a", "1")
+    await store.put_undo(job, "a", "2")
+    await die(store, job)
+    assert await store.compensate(job.id, Effects())
+    assert await store.steps(job.id) == {}
+
+
+async def test_nothing_to_undo_is_not_compensated(store: Store) -> None:
+    job = await start(store)
+    await store.put_step(job, "a", "1")
+    await die(store, job)
+    assert not await store.compensate(job.id, Effects(jobs=(new_job(),)))
+    assert await store.steps(job.id) == {"a": "1"}
+
+
+async def test_a_job_that_was_put_back_is_not_undone(store: Store) -> None:
+    job_id = await _failed(store, "a")
+    await store.redrive([Redrive(id=job_id)])
+    undo = new_job()
+    assert await store.undoing(limit=10) == []
+    assert not await store.compensate(job_id, Effects(jobs=(undo,)))
+    assert not await exists(store, undo.id)
+    await die(store, await take_one(store))
+    assert await store.compensate(job_id, Effects(jobs=(undo,)))
+
+
+async def test_effects_that_are_refused_leave_everything(store: Store) -> None:
+    job_id = await _failed(store, "a")
+    taken = await add(store)
+    with pytest.raises(IdConflict):
+        await store.compensate(job_id, Effects(jobs=(new_job(id=taken, input='{"x":1}'),)))
+    with pytest.raises(InvalidArgument):
+        await store.compensate(job_id, Effects(contributions=(Contribution(payload="1"),)))
+    assert [each.id for each in await store.undoing(limit=10)] == [job_id]
+
+
+async def test_a_lost_lease_records_nothing_to_undo(store: Store, clock: ManualClock) -> None:
+    job = await start(store)
+    clock.advance(31)
+    await store.rescue(limit=10, max_deliveries=5)
+    with pytest.raises(LeaseLost):
+        await store.put_undo(job, "a", "1")
+    await store.cancel([job.id])
+    assert await store.undoing(limit=10) == []
+
+
+async def test_undo_records_go_with_the_job(store: Store) -> None:
+    job_id = await _failed(store, "a")
+    await store.delete([job_id])
+    assert await store.undoing(limit=10) == []
+    await join(store)
+    await add(store, id=job_id)
+    await die(store, await take_one(store))
+    assert await store.undoing(limit=10) == []
+
+
+async def test_of_many_that_compensate_at_once_one_does(rivals: tuple[Store, ...]) -> None:
+    store = rivals[0]
+    for _ in range(5):
+        job_id = await _failed(store, "a")
+        undo = [new_job(delay=60) for _ in range(8)]
+        done = await asyncio.gather(
+            *(rivals[n % 4].compensate(job_id, Effects(jobs=(job,))) for n, job in enumerate(undo))
+        )
+        assert sum(done) == 1
+        assert len(await store.get([job.id for job in undo])) == 1
