@@ -406,6 +406,7 @@ class Router:
         spec = self._spec
         for record in await store.routers():
             if record.name == spec.name:
+                _refuse_changed(spec, record)
                 same = (record.domain, record.partitions) == (spec.domain, spec.partitions)
                 there = {(route.name, route.deliver) for route in record.routes}
                 return same and all((route.name, route.deliver) in there for route in spec.routes)
@@ -444,12 +445,27 @@ def checked_spec(name: str, *, domain: str, start: str | int, partitions: int) -
         )
     if not isinstance(start, str):
         start = checks.integer(start, "start", least=0, most=2**63 - 1)
+    if ":" in checks.name(name, "router"):
+        raise InvalidArgument(f"a router's name has no ':', which parts it from a route: {name!r}")
     return RouterSpec(
-        name=checks.name(name, "router"),
+        name=name,
         domain=checks.name(domain, "domain"),
         start=start,
         partitions=checks.integer(partitions, "partitions", least=1, most=SLOTS),
     )
+
+
+def _refuse_changed(spec: RouterSpec, record: RouterRecord) -> None:
+    """A stored route takes what it took when it was made, whatever the program says now."""
+    stored = {route.name: route for route in record.routes}
+    for route in spec.routes:
+        old = stored.get(route.name, route)
+        if (old.type, old.stream) != (route.type, route.stream):
+            raise Conflict(
+                f"route {route.name!r} of router {spec.name!r} is stored for type {old.type!r} and "
+                f"stream {old.stream!r}, and declared here for {route.type!r} and "
+                f"{route.stream!r}: give the changed route another name"
+            )
 
 
 def _pattern(value: str, what: str) -> str:

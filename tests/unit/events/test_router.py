@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 import offpath
-from offpath.errors import InvalidArgument, UniqueConflict
+from offpath.errors import Conflict, InvalidArgument, UniqueConflict
 from offpath.events.delivering import Outbox, RoutedEvent
 from offpath.events.router import Router
 from offpath.model.effects import Effects
@@ -425,3 +425,24 @@ def test_bad_declarations_are_refused(app: offpath.App) -> None:
     router.route(type="x")
     with pytest.raises(InvalidArgument):
         router.route(type="x")
+
+
+async def test_a_stored_route_cannot_mean_something_else_under_its_name(
+    app: offpath.App, clock: ManualClock
+) -> None:
+    router = app.router("iu", domain="iu", start="beginning")
+    router.route(type="paid", name="bills", deliver=print)
+    async with app:
+        await app.routers.open_gate()
+        await router.run_once()
+        later = offpath.App(store=app.store(), clock=clock, auto_start=False)
+        changed = later.router("iu", domain="iu", start="beginning")
+        changed.route(type="refunded", name="bills", deliver=print)
+        async with later:
+            with pytest.raises(Conflict, match="give the changed route another name"):
+                await changed.run_once()
+
+
+def test_a_routers_name_has_no_colon(app: offpath.App) -> None:
+    with pytest.raises(InvalidArgument, match="has no ':'"):
+        app.router("iu:eu", domain="iu", start="beginning")

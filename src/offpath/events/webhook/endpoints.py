@@ -237,6 +237,24 @@ def _patterns(values: Sequence[str], what: str) -> tuple[str, ...]:
     return tuple(values)
 
 
+_FRAMING = frozenset(
+    {
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers that would contradict what is really sent: the body, its length and coding, the peer."""
+
+
 def _headers(headers: Mapping[str, str] | None) -> dict[str, str]:
     for name, value in (headers or {}).items():
         if not (checks.text(value, name, longest=2_000).isprintable() and value.isascii()):
@@ -245,6 +263,10 @@ def _headers(headers: Mapping[str, str] | None) -> dict[str, str]:
             raise InvalidArgument(f"{name[:60]!r} is no header name")
         if name.lower().startswith("webhook-"):
             raise InvalidArgument(f"the header {name!r} is one of the signature's")
+        if name.lower() in _FRAMING:
+            raise InvalidArgument(
+                f"the header {name!r} says how the request is sent: offpath sets that itself"
+            )
     return dict(headers or {})
 
 

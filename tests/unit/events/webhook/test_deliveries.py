@@ -248,6 +248,9 @@ async def test_bad_endpoints_are_refused_before_anything_is_written(rig: Rig) ->
         await rig.webhooks.add("one", "https://a.example.com/", headers={"A": "x\r\nB: y"})
     with pytest.raises(InvalidArgument):
         await rig.webhooks.add("one", "https://a.example.com/", headers={"Webhook-Id": "1"})
+    for name in ("Content-Encoding", "transfer-encoding", "Expect", "Host", "Content-Type"):
+        with pytest.raises(InvalidArgument, match="offpath sets that itself"):
+            await rig.webhooks.add("one", "https://a.example.com/", headers={name: "gzip"})
     for call in (rig.webhooks.pause, rig.webhooks.resume, rig.webhooks.rotate, rig.webhooks.remove):
         with pytest.raises(EndpointNotFound):
             await call("one")
