@@ -222,7 +222,7 @@ async def test_what_a_cancelled_pass_was_handed_is_given_back_at_once(
     passing.cancel()
     may_answer.set()
     with pytest.raises(asyncio.CancelledError):
-        await within(passing)
+        await asyncio.wait_for(passing, PATIENCE)
     record = await app.messages.get(event)
     assert (record.state, recipient.seen) == ("pending", []), "it waits for somebody else"
     monkeypatch.setattr(store, "lease_messages", lease)
