@@ -1,0 +1,99 @@
+"""The part of the store that implements :class:`~offpath.store.flow.FlowStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from offpath.model.job import LeasedJob, NewJob
+from offpath.model.limit import Admitted, LimitRecord, QueueRecord
+from offpath.store.hints import Hint, Hints
+from offpath.store.sqlite import limits, pausing, starting
+from offpath.store.sqlite.instants import later, micros
+from offpath.store.sqlite.session import Session
+
+T = TypeVar("T")
+
+
+class Flowing:
+    """Limits, pauses and inline starts."""
+
+    _hints: Hints
+
+    def _now(self) -> int:
+        """The store's clock."""
+        raise NotImplementedError
+
+    async def _write(
+        self,
+        work: Callable[[Session], T],
+        *,
+        peek: Callable[[Session], T | None] | None = None,
+        relaxed: bool = False,
+    ) -> T:
+        """Run a transition."""
+        raise NotImplementedError
+
+    async def _read(self, work: Callable[[Session], T]) -> T:
+        """Run a read."""
+        raise NotImplementedError
+
+    async def admit(self, *, limit: int, keys: Sequence[str] = ()) -> Admitted:
+        """Make held jobs ready."""
+        done = await self._write(
+            lambda session: limits.admit(session, self._now(), limit, keys),
+            peek=limits.nothing_to_admit,
+        )
+        if done.jobs:
+            self._hints.emit(Hint.WORK)
+        return done
+
+    async def limits(
+        self, *, limit: int = 1000, after: str | None = None, keys: Sequence[str] = ()
+    ) -> list[LimitRecord]:
+        """Known keys by name."""
+        return await self._read(
+            lambda session: limits.records(
+                session, self._now(), limit=limit, after=after, keys=keys
+            )
+        )
+
+    async def close_limit(
+        self, key: str, *, until: datetime | None = None, seconds: float | None = None
+    ) -> int:
+        """Admit nothing of a key for some time."""
+
+        def close(session: Session) -> int:
+            now = self._now()
+            end = None if seconds is None else later(now, seconds)
+            return limits.close(session, now, key, end if until is None else micros(until))
+
+        return await self._write(close)
+
+    async def open_limit(self, key: str) -> bool:
+        """End a pause and a cool-down."""
+        was_closed = await self._write(lambda session: limits.reopen(session, self._now(), key))
+        if was_closed:
+            self._hints.emit(Hint.WORK)
+        return was_closed
+
+    async def pause_queue(self, name: str, *, until: datetime | None = None) -> None:
+        """Hand out nothing of a queue."""
+        end = None if until is None else micros(until)
+        await self._write(lambda session: pausing.pause(session, name, end))
+
+    async def resume_queue(self, name: str) -> bool:
+        """Hand out its jobs again."""
+        was_paused = await self._write(lambda session: pausing.resume(session, self._now(), name))
+        if was_paused:
+            self._hints.emit(Hint.WORK)
+        return was_paused
+
+    async def queues(self) -> list[QueueRecord]:
+        """Queues with unended jobs or a pause."""
+        return await self._read(lambda session: pausing.records(session, self._now()))
+
+    async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
+        """Enqueue a job and hand it out."""
+        return await self._write(lambda session: starting.start(session, self._now(), job, worker))

@@ -1,0 +1,319 @@
+"""Limits by key: who is admitted, who is held, and how many may go next.
+
+How many of a key are ready or running is counted by a trigger, whatever moves a job; so is the
+rule that a limited job becomes ready by admission only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from offpath.model.job import JobState, NewJob
+from offpath.model.limit import Admitted, LimitRecord, RateSpec
+from offpath.model.rate import decode_state, encode_state, take
+from offpath.model.settlement import Settled, Settlement, SettleStatus, Snoozed
+from offpath.store.sql import Query, Row
+from offpath.store.sqlite import pausing
+from offpath.store.sqlite.instants import instant, later
+from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.session import SQL, Session
+
+AT_ONCE: Final = 1_000
+"""Jobs that a settlement's own pass admits at most."""
+_UNTAKEN: Final = 5_000_000
+"""Microseconds after which an admitted job that nobody took makes way."""
+_KEPT: Final = 3_600_000_000
+"""Microseconds between looks whether a key is still needed."""
+
+_encode = msgspec.json.Encoder().encode
+_rate: Final = msgspec.json.Decoder(RateSpec).decode
+
+
+class _Key(Struct):
+    """A key with held jobs, in one pass."""
+
+    name: str
+    max_running: int | None
+    rate: RateSpec | None
+    rate_state: str | None
+    admitted: int
+    closed_until: int | None
+    paused: bool
+    turn: int
+
+    def is_closed(self, now: int) -> bool:
+        """Whether nothing may be admitted now."""
+        return self.paused or (self.closed_until is not None and self.closed_until > now)
+
+    def room(self, now: int, limit: int) -> int:
+        """How many more may be admitted, the rate aside, and at most ``limit``."""
+        if self.is_closed(now):
+            return 0
+        return limit if self.max_running is None else self.allowed(limit)
+
+    def allowed(self, limit: int) -> int:
+        """How many fit under ``max_running``, and at most ``limit``."""
+        if self.max_running is None:
+            return limit
+        return min(max(self.max_running - self.admitted, 0), limit)
+
+
+def agreed(jobs: Iterable[NewJob], now: int) -> Query | None:
+    """The statement that keeps what new jobs say of their keys; None when they say nothing."""
+    specs = {job.limit.key: job.limit for job in jobs if job.limit is not None}
+    if not specs:
+        return None
+    rows = [
+        (spec.key, spec.max_running, None if spec.rate is None else _encode(spec.rate).decode())
+        for spec in specs.values()
+    ]
+    return SQL["limit_agree"](specs=batch(rows), forget_at=now + _KEPT)
+
+
+# -- admission -------------------------------------------------------------------------------------
+
+
+def nothing_to_admit(session: Session) -> Admitted | None:
+    """The answer when nothing is held; else None."""
+    return None if session.run(SQL["held_any"]()) else Admitted(jobs=0)
+
+
+def admit(session: Session, now: int, limit: int, keys: Sequence[str]) -> Admitted:
+    """Make held jobs ready, up to the room of their keys, and repair what hinders it."""
+    names = sorted(set(keys)) or [row[0] for row in session.run(SQL["held_keys"]())]
+    return _Pass(session, now, limit).run(names, repair=True)
+
+
+def follow(
+    session: Session, now: int, settlements: Sequence[Settlement], answers: Sequence[Settled]
+) -> int:
+    """After a batch of settlements: close the keys that are to cool down, and give the room that
+    became free to the next. Returns how many were admitted.
+    """
+    keys = {one.job.limit_key for one in settlements if one.job.limit_key is not None}
+    if not keys:
+        return 0
+    for one, answer in zip(settlements, answers, strict=True):
+        _cool_down(session, now, one, answer)
+    return _Pass(session, now, AT_ONCE).run(sorted(keys), repair=False).jobs
+
+
+def _cool_down(session: Session, now: int, settlement: Settlement, answer: Settled) -> None:
+    outcome, key = settlement.outcome, settlement.job.limit_key
+    if key is None or not isinstance(outcome, Snoozed) or outcome.cool_down is None:
+        return
+    if answer.status is SettleStatus.APPLIED and answer.state is not JobState.CANCELLED:
+        close(session, now, key, later(now, outcome.cool_down))
+
+
+class _Pass:
+    """One pass of admission over some keys."""
+
+    def __init__(self, session: Session, now: int, limit: int) -> None:
+        self._session = session
+        self._now = now
+        self._limit = max(limit, 0)
+        self._keys: list[_Key] = []
+        self._lanes: dict[str, list[str]] = {}
+        self._untaken: dict[str, list[int]] = {}
+        self._held: dict[str, list[int]] = {}
+        self._waits: list[float] = []
+
+    def run(self, names: Sequence[str], *, repair: bool) -> Admitted:
+        """Admit from these keys, each in its turn."""
+        self._find(names)
+        if not self._keys:
+            return Admitted(jobs=0, next_in=min(self._waits, default=None))
+        if repair:
+            self._recount()
+            self._find_untaken()
+        self._find_held()
+        if repair:
+            self._send_behind()
+        chosen = self._choose()
+        if chosen:
+            self._session.run(SQL["limit_admit"](jobs=batch(chosen), now=self._now))
+        return Admitted(
+            jobs=len(chosen),
+            more=len(chosen) >= self._limit > 0,
+            next_in=min(self._waits, default=None),
+        )
+
+    def _find(self, names: Sequence[str]) -> None:
+        """The keys with held jobs in queues that are not paused, the next one first."""
+        lines = self._session.run(SQL["held_lines"](keys=batch(names))) if names else []
+        if not lines:
+            return
+        pauses = pausing.paused(self._session, self._now)
+        lanes: dict[str, list[str]] = defaultdict(list)
+        for key, queue in lines:
+            if queue not in pauses:
+                lanes[key].append(queue)
+            elif (until := pauses[queue]) is not None:
+                self._waits.append((until - self._now) / 1_000_000)
+        self._lanes = dict(lanes)
+        rows = self._session.run(SQL["limit_rows"](keys=batch(list(lanes)))) if lanes else []
+        self._keys = sorted(map(_key, rows), key=lambda key: (key.turn, key.name))
+
+    def _recount(self) -> None:
+        """Of keys without room, the count may be wrong."""
+        full = [each.name for each in self._keys if each.allowed(1) == 0]
+        if full:
+            rows = self._session.run(SQL["limit_recount"](keys=batch(full)))
+            counts: dict[str, int] = {key: number for key, number in rows}  # noqa: C416 - typed rows
+            for each in self._keys:
+                each.admitted = counts.get(each.name, each.admitted)
+
+    def _find_untaken(self) -> None:
+        names = [each.name for each in self._keys if not each.is_closed(self._now)]
+        query = SQL["limit_untaken"](
+            keys=batch(names), before=self._now - _UNTAKEN, limit=self._limit
+        )
+        for key, seq in self._session.run(query) if names else []:
+            self._untaken.setdefault(key, []).append(seq)
+
+    def _find_held(self) -> None:
+        """The first held jobs of each key, as many as there may be room for."""
+        wanted = {
+            each.name: each.room(self._now, self._limit) + len(self._untaken.get(each.name, ()))
+            for each in self._keys
+        }
+        lanes = [(key, queue) for key, n in wanted.items() if n for queue in self._lanes[key]]
+        if not lanes:
+            return
+        query = SQL["held_best"](lanes=batch(lanes), limit=max(wanted.values()))
+        for key, *_, seq in sorted(self._session.run(query)):
+            self._held.setdefault(key, []).append(seq)
+
+    def _send_behind(self) -> None:
+        """Take back jobs that nobody took, as far as others could go instead."""
+        back: dict[str, list[int]] = {}
+        for each in self._keys:
+            others = len(self._held.get(each.name, ()))
+            if each.room(self._now, self._limit) < others and each.name in self._untaken:
+                back[each.name] = self._untaken[each.name][:others]
+        if not back:
+            return
+        lanes = [(key, queue) for key in back for queue in self._lanes[key]]
+        lasts: dict[str, list[Row]] = defaultdict(list)
+        for row in self._session.run(SQL["held_last"](lanes=batch(lanes))):
+            lasts[row[0]].append(row)
+        rows = [(seq, *_behind(lasts[key], self._now)) for key in back for seq in back[key]]
+        self._session.run(SQL["limit_send_behind"](jobs=batch(rows), now=self._now))
+        for each in self._keys:
+            each.admitted -= len(back.get(each.name, ()))
+
+    def _choose(self) -> list[int]:
+        """Who is admitted: key by key, until the pass is full."""
+        chosen: list[int] = []
+        took: list[tuple[str, str | None, int]] = []
+        turn = max(self._now, 1 + max(each.turn for each in self._keys))
+        for each in self._keys:
+            held = self._held.get(each.name, [])
+            room = min(each.room(self._now, self._limit), self._limit - len(chosen))
+            granted = self._by_rate(each, min(room, len(held)))
+            chosen += held[:granted]
+            if each.is_closed(self._now) and not each.paused and each.closed_until is not None:
+                self._waits.append((each.closed_until - self._now) / 1_000_000)
+            if granted:
+                took.append((each.name, each.rate_state, turn))
+        if took:
+            self._session.run(SQL["limit_took"](keys=batch(took)))
+        return chosen
+
+    def _by_rate(self, key: _Key, wanted: int) -> int:
+        """How many of these may start now; notes when the next one may."""
+        if key.rate is None or wanted <= 0:
+            return max(wanted, 0)
+        taken = take(key.rate, decode_state(key.rate_state), self._now / 1_000_000, wanted)
+        key.rate_state = encode_state(taken.state)
+        if taken.next_in > 0 and self._could_go_on(key, taken.granted):
+            self._waits.append(taken.next_in)
+        return taken.granted
+
+    def _could_go_on(self, key: _Key, granted: int) -> bool:
+        """Whether only the rate keeps back more."""
+        return granted < min(len(self._held[key.name]), key.room(self._now, self._limit))
+
+
+def _key(row: Row) -> _Key:
+    name, max_running, rate, state, admitted, closed_until, paused, turn = row
+    spec = None if rate is None else _rate(rate)
+    return _Key(name, max_running, spec, state, admitted, closed_until, bool(paused), turn)
+
+
+def _behind(lasts: Iterable[Row], now: int) -> tuple[int, int]:
+    """The priority and the time of a place behind all of these."""
+    rows = list(lasts)
+    return min(row[1] for row in rows), max(now, *(row[2] for row in rows))
+
+
+# -- an operator's calls ---------------------------------------------------------------------------
+
+
+def close(session: Session, now: int, key: str, until: int | None) -> int:
+    """Admit nothing of a key, until a time or for good; how many ready jobs are held again."""
+    end = until if until is not None and until > now else None
+    paused = int(until is None)
+    session.run(SQL["limit_close"](key=key, until=end, paused=paused, forget_at=now + _KEPT))
+    if until is not None and until <= now:
+        return 0
+    return len(session.run(SQL["limit_hold"](key=key, now=now)))
+
+
+def reopen(session: Session, now: int, key: str) -> bool:
+    """End a pause and a cool-down; False: there was none."""
+    return bool(session.run(SQL["limit_open"](key=key, now=now)))
+
+
+def records(
+    session: Session, now: int, *, limit: int, after: str | None, keys: Sequence[str]
+) -> list[LimitRecord]:
+    """Known keys by name."""
+    bounds = {"now": now, "limit": max(limit, 0), "after": after or ""}
+    if keys:
+        query = SQL["limit_named"](keys=batch(list(keys)), **bounds)
+    else:
+        query = SQL["limit_page"](**bounds)
+    return [_record(row) for row in session.run(query)]
+
+
+def _record(row: Row) -> LimitRecord:
+    key, max_running, rate, admitted, running, held, closed_until, paused = row
+    return LimitRecord(
+        key=key,
+        max_running=max_running,
+        rate=None if rate is None else _rate(rate),
+        admitted=admitted,
+        running=running,
+        held=held,
+        closed_until=instant(closed_until),
+        paused=bool(paused),
+    )
+
+
+# -- upkeep ----------------------------------------------------------------------------------------
+
+
+def forget(session: Session, now: int, limit: int) -> None:
+    """Remove keys without a job that are not closed and whose rate remembers nothing."""
+    rows = session.run(SQL["limit_idle"](now=now, limit=max(limit, 0)))
+    if not rows:
+        return
+    kept = [row[0] for row in rows if row[3] or _remembers(row[1], row[2], now)]
+    gone = [row[0] for row in rows if row[0] not in set(kept)]
+    if kept:
+        session.run(SQL["limit_keep"](keys=batch(kept), forget_at=now + _KEPT))
+    if gone:
+        session.run(SQL["limit_forget"](keys=batch(gone)))
+
+
+def _remembers(rate: str | None, state: str | None, now: int) -> bool:
+    """Whether what a rate has let in still counts."""
+    known = decode_state(state)
+    return rate is not None and known is not None and now / 1e6 - known.at < 2 * _rate(rate).per

@@ -1,0 +1,232 @@
+-- name: limit_agree
+-- What the last enqueue of a key says holds.
+insert into offpath_limit (key, max_running, rate, forget_at)
+select value ->> 0, value ->> 1, value ->> 2, :forget_at from json_each(:specs)
+where true
+on conflict (key) do update set max_running = excluded.max_running, rate = excluded.rate
+where max_running is not excluded.max_running or rate is not excluded.rate
+
+-- name: held_keys
+-- Which keys have jobs that wait to be admitted: one probe each, however many there are.
+with recursive line (key) as (
+    select (
+        select job.limit_key from offpath_job as job
+        where job.state = 'blocked' and job.reason = 'limit'
+        order by job.limit_key limit 1
+    )
+    union all
+    select (
+        select job.limit_key from offpath_job as job
+        where job.state = 'blocked' and job.reason = 'limit' and job.limit_key > line.key
+        order by job.limit_key limit 1
+    )
+    from line where line.key is not null
+)
+select key from line where key is not null
+
+-- name: held_any
+-- Whether any job waits to be admitted.
+select 1 from offpath_job where state = 'blocked' and reason = 'limit' limit 1
+
+-- name: held_lines
+-- In which queues these keys have held jobs.
+with recursive lane (key, queue) as (
+    select
+        wanted.value,
+        (
+            select job.queue from offpath_job as job
+            where
+                job.state = 'blocked' and job.reason = 'limit' and job.limit_key = wanted.value
+            order by job.queue limit 1
+        )
+    from json_each(:keys) as wanted
+    union all
+    select
+        lane.key,
+        (
+            select job.queue from offpath_job as job
+            where
+                job.state = 'blocked' and job.reason = 'limit' and job.limit_key = lane.key
+                and job.queue > lane.queue
+            order by job.queue limit 1
+        )
+    from lane where lane.queue is not null
+)
+select key, queue from lane where queue is not null
+
+-- name: limit_rows
+select key, max_running, rate, rate_state, admitted, closed_until, paused, turn
+from offpath_limit
+where key in (select value from json_each(:keys))
+
+-- name: held_best
+-- The first held jobs of some keys and queues.
+select
+    lane.value ->> 0, -coalesce(job.turn, job.priority), coalesce(job.turn_at, job.run_at),
+    job.id, job.seq
+from json_each(:lanes) as lane
+cross join offpath_job as job
+where
+    job.seq in (
+        select best.seq from offpath_job as best
+        where
+            best.state = 'blocked' and best.reason = 'limit'
+            and best.limit_key = lane.value ->> 0
+            and best.queue = lane.value ->> 1
+        order by coalesce(best.turn, best.priority) desc, coalesce(best.turn_at, best.run_at), best.id
+        limit :limit
+    )
+
+-- name: held_last
+-- The last held job of some keys and queues: its priority and its time.
+select
+    lane.value ->> 0, coalesce(job.turn, job.priority), coalesce(job.turn_at, job.run_at)
+from json_each(:lanes) as lane
+cross join offpath_job as job
+where
+    job.seq in (
+        select last.seq from offpath_job as last
+        where
+            last.state = 'blocked' and last.reason = 'limit'
+            and last.limit_key = lane.value ->> 0
+            and last.queue = lane.value ->> 1
+        order by coalesce(last.turn, last.priority), coalesce(last.turn_at, last.run_at) desc,
+            last.id desc
+        limit 1
+    )
+
+-- name: limit_admit
+-- Held jobs become ready; the count follows by itself.
+update offpath_job set
+    state = 'ready',
+    reason = null,
+    changed_at = :now,
+    blocked_until = null
+where seq in (select value from json_each(:jobs))
+
+-- name: limit_took
+-- What the rates of some keys remember, and whose turn is over.
+update offpath_limit set rate_state = new.value ->> 1, turn = new.value ->> 2
+from json_each(:keys) as new
+where offpath_limit.key = new.value ->> 0
+
+-- name: limit_untaken
+-- Admitted jobs of some keys that nobody took since a time, the longest waiting first.
+select job.limit_key, job.seq
+from json_each(:keys) as wanted
+cross join offpath_job as job
+where
+    job.seq in (
+        select each.seq from offpath_job as each
+        where
+            each.limit_key = wanted.value and each.state = 'ready' and each.changed_at <= :before
+        order by each.changed_at
+        limit :limit
+    )
+
+-- name: limit_send_behind
+-- Admitted jobs are held again, behind a place.
+update offpath_job set
+    state = 'blocked',
+    reason = 'limit',
+    changed_at = :now,
+    blocked_until = deadline,
+    turn = min(priority, new.value ->> 1),
+    turn_at = max(run_at, new.value ->> 2)
+from json_each(:jobs) as new
+where offpath_job.seq = new.value ->> 0
+
+-- name: limit_hold
+-- The admitted jobs of a key that do not run yet are held again.
+update offpath_job set
+    state = 'blocked',
+    reason = 'limit',
+    changed_at = :now,
+    blocked_until = deadline
+where limit_key = :key and state = 'ready'
+returning seq
+
+-- name: limit_recount
+-- Counts that are too high are set right.
+update offpath_limit set admitted = (
+    select count(*) from offpath_job as job
+    where job.limit_key = offpath_limit.key and (job.state = 'ready' or job.state = 'running')
+)
+where
+    key in (select value from json_each(:keys))
+    and admitted > (
+        select count(*) from offpath_job as job
+        where job.limit_key = offpath_limit.key and (job.state = 'ready' or job.state = 'running')
+    )
+returning key, admitted
+
+-- name: limit_close
+-- An earlier end never shortens a later one.
+insert into offpath_limit (key, closed_until, paused, forget_at)
+values (:key, :until, :paused, :forget_at)
+on conflict (key) do update set
+    closed_until = coalesce(max(closed_until, excluded.closed_until), closed_until,
+        excluded.closed_until),
+    paused = max(paused, excluded.paused)
+
+-- name: limit_open
+-- Ends a pause and a cool-down.
+update offpath_limit set paused = 0, closed_until = null
+where key = :key and (paused = 1 or closed_until > :now)
+returning key
+
+-- name: limit_page
+-- Known keys by name.
+select
+    key, max_running, rate, admitted,
+    (
+        select count(*) from offpath_job as job
+        where job.limit_key = offpath_limit.key and job.state = 'running'
+    ),
+    (
+        select count(*) from offpath_job as job
+        where
+            job.state = 'blocked' and job.reason = 'limit' and job.limit_key = offpath_limit.key
+    ),
+    case when closed_until > :now then closed_until end, paused
+from offpath_limit
+where key > :after
+order by key
+limit :limit
+
+-- name: limit_named
+-- These keys, by name.
+select
+    key, max_running, rate, admitted,
+    (
+        select count(*) from offpath_job as job
+        where job.limit_key = offpath_limit.key and job.state = 'running'
+    ),
+    (
+        select count(*) from offpath_job as job
+        where
+            job.state = 'blocked' and job.reason = 'limit' and job.limit_key = offpath_limit.key
+    ),
+    case when closed_until > :now then closed_until end, paused
+from offpath_limit
+where key in (select value from json_each(:keys)) and key > :after
+order by key
+limit :limit
+
+-- name: limit_idle
+-- Keys of which it is time to look whether they are still needed, and whether a job needs them.
+select
+    key, rate, rate_state, paused = 1 or closed_until > :now
+    or exists (select 1 from offpath_job as job where job.limit_key = offpath_limit.key)
+from offpath_limit
+where forget_at <= :now
+order by forget_at
+limit :limit
+
+-- name: limit_keep
+-- Looks again later.
+update offpath_limit set forget_at = :forget_at
+where key in (select value from json_each(:keys))
+
+-- name: limit_forget
+delete from offpath_limit where key in (select value from json_each(:keys))

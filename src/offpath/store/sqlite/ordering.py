@@ -1,0 +1,179 @@
+"""Leases in another order than that of one lane: fair between queues, by age, or balanced.
+
+The candidates come from an index, as many of each line as could be taken at most; the choice among
+them is made here.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from offpath.model.lease import LeaseRequest, Order
+from offpath.store.sql import Row
+from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.session import SQL, Session
+
+Lane = tuple[str, str]
+"""A queue and a task."""
+
+Rank = tuple[Any, ...]
+"""A job's place in its order; its last part is its ``seq``."""
+
+_SHALLOW: Final = 4
+"""Candidates of each fair key that are looked at before more are asked for."""
+
+
+class _Candidate(Struct, frozen=True, gc=False, order=True):
+    """A ready job that could be handed out."""
+
+    rank: Rank
+    queue: str
+    task: str
+    key: str
+
+    @property
+    def seq(self) -> int:
+        """The job's row."""
+        seq: int = self.rank[-1]
+        return seq
+
+
+def choose(session: Session, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:
+    """The jobs to hand out, as their ``seq``, best first."""
+    match request.order:
+        case Order.PRIORITY:
+            found = session.run(SQL["lane_best"](lanes=batch(lanes), limit=request.limit))
+            return _Choice(request, _candidates(found), {}, {}).taken
+        case Order.AGE:
+            return _Choice(request, _candidates(_oldest(session, request, lanes)), {}, {}).taken
+        case Order.BALANCED:
+            return _balanced(session, request, lanes)
+
+
+def _candidates(rows: Iterable[Row]) -> list[_Candidate]:
+    return [_Candidate(rank=tuple(row[3:]), queue=row[0], task=row[1], key=row[2]) for row in rows]
+
+
+def _oldest(session: Session, request: LeaseRequest, lanes: Sequence[Lane]) -> list[Row]:
+    keys = session.run(SQL["turn_keys"](lanes=batch(lanes)))
+    lines = session.run(SQL["turn_priorities"](lines=batch(keys)))
+    return session.run(SQL["turn_oldest"](lines=batch(lines), limit=request.limit))
+
+
+def _balanced(session: Session, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:
+    """Few of each key at first: only where that was not enough is more looked at."""
+    lines = session.run(SQL["turn_keys"](lanes=batch(lanes)))
+    running = _running(session, {line[2] for line in lines})
+    text = batch(lines)
+    depth = min(max(_SHALLOW, 1 + 2 * request.limit // max(len(lines), 1)), request.limit)
+    while True:
+        found = _candidates(session.run(SQL["turn_best"](lines=text, limit=depth)))
+        depths = defaultdict[tuple[str, str, str], int](int)
+        for each in found:
+            depths[each.queue, each.task, each.key] += 1
+        cut = {line: number for line, number in depths.items() if number >= depth}
+        choice = _Choice(request, found, running, cut if depth < request.limit else {})
+        if not choice.is_short:
+            return choice.taken
+        depth = request.limit
+
+
+def _running(session: Session, keys: set[str]) -> dict[str, int]:
+    """How many jobs of these fair keys run in the fleet."""
+    named = session.run(SQL["share_running"](keys=batch(sorted(keys - {""}))))
+    running: dict[str, int] = {key: number for key, number in named}  # noqa: C416 - typed rows
+    if "" in keys:
+        [[running[""]]] = session.run(SQL["share_of_nobody"]())
+    return running
+
+
+class _Choice:
+    """In each step the queue that was served least gives its best job."""
+
+    def __init__(
+        self,
+        request: LeaseRequest,
+        candidates: list[_Candidate],
+        running: dict[str, int],
+        cut: dict[tuple[str, str, str], int],
+    ) -> None:
+        self.taken: list[int] = []
+        self.is_short = False
+        """Whether a line was used up of which there may be more."""
+        self._balances = request.order is Order.BALANCED
+        self._running = dict(running)
+        self._cut = cut
+        self._served = dict(request.served)
+        self._task_rooms = {name: n for name, n in request.tasks.items() if n < request.limit}
+        self._queue_rooms = dict(request.queue_rooms)
+        self._lines = self._sorted(candidates)
+        self._take(request.limit)
+
+    def _sorted(self, candidates: list[_Candidate]) -> dict[str, list[tuple[int, Rank, Any]]]:
+        """By queue, a heap of streams: each the candidates of one key, the best one last."""
+        streams: dict[tuple[str, str], list[_Candidate]] = defaultdict(list)
+        for each in sorted(candidates, reverse=True):
+            streams[each.queue, each.key].append(each)
+        lines: dict[str, list[tuple[int, Rank, Any]]] = defaultdict(list)
+        for (queue, key), stream in streams.items():
+            lines[queue].append((self._running.get(key, 0), stream[-1].rank, stream))
+        for line in lines.values():
+            heapq.heapify(line)
+        return dict(lines)
+
+    def _take(self, limit: int) -> None:
+        while len(self.taken) < limit and not self.is_short:
+            heads = [
+                (self._served.get(queue, 0), *head, queue)
+                for queue in self._lines
+                if (head := self._head(queue))
+            ]
+            if not heads:
+                return
+            *_, queue = min(heads)
+            self._hand_out(queue)
+
+    def _head(self, queue: str) -> tuple[int, Rank] | None:
+        """The best job of a queue: how many of its key run, and its rank."""
+        line = self._lines[queue]
+        while line and self._queue_rooms.get(queue, 1) > 0:
+            running, rank, stream = line[0]
+            best: _Candidate = stream[-1]
+            now_running = self._running.get(best.key, 0) if self._balances else 0
+            if self._task_rooms.get(best.task, 1) <= 0:
+                self._drop(line)
+            elif now_running != running:
+                heapq.heapreplace(line, (now_running, rank, stream))
+            else:
+                return running, rank
+        return None
+
+    def _drop(self, line: list[tuple[int, Rank, Any]]) -> _Candidate:
+        """Take the best one out of a line."""
+        running, _, stream = line[0]
+        best: _Candidate = stream.pop()
+        at = (best.queue, best.task, best.key)
+        if at in self._cut:
+            self._cut[at] -= 1
+            self.is_short |= self._cut[at] == 0
+        if stream:
+            heapq.heapreplace(line, (running, stream[-1].rank, stream))
+        else:
+            heapq.heappop(line)
+        return best
+
+    def _hand_out(self, queue: str) -> None:
+        best = self._drop(self._lines[queue])
+        self.taken.append(best.seq)
+        self._served[queue] = self._served.get(queue, 0) + 1
+        if self._balances:
+            self._running[best.key] = self._running.get(best.key, 0) + 1
+        if best.task in self._task_rooms:
+            self._task_rooms[best.task] -= 1
+        if queue in self._queue_rooms:
+            self._queue_rooms[queue] -= 1

@@ -1,0 +1,166 @@
+-- name: lane_best
+-- The first ready jobs of some lanes by priority, then run time, then id.
+select
+    job.queue, job.task, '', -job.priority, job.run_at, job.id, job.seq
+from json_each(:lanes) as lane
+cross join offpath_job as job
+where
+    job.seq in (
+        select best.seq from offpath_job as best
+        where
+            best.state = 'ready'
+            and best.queue = lane.value ->> 0
+            and best.task = lane.value ->> 1
+        order by best.priority desc, best.run_at, best.id
+        limit :limit
+    )
+
+-- name: turn_keys
+-- Whose ready jobs these lanes have: one probe for each fair key.
+with recursive line (queue, task, key) as (
+    select
+        lane.value ->> 0, lane.value ->> 1,
+        (
+            select coalesce(job.fair_key, '') from offpath_job as job
+            where
+                job.state = 'ready' and job.queue = lane.value ->> 0
+                and job.task = lane.value ->> 1
+            order by coalesce(job.fair_key, '') limit 1
+        )
+    from json_each(:lanes) as lane
+    union all
+    select
+        line.queue, line.task,
+        (
+            select coalesce(job.fair_key, '') from offpath_job as job
+            where
+                job.state = 'ready' and job.queue = line.queue and job.task = line.task
+                and coalesce(job.fair_key, '') > line.key
+            order by coalesce(job.fair_key, '') limit 1
+        )
+    from line where line.key is not null
+)
+select queue, task, key from line where key is not null
+
+-- name: turn_priorities
+-- Which priorities the ready jobs of these lanes and fair keys have: one probe each.
+with recursive line (queue, task, key, priority) as (
+    select
+        wanted.value ->> 0, wanted.value ->> 1, wanted.value ->> 2,
+        (
+            select job.priority from offpath_job as job
+            where
+                job.state = 'ready' and job.queue = wanted.value ->> 0
+                and job.task = wanted.value ->> 1
+                and coalesce(job.fair_key, '') = wanted.value ->> 2
+            order by job.priority desc limit 1
+        )
+    from json_each(:lines) as wanted
+    union all
+    select
+        line.queue, line.task, line.key,
+        (
+            select job.priority from offpath_job as job
+            where
+                job.state = 'ready' and job.queue = line.queue and job.task = line.task
+                and coalesce(job.fair_key, '') = line.key
+                and job.priority < line.priority
+            order by job.priority desc limit 1
+        )
+    from line where line.priority is not null
+)
+select queue, task, key, priority from line where priority is not null
+
+-- name: turn_best
+-- The first ready jobs of some lanes and fair keys by priority, then age.
+select
+    line.value ->> 0, line.value ->> 1, line.value ->> 2, -job.priority, job.seq
+from json_each(:lines) as line
+cross join offpath_job as job
+where
+    job.seq in (
+        select best.seq from offpath_job as best
+        where
+            best.state = 'ready' and best.queue = line.value ->> 0
+            and best.task = line.value ->> 1
+            and coalesce(best.fair_key, '') = line.value ->> 2
+        order by best.priority desc, best.seq
+        limit :limit
+    )
+
+-- name: turn_oldest
+-- The oldest ready jobs of some lanes, fair keys and priorities.
+select line.value ->> 0, line.value ->> 1, '', job.seq
+from json_each(:lines) as line
+cross join offpath_job as job
+where
+    job.seq in (
+        select best.seq from offpath_job as best
+        where
+            best.state = 'ready' and best.queue = line.value ->> 0
+            and best.task = line.value ->> 1
+            and coalesce(best.fair_key, '') = line.value ->> 2
+            and best.priority = line.value ->> 3
+        order by best.seq
+        limit :limit
+    )
+
+-- name: share_running
+-- How many jobs of these fair keys run.
+select
+    wanted.value,
+    (
+        select count(*) from offpath_job as job
+        where job.state = 'running' and job.fair_key = wanted.value
+    )
+from json_each(:keys) as wanted
+
+-- name: share_of_nobody
+-- How many jobs without a fair key run.
+select
+    (select count(*) from offpath_job where state = 'running')
+    - (select count(*) from offpath_job where state = 'running' and fair_key is not null)
+
+-- name: lease_chosen
+-- Ready jobs that were chosen by another order than that of an index.
+update or ignore offpath_job set
+    state = 'running',
+    worker = :worker,
+    deliveries = deliveries + 1,
+    started_at = :now,
+    reason = null,
+    unique_slot = case
+        when unique_key is null then null
+        when not instr(unique_states, 'running') then null
+        when unique_slot is not null then unique_slot
+        when
+            (unique_until is null or unique_until > :now)
+            and not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
+where seq in (select value from json_each(:jobs)) and +state = 'ready'
+returning
+    id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
+    enqueued_at, losses, parent, dependents, deadline, limit_key, announce, seq
+
+-- name: start_lease
+-- Hands out one job that was inserted in this transaction.
+update or ignore offpath_job set
+    state = 'running',
+    worker = :worker,
+    deliveries = deliveries + 1,
+    started_at = :now,
+    reason = null,
+    unique_slot = case
+        when unique_key is null then null
+        when not instr(unique_states, 'running') then null
+        when unique_slot is not null then unique_slot
+        else unique_key
+    end
+where id = :id and +worker is null and (+state = 'ready' or +state = 'scheduled')
+returning
+    id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
+    enqueued_at, losses, parent, dependents, deadline, limit_key, announce

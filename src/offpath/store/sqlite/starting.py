@@ -1,0 +1,26 @@
+"""Jobs that begin in the process that enqueues them."""
+
+from __future__ import annotations
+
+from offpath.errors import InvalidArgument, LeaseLost
+from offpath.model.job import LeasedJob, NewJob
+from offpath.store.sqlite.enqueue import effect_steps
+from offpath.store.sqlite.rows import leased_job
+from offpath.store.sqlite.session import SQL, Session
+
+
+def start(session: Session, now: int, job: NewJob, worker: str) -> LeasedJob | None:
+    """Enqueue a job and hand it to a worker; None when it was not created."""
+    if job.gate is not None or job.limit is not None:
+        message = f"job {job.id} has a gate or a limit, so it cannot begin at once: enqueue it"
+        raise InvalidArgument(message)
+    if not session.run(SQL["worker_alive"](id=worker, now=now)):
+        message = f"worker {worker} is not registered any more: nothing was enqueued"
+        raise LeaseLost(message)
+    (answer,) = session.drive(effect_steps((job,), (), (), now))
+    if not answer.created:
+        return None
+    if job.announce:
+        session.stirred = True
+    rows = session.run(SQL["start_lease"](id=job.id, worker=worker, now=now))
+    return leased_job(rows[0]) if rows else None
