@@ -7,18 +7,19 @@ who writes the same ids or keys, with their places in the order of writing besid
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from offpath.errors import StoreRejected
+from offpath.errors import InvalidArgument, StoreRejected
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued
 from offpath.model.new import Box, NewLogEvent, NewMessage
-from offpath.store.postgres.enqueue import add_jobs, counts_json
+from offpath.store.postgres.enqueue import add_jobs, join_roots
+from offpath.store.postgres.gates import add_gates, require_gates
+from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.steps import Enqueueing, chunks, moment, to_json
 from offpath.store.sql import Catalogue
 
@@ -65,26 +66,44 @@ def commit_steps(
     Raises ``Conflict`` kinds after taking back what it wrote, so that a caller's transaction may go
     on. All of it happens in the transaction that runs it, or none.
     """
-    answers, members = yield from carry_out({0: effects}, now, sql=sql)
-    if members:
-        yield sql["count_up"](batch=counts_json(members, "open"))
+    if effects.contributions:
+        raise InvalidArgument(
+            "only a settled job can contribute to the value of its group: "
+            "put the contribution into the effects of a settlement"
+        )
+    answers, work = yield from carry_out({0: effects}, now, sql=sql)
+    yield from work.writing(now, sql=sql)
     return list(answers[0])
 
 
 def carry_out(
-    carried: Mapping[int, Effects], now: datetime | None, *, sql: Catalogue
-) -> Enqueueing[tuple[dict[int, tuple[Enqueued, ...]], Counter[str]]]:
+    carried: Mapping[int, Effects],
+    now: datetime | None,
+    *,
+    settled: frozenset[str] = frozenset(),
+    joining: Iterable[str] = (),
+    sql: Catalogue,
+) -> Enqueueing[tuple[dict[int, tuple[Enqueued, ...]], GroupWork]]:
     """Write the effects of several settlements; answers by their numbers.
 
-    Also returns the new members of groups, which are still to be counted.
+    Also returns what is still to be written about groups. ``settled`` are the jobs that this
+    transaction is ending; those of ``joining`` get a group with a row, company or not.
     """
     _require_keys(one for effects in carried.values() for one in effects.messages)
     jobs = [job for effects in carried.values() for job in effects.jobs]
-    answers, members = yield from add_jobs(jobs, now, sql=sql)
+    gates = [gate for effects in carried.values() for gate in effects.gates]
+    gated = bool(gates) or any(job.gate is not None for job in jobs)
+    if gated:
+        yield from require_gates(jobs, gates, sql=sql)
+    answers, work = yield from add_jobs(jobs, now, gates, sql=sql)
+    work.more.update(dict.fromkeys(joining, 0))
+    yield from join_roots(work, settled, sql=sql)
     told = yield from add_messages(
         [one for effects in carried.values() for one in effects.messages], now, sql=sql
     )
     yield from add_log([one for effects in carried.values() for one in effects.log], now, sql=sql)
+    if gated:
+        work.end_moved((yield from add_gates(gates, jobs, answers, now, sql=sql)))
     of_jobs, of_messages = iter(answers), iter(told)
     return {
         n: (
@@ -92,7 +111,7 @@ def carry_out(
             *(next(of_messages) for _ in effects.messages),
         )
         for n, effects in carried.items()
-    }, members
+    }, work
 
 
 def add_messages(

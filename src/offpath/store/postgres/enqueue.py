@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -11,7 +10,10 @@ from typing import Final
 from msgspec import Struct
 
 from offpath.errors import Conflict, IdConflict, StoreBusy, StoreRejected, UniqueConflict
+from offpath.model.gate import NewGate
+from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
+from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.steps import (
     Enqueueing,
     chunks,
@@ -51,9 +53,14 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
     unique: UniqueClaim | None = None
     tags: tuple[str, ...] = ()
     announce: int = 0
+    counted: bool = False
+    """A root whose group has a row from the start."""
+    gate: str | None = None
+    gate_timeout: float | None = None
+    watched: bool = False
 
     @classmethod
-    def of(cls, job: NewJob, job_id: str) -> _Sent:
+    def of(cls, job: NewJob, job_id: str, gates: _Gates) -> _Sent:
         """By position: this is done for every job."""
         return cls(
             job_id,
@@ -73,7 +80,31 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
             job.unique,
             job.tags,
             job.announce,
+            _fails_fast(job),
+            job.gate,
+            None if job.gate is None else gates.timeouts.get(job.gate),
+            job.id in gates.watched,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Gates:
+    """What the gates of the same call say of its jobs."""
+
+    timeouts: Mapping[str, float | None] = field(default_factory=dict)
+    watched: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, gates: Sequence[NewGate]) -> _Gates:
+        if not gates:
+            return _NO_GATES
+        return cls(
+            {gate.id: gate.timeout for gate in gates},
+            frozenset(each for gate in gates for each in gate.on),
+        )
+
+
+_NO_GATES: Final = _Gates()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +134,14 @@ class _Batch:
 
     jobs: Sequence[NewJob]
     ids: list[str]
+    gates: _Gates = _NO_GATES
     answers: dict[int, Enqueued] = field(default_factory=dict)
     added: set[str] = field(default_factory=set)
     """Ids of the rows that this call wrote."""
     left: list[int] = field(default_factory=list)
     """Positions without an answer."""
+    roots: set[str] = field(default_factory=set)
+    """Added roots that their group's row must count."""
     replacing: dict[str, int] = field(default_factory=dict)
     """Holder → the position that takes it over; the last one wins."""
 
@@ -116,7 +150,11 @@ class _Batch:
 
     def note_added(self, rows: Iterable[Row]) -> None:
         """Answer for the rows that were written: the first job of each id made it."""
-        times = {row[0]: from_micros(row[1]) for row in rows}
+        times = {}
+        for row in rows:
+            times[row[0]] = from_micros(row[1])
+            if row[2]:
+                self.roots.add(row[0])
         self.added.update(times)
         left = []
         for at in self.left:
@@ -127,29 +165,40 @@ class _Batch:
                 self.answer(at, self.ids[at], run_at, created=True)
         self.left = left
 
-    def new_members(self) -> Counter[str]:
-        """How many jobs were added to groups that are not their own."""
-        return Counter(
-            job.group_id
-            for at, job in enumerate(self.jobs)
-            if job.group_id is not None
-            and job.group_id != self.ids[at]
-            and self.answers[at].created
-        )
+    def sent(self, positions: Iterable[int]) -> str:
+        """These jobs as a parameter."""
+        return to_json([_Sent.of(self.jobs[at], self.ids[at], self.gates) for at in positions])
+
+    def group_work(self) -> GroupWork:
+        """What the jobs that were added mean for their groups."""
+        work = GroupWork()
+        for at, job in enumerate(self.jobs):
+            if not self.answers[at].created:
+                continue
+            if job.group_id is not None and job.group_id != self.ids[at]:
+                work.more[job.group_id] += 1
+            elif self.ids[at] in self.roots:
+                work.more[self.ids[at]] += 1
+                work.policies[self.ids[at]] = job.group_policy
+        return work
 
 
 def add_jobs(
-    jobs: Sequence[NewJob], now: datetime | None, *, sql: Catalogue
-) -> Enqueueing[tuple[list[Enqueued], Counter[str]]]:
+    jobs: Sequence[NewJob],
+    now: datetime | None,
+    gates: Sequence[NewGate] = (),
+    *,
+    sql: Catalogue,
+) -> Enqueueing[tuple[list[Enqueued], GroupWork]]:
     """Add jobs; answers in their order, and the new members of groups, which are not yet counted.
-    ``now`` None is the database's clock.
+    ``now`` None is the database's clock. ``gates`` are those that are made with them.
 
     Raises ``Conflict`` kinds after taking back what it wrote, so that a caller's transaction may go
     on. All of it happens in the transaction that runs it, or none.
     """
     if not jobs:
-        return [], Counter()
-    batch = _Batch(jobs, [_canonical(job.id) for job in jobs])
+        return [], GroupWork()
+    batch = _Batch(jobs, [_canonical(job.id) for job in jobs], _Gates.of(gates))
     batch.left = _order(jobs)
     yield from _insert(batch, now, sql)
     if batch.left:
@@ -160,14 +209,18 @@ def add_jobs(
                 yield sql["withdraw"](ids=ids_json(batch.added))
             raise
         yield from _replace(batch, now, sql)
-    members = batch.new_members()
-    yield from _join_roots(members, sql)
-    return [batch.answers[at] for at in range(len(jobs))], members
+    return [batch.answers[at] for at in range(len(jobs))], batch.group_work()
 
 
-def counts_json(counts: Counter[str], name: str) -> str:
-    """Counts by group as a parameter, sorted: the order in which the rows are locked."""
-    return to_json([{"id": group, name: count} for group, count in sorted(counts.items())])
+def join_roots(work: GroupWork, settled: frozenset[str], *, sql: Catalogue) -> Enqueueing[None]:
+    """Count the roots of these groups with their members from now on. ``settled`` are the jobs
+    that this transaction is ending.
+    """
+    if not work.more:
+        return
+    rows = yield sql["join_roots"](ids=ids_json(work.more))
+    for row in rows:
+        work.join_root(row, settled)
 
 
 def enqueue_each(jobs: Sequence[NewJob], now: datetime | None, *, sql: Catalogue) -> Query:
@@ -175,9 +228,8 @@ def enqueue_each(jobs: Sequence[NewJob], now: datetime | None, *, sql: Catalogue
 
     It answers with the rows of :func:`each_answer`.
     """
-    ordered = [jobs[at] for at in _order(jobs)]
-    batch = _sent((job, _canonical(job.id)) for job in ordered)
-    return sql["enqueue"](now=moment(now), batch=batch)
+    batch = [_Sent.of(jobs[at], _canonical(jobs[at].id), _NO_GATES) for at in _order(jobs)]
+    return sql["enqueue"](now=moment(now), batch=to_json(batch), alone=True)
 
 
 def each_answer(jobs: Sequence[NewJob], rows: Iterable[Row]) -> list[Enqueued | None]:
@@ -193,12 +245,20 @@ def each_answer(jobs: Sequence[NewJob], rows: Iterable[Row]) -> list[Enqueued | 
 
 
 def independent(jobs: Sequence[NewJob]) -> bool:
-    """Whether each of these can be added on its own: it joins no group that must count it."""
-    return all(job.group_id is None or job.group_id == job.id for job in jobs)
+    """Whether each of these can be added on its own: it joins no group that must count it, and
+    waits at no gate.
+    """
+    return all(
+        (job.group_id is None or job.group_id == job.id)
+        and job.gate is None
+        and not _fails_fast(job)
+        for job in jobs
+    )
 
 
-def _sent(jobs: Iterable[tuple[NewJob, str]]) -> str:
-    return to_json([_Sent.of(job, job_id) for job, job_id in jobs])
+def _fails_fast(job: NewJob) -> bool:
+    """Whether it is a root whose group has a row from the start."""
+    return job.group_policy is GroupPolicy.FAIL_FAST and job.group_id in {None, job.id}
 
 
 def _canonical(text: str) -> str:
@@ -218,9 +278,7 @@ def _order(jobs: Sequence[NewJob]) -> list[int]:
 
 def _insert(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[None]:
     for piece in chunks(list(batch.left), _CHUNK):
-        rows = yield sql["enqueue"](
-            now=moment(now), batch=_sent((batch.jobs[at], batch.ids[at]) for at in piece)
-        )
+        rows = yield sql["enqueue"](now=moment(now), batch=batch.sent(piece), alone=False)
         batch.note_added(rows)
 
 
@@ -305,18 +363,12 @@ def _replace(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[
     """Rewrite the holders. They are locked since they were seen waiting, so it cannot fail."""
     if not batch.replacing:
         return
-    jobs = ((batch.jobs[at], holder) for holder, at in sorted(batch.replacing.items()))
-    rows = yield sql["replace_holders"](now=moment(now), batch=_sent(jobs))
+    sent = [
+        _Sent.of(batch.jobs[at], holder, _NO_GATES)
+        for holder, at in sorted(batch.replacing.items())
+    ]
+    rows = yield sql["replace_holders"](now=moment(now), batch=to_json(sent))
     times = {row[0]: from_micros(row[1]) for row in rows}
     for at, answer in list(batch.answers.items()):
         if answer.job_id in times and not answer.created:
             batch.answer(at, answer.job_id, times[answer.job_id])
-
-
-def _join_roots(members: Counter[str], sql: Catalogue) -> Enqueueing[None]:
-    """Count the roots of these groups with their members from now on."""
-    if not members:
-        return
-    roots = yield sql["join_roots"](ids=ids_json(members))
-    for root, is_open in roots:
-        members[root] += is_open

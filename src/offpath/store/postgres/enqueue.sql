@@ -1,42 +1,78 @@
 -- name: enqueue
 -- Adds jobs. Those whose id or unique key is taken are missing in the answer. What a job leaves at
--- its default is not sent.
+-- its default is not sent. A root whose group is there already is counted in it by who asked; with
+-- "alone" nobody would, so it is left out. The answer says which roots are to be counted.
 with clock as materialized (
-    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+    select
+        coalesce(:now::text::timestamptz, clock_timestamp()) as now,
+        exists (select from offpath.gate_watch w where w.early) as awaited
 )
 insert into offpath.job (
     id, state, task, queue, priority, enqueued_at, run_at, deadline, deadline_in, input,
     fingerprint, options, group_id, grouped, parent, dependents, tags, unique_key, unique_states,
-    unique_until, unique_held, announce
+    unique_until, unique_held, announce, gate, gated_by, gated_delay, blocked_until, reason, watched
 )
 select
     b.id,
-    case when due.run_at <= clock.now then 'ready' else 'scheduled' end,
+    case
+        when b.gate is not null then 'blocked'
+        when due.run_at <= clock.now then 'ready'
+        else 'scheduled'
+    end,
     b.task, coalesce(b.queue, 'default'), coalesce(b.priority, 0), clock.now, due.run_at,
-    coalesce(b.deadline, clock.now + b.deadline_in * interval '1 second'),
+    coalesce(
+        b.deadline,
+        case when b.gate is null then clock.now + b.deadline_in * interval '1 second' end
+    ),
     b.deadline_in, b.input, b.fingerprint, coalesce(b.options, '{}'),
     nullif(b.group_id, b.id::text),
-    coalesce(b.group_id <> b.id::text, false),
+    coalesce(b.group_id <> b.id::text, false) or coalesce(b.counted, false) or late.root,
     b.parent,
     b.dependents,
     b.tags,
     b."unique" ->> 'key',
     b."unique" -> 'states',
     clock.now + (b."unique" ->> 'period')::double precision * interval '1 second',
-    coalesce(b."unique" -> 'states' @> '"queued"', false),
-    coalesce(b.announce, 0)
+    coalesce(
+        b."unique" -> 'states' @> case when b.gate is null then '"queued"' else '"blocked"' end::jsonb,
+        false
+    ),
+    coalesce(b.announce, 0),
+    b.gate,
+    b.gate,
+    case when b.gate is not null and b.run_at is null then coalesce(b.delay, 0) end,
+    case
+        when b.gate is not null
+            then least(b.deadline, clock.now + b.gate_timeout * interval '1 second')
+    end,
+    case when b.gate is not null then 'gate' end,
+    case
+        when b.watched then 1
+        when clock.awaited
+            and exists (select from offpath.gate_watch w where w.job = b.id and w.early)
+            then 1
+        else 0
+    end
 from clock
 cross join jsonb_to_recordset(:batch::text::jsonb) as b (
     id uuid, task text, queue text, priority integer, delay double precision,
     run_at timestamptz, deadline timestamptz, deadline_in double precision, input text,
     fingerprint text, options text, group_id text, parent text, dependents jsonb, tags jsonb,
-    "unique" jsonb, announce smallint
+    "unique" jsonb, announce smallint, counted boolean, gate uuid, gate_timeout double precision,
+    watched boolean
 )
 cross join lateral (
     select coalesce(b.run_at, clock.now + coalesce(b.delay, 0) * interval '1 second') as run_at
 ) as due
+cross join lateral (
+    select coalesce(b.group_id, b.id::text) = b.id::text
+        and exists (select from offpath.job_group g where g.id = b.id::text) as root
+) as late
+where not (:alone::boolean and late.root)
 on conflict do nothing
-returning id::text, (extract(epoch from run_at) * 1000000)::bigint
+returning
+    id::text, (extract(epoch from run_at) * 1000000)::bigint,
+    (grouped and group_id is null)::int
 
 -- name: same_ids
 -- The jobs that have these ids already.
@@ -81,12 +117,24 @@ where j.unique_key = any (array(select jsonb_array_elements_text(:keys::text::js
     and j.unique_until <= coalesce(:now::text::timestamptz, clock_timestamp())
 
 -- name: replace_holders
--- Waiting holders take over the input, options and times of the job that replaces them.
+-- Waiting holders take over the input, options and times of the job that replaces them. One that is
+-- blocked keeps its place at its gate or its wait.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 )
 update offpath.job j
-set state = case when due.run_at <= clock.now then 'ready' else 'scheduled' end,
+set state = case
+        when j.state = 'blocked' and j.reason in ('gate', 'signal') then 'blocked'
+        when due.run_at <= clock.now then 'ready'
+        else 'scheduled'
+    end,
+    blocked_until = case
+        when j.state = 'blocked' and j.reason in ('gate', 'signal') then least(
+            coalesce(b.deadline, clock.now + b.deadline_in * interval '1 second'),
+            j.wait_until,
+            (select g.deadline from offpath.job_gate g where g.id = j.gate)
+        )
+    end,
     task = b.task,
     queue = coalesce(b.queue, 'default'),
     priority = coalesce(b.priority, 0),
@@ -119,19 +167,32 @@ returning j.id::text, (extract(epoch from j.run_at) * 1000000)::bigint
 -- Takes back jobs that this transaction has added.
 delete from offpath.job where id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
 
+-- name: lock_jobs
+-- Keeps these jobs still, in one order, and says which of them are there.
+select
+    j.id::text,
+    case j.state when 'succeeded' then 1 when 'dead' then -1 when 'cancelled' then -1 else 0 end
+from offpath.job j
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+order by j.id
+for update
+
+-- name: watch_jobs
+-- Gates watch these jobs from now on.
+update offpath.job j
+set watched = 1
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    and j.watched <> 1
+
 -- name: join_roots
--- The roots of these groups are counted from now on; says which of them are open.
+-- The roots of these groups are counted from now on; says whether each is open (1), succeeded (0),
+-- dead or cancelled (-1), with its result, and how often it was put back.
 update offpath.job j
 set grouped = true
 where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
     and not j.grouped
     and j.group_id is null
-returning j.id::text, case when j.state in ('succeeded', 'dead', 'cancelled') then 0 else 1 end
-
--- name: count_up
--- More open jobs in these groups.
-insert into offpath.job_group as g (id, open)
-select b.id, b.open
-from jsonb_to_recordset(:batch::text::jsonb) as b (id text, open bigint)
-order by b.id
-on conflict (id) do update set open = g.open + excluded.open
+returning
+    j.id::text,
+    case j.state when 'succeeded' then 0 when 'dead' then -1 when 'cancelled' then -1 else 1 end,
+    j.result, j.redrives

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from offpath.errors import Conflict, StoreBusy, StoreRejected
+from offpath.errors import Conflict, InvalidArgument, StoreBusy, StoreRejected
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, NewJob
 from offpath.store.postgres.enqueue import independent
@@ -100,10 +100,12 @@ class Joiner:
             jobs=tuple(job for effects in every for job in effects.jobs),
             messages=tuple(one for effects in every for one in effects.messages),
             log=tuple(one for effects in every for one in effects.log),
+            gates=tuple(one for effects in every for one in effects.gates),
+            contributions=tuple(one for effects in every for one in effects.contributions),
         )
         try:
             answers = await self._write(together)
-        except (Conflict, StoreRejected, StoreBusy) as error:
+        except (Conflict, StoreRejected, StoreBusy, InvalidArgument) as error:
             await self._blame(group, error)
         except BaseException as error:  # noqa: BLE001 - it is the callers' error, none may hang
             _fail(group, error)
@@ -135,7 +137,14 @@ def _is_single(one: _Waiting) -> bool:
 
 
 def _size(one: _Waiting) -> int:
-    return len(one[0].jobs) + len(one[0].messages) + len(one[0].log)
+    effects = one[0]
+    return (
+        len(effects.jobs)
+        + len(effects.messages)
+        + len(effects.log)
+        + sum(1 + len(gate.on) for gate in effects.gates)
+        + len(effects.contributions)
+    )
 
 
 def _share_out(group: Sequence[_Waiting], answers: list[Enqueued]) -> None:

@@ -29,7 +29,6 @@ from offpath.model.message import (
 )
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
 from offpath.store.postgres.effects import carry_out
-from offpath.store.postgres.enqueue import counts_json
 from offpath.store.postgres.steps import Send, Steps, ask, embed, from_micros, moment, to_json
 from offpath.store.sql import Catalogue, Query, Row
 
@@ -242,9 +241,8 @@ def settle_steps(
     plain = not any(one.effects for one in settlements)
     applied = {row[0] for row in (yield from ask(query, last=plain))}
     effects = {n: carried for n in sorted(applied) if (carried := _carried(settlements[n]))}
-    enqueued, members = yield from embed(carry_out(effects, now, sql=sql))
-    if members:
-        yield from ask(sql["count_up"](batch=counts_json(members, "open")), last=True)
+    enqueued, work = yield from embed(carry_out(effects, now, sql=sql))
+    yield from work.lasting(now, sql=sql)
     return [
         MessageSettled(
             id=one.message.id,

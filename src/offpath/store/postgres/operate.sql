@@ -17,6 +17,11 @@ held as materialized (
 update offpath.job j
 set state = case when j.state = 'running' then 'running' else 'cancelled' end,
     cancel_requested = j.state = 'running',
+    watched = case
+        when j.watched = 1 and j.state <> 'running' then 2
+        else j.watched
+    end,
+    blocked_until = null,
     reason = case when j.state = 'running' then j.reason else 'cancelled' end,
     finished_at = case when j.state <> 'running' then (select clock.now from clock) end,
     expires_at = case
@@ -36,7 +41,7 @@ where j.id = h.id
     and j.state in ('blocked', 'scheduled', 'ready', 'running')
 returning
     j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), h.state, j.state, j.attempt,
-    j.parent, j.grouped::int
+    j.parent, j.grouped::int, j.announce, j.watched, j.redrives
 
 -- name: redrive_keys
 -- The unique keys of these jobs.
@@ -72,6 +77,9 @@ set state = case when due.run_at <= (select clock.now from clock) then 'ready' e
         else (select clock.now from clock) + j.deadline_in * interval '1 second'
     end,
     cancel_requested = false,
+    watched = case when j.watched = 2 then 1 else j.watched end,
+    gate = null,
+    blocked_until = null,
     reason = null,
     progress = case when j.finished_at is null then j.progress end,
     started_at = case when j.finished_at is null then j.started_at end,
@@ -101,7 +109,7 @@ where j.id = h.id
     )
 returning
     j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), h.state, j.state, j.attempt,
-    j.parent, j.grouped::int
+    j.parent, j.grouped::int, j.announce, j.watched, j.redrives
 
 -- name: delete
 -- Removes ended jobs, with their failures.
@@ -115,14 +123,18 @@ with gone as (
             for update
         ))
         and j.state in ('succeeded', 'dead', 'cancelled')
-    returning j.id, j.task, j.queue, j.group_id, j.state, j.attempt, j.parent
+    returning
+        j.id, j.task, j.queue, j.group_id, j.state, j.attempt, j.parent, j.grouped, j.gated_by
 ),
 forgotten as (
     delete from offpath.failure f where f.job = any (array(select g.id from gone g))
+),
+unstepped as (
+    delete from offpath.step s where s.job = any (array(select g.id from gone g))
 )
 select
     g.id::text, g.task, g.queue, coalesce(g.group_id, g.id::text), g.state, g.state, g.attempt,
-    g.parent, 0
+    g.parent, g.grouped::int, 0, g.gated_by::text
 from gone g
 
 -- name: prune
@@ -141,10 +153,13 @@ gone as (
         limit :limit::int
         for update skip locked
     ))
-    returning j.id
+    returning j.id, coalesce(j.group_id, j.id::text) as group_id, j.grouped, j.gated_by
 ),
 forgotten as (
     delete from offpath.failure f where f.job = any (array(select g.id from gone g))
+),
+unstepped as (
+    delete from offpath.step s where s.job = any (array(select g.id from gone g))
 ),
 delivered as (
     delete from offpath.message m
@@ -180,7 +195,11 @@ freed as (
         for update skip locked
     ))
 )
-select (select count(*) from gone)::int, (select count(*) from delivered)::int
+select
+    (select count(*) from gone)::int,
+    (select count(*) from delivered)::int,
+    (select coalesce(jsonb_agg(distinct g.group_id), '[]') from gone g where g.grouped)::text,
+    (select coalesce(jsonb_agg(distinct g.gated_by), '[]') from gone g where g.gated_by is not null)::text
 
 -- name: rescue
 -- Takes jobs from workers whose lease has expired or whose row is gone.
@@ -244,6 +263,12 @@ rescued as (
         end,
         losses = j.losses + 1,
         worker = null,
+        watched = case
+            when j.watched = 1
+                and (j.cancel_requested or j.losses + 1 >= :max_deliveries::bigint)
+                then 2
+            else j.watched
+        end,
         reason = case
             when j.cancel_requested then 'cancelled'
             when j.losses + 1 >= :max_deliveries::bigint then 'worker_lost'
@@ -274,7 +299,8 @@ rescued as (
         j.id, j.task, j.queue, j.input, h.worker, j.deliveries, j.attempt, j.options,
         coalesce(j.group_id, j.id::text) as group_id, j.priority, j.run_at, j.enqueued_at,
         j.losses, j.parent, coalesce(j.dependents, '[]') as dependents, j.deadline,
-        case j.state when 'ready' then 'queued' else j.state end as state, j.grouped
+        case j.state when 'ready' then 'queued' else j.state end as state, j.grouped,
+        j.watched, j.redrives
 ),
 failed as (
     insert into offpath.failure (job, delivery, attempt, at, kind, type, message, traceback)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -11,10 +12,12 @@ import msgspec
 from offpath.model.job import TERMINAL, JobState, LeasedJob
 from offpath.model.lease import Rescued
 from offpath.store.changes import Changed
-from offpath.store.postgres.settling import count_down
+from offpath.store.postgres.gates import COUNTED, count_ends
+from offpath.store.postgres.groups import GroupWork, Left, drop_steps, texts
 from offpath.store.postgres.steps import (
     Steps,
     ask,
+    embed,
     ids_json,
     job_id,
     moment,
@@ -33,6 +36,8 @@ class _Taken(LeasedJob, frozen=True, kw_only=True):
 
     state: JobState
     grouped: bool
+    watched: int
+    redrives: int
 
 
 _rescued = msgspec.json.Decoder(list[_Taken])
@@ -43,14 +48,45 @@ def cancel_steps(
 ) -> Steps[list[Changed]]:
     """Cancel jobs, and count those that ended down."""
     rows = yield from ask(sql["cancel"](now=moment(now), ids=ids_json(ids), keep=keep))
-    changes = [_changed(row) for row in rows]
-    grouped = {n: row[3] for n, row in enumerate(rows) if row[8] and row[5] == "cancelled"}
-    done = yield from count_down(grouped, sql=sql)
-    return [
-        msgspec.structs.replace(
-            one, group_done=one.state in TERMINAL and (n in done or not rows[n][8])
+    return (yield from conclude(rows, GroupWork(), keep, now, sql=sql))
+
+
+def conclude(
+    rows: Sequence[Row],
+    work: GroupWork,
+    keep: float | None,
+    now: datetime | None,
+    *,
+    moved: Sequence[Row] = (),
+    sql: Catalogue,
+) -> Steps[list[Changed]]:
+    """Count changed jobs that have ended in gates and groups, as the last of a transaction.
+
+    ``rows`` are what is answered, ``moved`` are others that have changed with them.
+    """
+    watched = {row[0]: False for row in rows if row[10] == COUNTED and public(row[5]) in TERMINAL}
+    more = yield from embed(count_ends(watched, keep, now, sql=sql))
+    for some in (rows, moved, more):
+        work.end_moved(some)
+    left = yield from work.lasting(now, sql=sql)
+    return changes(rows, left)
+
+
+def changes(rows: Sequence[Row], left: Mapping[str, Left]) -> list[Changed]:
+    """What is told of changed jobs; the last of a group that is done says so."""
+    ended = [n for n, row in enumerate(rows) if row[4] != row[5] and public(row[5]) in TERMINAL]
+    last = {rows[n][3]: n for n in ended}
+    done = {
+        n
+        for n in ended
+        if (
+            rows[n][11] == 0
+            if not rows[n][8]
+            else last[rows[n][3]] == n and (there := left.get(rows[n][3])) and there.done
         )
-        for n, one in enumerate(changes)
+    }
+    return [
+        msgspec.structs.replace(_changed(row), group_done=n in done) for n, row in enumerate(rows)
     ]
 
 
@@ -65,27 +101,34 @@ def redrive_steps(
         # a holder whose period is over stands in nobody's way
         given = to_json(sorted({row[0] for row in keys}))
         yield from ask(sql["release_keys"](keys=given, now=moment(now)))
+    yield from ask(sql["restore_groups"](now=moment(now), ids=ids_json(known)))
     rows = yield from told_the_time(sql["redrive"](now=moment(now), batch=batch), now, sql)
-    opened: dict[str, int] = {}
-    for row in rows:
-        if row[8] and public(row[4]) in TERMINAL:
-            opened[row[3]] = opened.get(row[3], 0) + 1
+    reopened = [row for row in rows if public(row[4]) in TERMINAL]
+    if watched := [row[0] for row in reopened if row[10]]:
+        yield from ask(sql["uncount_gates"](ids=ids_json(watched)))
+    opened = Counter(row[3] for row in reopened if row[8])
     if opened:
-        groups = [{"id": group, "open": count} for group, count in sorted(opened.items())]
-        yield from ask(sql["count_up"](batch=to_json(groups)))
+        groups = [{"id": group, "more": count} for group, count in sorted(opened.items())]
+        yield from ask(sql["reopen_groups"](batch=to_json(groups)), last=True)
     return [_changed(row) for row in rows]
 
 
 def delete_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[Changed]]:
-    """Remove ended jobs. They are counted in no group any more."""
-    rows = yield from ask(sql["delete"](ids=ids_json(ids)), last=True)
+    """Remove ended jobs. They are counted in no group any more, which goes with the last."""
+    rows = yield from ask(sql["delete"](ids=ids_json(ids)))
+    groups = {row[3] for row in rows if row[8]}
+    gates = {row[10] for row in rows if row[10]}
+    if groups or gates:
+        yield from drop_steps(groups, gates, sql=sql)
     return [_changed(row) for row in rows]
 
 
 def prune_steps(limit: int, now: datetime | None, *, sql: Catalogue) -> Steps[Pruned]:
-    """Remove what has been kept long enough."""
-    rows = yield from ask(sql["prune"](now=moment(now), limit=limit), last=True)
-    jobs, messages = rows[0]
+    """Remove what has been kept long enough, and groups and gates with the last of their jobs."""
+    rows = yield from ask(sql["prune"](now=moment(now), limit=limit))
+    jobs, messages, groups, gates = rows[0]
+    if groups != "[]" or gates != "[]":
+        yield from drop_steps(texts(groups), texts(gates), sql=sql)
     return Pruned(jobs=jobs, messages=messages)
 
 
@@ -97,18 +140,30 @@ def rescue_steps(
     rows = yield from told_the_time(rescue, now, sql)
     yield from ask(sql["note_gone_workers"](now=moment(now)))
     taken = _rescued.decode(rows[0][0])
-    grouped = {
-        n: one.group_id for n, one in enumerate(taken) if one.grouped and one.state in TERMINAL
-    }
-    done = yield from count_down(grouped, sql=sql)
+    ended = [one for one in taken if one.state in TERMINAL]
+    watched = {one.id: False for one in ended if one.watched == COUNTED}
+    moved = yield from embed(count_ends(watched, keep, now, sql=sql))
+    work = GroupWork()
+    for one in ended:
+        if one.grouped:
+            work.end(one.group_id, failed=True)
+    work.end_moved(moved)
+    left = yield from work.lasting(now, sql=sql)
+    last = {one.group_id: one.id for one in ended}
     return [
-        Rescued(
-            job=_leased(one),
-            state=one.state,
-            group_done=one.state in TERMINAL and (n in done or not one.grouped),
-        )
-        for n, one in enumerate(taken)
+        Rescued(job=_leased(one), state=one.state, group_done=_is_done(one, last, left))
+        for one in taken
     ]
+
+
+def _is_done(one: _Taken, last: Mapping[str, str], left: Mapping[str, Left]) -> bool:
+    """Whether the end of this job ended its group, for the first time."""
+    if one.state not in TERMINAL:
+        return False
+    if not one.grouped:
+        return one.redrives == 0
+    there = left.get(one.group_id)
+    return there is not None and there.done and last[one.group_id] == one.id
 
 
 def _leased(one: _Taken) -> LeasedJob:
@@ -116,7 +171,7 @@ def _leased(one: _Taken) -> LeasedJob:
 
 
 def _changed(row: Row) -> Changed:
-    job, task, queue, group, was, state, attempt, parent, _ = row
+    job, task, queue, group, was, state, attempt, parent = row[:8]
     return Changed(
         id=job,
         task=task,

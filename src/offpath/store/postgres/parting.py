@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from offpath.errors import Conflict, StoreRejected
+from offpath.errors import Conflict, InvalidArgument, StoreRejected
 
 S = TypeVar("S")
 A = TypeVar("A")
@@ -26,7 +26,7 @@ async def settle_apart(
         good = [n for n in range(len(settlements)) if n not in culprits]
         try:
             settled = await together([settlements[n] for n in good])
-        except (StoreRejected, Conflict) as error:
+        except (StoreRejected, Conflict, InvalidArgument) as error:
             culprits |= await _culprits(settlements, good, error, rehearse)
         else:
             answers = dict(zip(good, settled, strict=True))
@@ -48,7 +48,7 @@ async def _culprits(
     for part in (suspects[:half], suspects[half:]):
         try:
             await rehearse([settlements[n] for n in part])
-        except (StoreRejected, Conflict) as own:
+        except (StoreRejected, Conflict, InvalidArgument) as own:
             found |= await _culprits(settlements, part, own, rehearse)
     # each half alone can be stored: the later one gives way
     return found or {suspects[-1]: error}

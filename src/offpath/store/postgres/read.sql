@@ -9,7 +9,7 @@ from (
         coalesce(j.group_id, j.id::text) as group_id, j.input, j.options, j.fingerprint, j.parent,
         coalesce(j.dependents, '[]') as dependents, j.deadline, j.unique_key,
         coalesce(j.tags, '[]') as tags, j.worker, j.cancel_requested, j.started_at, j.finished_at,
-        j.expires_at, j.result, j.reason, j.progress,
+        j.expires_at, j.result, j.reason, j.progress, j.gate,
         coalesce(
             (
                 select json_agg(
@@ -50,7 +50,7 @@ from (
         coalesce(j.group_id, j.id::text) as group_id, j.input, j.options, j.fingerprint, j.parent,
         coalesce(j.dependents, '[]') as dependents, j.deadline, j.unique_key,
         coalesce(j.tags, '[]') as tags, j.worker, j.cancel_requested, j.started_at, j.finished_at,
-        j.expires_at, j.result, j.reason, j.progress,
+        j.expires_at, j.result, j.reason, j.progress, j.gate,
         coalesce(
             (
                 select json_agg(
@@ -109,7 +109,7 @@ from (
         coalesce(j.group_id, j.id::text) as group_id, j.input, j.options, j.fingerprint, j.parent,
         coalesce(j.dependents, '[]') as dependents, j.deadline, j.unique_key,
         coalesce(j.tags, '[]') as tags, j.worker, j.cancel_requested, j.started_at, j.finished_at,
-        j.expires_at, j.result, j.reason, j.progress,
+        j.expires_at, j.result, j.reason, j.progress, j.gate,
         coalesce(
             (
                 select json_agg(

@@ -25,7 +25,6 @@ from offpath.model.route import (
 )
 from offpath.store.events import Decide
 from offpath.store.postgres.effects import carry_out
-from offpath.store.postgres.enqueue import counts_json
 from offpath.store.postgres.log import Horizon, Sight, log_event, look_steps
 from offpath.store.postgres.steps import (
     Enqueueing,
@@ -218,9 +217,8 @@ def unknown_cursor(router: str, partition: int) -> Conflict:
 def _write(effects: Effects, now: datetime | None, sql: Catalogue) -> Enqueueing[None]:
     if not effects:
         return
-    _, members = yield from carry_out({0: effects}, now, sql=sql)
-    if members:
-        yield sql["count_up"](batch=counts_json(members, "open"))
+    _, work = yield from carry_out({0: effects}, now, sql=sql)
+    yield from work.writing(now, sql=sql)
 
 
 def _cursor(router: str, partition: int, row: Row) -> Cursor:

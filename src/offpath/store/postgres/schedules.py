@@ -25,7 +25,6 @@ from offpath.model.schedule import (
 from offpath.runtime.clock import Clock
 from offpath.store import firing as rules
 from offpath.store.postgres.effects import carry_out
-from offpath.store.postgres.enqueue import counts_json
 from offpath.store.postgres.session import Database
 from offpath.store.postgres.steps import Steps, ask, embed, from_micros, moment, one, to_json
 from offpath.store.sql import Catalogue, Row
@@ -164,7 +163,7 @@ def fire_steps(firing: Firing, now: datetime | None, *, sql: Catalogue) -> Steps
     rows = yield from ask(sql["known_occurrences"](name=firing.schedule, times=times))
     fresh = rules.fresh(firing, {from_micros(at) for (at,) in rows}, status)
 
-    answers, members = yield from embed(carry_out({0: Effects(jobs=fresh.jobs)}, now, sql=sql))
+    answers, work = yield from embed(carry_out({0: Effects(jobs=fresh.jobs)}, now, sql=sql))
     written = list(rules.answered(fresh.occurrences, answers[0]))
     yield from _add(firing.schedule, written, now, sql)
     yield from ask(
@@ -175,8 +174,7 @@ def fire_steps(firing: Firing, now: datetime | None, *, sql: Catalogue) -> Steps
             last_job=rules.last_job(record, written),
         )
     )
-    if members:
-        yield from ask(sql["count_up"](batch=counts_json(members, "open")), last=True)
+    yield from work.lasting(now, sql=sql)
     return status
 
 
@@ -186,11 +184,10 @@ def trigger_steps(
     """Make a job out of turn; False: unknown."""
     if (yield from _locked(name, sql)) is None:
         return False
-    answers, members = yield from embed(carry_out({0: Effects(jobs=(job,))}, now, sql=sql))
+    answers, work = yield from embed(carry_out({0: Effects(jobs=(job,))}, now, sql=sql))
     told: tuple[Enqueued, ...] = answers[0]
     yield from _add(name, list(rules.answered([replace(occurrence, job=job.id)], told)), now, sql)
-    if members:
-        yield from ask(sql["count_up"](batch=counts_json(members, "open")), last=True)
+    yield from work.lasting(now, sql=sql)
     return True
 
 

@@ -1,5 +1,6 @@
 -- name: succeed
--- The common end: success of jobs that no group row counts. Others are missing in the answer.
+-- The common end: success of jobs that no group row counts, that no gate watches and that have
+-- nothing to undo. Others are missing in the answer.
 --
 -- A held job is a running one and no other (a CHECK sees to it), so the fence does not name the
 -- state: the planner could then take the index of running jobs instead of the primary key.
@@ -27,7 +28,9 @@ where j.id = b.id
     and j.worker = b.worker
     and j.deliveries = b.deliveries
     and not j.grouped
-returning b.n, j.cancel_requested::int, j.announce
+    and j.watched = 0
+    and not j.has_undo
+returning b.n, j.cancel_requested::int, j.announce, j.redrives
 
 -- name: settle
 -- Ends attempts in any way, and writes down their failures. Lost leases are missing in the answer.
@@ -51,9 +54,28 @@ settled as (
         reason = case when j.cancel_requested then 'cancelled' else b.reason end,
         attempt = j.attempt + case when j.cancel_requested then 0 else b.spent end,
         worker = null,
-        finished_at = case when j.cancel_requested or b.state <> 'queued' then (select clock.now from clock) end,
+        watched = case
+            when j.watched = 1 and (j.cancel_requested or b.state not in ('queued', 'blocked')) then 2
+            else j.watched
+        end,
+        wait_target = b.wait_target,
+        wait_event = b.wait_event,
+        wait_since = case when b.state = 'blocked' then (select clock.now from clock) end,
+        wait_until = case
+            when b.state = 'blocked'
+                then (select clock.now from clock) + b.timeout * interval '1 second'
+        end,
+        blocked_until = case
+            when b.state = 'blocked' and not j.cancel_requested then least(
+                j.deadline, (select clock.now from clock) + b.timeout * interval '1 second'
+            )
+        end,
+        finished_at = case
+            when j.cancel_requested or b.state not in ('queued', 'blocked')
+                then (select clock.now from clock)
+        end,
         expires_at = case
-            when j.cancel_requested or b.state <> 'queued'
+            when j.cancel_requested or b.state not in ('queued', 'blocked')
                 then (select clock.now from clock) + b.keep * interval '1 second'
         end,
         unique_held = case
@@ -66,13 +88,14 @@ settled as (
     from jsonb_to_recordset(:batch::text::jsonb) as b (
         n integer, id uuid, worker text, deliveries bigint, state text, result text, reason text,
         spent integer, delay double precision, "until" timestamptz, keep double precision,
-        failure jsonb
+        failure jsonb, wait_target text, wait_event text, timeout double precision
     )
     where j.id = b.id
         and j.worker = b.worker
         and j.deliveries = b.deliveries
     returning
-        b.n, j.id, j.deliveries, j.state, j.run_at, j.grouped, j.group_id, j.announce, b.failure
+        b.n, j.id, j.deliveries, j.state, j.run_at, j.grouped, j.group_id, j.announce, b.failure,
+        j.watched, j.has_undo, j.redrives
 ),
 failed as (
     insert into offpath.failure (job, delivery, attempt, at, kind, type, message, traceback)
@@ -88,7 +111,8 @@ failed as (
 )
 select
     s.n, s.state, (extract(epoch from s.run_at) * 1000000)::bigint,
-    case when s.grouped then coalesce(s.group_id, s.id::text) end, s.announce
+    case when s.grouped then coalesce(s.group_id, s.id::text) end, s.announce,
+    s.watched, s.has_undo::int, s.redrives
 from settled s
 
 -- name: trim_failures
@@ -107,30 +131,6 @@ where f.job = b.id
         offset :keep::int
         limit 1
     )
-
--- name: lock_groups
--- Keeps these groups still, in one order, for a transaction that counts some up and some down.
-select 1
-from offpath.job_group g
-where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
-order by g.id
-for update
-
--- name: count_down
--- Fewer open jobs in these groups, in the order given; answers with what is left.
-update offpath.job_group g
-set open = g.open - b.ended
-from jsonb_to_recordset(:batch::text::jsonb) as b (id text, ended bigint)
-where g.id = b.id
-returning g.id, g.open
-
--- name: drop_empty_groups
--- A group without open jobs needs no row.
-delete from offpath.job_group g
-where g.id = any (array(
-        select b.id from jsonb_to_recordset(:batch::text::jsonb) as b (id text, ended bigint)
-    ))
-    and g.open = 0
 
 -- name: progress
 -- How far a held job is; no row in the answer when the lease is lost.

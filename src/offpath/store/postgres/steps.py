@@ -6,7 +6,7 @@ So one transition runs on our own pool, in a caller's transaction on any driver,
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -37,6 +37,8 @@ class Announced:
     """Whether a transition changed jobs that are announced, so that there may be messages."""
 
     any: bool = False
+    moved: set[JobState] = field(default_factory=set)
+    """What other jobs, of which no answer tells, have become."""
 
     def hear(self, bits: Iterable[int | None]) -> None:
         """Take in what the changed jobs announce."""
@@ -65,15 +67,17 @@ def one(query: Query) -> Steps[Rows]:
     return (yield from ask(query, last=True))
 
 
-def told_the_time(query: Query, now: datetime | None, sql: Catalogue) -> Steps[Rows]:
+def told_the_time(
+    query: Query, now: datetime | None, sql: Catalogue, *, first: tuple[Query, ...] = ()
+) -> Steps[Rows]:
     """Send a statement that may put jobs back, in a transaction that knows a time that was given.
 
     The messages about announced jobs are written by the database, which else takes its own.
+    ``first`` go before it.
     """
-    if now is None:
-        return (yield from ask(query))
-    _, rows = yield Send((sql["tell_the_time"](now=moment(now)), query))
-    return rows
+    told = () if now is None else (sql["tell_the_time"](now=moment(now)),)
+    answers = yield Send((*told, *first, query))
+    return answers[-1]
 
 
 def embed(steps: Enqueueing[T]) -> Steps[T]:

@@ -62,6 +62,7 @@ from offpath.store.postgres.settling import (
     succeed_steps,
 )
 from offpath.store.postgres.steps import Announced, embed, moment, one, to_json
+from offpath.store.postgres.workflows import WorkflowTables
 from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
@@ -77,7 +78,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class PostgresStore(EventTables, ScheduleTables):
+class PostgresStore(EventTables, ScheduleTables, WorkflowTables):
     """Jobs and events in a Postgres database, in a schema of their own.
 
     ``url`` may carry ``?offpath_direct=1`` or ``=0``: whether statements may be prepared. Else
@@ -308,7 +309,7 @@ class PostgresStore(EventTables, ScheduleTables):
         )
         self._tell_states((one.state for one in rescued), Hint.WORK)
         if rescued:
-            self._tell(Hint.MESSAGES)
+            self._tell(Hint.MESSAGES, Hint.WORK)
         return rescued
 
     async def notice_deaths(self) -> list[str]:
@@ -438,6 +439,7 @@ class PostgresStore(EventTables, ScheduleTables):
         finally:
             if announced.any:
                 self._tell(Hint.MESSAGES)
+            self._tell_moved(announced)
 
     def _tell_settled(self, answers: Iterable[Settled]) -> None:
         states = {answer.state for answer in answers if answer.state is not None}
@@ -447,8 +449,8 @@ class PostgresStore(EventTables, ScheduleTables):
         """An operator changes little and seldom: whether it was announced is not looked up."""
         states = [change.state for change in changes]
         self._tell_states(states, otherwise)
-        if states:
-            self._tell(Hint.MESSAGES)
+        if states:  # what ends may release others
+            self._tell(Hint.MESSAGES, Hint.WORK)
 
     def _tell_states(self, states: Iterable[JobState], otherwise: Hint) -> None:
         """Ended jobs are told of as such, others as ``otherwise``."""

@@ -1,8 +1,10 @@
 -- Workflows: what groups make, gates, durable steps, signals.
 
 alter table offpath.job
-    -- The gate that holds this job, or held it: it is held while it is blocked with that reason.
+    -- The gate that holds this job; null once it is released.
     add column gate uuid,
+    -- The gate that it was made for: a gate goes with the last of these.
+    add column gated_by uuid,
     -- Its delay in seconds, to count from its release.
     add column gated_delay double precision,
     -- 0: no gate watches this job. 1: its end is still to be counted. 2: it was counted. A worker of
@@ -12,13 +14,14 @@ alter table offpath.job
     add column wait_target text,
     add column wait_event text,
     add column wait_since timestamptz,
+    add column wait_until timestamptz,
     -- When a blocked job is up whatever it waits for: its own deadline, its gate's or its wait's end.
     add column blocked_until timestamptz,
     add column has_undo boolean not null default false;
 
 create index job_blocked_until on offpath.job (blocked_until)
     where state = 'blocked' and blocked_until is not null;
-create index job_gated on offpath.job (gate) where gate is not null;
+create index job_gated on offpath.job (gated_by) where gated_by is not null;
 create index job_waiting on offpath.job (wait_target, wait_event, wait_since)
     where state = 'blocked' and reason = 'signal';
 create index job_uncounted on offpath.job (id) where watched = 1 and finished_at is not null;

@@ -1,0 +1,185 @@
+-- name: hold_job
+-- Keeps a held job still; no row in the answer when the lease is lost.
+select 1
+from offpath.job j
+where j.id = :id::text::uuid
+    and j.worker = :worker::text
+    and j.deliveries = :deliveries::bigint
+for update
+
+-- name: put_step
+-- Records the result of a step of a job, which is held, once.
+insert into offpath.step (job, kind, name, result)
+values (:id::text::uuid, 'step', :name::text, :result::text)
+on conflict do nothing
+
+-- name: step
+-- What is recorded of one step.
+select s.result
+from offpath.step s
+where s.job = :id::text::uuid and s.kind = 'step' and s.name = :name::text
+
+-- name: steps
+-- The recorded steps of a job.
+select s.name, s.result
+from offpath.step s
+where s.job = :id::text::uuid and s.kind = 'step'
+
+-- name: put_undo
+-- Records what undoes a step, once by name.
+with added as (
+    insert into offpath.step (job, kind, name, result)
+    values (:id::text::uuid, 'undo', :name::text, :undo::text)
+    on conflict do nothing
+)
+update offpath.job j set has_undo = true where j.id = :id::text::uuid and not j.has_undo
+
+-- name: forget_undo
+-- What these jobs did is not to be undone.
+with gone as (
+    delete from offpath.step s
+    where s.job = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        and s.kind = 'undo'
+)
+update offpath.job j
+set has_undo = false
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+
+-- name: undoing
+-- Dead and cancelled jobs that have something to undo.
+select
+    j.id::text, coalesce(j.group_id, j.id::text),
+    (
+        select coalesce(jsonb_agg(s.result order by s.position), '[]')
+        from offpath.step s
+        where s.job = j.id and s.kind = 'undo'
+    )::text
+from offpath.job j
+where j.has_undo and j.finished_at is not null and j.state in ('dead', 'cancelled')
+order by j.id
+limit :limit::int
+
+-- name: take_undo
+-- The undo records and the steps of a failed job are gone; no row when it has none any more.
+with failed as (
+    update offpath.job j
+    set has_undo = false
+    where j.id = :id::text::uuid and j.has_undo and j.state in ('dead', 'cancelled')
+    returning j.id
+),
+gone as (
+    delete from offpath.step s where s.job = any (array(select f.id from failed f))
+)
+select 1 from failed
+
+-- name: lock_signals
+-- Who sends and who waits for the same signal take turns.
+select pg_advisory_xact_lock(k.key)
+from (
+    select distinct hashtextextended('offpath.signal/' || b.target || chr(31) || b.event, 0) as key
+    from jsonb_to_recordset(:batch::text::jsonb) as b (target text, event text)
+    order by key
+) as k
+
+-- name: add_signal
+-- Keeps a signal; no row in the answer when it is known.
+insert into offpath.signal (id, sent_at, expires_at, target, event, payload)
+select
+    :id::text::uuid, clock.now, clock.now + :keep::double precision * interval '1 second',
+    :target::text, :event::text, :payload::text
+from (select coalesce(:now::text::timestamptz, clock_timestamp()) as now) as clock
+on conflict do nothing
+returning 1
+
+-- name: wake_sleeper
+-- The job that waits longest for this signal becomes due, if nobody else is about to change it.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+update offpath.job j
+set state = 'ready',
+    reason = null,
+    run_at = (select clock.now from clock),
+    blocked_until = null,
+    unique_held = case
+        when j.unique_key is null then false
+        else offpath.may_hold(
+            j.id, j.unique_key, j.unique_states, j.unique_until, 'queued',
+            (select clock.now from clock)
+        )
+    end
+where j.id = any (array(
+    select o.id
+    from offpath.job o
+    where o.state = 'blocked'
+        and o.reason = 'signal'
+        and o.wait_target = :target::text
+        and o.wait_event = :event::text
+    order by o.wait_since, o.id
+    limit 1
+    for update skip locked
+))
+returning j.announce
+
+-- name: note_missed
+-- Whether somebody still waits for this signal, who could not be woken at once.
+update offpath.signal s
+set missed = s.taken_at is null and exists (
+    select
+    from offpath.job j
+    where j.state = 'blocked'
+        and j.reason = 'signal'
+        and j.wait_target = s.target
+        and j.wait_event = s.event
+)
+where s.id = :id::text::uuid
+
+-- name: found_sleeper
+-- This signal has woken somebody.
+update offpath.signal s set missed = false where s.id = :id::text::uuid
+
+-- name: catch_signals
+-- Those of these jobs whose signal is there already do not wait for it.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+update offpath.job j
+set state = 'ready',
+    reason = null,
+    run_at = (select clock.now from clock),
+    blocked_until = null,
+    unique_held = case
+        when j.unique_key is null then false
+        else offpath.may_hold(
+            j.id, j.unique_key, j.unique_states, j.unique_until, 'queued',
+            (select clock.now from clock)
+        )
+    end
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    and j.state = 'blocked'
+    and j.reason = 'signal'
+    and exists (
+        select
+        from offpath.signal s
+        where s.target = j.wait_target
+            and s.event = j.wait_event
+            and s.taken_at is null
+            and s.expires_at > (select clock.now from clock)
+    )
+returning j.id::text, (extract(epoch from j.run_at) * 1000000)::bigint
+
+-- name: take_signal
+-- Takes the oldest signal.
+update offpath.signal s
+set taken_at = coalesce(:now::text::timestamptz, clock_timestamp()), missed = false
+where s.id = (
+    select o.id
+    from offpath.signal o
+    where o.target = :target::text
+        and o.event = :event::text
+        and o.taken_at is null
+        and o.expires_at > (select coalesce(:now::text::timestamptz, clock_timestamp()))
+    order by o.position
+    limit 1
+)
+returning s.payload

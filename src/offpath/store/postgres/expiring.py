@@ -1,0 +1,116 @@
+"""Giving up what has waited too long, and finding what was skipped because somebody held it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from offpath.model.gate import GateState
+from offpath.store.changes import Changed
+from offpath.store.postgres.durable import wake_missed
+from offpath.store.postgres.gates import count_ends, count_left_ends, move_jobs, released
+from offpath.store.postgres.groups import GroupWork
+from offpath.store.postgres.operating import changes
+from offpath.store.postgres.steps import (
+    Announced,
+    Rows,
+    Send,
+    Steps,
+    ask,
+    embed,
+    ids_json,
+    moment,
+)
+from offpath.store.sql import Catalogue, Row
+
+
+class _Found(NamedTuple):
+    """What a look has found, by small indexes that are mostly empty."""
+
+    due: list[str]
+    uncounted: dict[str, bool]
+    """Watched jobs that have ended uncounted, and whether they succeeded."""
+    missed: Rows
+
+    def __bool__(self) -> bool:
+        return bool(self.due or self.uncounted or self.missed)
+
+
+def expire_steps(
+    limit: int,
+    keep: float | None,
+    now: datetime | None,
+    announced: Announced,
+    *,
+    sql: Catalogue,
+) -> Steps[list[Changed]]:
+    """Give up due waits; then repair. Job rows that somebody else holds are left for the next time.
+
+    Gates of the given up are waited for, in their order, before any other gate is taken.
+    """
+    found = yield from _look(limit, now, sql)
+    if found.missed:
+        announced.moved |= yield from wake_missed(found.missed, now, sql=sql)
+    moved = yield from _give_up(found.due, keep, now, sql)
+    dead = {row[0]: False for row in moved if row[5] == "dead" and row[10]}
+    followed = yield from embed(count_ends(dead, keep, now, sql=sql))
+    if dead:
+        yield from ask(sql["note_counted"](ids=ids_json(dead)))
+    if found.uncounted:
+        followed += yield from embed(count_left_ends(found.uncounted, keep, now, sql=sql))
+    followed += yield from _catch_up(limit, keep, now, sql)
+    return (yield from _conclude(moved + followed, announced, now, sql))
+
+
+def _look(limit: int, now: datetime | None, sql: Catalogue) -> Steps[_Found]:
+    due, uncounted, missed, _ = yield Send(
+        (
+            sql["due_blocked"](now=moment(now), limit=limit),
+            sql["uncounted"](limit=limit),
+            sql["missed_signals"](limit=limit),
+            sql["expire_signals"](now=moment(now), limit=limit),
+        )
+    )
+    return _Found([row[0] for row in due], {row[0]: row[1] > 0 for row in uncounted}, missed)
+
+
+def _give_up(
+    due: Sequence[str], keep: float | None, now: datetime | None, sql: Catalogue
+) -> Steps[Rows]:
+    if not due:
+        return []
+    ids = ids_json(due)
+    told = () if now is None else (sql["tell_the_time"](now=moment(now)),)
+    answers = yield Send(
+        (
+            *told,
+            sql["time_out_gates"](now=moment(now), ids=ids),
+            sql["give_up"](now=moment(now), ids=ids, keep=keep),
+        )
+    )
+    return answers[-1]
+
+
+def _catch_up(limit: int, keep: float | None, now: datetime | None, sql: Catalogue) -> Steps[Rows]:
+    """Move the jobs of decided gates that could not be moved at once."""
+    rows = yield from ask(sql["behind_gates"](limit=limit))
+    if not rows:
+        return []
+    states = {gate: GateState(state) for gate, state in rows}
+    moved = yield from embed(move_jobs(states, keep, now, sql=sql))
+    ended = {row[0]: False for row in moved if row[5] == "dead"}
+    if ended:
+        moved = moved + (yield from embed(count_left_ends(ended, keep, now, sql=sql)))
+    return moved
+
+
+def _conclude(
+    rows: list[Row], announced: Announced, now: datetime | None, sql: Catalogue
+) -> Steps[list[Changed]]:
+    announced.hear(row[9] for row in rows)
+    announced.moved |= released(rows)
+    work = GroupWork()
+    work.end_moved(rows)
+    left = yield from work.lasting(now, sql=sql)
+    return changes(rows, left)

@@ -1,0 +1,139 @@
+-- name: due_blocked
+-- Blocked jobs whose waiting is over, and that nobody else is about to change.
+select j.id::text
+from offpath.job j
+where j.state = 'blocked'
+    and j.blocked_until <= (select coalesce(:now::text::timestamptz, clock_timestamp()))
+order by j.blocked_until
+limit :limit::int
+for update skip locked
+
+-- name: uncounted
+-- Watched jobs that have ended without being counted in their gates.
+select j.id::text, case j.state when 'succeeded' then 1 else -1 end
+from offpath.job j
+where j.watched = 1 and j.finished_at is not null
+order by j.id
+limit :limit::int
+for update skip locked
+
+-- name: behind_gates
+-- Gates that are decided and of which not all jobs were moved.
+select g.id::text, g.state
+from offpath.job_gate g
+where g.behind
+order by g.id
+limit :limit::int
+for update skip locked
+
+-- name: expire_signals
+-- Signals whose time is over are forgotten.
+delete from offpath.signal s
+where s.id = any (array(
+    select o.id
+    from offpath.signal o
+    where o.expires_at <= (select coalesce(:now::text::timestamptz, clock_timestamp()))
+    order by o.expires_at
+    limit :limit::int
+    for update skip locked
+))
+
+-- name: missed_signals
+-- Signals that should have woken somebody.
+select s.id::text, s.target, s.event
+from offpath.signal s
+where s.missed
+order by s.id
+limit :limit::int
+
+-- name: time_out_gates
+-- The gates of these jobs, which are held, whose time is over.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+held as materialized (
+    select g.id
+    from offpath.job_gate g
+    where g.id = any (array(
+            select j.gate
+            from offpath.job j
+            where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+                and j.state = 'blocked'
+                and j.reason = 'gate'
+                and (j.deadline is null or j.deadline > (select clock.now from clock))
+        ))
+        and g.state = 'open'
+        and g.deadline <= (select clock.now from clock)
+    order by g.id
+    for update
+)
+update offpath.job_gate g
+set state = 'timed_out'
+from held h
+where g.id = h.id
+
+-- name: give_up
+-- Ends what these blocked jobs, which are held, wait for: with their deadline or with their gate
+-- they die, with their wait for a signal they become due.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+judged as materialized (
+    select j.id, case
+        when j.deadline <= (select clock.now from clock) then 'deadline'
+        when j.reason = 'signal' then 'woken'
+        when j.reason = 'gate' and g.state = 'timed_out' then 'gate_timeout'
+        when j.reason = 'gate' and g.state = 'unsatisfiable' then 'unsatisfiable'
+    end as fate
+    from offpath.job j
+    left join offpath.job_gate g on g.id = j.gate
+    where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        and j.state = 'blocked'
+),
+moved as (
+    update offpath.job j
+    set state = case when d.fate = 'woken' then 'ready' else 'dead' end,
+        reason = nullif(d.fate, 'woken'),
+        run_at = case when d.fate = 'woken' then (select clock.now from clock) else j.run_at end,
+        blocked_until = null,
+        finished_at = case when d.fate <> 'woken' then (select clock.now from clock) end,
+        expires_at = case
+            when d.fate <> 'woken'
+                then (select clock.now from clock) + :keep::double precision * interval '1 second'
+        end,
+        unique_held = case
+            when j.unique_key is null then false
+            else offpath.may_hold(
+                j.id, j.unique_key, j.unique_states, j.unique_until,
+                case when d.fate = 'woken' then 'queued' else 'dead' end,
+                (select clock.now from clock)
+            )
+        end
+    from judged d
+    where j.id = d.id and d.fate is not null
+    returning
+        j.id, j.task, j.queue, j.group_id, j.state, j.reason, j.attempt, j.parent, j.grouped,
+        j.announce, j.watched, j.redrives, j.deliveries
+),
+failed as (
+    insert into offpath.failure (job, delivery, attempt, at, kind, type, message)
+    select
+        m.id, m.deliveries, m.attempt, (select clock.now from clock), m.reason,
+        case m.reason
+            when 'deadline' then 'DeadlineExceeded'
+            when 'gate_timeout' then 'GateTimeout'
+            else 'GateUnsatisfiable'
+        end,
+        case m.reason
+            when 'deadline' then 'its deadline passed while it waited'
+            when 'gate_timeout' then 'its gate had not fired when its time was over'
+            else 'too many of the jobs that its gate watches have failed: it cannot fire any more'
+        end
+    from moved m
+    where m.state = 'dead'
+    on conflict do nothing
+)
+select
+    m.id::text, m.task, m.queue, coalesce(m.group_id, m.id::text), 'blocked', m.state, m.attempt,
+    m.parent, m.grouped::int, m.announce, m.watched, m.redrives
+from moved m

@@ -1,0 +1,259 @@
+"""Gates: made with the jobs that wait at them, counted by who ends a watched job, never polled.
+
+Gate rows are locked after the rows of the jobs that a transaction is about, by their ids. From then
+on nothing is waited for but groups: jobs and further gates that somebody else holds are left to
+:mod:`offpath.store.postgres.expiring`, which finds them by small indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from offpath.errors import GateError, StoreBusy
+from offpath.model.gate import Counting, GateRecord, GateState, NewGate, verdict
+from offpath.model.job import Enqueued, JobState, NewJob
+from offpath.store.postgres.groups import texts
+from offpath.store.postgres.steps import Enqueueing, Steps, ask, ids_json, job_id, moment, to_json
+from offpath.store.sql import Catalogue, Query, Row
+
+COUNTED: Final = 2
+"""The column ``watched`` of a job whose end is counted where it is watched, or is just being so."""
+
+_OUTCOMES = {1: "succeeded", -1: "failed"}
+"""What a standing, as ``lock_jobs`` tells it, counts as."""
+
+
+def require_gates(
+    jobs: Sequence[NewJob], gates: Sequence[NewGate], *, sql: Catalogue
+) -> Enqueueing[None]:
+    """Raise ``GateError`` for what names a job or a gate that is not there; nothing is written."""
+    new = {job.id for job in jobs}
+    watched = {each for gate in gates for each in gate.on} - new
+    named = {job.gate for job in jobs if job.gate} - {gate.id for gate in gates}
+    known: set[str] = set()
+    if named or watched:
+        looked = sorted({*named, *(gate.id for gate in gates)})
+        rows = yield sql["known_gates"](ids=ids_json(looked))
+        known = {row[0] for row in rows}
+    for job in jobs:
+        if job.gate in named and job_id(job.gate or "") not in known:
+            raise GateError(
+                f"job {job.id} waits at gate {job.gate}, which is not stored: make it in the same "
+                "call"
+            )
+    there: set[str] = set()
+    if watched:
+        rows = yield sql["lock_jobs"](ids=ids_json(watched))
+        there = {row[0] for row in rows}
+    for gate in gates:
+        missing = [each for each in gate.on if each in watched and job_id(each) not in there]
+        if missing and gate.timeout is None and job_id(gate.id) not in known:
+            raise GateError(
+                f"gate {gate.id} watches job {missing[0]}, which is not stored: enqueue it before, "
+                "or in the same call, or give the gate a timeout"
+            )
+
+
+def add_gates(
+    gates: Sequence[NewGate],
+    jobs: Sequence[NewJob],
+    answers: Sequence[Enqueued],
+    now: datetime | None,
+    *,
+    sql: Catalogue,
+) -> Enqueueing[list[Row]]:
+    """Make gates, and let those that are decided at once move their jobs; the jobs that moved."""
+    made = {one.job_id for one in answers if one.created}
+    decided, fresh = yield from _make(gates, answers, made, now, sql)
+    decided |= yield from _join(fresh, jobs, made, sql)
+    return (yield from follow(decided, None, now, sql=sql))
+
+
+def count_ends(
+    ended: Mapping[str, bool], keep: float | None, now: datetime | None, *, sql: Catalogue
+) -> Enqueueing[list[Row]]:
+    """Count ended jobs (and whether they succeeded) in their gates; the jobs that moved thereby."""
+    if not ended:
+        return []
+    rows = yield _count("count_gates", ended, sql)
+    return (yield from follow(_decided(rows), keep, now, sql=sql))
+
+
+def count_left_ends(
+    ended: Mapping[str, bool], keep: float | None, now: datetime | None, *, sql: Catalogue
+) -> Enqueueing[list[Row]]:
+    """As :func:`count_ends`, where gates may be held already: those of others are skipped."""
+    decided = yield from _count_now(ended, sql)
+    return (yield from follow(decided, keep, now, sql=sql))
+
+
+def follow(
+    decided: Mapping[str, GateState], keep: float | None, now: datetime | None, *, sql: Catalogue
+) -> Enqueueing[list[Row]]:
+    """Write what was decided, move the jobs, and so on along the chain; the jobs that moved."""
+    moved: list[Row] = []
+    while decided:
+        batch = [{"id": gate, "state": state.value} for gate, state in sorted(decided.items())]
+        yield sql["decide_gates"](batch=to_json(batch))
+        rows = yield from move_jobs(decided, keep, now, sql=sql)
+        moved += rows
+        decided = yield from _count_now({row[0]: False for row in rows if row[5] == "dead"}, sql)
+    return moved
+
+
+def move_jobs(
+    decided: Mapping[str, GateState], keep: float | None, now: datetime | None, *, sql: Catalogue
+) -> Enqueueing[list[Row]]:
+    """Release or end the jobs of these gates, which are held."""
+    moved: list[Row] = []
+    fired = [gate for gate, state in decided.items() if state is GateState.FIRED]
+    over = [gate for gate, state in decided.items() if state is not GateState.FIRED]
+    if fired:
+        moved += yield sql["release_gated"](now=moment(now), ids=to_json(fired))
+    if over:
+        moved += yield sql["end_gated"](now=moment(now), ids=to_json(over), keep=keep)
+    yield sql["note_behind"](ids=to_json(sorted(decided)))
+    return moved
+
+
+def gates_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[GateRecord]]:
+    """Gates by id."""
+    rows = yield from ask(sql["gates"](ids=ids_json(ids)), last=True)
+    return [
+        GateRecord(
+            id=gate,
+            state=GateState(state),
+            on=texts(on),
+            need=need,
+            of=Counting(counting),
+            succeeded=succeeded,
+            failed=failed,
+        )
+        for gate, state, need, counting, succeeded, failed, on in rows
+    ]
+
+
+def _make(
+    gates: Sequence[NewGate],
+    answers: Sequence[Enqueued],
+    made: set[str],
+    now: datetime | None,
+    sql: Catalogue,
+) -> Enqueueing[tuple[dict[str, GateState], set[str]]]:
+    """Make gates; which of them are decided at once, and which were not there before."""
+    if not gates:
+        return {}, set()
+    holders = {one.id: one.job_id for one in answers}
+    watched = {
+        gate.id: tuple(dict.fromkeys(_named(holders.get(each, each)) for each in gate.on))
+        for gate in gates
+    }
+    others = {each for on in watched.values() for each in on} - made
+    standing: dict[str, int] = {}
+    if others:
+        rows = yield sql["lock_jobs"](ids=ids_json(others))
+        standing = {row[0]: row[1] for row in rows}
+    missing = others - standing.keys()
+    batch = [_new_gate(gate, watched[gate.id], standing) for gate in gates]
+    batch.sort(key=lambda one: one["id"])
+    rows = yield sql["add_gates"](now=moment(now), batch=to_json(batch))
+    new = {row[0] for row in rows}
+    fresh = [one for one in batch if one["id"] in new]
+    if not fresh:
+        return {}, set()
+    for one in fresh:
+        one["known"] = {each: _OUTCOMES[s] for each in one["on"] if (s := standing.get(each))}
+        one["known"] |= {each: "early" for each in one["on"] if each in missing}
+    yield sql["add_watches"](batch=to_json(fresh))
+    if standing:
+        yield sql["watch_jobs"](ids=ids_json(standing))
+    states = {one["id"]: _verdict_of(one) for one in fresh}
+    return {gate: one for gate, one in states.items() if one is not GateState.OPEN}, new
+
+
+def _new_gate(gate: NewGate, on: tuple[str, ...], standing: Mapping[str, int]) -> dict[str, Any]:
+    ends = [standing.get(each, 0) for each in on]
+    return {
+        "id": _named(gate.id),
+        "timeout": gate.timeout,
+        "need": min(gate.need, len(on)),
+        "total": len(on),
+        "succeeded": ends.count(1),
+        "failed": ends.count(-1),
+        "counting": gate.of.value,
+        "on": on,
+    }
+
+
+def _verdict_of(one: Mapping[str, Any]) -> GateState:
+    return verdict(
+        need=one["need"],
+        of=Counting(one["counting"]),
+        total=one["total"],
+        succeeded=one["succeeded"],
+        failed=one["failed"],
+    )
+
+
+def _join(
+    fresh: set[str], jobs: Sequence[NewJob], made: set[str], sql: Catalogue
+) -> Enqueueing[dict[str, GateState]]:
+    """New jobs at gates that are there already: one that is decided decides about them, too."""
+    joining = {
+        job.id: gate
+        for job in jobs
+        if job.gate and _named(job.id) in made and (gate := _named(job.gate)) not in fresh
+    }
+    if not joining:
+        return {}
+    rows = yield sql["lock_gates"](ids=ids_json(joining.values()))
+    if len(rows) < len(set(joining.values())):
+        yield sql["withdraw"](ids=ids_json(made))
+        raise StoreBusy("a gate went away in this moment: nothing was written, try again")
+    yield sql["wait_at_gates"](ids=ids_json(joining))
+    states = {gate: GateState(state) for gate, state in rows}
+    return {gate: state for gate, state in states.items() if state is not GateState.OPEN}
+
+
+def _count_now(ended: Mapping[str, bool], sql: Catalogue) -> Enqueueing[dict[str, GateState]]:
+    if not ended:
+        return {}
+    rows = yield _count("count_gates_now", ended, sql)
+    yield sql["note_counted"](ids=ids_json(ended))
+    return _decided(rows)
+
+
+def _count(name: str, ended: Mapping[str, bool], sql: Catalogue) -> Query:
+    batch = [
+        {"job": job, "outcome": "succeeded" if well else "failed"}
+        for job, well in sorted(ended.items())
+    ]
+    return sql[name](batch=to_json(batch))
+
+
+def _decided(rows: Iterable[Row]) -> dict[str, GateState]:
+    decided: dict[str, GateState] = {}
+    for gate, need, counting, total, succeeded, failed in rows:
+        state = verdict(
+            need=need, of=Counting(counting), total=total, succeeded=succeeded, failed=failed
+        )
+        if state is not GateState.OPEN:
+            decided[gate] = state
+    return decided
+
+
+def _named(text: str) -> str:
+    """An id as the database says it; one that is no id is a gate that cannot be."""
+    known = job_id(text)
+    if known is None:
+        raise GateError(
+            f"a gate and the jobs that it watches are named by UUIDs, not {text[:60]!r}"
+        )
+    return known
+
+
+def released(rows: Iterable[Row]) -> set[JobState]:
+    """What jobs that moved have become, for who is told of it."""
+    return {JobState.DEAD if row[5] == "dead" else JobState.QUEUED for row in rows}

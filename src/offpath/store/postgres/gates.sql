@@ -1,0 +1,319 @@
+-- name: add_gates
+-- New gates, with what of the watched jobs has ended already. One that is there stays as it is.
+insert into offpath.job_gate (id, deadline, need, total, succeeded, failed, counting)
+select
+    b.id,
+    coalesce(:now::text::timestamptz, clock_timestamp()) + b.timeout * interval '1 second',
+    b.need, b.total, b.succeeded, b.failed, b.counting
+from jsonb_to_recordset(:batch::text::jsonb) as b (
+    id uuid, timeout double precision, need bigint, total bigint, succeeded bigint, failed bigint,
+    counting text
+)
+order by b.id
+on conflict do nothing
+returning id::text
+
+-- name: add_watches
+-- What new gates watch. Of a job that has ended "known" says how, of one that is not there "early".
+insert into offpath.gate_watch (job, gate, n, early, outcome)
+select
+    o.job::uuid, b.id, o.n, coalesce(b.known ->> o.job = 'early', false),
+    nullif(b.known ->> o.job, 'early')
+from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, "on" jsonb, known jsonb)
+cross join lateral jsonb_array_elements_text(b."on") with ordinality as o (job, n)
+
+-- name: known_gates
+-- Which of these gates are there.
+select g.id::text
+from offpath.job_gate g
+where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+
+-- name: lock_gates
+-- Keeps these gates still, in one order, and says what they are.
+select g.id::text, g.state
+from offpath.job_gate g
+where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+order by g.id
+for update
+
+-- name: wait_at_gates
+-- New jobs at gates that were there before wait no longer than their gate.
+update offpath.job j
+set blocked_until = least(j.blocked_until, g.deadline)
+from offpath.job_gate g
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    and g.id = j.gate
+    and g.deadline is not null
+
+-- name: count_gates
+-- Counts ended jobs in the open gates that watch them; answers with the counts of these gates.
+--
+-- What is read here of other tables cannot have changed while it waited: a watch is only written by
+-- who holds the row of its job.
+with batch as materialized (
+    select b.job, b.outcome
+    from jsonb_to_recordset(:batch::text::jsonb) as b (job uuid, outcome text)
+),
+held as materialized (
+    select g.id
+    from offpath.job_gate g
+    where g.id = any (array(
+            select w.gate
+            from offpath.gate_watch w
+            where w.job = any (array(select b.job from batch b))
+        ))
+        and g.state = 'open'
+    order by g.id
+    for update
+),
+counted as (
+    update offpath.gate_watch w
+    set outcome = b.outcome
+    from batch b
+    where w.job = b.job
+        and w.gate = any (array(select h.id from held h))
+        and w.outcome is null
+    returning w.gate, b.outcome
+),
+sums as materialized (
+    select
+        c.gate,
+        count(*) filter (where c.outcome = 'succeeded') as succeeded,
+        count(*) filter (where c.outcome = 'failed') as failed
+    from counted c
+    group by c.gate
+)
+update offpath.job_gate g
+set succeeded = g.succeeded + s.succeeded, failed = g.failed + s.failed
+from sums s
+where g.id = s.gate
+returning g.id::text, g.need, g.counting, g.total, g.succeeded, g.failed
+
+-- name: count_gates_now
+-- As count_gates, without waiting for a gate that somebody else holds.
+with batch as materialized (
+    select b.job, b.outcome
+    from jsonb_to_recordset(:batch::text::jsonb) as b (job uuid, outcome text)
+),
+held as materialized (
+    select g.id
+    from offpath.job_gate g
+    where g.id = any (array(
+            select w.gate
+            from offpath.gate_watch w
+            where w.job = any (array(select b.job from batch b))
+        ))
+        and g.state = 'open'
+    order by g.id
+    for update skip locked
+),
+counted as (
+    update offpath.gate_watch w
+    set outcome = b.outcome
+    from batch b
+    where w.job = b.job
+        and w.gate = any (array(select h.id from held h))
+        and w.outcome is null
+    returning w.gate, b.outcome
+),
+sums as materialized (
+    select
+        c.gate,
+        count(*) filter (where c.outcome = 'succeeded') as succeeded,
+        count(*) filter (where c.outcome = 'failed') as failed
+    from counted c
+    group by c.gate
+)
+update offpath.job_gate g
+set succeeded = g.succeeded + s.succeeded, failed = g.failed + s.failed
+from sums s
+where g.id = s.gate
+returning g.id::text, g.need, g.counting, g.total, g.succeeded, g.failed
+
+-- name: note_counted
+-- These ended jobs are counted wherever they are watched, unless a gate was skipped.
+update offpath.job j
+set watched = 2
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    and not exists (
+        select
+        from offpath.gate_watch w
+        join offpath.job_gate g on g.id = w.gate
+        where w.job = j.id and w.outcome is null and g.state = 'open'
+    )
+
+-- name: uncount_gates
+-- Failed jobs that are put back are counted no more in gates that are still open.
+with held as materialized (
+    select g.id
+    from offpath.job_gate g
+    where g.id = any (array(
+            select w.gate
+            from offpath.gate_watch w
+            where w.job = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        ))
+        and g.state = 'open'
+    order by g.id
+    for update
+),
+uncounted as (
+    update offpath.gate_watch w
+    set outcome = null
+    where w.job = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        and w.gate = any (array(select h.id from held h))
+        and w.outcome = 'failed'
+    returning w.gate
+),
+sums as materialized (
+    select u.gate, count(*) as failed from uncounted u group by u.gate
+)
+update offpath.job_gate g
+set failed = g.failed - s.failed
+from sums s
+where g.id = s.gate
+
+-- name: decide_gates
+-- These gates, which are held, are open no more.
+update offpath.job_gate g
+set state = b.state
+from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, state text)
+where g.id = b.id
+
+-- name: release_gated
+-- Frees the jobs of gates that have fired: what counts from now counts from this moment.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+held as materialized (
+    select j.id
+    from offpath.job j
+    where j.gated_by = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        and j.gate is not null
+        and j.state = 'blocked'
+        and j.reason = 'gate'
+    order by j.id
+    for update skip locked
+)
+update offpath.job j
+set state = case when due.run_at <= (select clock.now from clock) then 'ready' else 'scheduled' end,
+    run_at = due.run_at,
+    deadline = coalesce(
+        j.deadline, (select clock.now from clock) + j.deadline_in * interval '1 second'
+    ),
+    gate = null,
+    gated_delay = null,
+    blocked_until = null,
+    reason = null,
+    unique_held = case
+        when j.unique_key is null then false
+        else offpath.may_hold(
+            j.id, j.unique_key, j.unique_states, j.unique_until, 'queued',
+            (select clock.now from clock)
+        )
+    end
+from held h
+join offpath.job o on o.id = h.id
+cross join lateral (
+    select coalesce(
+        (select clock.now from clock) + o.gated_delay * interval '1 second', o.run_at
+    ) as run_at
+) as due
+where j.id = h.id
+returning
+    j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), 'blocked', j.state, j.attempt,
+    j.parent, j.grouped::int, j.announce, j.watched, j.redrives
+
+-- name: end_gated
+-- Ends the jobs of gates that cannot fire any more.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+held as materialized (
+    select j.id
+    from offpath.job j
+    where j.gated_by = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        and j.gate is not null
+        and j.state = 'blocked'
+        and j.reason = 'gate'
+    order by j.id
+    for update skip locked
+),
+ended as (
+    update offpath.job j
+    set state = 'dead',
+        reason = case g.state when 'timed_out' then 'gate_timeout' else 'unsatisfiable' end,
+        blocked_until = null,
+        finished_at = (select clock.now from clock),
+        expires_at = (select clock.now from clock) + :keep::double precision * interval '1 second',
+        unique_held = case
+            when j.unique_key is null then false
+            else offpath.may_hold(
+                j.id, j.unique_key, j.unique_states, j.unique_until, 'dead',
+                (select clock.now from clock)
+            )
+        end
+    from held h
+    join offpath.job o on o.id = h.id
+    join offpath.job_gate g on g.id = o.gated_by
+    where j.id = h.id
+    returning
+        j.id, j.task, j.queue, j.group_id, j.state, j.reason, j.attempt, j.parent, j.grouped,
+        j.announce, j.watched, j.redrives, j.deliveries
+),
+failed as (
+    insert into offpath.failure (job, delivery, attempt, at, kind, type, message)
+    select
+        e.id, e.deliveries, e.attempt, (select clock.now from clock), e.reason,
+        case e.reason when 'gate_timeout' then 'GateTimeout' else 'GateUnsatisfiable' end,
+        case e.reason
+            when 'gate_timeout' then 'its gate had not fired when its time was over'
+            else 'too many of the jobs that its gate watches have failed: it cannot fire any more'
+        end
+    from ended e
+    on conflict do nothing
+)
+select
+    e.id::text, e.task, e.queue, coalesce(e.group_id, e.id::text), 'blocked', e.state, e.attempt,
+    e.parent, e.grouped::int, e.announce, e.watched, e.redrives
+from ended e
+
+-- name: note_behind
+-- Remembers the gates of which a job could not be moved at once.
+update offpath.job_gate g
+set behind = left_over.any
+from (
+    select o.id, exists (
+        select
+        from offpath.job j
+        where j.gated_by = o.id
+            and j.gate is not null
+            and j.state = 'blocked'
+            and j.reason = 'gate'
+    ) as any
+    from offpath.job_gate o
+    where o.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+) as left_over
+where g.id = left_over.id and g.behind <> left_over.any
+
+-- name: gates
+-- These gates, with what they watch.
+select
+    g.id::text, g.state, g.need, g.counting, g.succeeded, g.failed,
+    (
+        select coalesce(jsonb_agg(w.job order by w.n), '[]')
+        from offpath.gate_watch w
+        where w.gate = g.id
+    )::text
+from offpath.job_gate g
+where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+
+-- name: drop_gates
+-- A gate goes with the last job that it held.
+with gone as (
+    delete from offpath.job_gate g
+    where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        and not exists (select from offpath.job j where j.gated_by = g.id)
+    returning g.id
+)
+delete from offpath.gate_watch w
+where w.gate = any (array(select g.id from gone g))
