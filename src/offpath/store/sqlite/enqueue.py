@@ -13,11 +13,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from offpath.errors import IdConflict, UniqueConflict, WrongConnection
+from offpath.errors import IdConflict, InvalidArgument, UniqueConflict, WrongConnection
 from offpath.model.effects import Effects
-from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
+from offpath.model.gate import NewGate
+from offpath.model.group import GroupPolicy
+from offpath.model.job import (
+    BlockReason,
+    Enqueued,
+    JobState,
+    NewJob,
+    UniqueClaim,
+    UniquePolicy,
+)
 from offpath.model.new import NewLogEvent, NewMessage
 from offpath.store.sql import Row
+from offpath.store.sqlite import gating
+from offpath.store.sqlite.groups import Ended, Joined, count_steps
 from offpath.store.sqlite.instants import instant, later, micros, span
 from offpath.store.sqlite.parameters import batch, texts
 from offpath.store.sqlite.session import SQL, Steps
@@ -46,6 +57,10 @@ _COLUMNS: Final = (
     "options",
     "input",
     "announce",
+    "reason",
+    "gate",
+    "gated_delay",
+    "blocked_until",
 )
 _ID, _TASK, _STATE, _RUN_AT, _KEY, _FINGERPRINT = 0, 1, 3, 5, 10, 14
 """Places in a row of ``job_insert``."""
@@ -66,13 +81,36 @@ class _Holder(NamedTuple):
     until: int | None = None
 
 
+class Inserted(NamedTuple):
+    """What became of new jobs."""
+
+    answers: list[Enqueued]
+    rooted: frozenset[str] = frozenset()
+    """Roots whose group was there before them."""
+
+
 def enqueue_steps(effects: Effects, now: datetime) -> Steps[list[Enqueued]]:
     """Write ``effects`` at ``now``, inside whatever transaction is open.
 
     Answers in the order of ``effects.jobs``, then of ``effects.messages``. Raises ``IdConflict``,
-    ``UniqueConflict`` and ``StoreRejected``, and has then written nothing.
+    ``UniqueConflict``, ``InvalidArgument`` and ``StoreRejected``, and has then written nothing.
     """
-    return (yield from effect_steps(effects.jobs, effects.messages, effects.log, micros(now)))
+    refuse_contributions(effects)
+    return (
+        yield from effect_steps(
+            effects.jobs, effects.messages, effects.log, micros(now), gates=effects.gates
+        )
+    )
+
+
+def refuse_contributions(*all_effects: Effects) -> None:
+    """Raise InvalidArgument when somebody gives to a group without being a member that ends."""
+    if any(effects.contributions for effects in all_effects):
+        message = (
+            "only a settled job can contribute to the value of its group: "
+            "put the contribution into the effects of a settlement"
+        )
+        raise InvalidArgument(message)
 
 
 def effect_steps(
@@ -80,14 +118,21 @@ def effect_steps(
     messages: Sequence[NewMessage],
     log: Sequence[NewLogEvent],
     now: int,
+    *,
+    gates: Sequence[NewGate] = (),
 ) -> Steps[list[Enqueued]]:
     """As :func:`enqueue_steps`, of effects that may be those of several transitions."""
     writing = Writing(messages, log, now) if messages or log else None
-    answers = yield from insert_steps(jobs, now)
-    joined = members_created(jobs, answers)
-    if joined:
-        yield SQL["group_ensure"](groups=batch([(group, None) for group in joined]))
-        yield SQL["group_change"](changes=batch(list(joined.items())))
+    known = yield from gating.known_steps(jobs, gates, now)
+    inserted = yield from insert_steps(jobs, now, known)
+    answers = inserted.answers
+    following = gating.Following(now)
+    if known is not gating.NO_GATES:
+        yield from following.made(known, jobs, answers)
+    fallen = [Ended(each.id, each.group_id, "dead", each.redrives) for each, _ in following.fallen]
+    joined = joining(jobs, inserted)
+    if fallen or joined is not None:
+        yield from count_steps(fallen, joined)
     if writing is not None:
         answers = [*answers, *(yield from writing.steps())]
     return answers
@@ -107,27 +152,45 @@ def on_file(path: Path, steps: Steps[T]) -> Steps[T]:
     return (yield from steps)
 
 
-def members_created(jobs: Iterable[NewJob], answers: Iterable[Enqueued]) -> Counter[str]:
-    """How many jobs were added to which group, new groups of one left out."""
-    return Counter(
-        job.group_id
-        for job, answer in zip(jobs, answers, strict=True)
-        if answer.created and job.group_id is not None and job.group_id != job.id
-    )
+def joining(jobs: Iterable[NewJob], inserted: Inserted) -> Joined | None:
+    """What new jobs add to groups, new groups of one left out; None: nothing."""
+    added: Counter[str] = Counter()
+    roots: list[str] = []
+    fail_fast: list[str] = []
+    for job, answer in zip(jobs, inserted.answers, strict=True):
+        if not answer.created:
+            continue
+        if job.group_id is not None and job.group_id != job.id:
+            added[job.group_id] += 1
+            continue
+        if job.group_policy is GroupPolicy.FAIL_FAST:
+            fail_fast.append(job.id)
+        if job.id in inserted.rooted:
+            roots.append(job.id)
+    return Joined(added, roots, fail_fast) if added or roots or fail_fast else None
 
 
-def insert_steps(jobs: Sequence[NewJob], now: int) -> Steps[list[Enqueued]]:
-    """The jobs alone, without their groups' counts."""
+def insert_steps(
+    jobs: Sequence[NewJob], now: int, gates: gating.Known = gating.NO_GATES
+) -> Steps[Inserted]:
+    """The jobs alone, without their gates and the counts of their groups."""
     if not jobs:
-        return []
-    rows = [_row(job, now) for job in jobs]
+        return Inserted([])
+    rows = [_row(job, now, gates.deadlines) for job in jobs]
     if len(rows) == 1:
         inserted = yield SQL["job_insert_one"](**_named(rows[0]), now=now)
     else:
         inserted = yield SQL["job_insert"](batch=batch(rows), now=now)
+    rooted = _rooted(inserted)
     if len(inserted) == len(jobs):
-        return [_created(row) for row in rows]
-    return (yield from _resolved(jobs, rows, {row[0] for row in inserted}, now))
+        return Inserted([_created(row) for row in rows], rooted)
+    written = {row[0] for row in inserted}
+    answers, later_rooted = yield from _resolved(jobs, rows, written, now)
+    return Inserted(answers, rooted | later_rooted)
+
+
+def _rooted(inserted: Iterable[Row]) -> frozenset[str]:
+    return frozenset(row[0] for row in inserted if row[1])
 
 
 def _named(row: tuple[Any, ...]) -> dict[str, Any]:
@@ -141,19 +204,20 @@ def _created(row: Sequence[Any]) -> Enqueued:
     return Enqueued(id=row[_ID], job_id=row[_ID], created=True, run_at=instant(row[_RUN_AT]))
 
 
-def _row(job: NewJob, now: int) -> tuple[Any, ...]:
+def _row(job: NewJob, now: int, gates: Mapping[str, int | None]) -> tuple[Any, ...]:
     run_at = later(now, job.delay) if job.run_at is None else micros(job.run_at)
     deadline_in = span(job.deadline_in)
+    deadline = _deadline(job, now)
     return (
         job.id,
         job.task,
         job.queue,
-        "ready" if run_at <= now else "scheduled",
+        _BLOCKED if job.gate is not None else "ready" if run_at <= now else "scheduled",
         job.priority,
         run_at,
         job.group_id or job.id,
         job.parent,
-        _deadline(job, now),
+        deadline,
         deadline_in,
         *(_NO_KEY if job.unique is None else _key_columns(job.unique, now)),
         job.fingerprint,
@@ -162,16 +226,27 @@ def _row(job: NewJob, now: int) -> tuple[Any, ...]:
         job.options,
         job.input,
         job.announce,
+        *(_NO_GATE if job.gate is None else _gate_columns(job, deadline, gates.get(job.gate))),
     )
 
 
+_BLOCKED: Final = JobState.BLOCKED.value
 _NO_KEY: Final = (None, None, None, None)
+_NO_GATE: Final = (None, None, None, None)
+
+
+def _gate_columns(job: NewJob, deadline: int | None, gate_deadline: int | None) -> tuple[Any, ...]:
+    """Reason, gate, the delay that counts from its release, and when the wait is over."""
+    ends = [at for at in (deadline, gate_deadline) if at is not None]
+    delay = span(job.delay) if job.run_at is None else None
+    return BlockReason.GATE.value, job.gate, delay, min(ends, default=None)
 
 
 def _deadline(job: NewJob, now: int) -> int | None:
+    """At a gate, one that counts from now counts from the release."""
     if job.deadline is not None:
         return micros(job.deadline)
-    return None if job.deadline_in is None else later(now, job.deadline_in)
+    return None if job.deadline_in is None or job.gate is not None else later(now, job.deadline_in)
 
 
 def _key_columns(unique: UniqueClaim, now: int) -> tuple[str, str | None, str, int | None]:
@@ -187,7 +262,7 @@ def _key_columns(unique: UniqueClaim, now: int) -> tuple[str, str | None, str, i
 
 def _resolved(
     jobs: Sequence[NewJob], rows: Sequence[tuple[Any, ...]], inserted: set[str], now: int
-) -> Steps[list[Enqueued]]:
+) -> Steps[tuple[list[Enqueued], frozenset[str]]]:
     """Some ids or keys were taken: say for each job what became of it, or take all back."""
     left = _left_out(rows, inserted)
     known = yield SQL["job_same"](ids=batch([rows[at][_ID] for at in left]))
@@ -202,8 +277,8 @@ def _resolved(
             yield SQL["announcement_undo"](ids=batch(list(inserted)))
         yield SQL["job_undo"](ids=batch(list(inserted)))
         raise
-    yield from _carried_out(plan, now)
-    return [plan.answers.get(at) or _created(row) for at, row in enumerate(rows)]
+    rooted = yield from _carried_out(plan, now)
+    return [plan.answers.get(at) or _created(row) for at, row in enumerate(rows)], rooted
 
 
 def _left_out(rows: Sequence[tuple[Any, ...]], inserted: set[str]) -> list[int]:
@@ -218,12 +293,14 @@ def _left_out(rows: Sequence[tuple[Any, ...]], inserted: set[str]) -> list[int]:
     return left
 
 
-def _carried_out(plan: _Plan, now: int) -> Steps[None]:
+def _carried_out(plan: _Plan, now: int) -> Steps[frozenset[str]]:
+    rooted: frozenset[str] = frozenset()
     if plan.freed:
         yield SQL["slot_free"](keys=batch(list(plan.freed)), now=now)
-        yield SQL["job_insert"](batch=batch(plan.second), now=now)
+        rooted = _rooted((yield SQL["job_insert"](batch=batch(plan.second), now=now)))
     if plan.replaced:
-        yield SQL["job_replace"](batch=batch(list(plan.replaced.values())))
+        yield SQL["job_replace"](batch=batch(list(plan.replaced.values())), now=now)
+    return rooted
 
 
 class _Plan:

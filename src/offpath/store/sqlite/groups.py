@@ -1,49 +1,122 @@
-"""Counting the open jobs of groups.
+"""Counting the open jobs of groups, and what they make.
 
-A lone job is its own group and has no row; the row comes with the second job. Counting is the
-last write of a transition.
+A lone job is its own group and has no row, unless there is more to say than its own row does; the
+row comes with the second job and stays until the last one is gone. Groups are the last write of a
+transition.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from offpath.errors import StoreRejected
+from offpath.model.group import Contribution, GroupPolicy, GroupRecord
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.session import SQL, Session
+from offpath.store.sqlite.rows import OUTER
+from offpath.store.sqlite.session import SQL, Session, Steps
 
-Ended = tuple[str, str]
-"""The id and the group of a job that has ended."""
+_FAILED = frozenset({"dead", "cancelled"})
+
+
+class Ended(NamedTuple):
+    """A job that has ended."""
+
+    id: str
+    group_id: str
+    state: str
+    redrives: int = 0
+
+
+class Joined(NamedTuple):
+    """What new jobs add to groups."""
+
+    added: Mapping[str, int] = {}
+    """How many open ones."""
+    roots: Sequence[str] = ()
+    """Groups that were there before their root."""
+    fail_fast: Sequence[str] = ()
+    """Groups whose new root has that policy."""
+
+
+class Closed(NamedTuple):
+    """What a count came to."""
+
+    done: set[str]
+    """The jobs that ended their groups: of each group the last one that was given."""
+    rows: Mapping[str, bool]
+    """The groups among those that were counted that have a row: whether they are closing."""
 
 
 def count(
     session: Session,
-    ended: Iterable[Ended],
-    added: Counter[str] | None = None,
-    were_open: Collection[str] = (),
-) -> set[str]:
+    ended: Sequence[Ended],
+    joined: Joined | None = None,
+    ensured: Collection[str] = (),
+) -> Closed:
+    """As :func:`count_steps`, on our own connection."""
+    return session.drive(count_steps(ended, joined, ensured))
+
+
+def count_steps(
+    ended: Sequence[Ended],
+    joined: Joined | None = None,
+    ensured: Collection[str] = (),
+) -> Steps[Closed]:
     """Count jobs that ended out of their groups, and added ones in.
 
-    ``were_open`` are the ids of jobs that were open before this transition: a root among them
-    counts as open when its group gets a row now. Returns the ids of the jobs that ended their
-    group: the last of each group, in the order given.
+    A root that has ended just now was open when this began, which is what a new row starts with.
+    ``ensured`` are groups that need a row, too.
     """
-    last = {group: job for job, group in ended}
-    changes = Counter(added or ())
-    changes.subtract(group for _, group in ended)
-    if added:
-        bases = [(group, 1 if group in were_open else None) for group in added]
-        session.run(SQL["group_ensure"](groups=batch(bases)))
+    joined = joined or Joined()
+    yield from _ensure(joined, ended, ensured)
+    changes = _changes(ended, joined)
     if not changes:
-        return set()
-    rows = session.run(SQL["group_change"](changes=batch(sorted(changes.items()))))
-    still_open: dict[str, int] = {group: number for group, number in rows}  # noqa: C416 - typed rows
-    return {job for group, job in last.items() if not still_open.get(group)}
+        return Closed(set(), {})
+    rows = yield SQL["group_change"](changes=batch(changes))
+    ends = {group: done == 1 and still == 0 for group, still, done, _ in rows}
+    last = {each.group_id: each for each in ended}
+    done = {each.id for group, each in last.items() if ends.get(group, each.redrives == 0)}
+    return Closed(done, {group: bool(closing) for group, _, _, closing in rows})
+
+
+def _ensure(joined: Joined, ended: Sequence[Ended], ensured: Collection[str]) -> Steps[None]:
+    fast = set(joined.fail_fast)
+    groups = dict.fromkeys([*joined.added, *joined.fail_fast, *ensured])
+    for root in joined.roots:
+        groups.pop(root, None)
+    if groups:
+        were_open = {each.id for each in ended}
+        rows = [
+            (
+                group,
+                1 if group in were_open else None,
+                (GroupPolicy.FAIL_FAST if group in fast else GroupPolicy.SETTLE_ALL).value,
+            )
+            for group in groups
+        ]
+        yield SQL["group_ensure"](groups=batch(rows))
+    adopted = [root for root in joined.roots if root in fast]
+    if adopted:
+        yield SQL["group_adopt"](groups=batch(adopted))
+
+
+def _changes(ended: Sequence[Ended], joined: Joined) -> list[tuple[str, int, int, int, int]]:
+    opened = Counter(joined.added)
+    opened.update(joined.roots)
+    joining = set(opened)
+    opened.subtract(each.group_id for each in ended)
+    failed = Counter(each.group_id for each in ended if each.state in _FAILED)
+    return [
+        (group, number, failed[group], int(group in joining), 0)
+        for group, number in sorted(opened.items())
+    ]
 
 
 def reopen(session: Session, groups: Iterable[str]) -> None:
-    """Count jobs in that are open again."""
-    changes = sorted(Counter(groups).items())
+    """Count failed jobs in that are open again; closing ends with that."""
+    changes = [(group, n, -n, 0, 1) for group, n in sorted(Counter(groups).items())]
     if changes:
         session.run(SQL["group_change"](changes=batch(changes)))
 
@@ -52,3 +125,101 @@ def forget(session: Session, groups: Collection[str]) -> None:
     """Remove the rows of groups that have no job any more."""
     if groups:
         session.run(SQL["group_forget"](groups=batch(sorted(groups))))
+
+
+# -- the value -------------------------------------------------------------------------------------
+
+
+def contribute(session: Session, given: Mapping[str, Sequence[Contribution]]) -> None:
+    """Give to the values of groups that have a row, each in this order.
+
+    Raises ``StoreRejected`` when a fold raises.
+    """
+    folding = [group for group, each in given.items() if any(one.fold for one in each)]
+    known: dict[str, tuple[str | None, bool]] = {}
+    if folding:
+        rows = session.run(SQL["group_values"](groups=batch(folding)))
+        known = {group: (value, bool(final)) for group, value, final in rows}
+    values = []
+    for group, contributions in sorted(given.items()):
+        value, locked = known.get(group, (None, False))
+        final = False
+        for one in () if locked else contributions:
+            value, final = _folded(value, one), one.final
+            if final:
+                break
+        if not locked and contributions:
+            values.append((group, value, int(final)))
+    if values:
+        session.run(SQL["group_give"](values=batch(values)))
+
+
+def _folded(so_far: str | None, given: Contribution) -> str:
+    if given.fold is None:
+        return given.payload
+    try:
+        value = given.fold(so_far, given.payload)
+    except Exception as error:
+        message = (
+            f"the fold of a contribution raised {type(error).__name__}: "
+            "it must take every value that the group can have"
+        )
+        raise StoreRejected(message) from error
+    return value
+
+
+# -- closing and reading ---------------------------------------------------------------------------
+
+
+def mark(session: Session, ids: Sequence[str]) -> None:
+    """These groups, those of them that exist, are closing."""
+    there = [row[0] for row in session.run(SQL["group_alone"](groups=batch(list(ids))))]
+    if there:
+        rows = [(group, None, GroupPolicy.SETTLE_ALL.value) for group in there]
+        session.run(SQL["group_ensure"](groups=batch(rows)))
+        session.run(SQL["group_mark"](groups=batch(there)))
+
+
+def to_close(session: Session, limit: int) -> list[str]:
+    """Groups that may have members to cancel."""
+    return [row[0] for row in session.run(SQL["groups_to_close"](limit=limit))]
+
+
+def untold(session: Session, groups: Sequence[str], limit: int) -> list[str]:
+    """Up to ``limit`` open members of these groups that nobody has asked to end; groups without
+    any are looked at no more until a member joins.
+    """
+    rows = session.run(SQL["group_untold"](groups=batch(list(groups)), limit=limit + 1))
+    if len(rows) <= limit:
+        session.run(SQL["group_closed"](groups=batch(list(groups))))
+    return [row[0] for row in rows[:limit]]
+
+
+def records(session: Session, ids: Sequence[str]) -> list[GroupRecord]:
+    """The groups of these ids that exist."""
+    found = {
+        row[0]: GroupRecord(
+            id=row[0],
+            open=row[1],
+            failed=row[2],
+            policy=GroupPolicy(row[3]),
+            closing=bool(row[4]),
+            final=bool(row[5]),
+            result=row[6],
+        )
+        for row in session.run(SQL["group_list"](ids=batch(list(ids))))
+    }
+    left = [each for each in dict.fromkeys(ids) if each not in found]
+    if left:
+        for group, state, result in session.run(SQL["group_lone"](ids=batch(left))):
+            found[group] = _lone(group, state, result)
+    return list(found.values())
+
+
+def _lone(group: str, state: str, result: str | None) -> GroupRecord:
+    return GroupRecord(
+        id=group,
+        open=int(not OUTER[state].terminal),
+        failed=int(state in _FAILED),
+        result=result,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from offpath.errors import Conflict, StoreRejected
+from offpath.errors import Conflict, InvalidArgument, StoreRejected
 from offpath.store.sqlite.session import SQL, Session
 
 P = TypeVar("P")
@@ -28,7 +28,7 @@ def isolating(
     session.control(SQL["savepoint"])
     try:
         answers = attempt(parts)
-    except (Conflict, StoreRejected) as error:
+    except (Conflict, InvalidArgument, StoreRejected) as error:
         session.control(SQL["undo"])
         session.control(SQL["release"])
         if len(parts) == 1:

@@ -14,6 +14,9 @@ from offpath.store.changes import Changed
 from offpath.store.protocol import Pruned, Redrive
 from offpath.store.sql import Row
 from offpath.store.sqlite import groups, messaging
+from offpath.store.sqlite.ending import aftermath
+from offpath.store.sqlite.gating import Following, uncount_steps
+from offpath.store.sqlite.groups import Ended
 from offpath.store.sqlite.instants import instant, later
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER, leased_job
@@ -39,6 +42,12 @@ class _Known(NamedTuple):
     attempt: int
     parent: str | None
     announce: int
+    watched: int
+    redrives: int
+
+    def ended(self, state: JobState) -> Ended:
+        """It has ended so."""
+        return Ended(self.id, self.group_id, state.value, self.redrives)
 
     @property
     def outer(self) -> JobState:
@@ -93,13 +102,27 @@ def cancel(session: Session, now: int, ids: Sequence[str], keep: float | None) -
     if not waiting:
         return [_changed(job, JobState.RUNNING) for job in running]
     session.run(SQL["cancel_waiting"](jobs=_seqs(waiting), now=now, expires_at=expires_at))
-    done = groups.count(session, [(job.id, job.group_id) for job in waiting])
-    return [
+    after = aftermath(
+        session,
+        Following(now, expires_at),
+        [job.ended(JobState.CANCELLED) for job in waiting],
+        watched=[(job.id, "failed") for job in waiting if job.watched],
+    )
+    changed = [
         _changed(job, JobState.RUNNING)
         if job.outer is JobState.RUNNING
-        else _changed(job, JobState.CANCELLED, group_done=job.id in done)
+        else _changed(job, JobState.CANCELLED, group_done=job.id in after.done)
         for job in jobs
     ]
+    return changed + after.all_along()
+
+
+def close(
+    session: Session, now: int, closing: Sequence[str], limit: int, keep: float | None
+) -> list[Changed]:
+    """Cancel up to ``limit`` open members of these groups that were not told."""
+    members = groups.untold(session, closing, max(limit, 0))
+    return cancel(session, now, members, keep) if members else []
 
 
 def redrive(session: Session, now: int, redrives: Sequence[Redrive]) -> list[Changed]:
@@ -112,6 +135,9 @@ def redrive(session: Session, now: int, redrives: Sequence[Redrive]) -> list[Cha
         rows = batch([(job.seq, due[job.id]) for job in waiting])
         session.run(SQL["redrive_waiting"](jobs=rows, now=now))
     back = _put_back(session, now, ended, due)
+    watched = [job.id for job in ended if job.id in back and job.watched]
+    if watched:
+        session.drive(uncount_steps(watched))
     groups.reopen(session, [job.group_id for job in ended if job.id in back])
     return [
         _changed(job, JobState.QUEUED, attempt=1 if job.id in back else None)
@@ -150,7 +176,12 @@ def _remove(session: Session, jobs: Sequence[Row]) -> None:
     if jobs:
         seqs = batch([seq for seq, _ in jobs])
         session.run(SQL["failure_remove"](jobs=seqs))
+        session.run(SQL["step_remove"](jobs=seqs))
+        gates = [row[0] for row in session.run(SQL["gates_left"](jobs=seqs))]
         session.run(SQL["job_remove"](jobs=seqs))
+        if gates:
+            gone = [row[0] for row in session.run(SQL["gate_forget"](gates=batch(gates)))]
+            session.run(SQL["watch_forget"](gates=batch(gone)))
         groups.forget(session, {group for _, group in jobs})
 
 
@@ -172,6 +203,13 @@ class _Orphan(NamedTuple):
     seq: int
     state: JobState
     row: tuple[Any, ...]
+    watched: int
+    redrives: int
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will not run again."""
+        return self.state.terminal
 
 
 def nothing_to_rescue(session: Session, now: int) -> list[Rescued] | None:
@@ -199,13 +237,14 @@ def rescue(session: Session, now: int, rules: Rules) -> list[Rescued]:
 def _orphan(row: Row, now: int, max_deliveries: int) -> _Orphan:
     job = leased_job(row)
     job = replace(job, losses=job.losses + 1)
-    seq, cancel_requested = row[16], row[17]
+    seq, cancel_requested, marks = row[16], row[17], row[19:21]
     if cancel_requested:
-        return _Orphan(job, seq, JobState.CANCELLED, (seq, "cancelled", "cancelled", 1))
+        return _Orphan(job, seq, JobState.CANCELLED, (seq, "cancelled", "cancelled", 1), *marks)
     if job.losses < max_deliveries:
         inner = "ready" if row[10] <= now else "scheduled"
-        return _Orphan(job, seq, JobState.QUEUED, (seq, inner, None, 0))
-    return _Orphan(job, seq, JobState.DEAD, (seq, "dead", DeadReason.WORKER_LOST.value, 1))
+        return _Orphan(job, seq, JobState.QUEUED, (seq, inner, None, 0), *marks)
+    lost = DeadReason.WORKER_LOST.value
+    return _Orphan(job, seq, JobState.DEAD, (seq, "dead", lost, 1), *marks)
 
 
 def _move_on(
@@ -218,10 +257,21 @@ def _move_on(
     orphans = [orphan for orphan in orphans if orphan.seq in seqs]
     dead = [orphan for orphan in orphans if orphan.state is JobState.DEAD]
     record_failures(session, now, [(orphan.seq, _worker_lost(orphan.job, now)) for orphan in dead])
-    ended = [(each.job.id, each.job.group_id) for each in orphans if each.state.terminal]
-    done = groups.count(session, ended)
+    ended = [each for each in orphans if each.ended]
+    after = aftermath(
+        session,
+        Following(now, expires_at),
+        [Ended(each.job.id, each.job.group_id, each.state.value, each.redrives) for each in ended],
+        watched=[(each.job.id, "failed") for each in ended if each.watched],
+    )
     return [
-        Rescued(job=each.job, state=each.state, group_done=each.job.id in done) for each in orphans
+        Rescued(
+            job=each.job,
+            state=each.state,
+            group_done=each.job.id in after.done,
+            along=after.along(each.job.id),
+        )
+        for each in orphans
     ]
 
 

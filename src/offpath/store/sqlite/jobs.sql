@@ -1,6 +1,7 @@
 -- name: jobs_known
 -- What an operator's call needs to know of some jobs before it changes them.
-select id, seq, task, queue, group_id, state, attempt, parent, announce from offpath_job
+select id, seq, task, queue, group_id, state, attempt, parent, announce, watched, redrives
+from offpath_job
 where id in (select value from json_each(:ids))
 order by id
 
@@ -11,6 +12,8 @@ update offpath_job set
     reason = 'cancelled',
     finished_at = :now,
     expires_at = :expires_at,
+    watched = 2 * (watched > 0),
+    blocked_until = null,
     unique_slot = case
         when unique_key is null then null
         when not instr(unique_states, 'cancelled') then null
@@ -56,6 +59,8 @@ update or ignore offpath_job set
     reason = null,
     result = null,
     progress = null,
+    watched = watched > 0,
+    gate_left = 1,
     unique_slot = case
         when unique_key is null then null
         when not instr(unique_states, 'scheduled,ready') then null
@@ -103,7 +108,8 @@ returning id
 -- Running jobs whose worker's lease has ended or whose worker is gone.
 select
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline, seq, cancel_requested, announce
+    enqueued_at, losses, parent, dependents, deadline, seq, cancel_requested, announce,
+    watched, redrives
 from offpath_job
 where
     state = 'running'
@@ -121,6 +127,7 @@ update or ignore offpath_job set
     reason = new.value ->> 2,
     finished_at = case when new.value ->> 3 then :now end,
     expires_at = case when new.value ->> 3 then :expires_at end,
+    watched = case when new.value ->> 3 then 2 * (watched > 0) else watched end,
     unique_slot = case
         when unique_key is null then null
         when not instr(unique_states, new.value ->> 1) then null

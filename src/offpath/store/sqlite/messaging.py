@@ -25,7 +25,7 @@ from offpath.model.message import (
 )
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
 from offpath.store.sql import Row
-from offpath.store.sqlite.enqueue import effect_steps
+from offpath.store.sqlite.enqueue import effect_steps, refuse_contributions
 from offpath.store.sqlite.instants import instant, later, micros
 from offpath.store.sqlite.isolating import isolating
 from offpath.store.sqlite.parameters import batch
@@ -212,7 +212,9 @@ def _carry_out(
     jobs = [job for one in carriers for job in one.effects.jobs]
     messages = [new for one in carriers for new in one.effects.messages]
     log = [new for one in carriers for new in one.effects.log]
-    answers = session.drive(effect_steps(jobs, messages, log, now))
+    gates = [gate for one in carriers for gate in one.effects.gates]
+    refuse_contributions(*(one.effects for one in carriers))
+    answers = session.drive(effect_steps(jobs, messages, log, now, gates=gates))
     session.stirred = session.stirred or bool(messages or log or any(job.announce for job in jobs))
     of_jobs, of_messages = iter(answers[: len(jobs)]), iter(answers[len(jobs) :])
     return {

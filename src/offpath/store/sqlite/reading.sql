@@ -10,7 +10,8 @@ select
             where past.job = offpath_job.seq
             order by past.seq
         )
-    )
+    ),
+    case when gate_left = 0 then gate end
 from offpath_job
 where id in (select value from json_each(:ids))
 

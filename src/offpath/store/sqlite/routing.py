@@ -284,7 +284,7 @@ def _advance_steps(
     if not moved:
         return False
     effects = decisions.effects
-    yield from effect_steps(effects.jobs, effects.messages, effects.log, now)
+    yield from effect_steps(effects.jobs, effects.messages, effects.log, now, gates=effects.gates)
     if decisions.attempts:
         yield SQL["attempt_add"](batch=attempts, now=now)
     if decisions.letters:
@@ -415,7 +415,9 @@ def record_replay(
         return False
     _stir(session, effects)
     session.run(SQL["attempt_add"](batch=batch([_attempt_row(attempt)]), now=now))
-    session.drive(effect_steps(effects.jobs, effects.messages, effects.log, now))
+    session.drive(
+        effect_steps(effects.jobs, effects.messages, effects.log, now, gates=effects.gates)
+    )
     return True
 
 

@@ -80,6 +80,7 @@ def job_record(row: Row) -> JobRecord:
         reason=row[26],
         progress=row[27],
         failures=_failures(row[28]) if row[28] else (),
+        gate=row[29],
     )
 
 

@@ -93,7 +93,7 @@ def _again(action: Callable[[], T], until: float) -> T:
 class Session:
     """A connection, used by one thread at a time."""
 
-    __slots__ = ("_connection", "_durable", "_stalled", "before", "patience", "stirred")
+    __slots__ = ("_connection", "_durable", "_stalled", "before", "patience", "released", "stirred")
 
     def __init__(
         self,
@@ -109,6 +109,8 @@ class Session:
         self.patience = patience
         self.stirred = False
         """Whether the transition at hand wrote messages or events, or made messages due."""
+        self.released = False
+        """Whether it let jobs go that waited for others."""
 
     @property
     def in_transaction(self) -> bool:

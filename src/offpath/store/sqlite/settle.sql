@@ -7,6 +7,7 @@ update offpath_job set
     reason = case when cancel_requested then 'cancelled' else new.value ->> 5 end,
     finished_at = :now,
     expires_at = new.value ->> 6,
+    watched = 2 * (watched > 0),
     unique_slot = case
         when unique_key is null then null
         when
@@ -29,7 +30,7 @@ where
     and +offpath_job.worker = new.value ->> 1
     and offpath_job.deliveries = new.value ->> 2
     and +offpath_job.state = 'running'
-returning id, seq, state, group_id, announce
+returning id, seq, state, group_id, announce, watched, has_undo, redrives
 
 -- name: settle_waiting
 -- Attempts after which the job waits again, unless its cancellation was asked for.
@@ -42,6 +43,7 @@ update offpath_job set
     finished_at = case when cancel_requested then :now end,
     expires_at = case when cancel_requested then new.value ->> 6 end,
     attempt = attempt + case when cancel_requested then 0 else new.value ->> 7 end,
+    watched = case when cancel_requested then 2 * (watched > 0) else watched end,
     unique_slot = case
         when unique_key is null then null
         when
@@ -64,7 +66,46 @@ where
     and +offpath_job.worker = new.value ->> 1
     and offpath_job.deliveries = new.value ->> 2
     and +offpath_job.state = 'running'
-returning id, seq, state, group_id, announce
+returning id, seq, state, group_id, announce, watched, has_undo, redrives
+
+-- name: settle_blocked
+-- Attempts after which the job waits for a signal, unless its cancellation was asked for.
+update offpath_job set
+    state = case when cancel_requested then 'cancelled' else new.value ->> 3 end,
+    worker = null,
+    run_at = case when cancel_requested then run_at else coalesce(new.value ->> 4, run_at) end,
+    wait_target = case when not cancel_requested then new.value ->> 7 end,
+    wait_event = case when not cancel_requested then new.value ->> 8 end,
+    wait_since = case when not cancel_requested then :now end,
+    blocked_until = case when not cancel_requested then new.value ->> 9 end,
+    reason = case when cancel_requested then 'cancelled' else new.value ->> 5 end,
+    changed_at = :now,
+    finished_at = case when cancel_requested then :now end,
+    expires_at = case when cancel_requested then new.value ->> 6 end,
+    watched = case when cancel_requested then 2 * (watched > 0) else watched end,
+    unique_slot = case
+        when unique_key is null then null
+        when
+            not instr(
+                unique_states, case when cancel_requested then 'cancelled' else new.value ->> 3 end
+            )
+            then null
+        when unique_slot is not null then unique_slot
+        when
+            (unique_until is null or unique_until > :now)
+            and not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
+from json_each(:batch) as new
+where
+    offpath_job.id = new.value ->> 0
+    and +offpath_job.worker = new.value ->> 1
+    and offpath_job.deliveries = new.value ->> 2
+    and +offpath_job.state = 'running'
+returning id, seq, state, group_id, announce, watched, has_undo, redrives
 
 -- name: failure_add
 -- Attempts that failed, for the history of their jobs.

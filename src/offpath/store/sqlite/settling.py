@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, assert_never
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, assert_never
 
 from msgspec.structs import replace
 
-from offpath.model.job import Enqueued, Failure, JobState, NewJob
+from offpath.model.group import Contribution
+from offpath.model.job import BlockReason, Enqueued, Failure, JobState, LeasedJob, NewJob
 from offpath.model.settlement import (
     Cancelled,
     Dead,
@@ -19,22 +19,45 @@ from offpath.model.settlement import (
     SettleStatus,
     Snoozed,
     Succeeded,
+    Waiting,
 )
-from offpath.store.sqlite.enqueue import insert_steps, members_created
-from offpath.store.sqlite.groups import count
+from offpath.store.sqlite import gating, groups
+from offpath.store.sqlite.ending import Aftermath, aftermath
+from offpath.store.sqlite.enqueue import insert_steps, joining
+from offpath.store.sqlite.groups import Ended, Joined
+from offpath.store.sqlite.histories import failure_steps
 from offpath.store.sqlite.instants import instant, later, micros
 from offpath.store.sqlite.isolating import isolating
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.rows import OUTER, failure_text
+from offpath.store.sqlite.rows import OUTER
 from offpath.store.sqlite.session import SQL, Session
 from offpath.store.sqlite.writing import Writing
 
-FAILURES_KEPT: Final = 50
-
 _CANCELLED: Final = JobState.CANCELLED.value
+_SUCCEEDED: Final = JobState.SUCCEEDED.value
 
 _ENDING: Final = 7
-"""Columns of a settlement that ends its job; the others have one more."""
+"""Columns of a settlement that ends its job; the others have more."""
+_WAITING: Final = 8
+"""Columns of a settlement after which the job waits for its time."""
+
+
+class _Applied(NamedTuple):
+    """A job that was moved on."""
+
+    id: str
+    seq: int
+    state: str
+    group_id: str
+    announce: int
+    watched: int
+    has_undo: int
+    redrives: int
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will not run again."""
+        return OUTER[self.state].terminal
 
 
 def settle(session: Session, now: int, settlements: Sequence[Settlement]) -> list[Settled]:
@@ -85,59 +108,93 @@ class _Batch:
         self._session = session
         self._now = now
         self._settlements = settlements
-        self._applied: dict[str, tuple[int, str, str]] = {}
+        self._applied: dict[str, _Applied] = {}
         self._enqueued: dict[str, tuple[Enqueued, ...]] = {}
+        self._following = gating.Following(now, _kept(settlements, now))
 
     def settle(self) -> list[Settled]:
-        """Write it all; the groups' counts come last."""
+        """Write it all; the groups come last."""
         due = self._write_jobs()
         mine = [one for one in self._settlements if one.job.id in self._applied]
         self._write_failures(mine)
-        added = self._enqueue(mine)
-        ended = [
-            (one.job.id, group)
-            for one in mine
-            for _, state, group in (self._applied[one.job.id],)
-            if OUTER[state].terminal
-        ]
-        done = count(self._session, ended, added, self._applied)
-        return [self._answer(one, due, done) for one in self._settlements]
+        joined = self._carry(mine)
+        self._forget_undo()
+        ended = [self._applied[one.job.id] for one in mine]
+        ended = [each for each in ended if each.ended]
+        after = aftermath(
+            self._session,
+            self._following,
+            [Ended(each.id, each.group_id, each.state, each.redrives) for each in ended],
+            watched=[(each.id, _counted(each)) for each in ended if each.watched],
+            joined=joined,
+            ensured=[one.job.group_id for one in mine if self._needs_row(one)],
+        )
+        self._contribute(mine, after)
+        return [self._answer(one, due, after) for one in self._settlements]
 
-    def _write_jobs(self) -> dict[str, int]:
+    def _write_jobs(self) -> dict[str, int | None]:
         """Move the jobs on; returns when those that wait again are due."""
-        ending: list[tuple[Any, ...]] = []
-        waiting: list[tuple[Any, ...]] = []
-        for one in self._settlements:
-            row = _columns(one, self._now)
-            (ending if len(row) == _ENDING else waiting).append(row)
-        for name, rows in (("settle_ended", ending), ("settle_waiting", waiting)):
-            if rows:
-                found = self._session.run(SQL[name](batch=batch(rows), now=self._now))
-                self._applied.update({row[0]: (row[1], row[2], row[3]) for row in found})
+        there = self._signals()
+        rows = [_columns(one, self._now, there) for one in self._settlements]
+        kinds = (
+            ("settle_ended", [row for row in rows if len(row) == _ENDING]),
+            ("settle_waiting", [row for row in rows if len(row) == _WAITING]),
+            ("settle_blocked", [row for row in rows if len(row) > _WAITING]),
+        )
+        for name, some in kinds:
+            if some:
+                found = self._session.run(SQL[name](batch=batch(some), now=self._now))
+                self._applied.update({row[0]: _Applied(*row) for row in found})
                 if any(row[4] for row in found):
                     self._session.stirred = True
-        return {row[0]: row[4] for row in waiting}
+        return {row[0]: row[4] for row in rows if len(row) > _ENDING}
+
+    def _signals(self) -> set[tuple[str, str]]:
+        """The signals that are there already, of those that these settlements wait for."""
+        outcomes = (one.outcome for one in self._settlements)
+        wanted = {(each.target, each.event) for each in outcomes if isinstance(each, Waiting)}
+        if not wanted:
+            return set()
+        query = SQL["signals_there"](wanted=batch(sorted(wanted)), now=self._now)
+        return {(target, event) for target, event in self._session.run(query)}
 
     def _write_failures(self, mine: list[Settlement]) -> None:
         failures = [
-            (self._applied[one.job.id][0], one.outcome.failure)
+            (self._applied[one.job.id].seq, one.outcome.failure)
             for one in mine
             if isinstance(one.outcome, Retry | Dead | Cancelled) and one.outcome.failure is not None
         ]
         record_failures(self._session, self._now, failures)
 
-    def _enqueue(self, mine: list[Settlement]) -> Counter[str]:
-        """The effects of all, in one go; returns how many jobs each group has more."""
+    def _forget_undo(self) -> None:
+        done = [
+            each.id for each in self._applied.values() if each.has_undo and each.state == _SUCCEEDED
+        ]
+        if done:
+            self._session.run(SQL["undo_forget"](jobs=batch(done)))
+
+    def _carry(self, mine: list[Settlement]) -> Joined | None:
+        """The effects of all, in one go; returns what the groups have more."""
         carriers = [one for one in mine if one.effects and self._carries(one)]
+        if not carriers:
+            return None
         jobs = [job for one in carriers for job in _children(one)]
-        answers = self._session.drive(insert_steps(jobs, self._now))
-        left = iter(answers)
+        gates = [gate for one in carriers for gate in one.effects.gates]
+        drive = self._session.drive
+        known = drive(gating.known_steps(jobs, gates, self._now))
+        inserted = drive(insert_steps(jobs, self._now, known))
+        left = iter(inserted.answers)
         for one in carriers:
             self._enqueued[one.job.id] = tuple(next(left) for _ in one.effects.jobs)
+        if known is not gating.NO_GATES:
+            for one in carriers:
+                gone = dict.fromkeys((gate.id for gate in one.effects.gates), one.job.id)
+                self._following.causes.update(gone)
+            drive(self._following.made(known, jobs, inserted.answers))
         self._write(carriers)
         if any(job.announce for job in jobs):
             self._session.stirred = True
-        return members_created(jobs, answers)
+        return joining(jobs, inserted)
 
     def _write(self, carriers: list[Settlement]) -> None:
         """The messages and events of all."""
@@ -153,24 +210,69 @@ class _Batch:
     def _carries(self, settlement: Settlement) -> bool:
         """Whether the effects are to be carried out: not those of a failed or cancelled attempt."""
         return (
-            isinstance(settlement.outcome, Succeeded | Snoozed)
-            and self._applied[settlement.job.id][1] != _CANCELLED
+            isinstance(settlement.outcome, Succeeded | Snoozed | Waiting)
+            and self._applied[settlement.job.id].state != _CANCELLED
         )
 
-    def _answer(self, settlement: Settlement, due: dict[str, int], done: set[str]) -> Settled:
+    def _needs_row(self, settlement: Settlement) -> bool:
+        """Whether there is more to say of a lone job's group than the job's result."""
+        outcome = settlement.outcome
+        withheld = (
+            isinstance(outcome, Succeeded)
+            and not outcome.contributes
+            and outcome.result is not None
+        )
+        return (withheld or bool(settlement.effects.contributions)) and self._carries(settlement)
+
+    def _contribute(self, mine: list[Settlement], after: Aftermath) -> None:
+        """Give what these made to the groups that have a row."""
+        given: dict[str, list[Contribution]] = {}
+        for one in mine:
+            if one.job.group_id in after.rows and self._carries(one):
+                contributions = _contributions(one)
+                if contributions:
+                    given.setdefault(one.job.group_id, []).extend(contributions)
+        if given:
+            groups.contribute(self._session, given)
+
+    def _answer(
+        self, settlement: Settlement, due: dict[str, int | None], after: Aftermath
+    ) -> Settled:
         job_id = settlement.job.id
         applied = self._applied.get(job_id)
         if applied is None:
             return _lost(settlement)
-        state = OUTER[applied[1]]
+        state = OUTER[applied.state]
         return Settled(
             id=job_id,
             status=SettleStatus.APPLIED,
             state=state,
-            run_at=None if state.terminal else instant(due[job_id]),
+            run_at=instant(due[job_id]) if state is JobState.QUEUED else None,
             enqueued=self._enqueued.get(job_id, ()),
-            group_done=job_id in done,
+            group_done=job_id in after.done,
+            closing=after.rows.get(applied.group_id, False),
+            along=after.along(job_id),
         )
+
+
+def _kept(settlements: Iterable[Settlement], now: int) -> int | None:
+    """How long to keep what dies along with these: as long as the longest kept of them."""
+    keeps = [one.keep for one in settlements]
+    longest = [keep for keep in keeps if keep is not None]
+    return later(now, max(longest)) if longest and len(longest) == len(keeps) else None
+
+
+def _counted(job: _Applied) -> str:
+    return "succeeded" if job.state == _SUCCEEDED else "failed"
+
+
+def _contributions(settlement: Settlement) -> list[Contribution]:
+    """What is given explicitly, then the result."""
+    given = list(settlement.effects.contributions)
+    outcome = settlement.outcome
+    if isinstance(outcome, Succeeded) and outcome.contributes and outcome.result is not None:
+        given.append(Contribution(payload=outcome.result))
+    return given
 
 
 def _children(settlement: Settlement) -> Iterable[NewJob]:
@@ -179,12 +281,15 @@ def _children(settlement: Settlement) -> Iterable[NewJob]:
         yield job if job.group_id is not None else replace(job, group_id=group)
 
 
-def _columns(settlement: Settlement, now: int) -> tuple[Any, ...]:
+def _columns(
+    settlement: Settlement, now: int, there: Container[tuple[str, str]] = ()
+) -> tuple[Any, ...]:
     """Id, worker, deliveries, state, result or run time, reason, expiry, and the attempt's step."""
     job = settlement.job
     expires = None if settlement.keep is None else later(now, settlement.keep)
     head = (job.id, job.worker, job.deliveries)
-    match settlement.outcome:
+    outcome = settlement.outcome
+    match outcome:
         case Succeeded(result=result):
             return (*head, "succeeded", result, None, expires)
         case Dead(reason=why):
@@ -196,10 +301,23 @@ def _columns(settlement: Settlement, now: int) -> tuple[Any, ...]:
         case Snoozed(delay=delay, until=until, reason=reason):
             due = later(now, delay) if until is None else micros(until)
             return (*head, *_due(now, due), reason, expires, 0)
+        case Waiting(target=target, event=event):
+            if (target, event) in there:
+                return (*head, "ready", now, None, expires, 0)
+            why, until = BlockReason.SIGNAL.value, _until(settlement.job, outcome, now)
+            return (*head, "blocked", None, why, expires, target, event, until)
         case Released():
             return (*head, *_due(now, micros(job.run_at)), None, expires, 0)
         case other:
             assert_never(other)
+
+
+def _until(job: LeasedJob, outcome: Waiting, now: int) -> int | None:
+    """When a wait is over: at its own end, or at the job's deadline."""
+    ends = [] if outcome.timeout is None else [later(now, outcome.timeout)]
+    if job.deadline is not None:
+        ends.append(micros(job.deadline))
+    return min(ends, default=None)
 
 
 def _due(now: int, run_at: int) -> tuple[str, int]:
@@ -208,13 +326,4 @@ def _due(now: int, run_at: int) -> tuple[str, int]:
 
 def record_failures(session: Session, now: int, failures: Sequence[tuple[int, Failure]]) -> None:
     """Add failures to the histories of jobs, named by ``seq``; the oldest give way."""
-    if not failures:
-        return
-    rows = []
-    for job, failure in failures:
-        # The type is only for filters; the document keeps it exactly.
-        kind = failure.type.replace("\0", "\N{REPLACEMENT CHARACTER}")
-        rows.append((job, kind, failure_text(failure, now)))
-    session.run(SQL["failure_add"](failures=batch(rows)))
-    jobs = batch([row[0] for row in rows])
-    session.run(SQL["failure_trim"](jobs=jobs, keep=FAILURES_KEPT))
+    session.drive(failure_steps(now, failures))

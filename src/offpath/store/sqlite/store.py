@@ -36,6 +36,7 @@ from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
 from offpath.store.sqlite.schedules import Scheduling
 from offpath.store.sqlite.session import Session, connect, file_path, require_version
+from offpath.store.sqlite.workflowing import Workflowing
 from offpath.store.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class SqliteStore(Eventing, Scheduling):
+class SqliteStore(Eventing, Scheduling, Workflowing):
     """A :class:`~offpath.store.protocol.Store` in one SQLite file, shared by any processes.
 
     Writes go through one thread with group commit, reads through others; the event loop waits
@@ -356,18 +357,20 @@ class SqliteStore(Eventing, Scheduling):
     ) -> T:
         if self._writer is None:
             raise _not_open()
-        stirred = False
+        stirred = released = False
 
         def noting(session: Session) -> T:
-            nonlocal stirred
-            session.stirred = False
+            nonlocal stirred, released
+            session.stirred = session.released = False
             answer = work(session)
-            stirred = session.stirred
+            stirred, released = session.stirred, session.released
             return answer
 
         answer = await self._writer.do(noting, peek=peek, relaxed=relaxed)
         if stirred:
             self._hints.emit(Hint.MESSAGES)
+        if released:
+            self._hints.emit(Hint.WORK)
         return answer
 
     async def _read(self, work: Callable[[Session], T]) -> T:

@@ -2,8 +2,11 @@
 --
 -- Times are whole microseconds since 1970-01-01 UTC.
 
--- The gate that holds this job, or held it: it is held while it is blocked with that reason.
+-- The gate that holds this job, or held it: a gate goes with the last of these.
 alter table offpath_job add column gate text;
+
+-- Whether that gate has let it go.
+alter table offpath_job add column gate_left integer not null default 0;
 
 -- Its delay, to count from its release.
 alter table offpath_job add column gated_delay integer;

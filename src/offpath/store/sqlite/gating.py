@@ -1,0 +1,258 @@
+"""Gates, without I/O: who waits for whom, and what an end of the watched makes of those who wait.
+
+Counting is set-based: a batch of ends is a few statements, however many gates watch them, and each
+step of a chain of gates is a few more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from offpath.errors import GateError
+from offpath.model.changes import Changed
+from offpath.model.gate import Counting, GateState, NewGate, verdict
+from offpath.model.job import DeadReason, Enqueued, Failure, JobState, NewJob
+from offpath.store.sql import Row
+from offpath.store.sqlite.histories import failure_steps
+from offpath.store.sqlite.instants import instant, later
+from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.session import SQL, Steps
+
+End = tuple[str, str]
+"""The id of a watched job and what it counts as: ``succeeded`` or ``failed``."""
+
+_GIVEN_UP: Final = {
+    DeadReason.DEADLINE: ("DeadlineExceeded", "its deadline passed while it waited"),
+    DeadReason.UNSATISFIABLE: (
+        "GateUnsatisfiable",
+        "too many of the jobs that its gate watches have failed: it cannot fire any more",
+    ),
+    DeadReason.GATE_TIMEOUT: ("GateTimeout", "its gate had not fired when its time was over"),
+}
+
+_REASONS: Final = {
+    GateState.UNSATISFIABLE: DeadReason.UNSATISFIABLE,
+    GateState.TIMED_OUT: DeadReason.GATE_TIMEOUT,
+}
+
+
+class Fallen(NamedTuple):
+    """A blocked job that died of its waiting."""
+
+    id: str
+    seq: int
+    task: str
+    queue: str
+    group_id: str
+    attempt: int
+    parent: str | None
+    announce: int
+    watched: int
+    redrives: int
+    reason: str
+    gate: str | None
+
+    def told(self, *, group_done: bool = False) -> Changed:
+        """What is told of it."""
+        return Changed(
+            id=self.id,
+            task=self.task,
+            queue=self.queue,
+            group_id=self.group_id,
+            was=JobState.BLOCKED,
+            state=JobState.DEAD,
+            attempt=self.attempt,
+            parent=self.parent,
+            group_done=group_done,
+            reason=DeadReason(self.reason),
+        )
+
+
+class Known(NamedTuple):
+    """What a batch of new jobs needs to know of its gates."""
+
+    new: Mapping[str, NewGate]
+    states: Mapping[str, GateState]
+    deadlines: Mapping[str, int | None]
+
+
+NO_GATES: Final = Known({}, {}, {})
+
+
+class Following:
+    """What follows from ends of watched jobs, along the chains of gates, at one moment."""
+
+    __slots__ = ("_now", "causes", "expires_at", "fallen", "released", "stirred")
+
+    def __init__(self, now: int, expires_at: int | None = None) -> None:
+        self._now = now
+        self.expires_at = expires_at
+        self.fallen: list[tuple[Fallen, str]] = []
+        """Jobs that died, each with the id of the job whose end or gate was the cause."""
+        self.causes: dict[str, str] = {}
+        """A gate to the job that decided it."""
+        self.released = False
+        """Whether jobs were let go."""
+        self.stirred = False
+        """Whether a job that moved announces that."""
+
+    def count(self, ends: Sequence[End]) -> Steps[None]:
+        """Count these ends in the open gates that watch the jobs, and go on until all is told."""
+        roots: dict[str, str] = {}
+        while ends:
+            rows = yield SQL["watch_count"](ends=batch(ends))
+            order = {job: place for place, (job, _) in enumerate(ends)}
+            for job, gate, _ in sorted(rows, key=lambda row: order[row[0]]):
+                self.causes[gate] = roots.get(job, job)
+            found = yield from self._add(rows)
+            fallen = yield from self.decided(found)
+            roots = {each.id: cause for each, cause in fallen}
+            ends = [(each.id, "failed") for each, _ in fallen if each.watched]
+
+    def _add(self, rows: Sequence[Row]) -> Steps[list[tuple[str, GateState]]]:
+        counts: dict[str, list[int]] = {}
+        for _, gate, outcome in rows:
+            counts.setdefault(gate, [0, 0])[outcome == "failed"] += 1
+        if not counts:
+            return []
+        changes = [(gate, *numbers) for gate, numbers in sorted(counts.items())]
+        return _judged((yield SQL["gate_add"](counts=batch(changes))))
+
+    def decided(self, states: Sequence[tuple[str, GateState]]) -> Steps[list[tuple[Fallen, str]]]:
+        """Tell the jobs of gates that were decided; those that died."""
+        fallen: list[tuple[Fallen, str]] = []
+        if not states:
+            return fallen
+        yield SQL["gate_end"](states=batch(states))
+        fired = [gate for gate, state in states if state is GateState.FIRED]
+        if fired:
+            rows = yield SQL["gate_release"](gates=batch(fired), now=self._now)
+            self.released = self.released or bool(rows)
+            self.stirred = self.stirred or any(row[0] for row in rows)
+        for state, reason in _REASONS.items():
+            gates = [gate for gate, each in states if each is state]
+            if gates:
+                rows = yield SQL["gate_fail"](
+                    gates=batch(gates),
+                    reason=reason.value,
+                    now=self._now,
+                    expires_at=self.expires_at,
+                )
+                fallen += yield from self.fell(rows)
+        return fallen
+
+    def fell(self, rows: Sequence[Row]) -> Steps[list[tuple[Fallen, str]]]:
+        """Jobs that have just died of their waiting, with their histories."""
+        dead = [Fallen(*row) for row in sorted(rows, key=lambda row: str(row[0]))]
+        yield from failure_steps(self._now, [(job.seq, _given_up(job, self._now)) for job in dead])
+        self.stirred = self.stirred or any(job.announce for job in dead)
+        caused = [(job, self.causes.get(job.gate or "", job.id)) for job in dead]
+        self.fallen += caused
+        return caused
+
+    def made(
+        self, known: Known, jobs: Sequence[NewJob], answers: Sequence[Enqueued]
+    ) -> Steps[None]:
+        """File new gates beside the jobs that were just written; decide those that can be."""
+        states = [(gate, state) for gate, state in known.states.items() if _is_over(state)]
+        if known.new:
+            states += yield from self._file(known, {each.id: each.job_id for each in answers})
+        held = {job.gate for job in jobs}
+        states = [(gate, state) for gate, state in states if gate in held or gate in known.new]
+        fallen = yield from self.decided(states)
+        yield from self.count([(each.id, "failed") for each, _ in fallen if each.watched])
+
+    def _file(self, known: Known, holders: Mapping[str, str]) -> Steps[list[tuple[str, GateState]]]:
+        gates: list[tuple[Any, ...]] = []
+        watches: list[tuple[str, str, int]] = []
+        for gate in known.new.values():
+            on = tuple(dict.fromkeys(holders.get(each, each) for each in gate.on))
+            need = min(gate.need, len(on))
+            gates.append((gate.id, need, gate.of.value, len(on), known.deadlines[gate.id]))
+            watches += [(job, gate.id, place) for place, job in enumerate(on)]
+        yield SQL["gate_insert"](gates=batch(gates))
+        if watches:
+            yield SQL["watch_insert"](watches=batch(watches))
+            yield SQL["watch_mark"](jobs=batch(list(dict.fromkeys(row[0] for row in watches))))
+        return _judged((yield SQL["gate_recount"](gates=batch(list(known.new)))))
+
+
+def known_steps(jobs: Sequence[NewJob], gates: Sequence[NewGate], now: int) -> Steps[Known]:
+    """Look at the gates of a batch before it is written. Raises GateError and StoreRejected."""
+    named = {job.gate: job.id for job in jobs if job.gate is not None}
+    if not named and not gates:
+        return NO_GATES
+    ids = dict.fromkeys([*named, *(gate.id for gate in gates)])
+    rows = yield SQL["gates_known"](ids=batch(list(ids)))
+    states = {row[0]: GateState(row[1]) for row in rows}
+    deadlines: dict[str, int | None] = {row[0]: row[2] for row in rows}
+    new: dict[str, NewGate] = {}
+    for gate in gates:
+        if gate.id not in states and gate.id not in new:
+            new[gate.id] = gate
+            deadlines[gate.id] = None if gate.timeout is None else later(now, gate.timeout)
+    for name, job in named.items():
+        if name not in deadlines:
+            message = f"job {job} waits at gate {name}, which is not stored: "
+            raise GateError(message + "make it in the same call")
+    yield from _check_watched(new, {job.id for job in jobs})
+    return Known(new, states, deadlines)
+
+
+def _check_watched(new: Mapping[str, NewGate], planned: set[str]) -> Steps[None]:
+    """Every watched job is there or comes along, or the gate has a timeout."""
+    batch([each for gate in new.values() for each in gate.on])
+    wanted = {
+        each: gate.id
+        for gate in new.values()
+        if gate.timeout is None
+        for each in gate.on
+        if each not in planned
+    }
+    if not wanted:
+        return
+    there = {row[0] for row in (yield SQL["states"](ids=batch(list(wanted))))}
+    for job, gate in wanted.items():
+        if job not in there:
+            message = (
+                f"gate {gate} watches job {job}, which is not stored: enqueue it before, "
+                "or in the same call, or give the gate a timeout"
+            )
+            raise GateError(message)
+
+
+def uncount_steps(jobs: Iterable[str]) -> Steps[None]:
+    """Ended jobs are put back: open gates do not count them any more."""
+    rows = yield SQL["watch_uncount"](jobs=batch(list(jobs)))
+    counts = Counter(row[0] for row in rows)
+    if counts:
+        changes = [(gate, 0, -number) for gate, number in sorted(counts.items())]
+        yield SQL["gate_add"](counts=batch(changes))
+
+
+def _judged(rows: Sequence[Row]) -> list[tuple[str, GateState]]:
+    """The gates that are decided by these counts."""
+    states = [
+        (
+            gate,
+            verdict(
+                need=need, of=Counting(counting), total=total, succeeded=succeeded, failed=failed
+            ),
+        )
+        for gate, need, counting, total, succeeded, failed in rows
+    ]
+    return [(gate, state) for gate, state in states if _is_over(state)]
+
+
+def _is_over(state: GateState) -> bool:
+    return state is not GateState.OPEN
+
+
+def _given_up(job: Fallen, now: int) -> Failure:
+    reason = DeadReason(job.reason)
+    kind, message = _GIVEN_UP[reason]
+    return Failure(
+        kind=reason.value, type=kind, message=message, attempt=job.attempt, at=instant(now)
+    )

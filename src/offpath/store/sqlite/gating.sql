@@ -1,0 +1,259 @@
+-- name: gates_known
+-- The gates of these ids.
+select id, state, deadline from offpath_job_gate
+where id in (select value from json_each(:ids))
+
+-- name: gate_insert
+-- New gates.
+insert into offpath_job_gate (id, need, counting, total, deadline)
+select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
+from json_each(:gates)
+where true
+on conflict do nothing
+
+-- name: watch_insert
+-- Whom new gates watch. What has ended already is counted.
+insert into offpath_gate_watch (job, gate, place, early, outcome)
+select
+    new.value ->> 0, new.value ->> 1, new.value ->> 2, job.id is null,
+    case job.state
+        when 'succeeded' then 'succeeded' when 'dead' then 'failed' when 'cancelled' then 'failed'
+    end
+from json_each(:watches) as new
+left join offpath_job as job on job.id = new.value ->> 0
+where true
+on conflict do nothing
+
+-- name: watch_mark
+-- Watched jobs know that they are.
+update offpath_job set watched = case when finished_at is null then 1 else 2 end
+where id in (select value from json_each(:jobs)) and watched = 0
+
+-- name: gate_recount
+-- The counts of gates that were just made.
+update offpath_job_gate set
+    succeeded = (
+        select count(*) from offpath_gate_watch as seen
+        where seen.gate = offpath_job_gate.id and seen.outcome = 'succeeded'
+    ),
+    failed = (
+        select count(*) from offpath_gate_watch as seen
+        where seen.gate = offpath_job_gate.id and seen.outcome = 'failed'
+    )
+where id in (select value from json_each(:gates))
+returning id, need, counting, total, succeeded, failed
+
+-- name: watch_count
+-- Notes how watched jobs ended, for each open gate once.
+update offpath_gate_watch set outcome = ended.value ->> 1
+from json_each(:ends) as ended
+where
+    offpath_gate_watch.job = ended.value ->> 0
+    and offpath_gate_watch.outcome is null
+    and exists (
+        select 1 from offpath_job_gate as watching
+        where watching.id = offpath_gate_watch.gate and watching.state = 'open'
+    )
+returning job, gate, outcome
+
+-- name: watch_uncount
+-- Forgets how jobs ended that are put back, where the gate is open.
+update offpath_gate_watch set outcome = null
+where
+    job in (select value from json_each(:jobs))
+    and outcome is not null
+    and exists (
+        select 1 from offpath_job_gate as watching
+        where watching.id = offpath_gate_watch.gate and watching.state = 'open'
+    )
+returning gate
+
+-- name: gate_add
+-- Adds to the counts of gates.
+update offpath_job_gate set
+    succeeded = succeeded + (counted.value ->> 1),
+    failed = failed + (counted.value ->> 2)
+from json_each(:counts) as counted
+where offpath_job_gate.id = counted.value ->> 0
+returning id, need, counting, total, succeeded, failed
+
+-- name: gate_end
+-- Gates are open no more.
+update offpath_job_gate set state = decided.value ->> 1
+from json_each(:states) as decided
+where offpath_job_gate.id = decided.value ->> 0 and offpath_job_gate.state = 'open'
+
+-- name: gate_release
+-- Lets the jobs of gates go: what counts from now counts from this moment.
+update offpath_job set
+    run_at = case when gated_delay is null then run_at else :now + gated_delay end,
+    state = case
+        when case when gated_delay is null then run_at else :now + gated_delay end <= :now
+            then 'ready'
+        else 'scheduled'
+    end,
+    deadline = coalesce(deadline, :now + deadline_in),
+    reason = null,
+    gate_left = 1,
+    blocked_until = null,
+    changed_at = :now,
+    unique_slot = case
+        when unique_key is null then null
+        when not instr(unique_states, 'scheduled,ready') then null
+        when unique_slot is not null then unique_slot
+        when
+            (unique_until is null or unique_until > :now)
+            and not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
+where
+    gate in (select value from json_each(:gates))
+    and +state = 'blocked'
+    and reason = 'gate'
+returning announce
+
+-- name: gate_fail
+-- The jobs of gates that cannot fire any more die.
+update offpath_job set
+    state = 'dead',
+    reason = :reason,
+    finished_at = :now,
+    expires_at = :expires_at,
+    blocked_until = null,
+    watched = 2 * (watched > 0),
+    unique_slot = case
+        when unique_key is null then null
+        when not instr(unique_states, 'dead') then null
+        when unique_slot is not null then unique_slot
+        when
+            (unique_until is null or unique_until > :now)
+            and not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
+where
+    gate in (select value from json_each(:gates))
+    and +state = 'blocked'
+    and reason = 'gate'
+returning
+    id, seq, task, queue, group_id, attempt, parent, announce, watched, redrives, reason, gate
+
+-- name: blocked_due
+-- Blocked jobs that are up, with what they wait for.
+select
+    job.seq,
+    case
+        when job.deadline <= :now then 'deadline'
+        when job.reason = 'gate' then coalesce(gate.state, 'timed_out')
+        when job.reason = 'signal' then 'signal'
+    end,
+    job.gate
+from offpath_job as job
+left join offpath_job_gate as gate on gate.id = job.gate
+where job.state = 'blocked' and job.blocked_until <= :now
+order by job.blocked_until, job.seq
+limit :limit
+
+-- name: blocked_fail
+-- Blocked jobs die.
+update offpath_job set
+    state = 'dead',
+    reason = new.value ->> 1,
+    finished_at = :now,
+    expires_at = :expires_at,
+    blocked_until = null,
+    watched = 2 * (watched > 0),
+    unique_slot = case
+        when unique_key is null then null
+        when not instr(unique_states, 'dead') then null
+        when unique_slot is not null then unique_slot
+        when
+            (unique_until is null or unique_until > :now)
+            and not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
+from json_each(:jobs) as new
+where offpath_job.seq = new.value ->> 0 and +offpath_job.state = 'blocked'
+returning
+    id, seq, task, queue, group_id, attempt, parent, announce, watched, redrives, reason, gate
+
+-- name: blocked_wake
+-- Jobs whose wait is over are due.
+update offpath_job set
+    state = 'ready',
+    run_at = :now,
+    reason = null,
+    wait_target = null,
+    wait_event = null,
+    wait_since = null,
+    blocked_until = null,
+    changed_at = :now,
+    unique_slot = case
+        when unique_key is null then null
+        when not instr(unique_states, 'scheduled,ready') then null
+        when unique_slot is not null then unique_slot
+        when
+            (unique_until is null or unique_until > :now)
+            and not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
+where seq in (select value from json_each(:jobs)) and +state = 'blocked'
+returning id, task, queue, group_id, attempt, parent, announce
+
+-- name: gates_late
+-- Open gates whose time is over.
+select id from offpath_job_gate
+where state = 'open' and deadline <= :now
+order by deadline
+limit :limit
+
+-- name: uncounted
+-- Watched jobs whose end a worker of the version before has not counted.
+select seq, id, state from offpath_job
+where watched = 1 and finished_at is not null
+order by seq
+limit :limit
+
+-- name: counted
+update offpath_job set watched = 2 where seq in (select value from json_each(:jobs))
+
+-- name: job_gate_list
+-- Gates with whom they watch.
+select
+    id, state, need, counting, succeeded, failed,
+    (
+        select json_group_array(job) from (
+            select seen.job from offpath_gate_watch as seen
+            where seen.gate = offpath_job_gate.id
+            order by seen.place
+        )
+    )
+from offpath_job_gate
+where id in (select value from json_each(:ids))
+
+-- name: gates_left
+-- The gates of jobs that are about to go.
+select distinct gate from offpath_job
+where seq in (select value from json_each(:jobs)) and gate is not null
+
+-- name: gate_forget
+-- Removes gates that have held no job that is still there.
+delete from offpath_job_gate
+where
+    id in (select value from json_each(:gates))
+    and not exists (select 1 from offpath_job as held where held.gate = offpath_job_gate.id)
+returning id
+
+-- name: watch_forget
+delete from offpath_gate_watch where gate in (select value from json_each(:gates))

@@ -1,0 +1,224 @@
+"""Waits and what handlers record on their way: steps, signals, undo records, and their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from offpath.errors import LeaseLost
+from offpath.model.changes import Changed
+from offpath.model.effects import Effects
+from offpath.model.gate import Counting, GateRecord, GateState
+from offpath.model.job import DeadReason, JobState, LeasedJob
+from offpath.model.wait import NewSignal, Undoing
+from offpath.store.sql import Row
+from offpath.store.sqlite.ending import aftermath
+from offpath.store.sqlite.enqueue import effect_steps, refuse_contributions
+from offpath.store.sqlite.gating import Following
+from offpath.store.sqlite.instants import later
+from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.rows import OUTER
+from offpath.store.sqlite.session import SQL, Session
+
+_texts: Final = msgspec.json.Decoder(tuple[str, ...]).decode
+
+_STEP: Final = "step"
+_UNDO: Final = "undo"
+
+_DIES: Final = {
+    "deadline": DeadReason.DEADLINE,
+    GateState.TIMED_OUT.value: DeadReason.GATE_TIMEOUT,
+    GateState.UNSATISFIABLE.value: DeadReason.UNSATISFIABLE,
+}
+"""What ends a blocked job that is up."""
+
+
+def _fenced(session: Session, job: LeasedJob) -> None:
+    fence = {"id": job.id, "worker": job.worker, "deliveries": job.deliveries}
+    if not session.run(SQL["fenced"](**fence)):
+        message = f"job {job.id} is not held by this worker any more: stop working on it"
+        raise LeaseLost(message)
+
+
+# -- steps -----------------------------------------------------------------------------------------
+
+
+def put_step(session: Session, job: LeasedJob, name: str, result: str | None) -> str | None:
+    """Record a result once; what is recorded."""
+    _fenced(session, job)
+    batch([name, result])  # raises for what would not come back as it was
+    session.run(SQL["step_put"](job=job.id, kind=_STEP, name=name, result=result))
+    [[recorded]] = session.run(SQL["step_get"](job=job.id, kind=_STEP, name=name))
+    answer: str | None = recorded
+    return answer
+
+
+def steps(session: Session, job_id: str) -> dict[str, str | None]:
+    """The recorded steps of a job."""
+    return {row[0]: row[1] for row in session.run(SQL["step_list"](job=job_id))}
+
+
+# -- signals ---------------------------------------------------------------------------------------
+
+
+def send_signal(session: Session, now: int, signal: NewSignal) -> bool:
+    """Keep a signal and wake who waits longest for it; False when it is known."""
+    address = {"target": signal.target, "event": signal.event}
+    batch([signal.target, signal.event, signal.payload])
+    expires_at = later(now, signal.keep)
+    query = SQL["signal_put"](
+        id=signal.id, payload=signal.payload, now=now, expires_at=expires_at, **address
+    )
+    if not session.run(query):
+        return False
+    sleeper = session.run(SQL["signal_sleeper"](**address))
+    if sleeper:
+        _wake(session, now, [row[0] for row in sleeper])
+    return True
+
+
+def take_signal(
+    session: Session, now: int, job: LeasedJob, *, target: str, event: str, step: str
+) -> str | None:
+    """Take the oldest signal and record its payload as a step's result."""
+    _fenced(session, job)
+    recorded = session.run(SQL["step_get"](job=job.id, kind=_STEP, name=step))
+    if recorded:
+        known: str | None = recorded[0][0]
+        return known
+    found = session.run(SQL["signal_first"](target=target, event=event, now=now))
+    if not found:
+        return None
+    [[position, payload]] = found
+    session.run(SQL["signal_take"](position=position, now=now))
+    session.run(SQL["step_put"](job=job.id, kind=_STEP, name=step, result=payload))
+    text: str = payload
+    return text
+
+
+def _wake(session: Session, now: int, jobs: Sequence[int]) -> list[Changed]:
+    rows = session.run(SQL["blocked_wake"](jobs=batch(list(jobs)), now=now))
+    session.released = session.released or bool(rows)
+    session.stirred = session.stirred or any(row[6] for row in rows)
+    return [
+        Changed(
+            id=row[0],
+            task=row[1],
+            queue=row[2],
+            group_id=row[3],
+            was=JobState.BLOCKED,
+            state=JobState.QUEUED,
+            attempt=row[4],
+            parent=row[5],
+        )
+        for row in rows
+    ]
+
+
+# -- undoing ---------------------------------------------------------------------------------------
+
+
+def put_undo(session: Session, job: LeasedJob, name: str, undo: str) -> None:
+    """Record once what undoes a step."""
+    _fenced(session, job)
+    batch([name, undo])
+    session.run(SQL["step_put"](job=job.id, kind=_UNDO, name=name, result=undo))
+    session.run(SQL["undo_mark"](id=job.id))
+
+
+def undoing(session: Session, limit: int) -> list[Undoing]:
+    """Failed jobs that have something to undo."""
+    rows = session.run(SQL["undo_list"](limit=max(limit, 0)))
+    return [Undoing(id=row[0], group_id=row[1], undo=_texts(row[2])) for row in rows]
+
+
+def compensate(session: Session, now: int, job_id: str, effects: Effects) -> bool:
+    """Commit the effects once, and forget what the job had recorded."""
+    refuse_contributions(effects)
+    if not session.run(SQL["undo_take"](id=job_id)):
+        return False
+    session.run(SQL["step_forget"](job=job_id))
+    session.drive(
+        effect_steps(effects.jobs, effects.messages, effects.log, now, gates=effects.gates)
+    )
+    return True
+
+
+# -- gates -----------------------------------------------------------------------------------------
+
+
+def gates(session: Session, ids: Sequence[str]) -> list[GateRecord]:
+    """The gates of these ids that exist."""
+    return [
+        GateRecord(
+            id=row[0],
+            state=GateState(row[1]),
+            need=row[2],
+            of=Counting(row[3]),
+            succeeded=row[4],
+            failed=row[5],
+            on=_texts(row[6]),
+        )
+        for row in session.run(SQL["job_gate_list"](ids=batch(list(ids))))
+    ]
+
+
+# -- waits that are over ---------------------------------------------------------------------------
+
+
+def nothing_is_up(session: Session, now: int) -> list[Changed] | None:
+    """An empty list when there is nothing to give up, to repair or to remove; else None."""
+    probes = (
+        SQL["blocked_due"](now=now, limit=1),
+        SQL["gates_late"](now=now, limit=1),
+        SQL["uncounted"](limit=1),
+        SQL["signals_over"](now=now),
+    )
+    return None if any(session.run(probe) for probe in probes) else []
+
+
+def expire_blocked(session: Session, now: int, limit: int, keep: float | None) -> list[Changed]:
+    """Give up waits whose time is over."""
+    following = Following(now, None if keep is None else later(now, keep))
+    late = [(row[0], GateState.TIMED_OUT.value) for row in _late(session, now, limit)]
+    if late:
+        session.run(SQL["gate_end"](states=batch(late)))
+    up = session.run(SQL["blocked_due"](now=now, limit=limit))
+    fallen = _give_up(session, now, following, [row for row in up if row[1] in _DIES])
+    woken = _wake(session, now, [row[0] for row in up if row[1] == "signal"])
+    fired = {row[2] for row in up if row[1] == GateState.FIRED.value}
+    if fired:  # they were left behind
+        session.drive(following.decided([(gate, GateState.FIRED) for gate in sorted(fired)]))
+    missed = _uncounted(session, limit)
+    after = aftermath(session, following, (), watched=[*fallen, *missed])
+    session.run(SQL["signal_expire"](now=now, limit=limit))
+    return [*woken, *after.all_along()]
+
+
+def _late(session: Session, now: int, limit: int) -> list[Row]:
+    return session.run(SQL["gates_late"](now=now, limit=limit))
+
+
+def _give_up(
+    session: Session, now: int, following: Following, up: Sequence[Row]
+) -> list[tuple[str, str]]:
+    """Jobs that die now; those of them that are watched, as ends."""
+    if not up:
+        return []
+    reasons = [(row[0], _DIES[row[1]].value) for row in up]
+    query = SQL["blocked_fail"](jobs=batch(reasons), now=now, expires_at=following.expires_at)
+    dead = session.drive(following.fell(session.run(query)))
+    return [(job.id, "failed") for job, _ in dead if job.watched]
+
+
+def _uncounted(session: Session, limit: int) -> list[tuple[str, str]]:
+    """Ends of watched jobs that a worker of the version before did not count."""
+    rows = session.run(SQL["uncounted"](limit=limit))
+    if rows:
+        session.run(SQL["counted"](jobs=batch([row[0] for row in rows])))
+    return [
+        (job, "succeeded" if OUTER[state] is JobState.SUCCEEDED else "failed")
+        for _, job, state in rows
+    ]
