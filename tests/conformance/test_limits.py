@@ -396,7 +396,8 @@ async def test_a_key_cools_down(store: Store, clock: ManualClock, how: str) -> N
     else:
         await store.close_limit("api", seconds=10)
     admitted = await store.admit(limit=10)
-    assert (admitted.jobs, admitted.next_in) == (0, pytest.approx(10, abs=0.01))
+    assert admitted.jobs == 0
+    assert admitted.next_in == pytest.approx(10, abs=0.01)
     assert (await limit_of(store)).closed_until == START + timedelta(seconds=10)
     clock.advance(9)
     assert (await store.admit(limit=10)).jobs == 0
