@@ -15,6 +15,8 @@ from offpath.errors import (
     DrainFailed,
     DuplicateTask,
     EndpointNotFound,
+    GateError,
+    GroupFailed,
     IdConflict,
     InvalidArgument,
     InvalidInput,
@@ -29,6 +31,7 @@ from offpath.errors import (
     NotFound,
     OffpathError,
     PassFailed,
+    PlanError,
     RelayFailed,
     RouterNotFound,
     ScheduleNotFound,
@@ -58,12 +61,24 @@ from offpath.jobs.batch import Batch
 from offpath.jobs.blocking import BlockingClient, BlockingHandle
 from offpath.jobs.classify import ABORT, RETRY, FailureInfo
 from offpath.jobs.context import Context
+from offpath.jobs.gates import (
+    Gate,
+    all_settled,
+    all_succeeded,
+    any_succeeded,
+    at_least,
+    gate,
+)
+from offpath.jobs.group_events import Group
 from offpath.jobs.handle import Handle
 from offpath.jobs.job import Job
+from offpath.jobs.plan import Plan
 from offpath.jobs.retrying import RetryState, retry, set_retry_defaults
 from offpath.jobs.task import Task
 from offpath.jobs.worker.inprocess import AppWorker as Worker
 from offpath.model.event import EventKind, JobEvent
+from offpath.model.gate import When
+from offpath.model.group import GroupPolicy
 from offpath.model.job import (
     Count,
     DeadReason,
@@ -137,6 +152,11 @@ __all__ = [
     "Failure",
     "FailureInfo",
     "Forbidden",
+    "Gate",
+    "GateError",
+    "Group",
+    "GroupFailed",
+    "GroupPolicy",
     "Handle",
     "IdConflict",
     "InboxContext",
@@ -169,6 +189,8 @@ __all__ = [
     "Page",
     "PassFailed",
     "Period",
+    "Plan",
+    "PlanError",
     "PlayerActivity",
     "Progress",
     "Rate",
@@ -215,8 +237,14 @@ __all__ = [
     "Verdict",
     "Verifier",
     "WaitTimeout",
+    "When",
     "Worker",
     "WrongConnection",
+    "all_settled",
+    "all_succeeded",
+    "any_succeeded",
+    "at_least",
+    "gate",
     "new_key_pair",
     "new_secret",
     "paged",

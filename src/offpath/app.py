@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import (
     TYPE_CHECKING,
     Any,
-    Concatenate,
     NoReturn,
     Self,
     TypeVar,
@@ -28,11 +27,12 @@ from offpath.health.settlement import SettlementRuns
 from offpath.health.thresholds import Thresholds
 from offpath.jobs.batch import Batch
 from offpath.jobs.blocking import BlockingClient
-from offpath.jobs.blueprint import AnyInputs, Blueprint, queue_level
 from offpath.jobs.client import Client, Session, as_jobs
-from offpath.jobs.context import Context
 from offpath.jobs.dead import DeadLetters
 from offpath.jobs.flow import FlowVerbs
+from offpath.jobs.gates import Gate
+from offpath.jobs.group_events import OnOrphanGroup, OrphanWatch
+from offpath.jobs.groups import GroupVerbs
 from offpath.jobs.handle import Handle
 from offpath.jobs.hooks import EndWatch, Hooks, Reporter
 from offpath.jobs.job import Job
@@ -43,31 +43,17 @@ from offpath.jobs.registry import Registry
 from offpath.jobs.scheduling.schedules import Schedules
 from offpath.jobs.scheduling.ticking import Ticker
 from offpath.jobs.scheduling.verbs import ScheduleVerbs
-from offpath.jobs.task import (
-    AsyncContextTask,
-    AsyncTask,
-    Decorator,
-    P,
-    R,
-    Sending,
-    SyncContextTask,
-    SyncTask,
-    Task,
-    TaskSettings,
-    define,
-)
+from offpath.jobs.tasking import AnyTask, TaskVerbs
 from offpath.jobs.waiters import Waiters
 from offpath.jobs.worker.configured import WorkerOverrides, overridden, worker_terms
 from offpath.jobs.worker.inprocess import AppWorker, Moves
 from offpath.jobs.worker.terms import Parts
-from offpath.model import checks
-from offpath.model.options import AppOptions, Options, checked, resolve
+from offpath.model.options import AppOptions, Options, checked
 from offpath.model.redrive import Redrive, checked_redrive
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.codec import Codec, JsonCodec
 from offpath.runtime.ids import IdGenerator, new_id, parse_id
 from offpath.runtime.metrics import Metrics
-from offpath.runtime.signature import ResultModel
 from offpath.runtime.threads import Threads
 from offpath.store.backends import Backend
 from offpath.store.instrumented import InstrumentedStore
@@ -85,17 +71,17 @@ if TYPE_CHECKING:
     from offpath.model.lease import WorkerRecord
     from offpath.runtime.loop import LoopSpec
     from offpath.store.protocol import Backlog, Migration, Store
+    from offpath.store.watching import Observer
 
 S = TypeVar("S")
 G = TypeVar("G")
-AnyTask = Task[..., Any, Any]
 
 
 _SWAPPED = ("_auto_start", "_backend", "_lifecycle", "_store", "_workers", "clock")
 """What belongs to a store rather than to the app; see :meth:`App.swap_store`."""
 
 
-class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs, FlowVerbs):
+class App(TaskVerbs, GroupVerbs, EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs, FlowVerbs):
     """Tasks and the store their jobs live in.
 
     ``App()`` keeps jobs in memory and runs them in this process; with a URL
@@ -118,6 +104,8 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs, FlowVerbs):
         on_failure: OnFailure | None = None,
         log_context: LogContext | None = None,
         redrive: Redrive | None = None,
+        on_orphan_group: OnOrphanGroup | None = None,
+        strict: bool = True,
         auto_start: bool | None = None,
         migrate: bool | None = None,
         **defaults: Unpack[AppOptions],
@@ -126,6 +114,7 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs, FlowVerbs):
         """What is configured: arguments, environment, project file, defaults."""
         self._level = checked(Options(**defaults))
         self._codec = codec or JsonCodec()
+        self._strict = strict
         self._id_generator = id_generator
         self._on_failure = on_failure
         self._log_context = log_context
@@ -139,6 +128,7 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs, FlowVerbs):
         """The tasks of this app, by name."""
         self._report = Reporter(on_error, self.clock, self.metrics)
         self._hooks = Hooks(self._report, on_event, self.tasks)
+        self._orphans = None if on_orphan_group is None else self._orphan_watch(on_orphan_group)
         self._workers: weakref.WeakSet[AppWorker] = weakref.WeakSet()
         self._backend = Backend(self.settings.url, store=store, clock=clock)
         self._store: InstrumentedStore | None = None
@@ -204,76 +194,18 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs, FlowVerbs):
         own = any(worker.called_by_handler() for worker in self._workers)
         await self._lifecycle.close(wait=not own)
 
-    # -- tasks -----------------------------------------------------------------------------
-
-    @overload
-    def task(  # type: ignore[overload-overlap]
-        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
-    ) -> AsyncContextTask[P, R, R]: ...
-    @overload
-    def task(self, fn: Callable[Concatenate[Context, P], R], /) -> SyncContextTask[P, R, R]: ...
-    @overload
-    def task(  # type: ignore[overload-overlap]
-        self, fn: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> AsyncTask[P, R, R]: ...
-    @overload
-    def task(self, fn: Callable[P, R], /) -> SyncTask[P, R, R]: ...
-    @overload
-    def task(self, /, **settings: Unpack[TaskSettings]) -> Decorator: ...
-    def task(
-        self, fn: Callable[..., Any] | None = None, /, **settings: Unpack[TaskSettings]
-    ) -> Any:
-        """Make a task of a function: ``@app.task`` or ``@app.task(name=..., retry=5)``.
-
-        The function may be sync (it runs in a thread) or async, and may take a
-        :class:`offpath.Context` first. It stays callable as before.
-
-        Raises ``DuplicateTask``, ``UnsupportedType`` and ``InvalidArgument``.
-        """
-        if fn is None:
-            return lambda function: self._register(function, settings)
-        return self._register(fn, settings)
-
-    def _register(self, fn: Callable[..., Any], settings: TaskSettings) -> AnyTask:
-        task = define(fn, settings, self._level, self._codec, self)
-        self.tasks.add(task)
-        return task
-
-    def by_name(
-        self, name: str, /, options: Options | None = None, *, registered: bool = True
-    ) -> Sending[..., Any, Any]:
-        """A task by its name, for callers that do not import it.
-
-        ``registered=False`` accepts a task that only other services know: its arguments are given
-        by keyword and not checked here. Otherwise raises ``UnknownTask`` with names like it.
-        """
-        level = None if options is None else queue_level(options)
-        if not registered and name not in self.tasks:
-            return Sending(self._foreign(name), level)
-        return self.tasks.named(name).sending(level)
-
-    def _foreign(self, name: str) -> Blueprint:
-        name = checks.name(name, "task name")
-        results = ResultModel(Any, codec=self._codec, name=name)
-        return Blueprint(
-            name=name,
-            inputs=AnyInputs(name, self._codec),
-            decode=results.decode,
-            sender=self,
-            levels=(self._level,),
-            plain=resolve((self._level,)),
-        )
-
     # -- sending ---------------------------------------------------------------------------
 
     @overload
     async def enqueue(self, job: Job[S, G], /, *, within: object = None) -> Handle[S, G]: ...
     @overload
+    async def enqueue(self, gate: Gate[G], /, *, within: object = None) -> Handle[Any, G]: ...
+    @overload
     async def enqueue(
         self, jobs: Iterable[Job[S, G]], /, *, within: object = None
     ) -> list[Handle[S, G]]: ...
     async def enqueue(
-        self, jobs: Job[Any, Any] | Iterable[Job[Any, Any]], /, *, within: object = None
+        self, jobs: Any, /, *, within: object = None
     ) -> Handle[Any, Any] | list[Handle[Any, Any]]:
         """Enqueue one job, or several in one commit: all of them or none.
 
@@ -281,12 +213,13 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs, FlowVerbs):
         ``StoreUnavailable`` (the outcome is unknown) simply repeat the call.
 
         ``within`` takes the caller's own connection or session: the jobs then appear when the
-        caller commits, and vanish when it rolls back.
+        caller commits, and vanish when it rolls back. A gate is sent in the same way: the jobs that
+        it holds make one group, and the handle is that of its first job.
 
         Raises ``UniqueConflict``, ``IdConflict``, ``WrongConnection`` and ``StoreError`` kinds.
         """
         handles = await self.client.send(as_jobs(jobs), within)
-        return handles[0] if isinstance(jobs, Job) else handles
+        return handles[0] if isinstance(jobs, Job | Gate) else handles
 
     async def enqueue_by_name(
         self,
@@ -377,16 +310,26 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs, FlowVerbs):
         """Enqueue jobs; see :meth:`enqueue`."""
         return await self.client.send(jobs, within)
 
-    def handle(self, job_id: str, decode: Callable[[str | None], Any]) -> Handle[Any, Any]:
+    def _sender(self) -> Self:
+        return self
+
+    def handle(
+        self,
+        job_id: str,
+        decode: Callable[[str | None], Any],
+        decode_group: Callable[[str | None], Any] | None = None,
+    ) -> Handle[Any, Any]:
         """The handle of a job that was enqueued before; tasks offer it with its type."""
-        return Handle(job_id, self.client, decode, created=False)
+        return Handle(job_id, self.client, decode, decode_group, created=False)
 
     def store(self) -> Store:
         """The store behind this app, open or not, seen by metrics and hooks."""
         if self._store is None:
             inner = self._backend.make()
             metering = Metering(self.metrics, inner.capabilities.name)
-            observers = (self._hooks, EndWatch(self._ended))
+            observers: list[Observer] = [self._hooks, EndWatch(self._ended, self._groups_done)]
+            if self._orphans is not None:
+                observers.append(self._orphans)
             self._store = InstrumentedStore(inner, self.clock, metering, observers)
         return self._store
 
@@ -427,6 +370,7 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs, FlowVerbs):
                 store,
                 Waiters(store, self.clock, self._report),
                 keep_cancelled=self.settings.keep_cancelled,
+                claims_groups=self._orphans is not None,
             )
             await self._start_worker(session)
         except BaseException:
@@ -446,6 +390,8 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs, FlowVerbs):
             await self._events.close()
             await session.waiters.close()
             await self._hooks.flush()
+            if self._orphans is not None:
+                await self._orphans.flush()
         finally:
             await self._release(session.store)
 
@@ -456,6 +402,25 @@ class App(EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs, FlowVerbs):
     def _ended(self, ids: Sequence[str]) -> None:
         if (session := self._lifecycle.session) is not None:
             session.waiters.ended(ids)
+
+    def _orphan_watch(self, hook: OnOrphanGroup) -> OrphanWatch:
+        return OrphanWatch(
+            hook,
+            clock=lambda: self.clock,
+            store=self.store,
+            codec=self._codec,
+            awaited=self._awaits_group,
+            report=self._report,
+            new_id=self.new_id,
+        )
+
+    def _groups_done(self, ids: Sequence[str]) -> None:
+        if (session := self._lifecycle.session) is not None:
+            session.waiters.groups_done(ids)
+
+    def _awaits_group(self, group_id: str) -> bool:
+        session = self._lifecycle.session
+        return session is not None and session.waiters.awaits_group(group_id)
 
     def _worker(
         self, opened: Callable[[], Awaitable[object]], overrides: WorkerOverrides

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec.structs import replace
+
 from offpath.errors import InvalidArgument
-from offpath.jobs.client import as_jobs
+from offpath.jobs.client import as_jobs, effects_of
 from offpath.model.effects import Effects
 
 if TYPE_CHECKING:
-    from offpath.jobs.client import Client
+    from offpath.jobs.client import Client, Sent
     from offpath.jobs.handle import Handle
-    from offpath.jobs.job import Job
     from offpath.model.job import Enqueued
     from offpath.model.new import NewLogEvent, NewMessage
 
@@ -66,7 +67,7 @@ class Batch:
     def __init__(self, writer: EventWriter, client: Client) -> None:
         self._writer = writer
         self._client = client
-        self._jobs: list[Job[Any, Any]] = []
+        self._jobs: list[Sent] = []
         self._messages: list[NewMessage] = []
         self._log: list[NewLogEvent] = []
         self._handles: list[Handle[Any, Any]] | None = None
@@ -76,8 +77,8 @@ class Batch:
         """Show how much is in it."""
         return f"<Batch jobs={len(self._jobs)} events={len(self._messages)} log={len(self._log)}>"
 
-    def enqueue(self, jobs: Job[Any, Any] | Iterable[Job[Any, Any]], /) -> None:
-        """Add jobs, as ``task.job(...)`` makes them."""
+    def enqueue(self, jobs: Sent | Iterable[Sent], /) -> None:
+        """Add jobs, as ``task.job(...)`` makes them, and gates."""
         self._require_open()
         self._jobs.extend(as_jobs(jobs))
 
@@ -124,15 +125,13 @@ class Batch:
     def close(self) -> Effects:
         """Take nothing more; returns what is to be committed."""
         self._over = True
-        return Effects(
-            jobs=tuple(job.new for job in self._jobs),
-            messages=tuple(self._messages),
-            log=tuple(self._log),
-        )
+        effects = effects_of(self._jobs)
+        return replace(effects, messages=tuple(self._messages), log=tuple(self._log))
 
     def committed(self, answers: Sequence[Enqueued]) -> None:
         """It was committed, and the store answered this."""
-        self._handles = self._client.handles(self._jobs, answers[: len(self._jobs)])
+        count = len(effects_of(self._jobs).jobs)
+        self._handles = self._client.handles(self._jobs, answers[:count])
 
     def _require_open(self) -> None:
         if self._over:

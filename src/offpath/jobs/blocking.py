@@ -10,6 +10,7 @@ from offpath.errors import AppClosed, InvalidArgument
 from offpath.jobs.blocking_events import BlockingEvents, EventApp
 from offpath.jobs.blocking_flow import BlockingLimits, BlockingQueues
 from offpath.jobs.client import as_jobs, effects_of
+from offpath.jobs.gates import Gate
 from offpath.jobs.job import G_co, Job, S_co
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from datetime import timedelta
 
-    from offpath.jobs.client import Client
+    from offpath.jobs.client import Client, Sent
     from offpath.jobs.dead import DeadLetters
     from offpath.jobs.flow import LimitKeys, Queues
     from offpath.jobs.handle import Handle
@@ -202,11 +203,13 @@ class BlockingClient(BlockingEvents[A_co]):
     @overload
     def enqueue(self, job: Job[S, G], /, *, within: object = None) -> BlockingHandle[S, G]: ...
     @overload
+    def enqueue(self, gate: Gate[G], /, *, within: object = None) -> BlockingHandle[Any, G]: ...
+    @overload
     def enqueue(
         self, jobs: Iterable[Job[S, G]], /, *, within: object = None
     ) -> list[BlockingHandle[S, G]]: ...
     def enqueue(
-        self, jobs: Job[Any, Any] | Iterable[Job[Any, Any]], /, *, within: object = None
+        self, jobs: Any, /, *, within: object = None
     ) -> BlockingHandle[Any, Any] | list[BlockingHandle[Any, Any]]:
         """Enqueue one job or several in one commit; see :meth:`offpath.App.enqueue`.
 
@@ -214,7 +217,7 @@ class BlockingClient(BlockingEvents[A_co]):
         """
         several = as_jobs(jobs)
         handles = [BlockingHandle(self, one) for one in self._send(several, within)]
-        return handles[0] if isinstance(jobs, Job) else handles
+        return handles[0] if isinstance(jobs, Job | Gate) else handles
 
     def enqueue_by_name(
         self,
@@ -242,7 +245,7 @@ class BlockingClient(BlockingEvents[A_co]):
         """Due work by queue and task."""
         return self.run(self._app.backlog)
 
-    def _send(self, jobs: Sequence[Job[Any, Any]], within: object) -> list[Handle[Any, Any]]:
+    def _send(self, jobs: Sequence[Sent], within: object) -> list[Handle[Any, Any]]:
         if not jobs:
             return []
         return self._app.client.handles(jobs, self.commit(effects_of(jobs), within))
@@ -280,6 +283,19 @@ class BlockingHandle(Generic[S_co, G_co]):
     def result(self, *, timeout: float | timedelta | None = None) -> S_co:
         """Wait for the job to end and return its result; see :meth:`offpath.Handle.result`."""
         return self._client.run(lambda: self._handle.result(timeout=timeout))
+
+    def group(
+        self, *, timeout: float | timedelta | None = None, allow_failed: bool = False
+    ) -> G_co:
+        """Wait for the job and all it led to; returns the group's value: see
+        :meth:`offpath.Handle.group`.
+        """
+        group = self._handle.group
+        return self._client.run(lambda: group(timeout=timeout, allow_failed=allow_failed))
+
+    def cancel_group(self) -> int:
+        """Cancel the job and every open job of its group; how many that concerns."""
+        return self._client.run(self._handle.cancel_group)
 
     def status(self) -> JobRecord:
         """Everything the store knows of the job now."""

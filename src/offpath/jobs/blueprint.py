@@ -6,14 +6,18 @@ Everything that can be refused is refused here, before anything is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from offpath.errors import InvalidArgument, TooLarge
+from offpath.jobs import naming
 from offpath.jobs.job import Job
 from offpath.model.job import NewJob
+from offpath.model.limiting import Limit, checked_limit, limit_of
+from offpath.model.limiting import fair_key as checked_fair_key
 from offpath.model.options import (
     Level,
     Options,
@@ -22,6 +26,7 @@ from offpath.model.options import (
     checked_queue_time,
     checked_unique,
     claim_of,
+    over,
     resolve,
 )
 from offpath.runtime.codec import Codec, fingerprint
@@ -32,6 +37,8 @@ if TYPE_CHECKING:
 
 Computed = Callable[..., Options | None]
 UniqueOf = Callable[..., Unique | str | None]
+LimitOf = Callable[..., Limit | Literal[False] | None]
+FairKeyOf = Callable[..., str | None]
 
 
 class InputForm(Protocol):
@@ -66,7 +73,12 @@ class Sender(Protocol):
         """Enqueue jobs in one commit."""
         ...
 
-    def handle(self, job_id: str, decode: Callable[[str | None], Any]) -> Handle[Any, Any]:
+    def handle(
+        self,
+        job_id: str,
+        decode: Callable[[str | None], Any],
+        decode_group: Callable[[str | None], Any] | None = None,
+    ) -> Handle[Any, Any]:
         """The handle of a job that was enqueued before."""
         ...
 
@@ -78,6 +90,8 @@ class Blueprint(Struct, frozen=True, kw_only=True):
     inputs: InputForm
     decode: Callable[[str | None], Any]
     """How to read its result."""
+    decode_group: Callable[[str | None], Any] | None = None
+    """How to read the value of a group of which its job is the first; None: as its result."""
     sender: Sender
     levels: tuple[Level, ...] = ()
     """The task's own defaults, then the app's."""
@@ -85,6 +99,13 @@ class Blueprint(Struct, frozen=True, kw_only=True):
     """What these levels alone resolve to: most jobs need nothing else."""
     computed: Computed | None = None
     unique_of: UniqueOf | None = None
+    limit_of: LimitOf | None = None
+    fair_key_of: FairKeyOf | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether some function of the arguments decides over options."""
+        return bool(self.computed or self.unique_of or self.limit_of or self.fair_key_of)
 
     def job(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], level: Level | None
@@ -93,12 +114,32 @@ class Blueprint(Struct, frozen=True, kw_only=True):
         bound = self.inputs.bind(args, kwargs)
         text = self.inputs.encode(bound)
         _check_size(self.name, text, self.sender.max_input_bytes)
+        mark = self.inputs.fingerprint(bound, text)
         resolved = self._resolved(args, kwargs, level)
-        new = NewJob(
-            id=resolved.id or self.sender.new_id(),
+        new = self._new(resolved.id or self._id(mark), text, mark, resolved)
+        return Job(new, self.decode, self.decode_group, partial(self._again, args, kwargs, level))
+
+    def _id(self, fingerprint: str) -> str:
+        return naming.child_id(fingerprint) or self.sender.new_id()
+
+    def _again(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        level: Level | None,
+        new: NewJob,
+        upper: Level,
+    ) -> NewJob:
+        """The same job with other options over those it was made with."""
+        resolved = self._resolved(args, kwargs, over(upper, level))
+        return self._new(new.id, new.input, new.fingerprint, resolved)
+
+    def _new(self, job_id: str, text: str, fingerprint: str, resolved: Resolved) -> NewJob:
+        return NewJob(
+            id=job_id,
             task=self.name,
             input=text,
-            fingerprint=self.inputs.fingerprint(bound, text),
+            fingerprint=fingerprint,
             queue=resolved.queue,
             priority=resolved.priority,
             delay=resolved.delay,
@@ -109,13 +150,15 @@ class Blueprint(Struct, frozen=True, kw_only=True):
             unique=claim_of(self.name, resolved.unique),
             tags=resolved.tags,
             announce=resolved.announce,
+            group_policy=resolved.group_policy,
+            limit=limit_of(self.name, resolved.limit),
+            fair_key=resolved.fair_key,
         )
-        return Job(new, self.decode)
 
     def _resolved(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], level: Level | None
     ) -> Resolved:
-        if level is None and self.computed is None and self.unique_of is None:
+        if level is None and not self.asks:
             return self.plain
         asked = (level, self._computed(args, kwargs), self._keyed(args, kwargs))
         return resolve((*(one for one in asked if one is not None), *self.levels))
@@ -125,9 +168,16 @@ class Blueprint(Struct, frozen=True, kw_only=True):
         return None if options is None else _computed_level(self.name, options)
 
     def _keyed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Level | None:
-        if self.unique_of is None:
+        if self.unique_of is None and self.limit_of is None and self.fair_key_of is None:
             return None
-        return Level(unique=checked_unique(self.unique_of(*args, **kwargs)))
+        unique = None if self.unique_of is None else self.unique_of(*args, **kwargs)
+        limit = None if self.limit_of is None else self.limit_of(*args, **kwargs)
+        fair = None if self.fair_key_of is None else self.fair_key_of(*args, **kwargs)
+        return Level(
+            unique=checked_unique(unique),
+            limit=checked_limit(limit),
+            fair_key=checked_fair_key(fair),
+        )
 
 
 class AnyInputs:

@@ -5,29 +5,48 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from offpath.errors import InvalidArgument, JobNotFound
+from offpath.jobs.gates import Gate
+from offpath.jobs.group_events import AWAITED, KEEP_AWAITED, claim_key
+from offpath.jobs.groups import cancel_group
 from offpath.jobs.handle import Handle
 from offpath.jobs.job import Job
 from offpath.model.checks import seconds
 from offpath.model.effects import Effects
-from offpath.model.job import Enqueued, JobRecord
+from offpath.model.job import Enqueued, JobFilter, JobRecord, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
     from datetime import timedelta
 
     from offpath.jobs.waiters import Waiters
+    from offpath.model.gate import NewGate
+    from offpath.model.group import GroupRecord
+    from offpath.model.job import NewJob
     from offpath.store.protocol import Store
+
+Sent = Job[Any, Any] | Gate[Any]
+MOST_MEMBERS = 100
+"""Members of a failed group that its error has."""
 
 
 class Session:
     """An open store and the waits on it. Lives in one event loop."""
 
-    __slots__ = ("keep_cancelled", "store", "waiters")
+    __slots__ = ("claims_groups", "keep_cancelled", "store", "waiters")
 
-    def __init__(self, store: Store, waiters: Waiters, *, keep_cancelled: float | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        waiters: Waiters,
+        *,
+        keep_cancelled: float | None,
+        claims_groups: bool = False,
+    ) -> None:
         self.store = store
         self.waiters = waiters
         self.keep_cancelled = keep_cancelled
+        self.claims_groups = claims_groups
+        """Whether who waits for a group is to be known in the fleet."""
 
 
 class Client:
@@ -36,10 +55,10 @@ class Client:
     def __init__(self, opened: Callable[[], Awaitable[Session]]) -> None:
         self._opened = opened
 
-    async def send(
-        self, jobs: Sequence[Job[Any, Any]], within: object = None
-    ) -> list[Handle[Any, Any]]:
-        """Enqueue jobs in one commit, or in the caller's transaction; handles in their order."""
+    async def send(self, jobs: Sequence[Sent], within: object = None) -> list[Handle[Any, Any]]:
+        """Enqueue jobs and gates in one commit, or in the caller's transaction; handles in their
+        order. The handle of a gate is that of its first job.
+        """
         if not jobs:
             return []
         return self.handles(jobs, await self.commit(effects_of(jobs), within))
@@ -51,14 +70,17 @@ class Client:
             return await store.commit(effects)
         return await store.commit_within(within, effects)
 
-    def handles(
-        self, jobs: Sequence[Job[Any, Any]], answers: Sequence[Enqueued]
-    ) -> list[Handle[Any, Any]]:
+    def handles(self, jobs: Sequence[Sent], answers: Sequence[Enqueued]) -> list[Handle[Any, Any]]:
         """The handles of jobs that the store answered for."""
-        return [
-            Handle(answer.job_id, self, job.decode, created=answer.created)
-            for job, answer in zip(jobs, answers, strict=True)
-        ]
+        left = iter(answers)
+        handles: list[Handle[Any, Any]] = []
+        for one in jobs:
+            several = one.jobs if isinstance(one, Gate) else (one,)
+            answer, *_ = [next(left) for _ in several]
+            group = one.decode_group
+            created = answer.created
+            handles.append(Handle(answer.job_id, self, several[0].decode, group, created=created))
+        return handles
 
     async def wait(self, job_id: str, timeout: float | timedelta | None) -> JobRecord:  # noqa: ASYNC109
         """The record of a job once it has ended."""
@@ -77,12 +99,31 @@ class Client:
         session = await self._opened()
         return bool(await session.store.cancel((job_id,), keep=session.keep_cancelled))
 
+    async def wait_group(self, group_id: str, timeout: float | timedelta | None) -> GroupRecord:  # noqa: ASYNC109
+        """The record of a group once it is done."""
+        limit = None if timeout is None else seconds(timeout, "timeout")
+        session = await self._opened()
+        if session.claims_groups:
+            key = claim_key(group_id)
+            await session.store.claim(key, AWAITED, ttl=KEEP_AWAITED + (limit or 0.0))
+        return await session.waiters.wait_group(group_id, limit)
 
-def as_jobs(given: object) -> list[Job[Any, Any]]:
-    """One job or several, as a list. Raises ``InvalidArgument`` for anything else."""
-    several = [given] if isinstance(given, Job) else _listed(given)
+    async def failed_members(self, group_id: str) -> tuple[JobRecord, ...]:
+        """Members that are dead or cancelled, at most 100, oldest first."""
+        where = JobFilter(group_id=group_id, states=(JobState.DEAD, JobState.CANCELLED))
+        store = (await self._opened()).store
+        return (await store.find(where, limit=MOST_MEMBERS, newest=False)).items
+
+    async def cancel_group(self, group_id: str) -> int:
+        """Cancel all open jobs of a group; how many that concerns."""
+        return len(await cancel_group(await self._opened(), group_id))
+
+
+def as_jobs(given: object) -> list[Sent]:
+    """One job or gate, or several, as a list. Raises ``InvalidArgument`` for anything else."""
+    several = [given] if isinstance(given, Job | Gate) else _listed(given)
     for each in several:
-        if not isinstance(each, Job):
+        if not isinstance(each, Job | Gate):
             raise InvalidArgument(
                 f"enqueue takes jobs as task.job(...) makes them, not {type(each).__name__}; "
                 "for one call write `await task.enqueue(...)`"
@@ -90,9 +131,17 @@ def as_jobs(given: object) -> list[Job[Any, Any]]:
     return several
 
 
-def effects_of(jobs: Iterable[Job[Any, Any]]) -> Effects:
-    """What to commit for these jobs."""
-    return Effects(jobs=tuple(job.new for job in jobs))
+def effects_of(given: Iterable[Sent]) -> Effects:
+    """What to commit for these jobs and gates."""
+    jobs: list[NewJob] = []
+    gates: list[NewGate] = []
+    for one in given:
+        if isinstance(one, Gate):
+            jobs += one.alone()
+            gates += () if one.new is None else (one.new,)
+        else:
+            jobs.append(one.new)
+    return Effects(jobs=tuple(jobs), gates=tuple(gates))
 
 
 def _listed(given: Any) -> list[Any]:  # noqa: ANN401 - checked by the caller

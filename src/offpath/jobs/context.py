@@ -12,6 +12,7 @@ from msgspec import json, structs
 from offpath.errors import InvalidArgument
 from offpath.jobs.durable.verbs import DurableVerbs
 from offpath.jobs.job import Job
+from offpath.jobs.planning import PlanVerbs, joined
 from offpath.jobs.signals import Signal, in_loop
 from offpath.jobs.worker.running import LEASE_DOUBTED, Interruption
 from offpath.model import checks
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.batch import EventWriter
     from offpath.jobs.durable.book import Book
+    from offpath.jobs.plan import Plan
     from offpath.jobs.worker.executor import Threads
     from offpath.jobs.worker.running import Run
     from offpath.model.job import JobState, NewJob
@@ -78,7 +80,7 @@ class _Done:
 _DONE = _Done()
 
 
-class Context(DurableVerbs):
+class Context(DurableVerbs, PlanVerbs):
     """One attempt of one job, as its handler sees it. Usable from coroutines and threads.
 
     Everything written through it is joined to the end of the attempt: jobs enqueued here exist
@@ -93,6 +95,8 @@ class Context(DurableVerbs):
         "_log",
         "_log_fields",
         "_messages",
+        "_planned",
+        "_plans",
         "_progress",
         "_run",
     )
@@ -104,6 +108,8 @@ class Context(DurableVerbs):
         self._jobs: list[NewJob] = []
         self._messages: list[NewMessage] = []
         self._log: list[NewLogEvent] = []
+        self._plans: list[Plan[Any, Any]] = []
+        self._planned: Effects = NOTHING
         self._progress: Progress | None = None
         self._cancelled: Signal | None = None
         self._lease_lost: Signal | None = None
@@ -152,7 +158,7 @@ class Context(DurableVerbs):
         return self._run.job.task
 
     @property
-    def queue(self) -> str:
+    def queue_name(self) -> str:
         """The queue it came from."""
         return self._run.job.queue
 
@@ -339,8 +345,21 @@ class Context(DurableVerbs):
         if self.suspension is not None:
             return NOTHING
         if not (self._jobs or self._messages or self._log):
-            return NOTHING
-        return Effects(jobs=tuple(self._jobs), messages=tuple(self._messages), log=tuple(self._log))
+            return self._planned
+        noted = Effects(
+            jobs=tuple(self._jobs), messages=tuple(self._messages), log=tuple(self._log)
+        )
+        return joined(noted, self._planned)
+
+    @property
+    def plans(self) -> Sequence[Plan[Any, Any]]:
+        """Every plan made so far."""
+        return self._plans
+
+    def plan(self, effects: Effects) -> None:
+        """Join the effects of the plan that the handler returned."""
+        joined(Effects(jobs=tuple(self._jobs)), effects)
+        self._planned = effects
 
     @property
     def unwritten(self) -> bool:

@@ -13,6 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from offpath.errors import OffpathError
+from offpath.jobs.group_events import done_groups
 from offpath.runtime import log
 from offpath.runtime.clock import SystemClock
 from offpath.store import observed
@@ -158,16 +159,23 @@ class Hooks:
 
 
 class EndWatch:
-    """Tells who waits for jobs which have ended in this process; an observer as well."""
+    """Tells who waits which jobs and groups have ended in this process; an observer as well."""
 
-    def __init__(self, ended: Callable[[Sequence[str]], None]) -> None:
+    def __init__(
+        self,
+        ended: Callable[[Sequence[str]], None],
+        groups_done: Callable[[Sequence[str]], None] | None = None,
+    ) -> None:
         self._ended = ended
+        self._groups_done = groups_done
 
     def moved(self, steps: Sequence[Step], at: datetime) -> None:  # noqa: ARG002 - an observer's
         """Pass on the ids of jobs that ended."""
         ids = observed.ended(steps)
         if ids:
             self._ended(ids)
+        if self._groups_done is not None and (groups := done_groups(steps)):
+            self._groups_done(groups)
 
 
 def _is_async(hook: OnEvent) -> bool:

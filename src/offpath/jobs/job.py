@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+
+from offpath.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Never
 
     from offpath.model.job import NewJob
+    from offpath.model.options import Level
 
 S_co = TypeVar("S_co", covariant=True)
 """What the job's own result is."""
@@ -15,18 +19,42 @@ G_co = TypeVar("G_co", covariant=True)
 """What the job's group gives: the same as the result while the handler returns a plain value."""
 
 
+class Unknowable:
+    """Nothing is of this type: it lets type checkers tell ``Any`` from None."""
+
+
+class Member(Protocol[G_co]):
+    """What can be queued in a plan, by what it may give to the group's value.
+
+    Only for type checkers: jobs, plans and gates that give nothing (None) are members of ``Never``,
+    which vanishes from the union of all.
+    """
+
+    def _gives(self) -> G_co: ...
+
+
 class Job(Generic[S_co, G_co]):
     """A job as ``task.job(...)`` makes it: checked, encoded, and not sent.
 
     ``app.enqueue(job)`` sends it. Sending it again is safe: the id makes the repeat harmless, also
     when the first call ended with :class:`offpath.StoreUnavailable` and its outcome is unknown.
+    Inside a handler, ``ctx.queue(job)`` and ``ctx.enqueue(job)`` join it to the end of the attempt;
+    its id then is the same whenever the handler runs again and makes the same job.
     """
 
-    __slots__ = ("_decode", "_new")
+    __slots__ = ("_again", "_decode", "_decode_group", "_new")
 
-    def __init__(self, new: NewJob, decode: Callable[[str | None], Any]) -> None:
+    def __init__(
+        self,
+        new: NewJob,
+        decode: Callable[[str | None], Any],
+        decode_group: Callable[[str | None], Any] | None = None,
+        again: Callable[[NewJob, Level], NewJob] | None = None,
+    ) -> None:
         self._new = new
         self._decode = decode
+        self._decode_group = decode_group or decode
+        self._again = again
 
     def __repr__(self) -> str:
         """Show task and id; never the input."""
@@ -51,3 +79,24 @@ class Job(Generic[S_co, G_co]):
     def decode(self) -> Callable[[str | None], Any]:
         """How to read its result."""
         return self._decode
+
+    @property
+    def decode_group(self) -> Callable[[str | None], Any]:
+        """How to read the value of its group, where it is the group's first job."""
+        return self._decode_group
+
+    def with_options(self, level: Level) -> NewJob:
+        """The job as the store takes it, with other options over its own."""
+        if self._again is None:
+            raise InvalidArgument(f"{self!r} was not made by a task: it takes no other options")
+        return self._again(self._new, level)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def _gives(self: Job[Any, Unknowable]) -> Any: ...  # noqa: ANN401 - see Member
+        @overload
+        def _gives(self: Job[Any, None]) -> Never: ...
+        @overload
+        def _gives(self) -> G_co: ...
+        def _gives(self) -> Any: ...

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from offpath.jobs.classify import FailureInfo, Verdict
+    from offpath.jobs.group_values import GroupValues
     from offpath.model.event import JobEvent
     from offpath.model.retry import BackoffFunction
     from offpath.runtime.codec import Codec
@@ -71,6 +72,16 @@ class Runnable(Protocol):
     @property
     def results(self) -> Results:
         """How to encode its result."""
+        ...
+
+    @property
+    def group_values(self) -> GroupValues:
+        """How the values of its group are written."""
+        ...
+
+    @property
+    def strict(self) -> bool:
+        """Whether a plan that its handler makes must be returned."""
         ...
 
     @property

@@ -9,6 +9,7 @@ from typing import (
     Any,
     Concatenate,
     Generic,
+    Literal,
     ParamSpec,
     Protocol,
     TypeVar,
@@ -22,10 +23,13 @@ from msgspec import Struct
 from offpath.errors import InvalidArgument, TaskError
 from offpath.jobs.blueprint import Blueprint, Sender, queue_level
 from offpath.jobs.context import Context
+from offpath.jobs.group_values import GroupValues, returned_types
 from offpath.jobs.handle import Handle
 from offpath.jobs.job import Job
+from offpath.jobs.plan import Plan
 from offpath.jobs.runnable import LogContext, OnEvent, OnFailure
 from offpath.model import checks
+from offpath.model.limiting import Limit
 from offpath.model.options import (
     Level,
     Options,
@@ -33,6 +37,7 @@ from offpath.model.options import (
     TaskOptions,
     Unique,
     checked,
+    over,
     resolve,
 )
 from offpath.model.retry import BackoffFunction
@@ -55,9 +60,16 @@ class TaskSettings(TaskOptions, total=False):
     """How many of it one worker runs at once."""
     unique: Callable[..., Unique | str | None] | Unique | str | None
     """A unique key, or a function of the task's arguments that gives one."""
+    limit: Callable[..., Limit | Literal[False] | None] | Limit | Literal[False] | None
+    """A limit over the fleet, or a function of the task's arguments that gives one."""
+    fair_key: Callable[..., str | None] | str | None
+    """Whose job it is, or a function of the task's arguments that tells it."""
     options: Callable[..., Options | None] | None
     """A function of the task's arguments that gives options of the job."""
     codec: Codec | None
+    strict: bool | None
+    """Whether a plan that the handler makes and does not return makes the job dead at once (the
+    default); False: it then has no effect."""
     on_event: OnEvent | None
     on_failure: OnFailure | None
     log_context: LogContext | None
@@ -116,7 +128,7 @@ class Sending(Generic[P, S, G]):
         within = options.pop("within", self._within)
         rest = cast("QueueOptions", options)
         given = queue_level(Options(**rest))
-        return Sending(self._blueprint, _over(given, self._options), within)
+        return Sending(self._blueprint, over(given, self._options), within)
 
 
 class Task(Sending[P, S, G]):
@@ -130,6 +142,8 @@ class Task(Sending[P, S, G]):
         self.takes_context: bool = definition.takes_context
         self.inputs: InputModel = definition.inputs
         self.results: ResultModel = definition.results
+        self.group_values: GroupValues = definition.group_values
+        self.strict: bool = definition.strict
         self.concurrency: int | None = definition.concurrency
         self.defaults: Level = definition.defaults
         self.backoff: BackoffFunction | None = blueprint.plain.backoff
@@ -151,7 +165,8 @@ class Task(Sending[P, S, G]):
 
     def handle(self, job_id: str, /) -> Handle[S, G]:
         """The handle of a job of this task that was enqueued before, here or elsewhere."""
-        return self._blueprint.sender.handle(parse_id(job_id, "job_id"), self.results.decode)
+        job_id = parse_id(job_id, "job_id")
+        return self._blueprint.sender.handle(job_id, self.results.decode, self.group_values.decode)
 
 
 class SyncTask(Task[P, S, G]):
@@ -205,8 +220,24 @@ class Decorator(Protocol):
 
     @overload
     def __call__(  # type: ignore[overload-overlap]
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, Plan[S, G]]], /
+    ) -> AsyncContextTask[P, S, G]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, Plan[S, G] | None]], /
+    ) -> AsyncContextTask[P, S | None, G | None]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
         self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
     ) -> AsyncContextTask[P, R, R]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, fn: Callable[Concatenate[Context, P], Plan[S, G]], /
+    ) -> SyncContextTask[P, S, G]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, fn: Callable[Concatenate[Context, P], Plan[S, G] | None], /
+    ) -> SyncContextTask[P, S | None, G | None]: ...
     @overload
     def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> SyncContextTask[P, R, R]: ...
     @overload
@@ -229,30 +260,43 @@ class Definition(Struct, frozen=True, kw_only=True):
     takes_context: bool
     inputs: InputModel
     results: ResultModel
+    group_values: GroupValues
+    strict: bool
     concurrency: int | None
     defaults: Level
     computed: Callable[..., Options | None] | None
     unique_of: Callable[..., Unique | str | None] | None
+    limit_of: Callable[..., Limit | Literal[False] | None] | None
+    fair_key_of: Callable[..., str | None] | None
     on_event: OnEvent | None
     on_failure: OnFailure | None
     log_context: LogContext | None
 
 
 def define(
-    fn: Callable[..., Any], settings: TaskSettings, app: Level, codec: Codec, sender: Sender
+    fn: Callable[..., Any],
+    settings: TaskSettings,
+    app: Level,
+    codec: Codec,
+    sender: Sender,
+    *,
+    strict: bool = True,
 ) -> Task[..., Any, Any]:
     """Make a task. Raises ``TaskError`` kinds and ``InvalidArgument``; registers nothing."""
-    definition = _definition(fn, settings, codec)
+    definition = _definition(fn, settings, codec, strict)
     levels = (definition.defaults, app)
     blueprint = Blueprint(
         name=definition.name,
         inputs=definition.inputs,
         decode=definition.results.decode,
+        decode_group=definition.group_values.decode,
         sender=sender,
         levels=levels,
         plain=resolve(levels),
         computed=definition.computed,
         unique_of=definition.unique_of,
+        limit_of=definition.limit_of,
+        fair_key_of=definition.fair_key_of,
     )
     return _KINDS[definition.is_async, definition.takes_context](definition, blueprint)
 
@@ -265,7 +309,9 @@ _KINDS: dict[tuple[bool, bool], type[Task[..., Any, Any]]] = {
 }
 
 
-def _definition(fn: Callable[..., Any], settings: TaskSettings, codec: Codec) -> Definition:
+def _definition(
+    fn: Callable[..., Any], settings: TaskSettings, codec: Codec, strict: bool
+) -> Definition:
     _refuse_unfit(fn)
     _refuse_unknown(settings)
     name = checks.name(settings.get("name") or getattr(fn, "__name__", ""), "task name")
@@ -274,28 +320,40 @@ def _definition(fn: Callable[..., Any], settings: TaskSettings, codec: Codec) ->
         checks.integer(concurrency, "concurrency", least=1, most=1_000_000)
     context = takes_context(fn)
     codec = settings.get("codec") or codec
-    unique = settings.get("unique")
+    own, group = returned_types(fn, name)
+    unique, limit, fair = settings.get("unique"), settings.get("limit"), settings.get("fair_key")
     return Definition(
         fn=fn,
         name=name,
         is_async=inspect.iscoroutinefunction(inspect.unwrap(fn)),
         takes_context=context,
         inputs=InputModel(fn, context=context, codec=codec, name=name),
-        results=ResultModel.of(fn, codec=codec, name=name),
+        results=ResultModel(own, codec=codec, name=name),
+        group_values=GroupValues(group, codec, name),
+        strict=strict if settings.get("strict") is None else bool(settings.get("strict")),
         concurrency=concurrency,
-        defaults=_task_level(settings, None if callable(unique) else unique),
+        defaults=_task_level(settings),
         computed=settings.get("options"),
         unique_of=unique if callable(unique) else None,
+        limit_of=limit if callable(limit) else None,
+        fair_key_of=fair if callable(fair) else None,
         on_event=settings.get("on_event"),
         on_failure=settings.get("on_failure"),
         log_context=settings.get("log_context"),
     )
 
 
-def _task_level(settings: TaskSettings, unique: Unique | str | None) -> Level:
-    names = TaskOptions.__annotations__
-    given: Any = {name: value for name, value in settings.items() if name in names}
-    return checked(Options(**given, unique=unique))
+_ALSO_COMPUTED = ("unique", "limit", "fair_key")
+"""Settings that a function of the task's arguments may give."""
+
+
+def _task_level(settings: TaskSettings) -> Level:
+    given: Any = {
+        name: value
+        for name, value in settings.items()
+        if name in TaskOptions.__annotations__ or (name in _ALSO_COMPUTED and not callable(value))
+    }
+    return checked(Options(**given))
 
 
 def _refuse_unfit(fn: object) -> None:
@@ -337,15 +395,3 @@ def _names_context(annotation: str, names: dict[str, Any]) -> bool:
     if value is None:
         return annotation.rpartition(".")[2] == "Context"
     return isinstance(value, type) and issubclass(value, Context)
-
-
-def _over(upper: Level, lower: Level | None) -> Level:
-    """``upper`` where it says something, else ``lower``."""
-    if lower is None:
-        return upper
-    fields = Level.__struct_fields__
-    chosen: Any = {
-        name: getattr(upper, name) if getattr(upper, name) is not None else getattr(lower, name)
-        for name in fields
-    }
-    return Level(**chosen)

@@ -1,4 +1,4 @@
-"""Everybody who waits for a job in this process, served by one task.
+"""Everybody who waits for a job or a group in this process, served by one task.
 
 A waiter costs one read when it comes and one when its job ends, both in batches. Jobs that end in
 this process are announced by :meth:`Waiters.ended`; those that end elsewhere are found by a hint
@@ -8,15 +8,16 @@ of the store or by polling the states of all awaited ids, at a pace that bounds 
 from __future__ import annotations
 
 import asyncio
-from itertools import chain, islice
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from offpath.errors import AppClosed, JobNotFound, OffpathError, WaitTimeout
 from offpath.store.hints import Hint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+    from offpath.model.group import GroupRecord
     from offpath.model.job import JobRecord
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
@@ -58,6 +59,90 @@ class Pace:
         self._quiet = _SHORTEST
 
 
+class Known(Protocol):
+    """What can be waited for: a job or a group, as the store has it."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        ...
+
+
+R = TypeVar("R", bound=Known)
+
+
+class Line(Generic[R]):
+    """The waits for one kind of thing: id to futures, and the ids that are worth a read."""
+
+    def __init__(
+        self,
+        word: str,
+        read: Callable[[Sequence[str]], Awaitable[Sequence[R]]],
+        *,
+        ended: Callable[[R], bool],
+    ) -> None:
+        self.word = word
+        self.read = read
+        self.ended = ended
+        self.waiting: dict[str, set[asyncio.Future[R | OffpathError]]] = {}
+        self.suspects: set[str] = set()
+
+    def enter(self, wanted: str) -> asyncio.Future[R | OffpathError]:
+        """Begin to wait."""
+        future: asyncio.Future[R | OffpathError] = asyncio.get_running_loop().create_future()
+        self.waiting.setdefault(wanted, set()).add(future)
+        self.suspects.add(wanted)
+        return future
+
+    def leave(self, wanted: str, future: asyncio.Future[R | OffpathError]) -> None:
+        """Wait no more."""
+        futures = self.waiting.get(wanted)
+        if futures is None:
+            return
+        futures.discard(future)
+        if not futures:
+            del self.waiting[wanted]
+            self.suspects.discard(wanted)
+
+    def suspect(self, ids: Iterable[str]) -> bool:
+        """These may have ended; whether somebody waits for one of them."""
+        found = [each for each in ids if each in self.waiting] if self.waiting else ()
+        self.suspects.update(found)
+        return bool(found)
+
+    async def read_suspects(self) -> bool:
+        """Read what may have ended, and tell who waits for what has; whether anything had."""
+        told = False
+        while self.suspects:
+            chunk = tuple(islice(self.suspects, READ_CHUNK))
+            self.suspects.difference_update(chunk)
+            try:
+                records = await self.read(chunk)
+            except BaseException:
+                self.suspects.update(each for each in chunk if each in self.waiting)
+                raise
+            found = {record.id: record for record in records}
+            for each in chunk:
+                record = found.get(each)
+                if record is None or self.ended(record):
+                    told = True
+                    self._tell(each, record)
+        return told
+
+    def _tell(self, wanted: str, record: R | None) -> None:
+        """Each waiter gets its own error: one raised twice would mix its tracebacks."""
+        for future in self.waiting.pop(wanted, ()):
+            if not future.done():
+                future.set_result(record or _not_found(self.word, wanted))
+
+    def close(self) -> None:
+        """End every wait."""
+        for futures in self.waiting.values():
+            for future in futures:
+                if not future.done():
+                    future.set_result(AppClosed("the app was closed while this wait went on"))
+
+
 class Waiters:
     """The waits of one open app. Belongs to one event loop."""
 
@@ -67,8 +152,10 @@ class Waiters:
         self._store = store
         self._clock = clock
         self._on_error = on_error
-        self._waiting: dict[str, set[asyncio.Future[JobRecord | OffpathError]]] = {}
-        self._suspects: set[str] = set()
+        self._jobs: Line[JobRecord] = Line("job", self._get, ended=lambda job: job.state.terminal)
+        self._groups: Line[GroupRecord] = Line(
+            "group", self._get_groups, ended=lambda one: one.done
+        )
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._unlisten: Callable[[], None] | None = None
@@ -80,7 +167,7 @@ class Waiters:
 
     def __len__(self) -> int:
         """How many ids are waited for."""
-        return len(self._waiting)
+        return len(self._jobs.waiting) + len(self._groups.waiting)
 
     @property
     def idle(self) -> bool:
@@ -93,24 +180,24 @@ class Waiters:
         Raises ``WaitTimeout`` after ``timeout`` seconds, ``JobNotFound`` when there is no such
         job (any more), ``AppClosed`` when the app is closed meanwhile.
         """
-        if timeout is not None and timeout <= 0:
-            return await self._look_once(job_id)
-        future = self._enter(job_id)
-        try:
-            answer = await self._first(future, timeout)
-        finally:
-            self._leave(job_id, future)
-        if answer is None:
-            raise WaitTimeout(f"job {job_id} had not ended after {timeout:g} s; it goes on")
-        if isinstance(answer, OffpathError):
-            raise answer
-        return answer
+        return await self._wait(self._jobs, job_id, timeout)
+
+    async def wait_group(self, group_id: str, timeout: float | None) -> GroupRecord:  # noqa: ASYNC109
+        """The record of a group once all its jobs have ended; raises as :meth:`wait`."""
+        return await self._wait(self._groups, group_id, timeout)
+
+    def awaits_group(self, group_id: str) -> bool:
+        """Whether somebody waits for this group here."""
+        return group_id in self._groups.waiting
 
     def ended(self, ids: Iterable[str]) -> None:
         """Jobs ended in this process: whoever waits for one of them is told soon."""
-        suspects = [each for each in ids if each in self._waiting] if self._waiting else ()
-        if suspects:
-            self._suspects.update(suspects)
+        if self._jobs.suspect(ids):
+            self._wake.set()
+
+    def groups_done(self, ids: Iterable[str]) -> None:
+        """Groups ended in this process."""
+        if self._groups.suspect(ids):
             self._wake.set()
 
     async def close(self) -> None:
@@ -119,9 +206,8 @@ class Waiters:
         if self._unlisten is not None:
             self._unlisten()
             self._unlisten = None
-        for future in chain.from_iterable(self._waiting.values()):
-            if not future.done():
-                future.set_result(AppClosed("the app was closed while this wait went on"))
+        self._jobs.close()
+        self._groups.close()
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -129,13 +215,29 @@ class Waiters:
 
     # -- one wait ------------------------------------------------------------------------------
 
-    def _enter(self, job_id: str) -> asyncio.Future[JobRecord | OffpathError]:
+    async def _wait(self, line: Line[R], wanted: str, timeout: float | None) -> R:  # noqa: ASYNC109
+        self._require_open()
+        if timeout is not None and timeout <= 0:
+            return await _look_once(line, wanted)
+        future = line.enter(wanted)
+        try:
+            self._serve()
+            answer = await self._first(future, timeout)
+        finally:
+            line.leave(wanted, future)
+            if not len(self):
+                self._wake.set()
+        if answer is None:
+            raise WaitTimeout(f"{line.word} {wanted} had not ended after {timeout:g} s; it goes on")
+        if isinstance(answer, OffpathError):
+            raise answer
+        return answer
+
+    def _require_open(self) -> None:
         if self._closed:
             raise AppClosed("the app is closed: nothing can be awaited any more")
-        future: asyncio.Future[JobRecord | OffpathError]
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(job_id, set()).add(future)
-        self._suspects.add(job_id)
+
+    def _serve(self) -> None:
         self._pace.reset()
         self._wake.set()
         if self._unlisten is None:
@@ -143,24 +245,12 @@ class Waiters:
         if self._task is None:
             self._polled_at = self._clock.monotonic()
             self._task = asyncio.create_task(self._run(), name="offpath waiters")
-        return future
-
-    def _leave(self, job_id: str, future: asyncio.Future[JobRecord | OffpathError]) -> None:
-        futures = self._waiting.get(job_id)
-        if futures is None:
-            return
-        futures.discard(future)
-        if not futures:
-            del self._waiting[job_id]
-            self._suspects.discard(job_id)
-        if not self._waiting:
-            self._wake.set()
 
     async def _first(
         self,
-        future: asyncio.Future[JobRecord | OffpathError],
+        future: asyncio.Future[R | OffpathError],
         timeout: float | None,  # noqa: ASYNC109
-    ) -> JobRecord | OffpathError | None:
+    ) -> R | OffpathError | None:
         """The answer, or None when the clock's timeout comes first."""
         if timeout is None:
             return await future
@@ -171,20 +261,16 @@ class Waiters:
             sleeper.cancel()
         return future.result() if future.done() else None
 
-    async def _look_once(self, job_id: str) -> JobRecord:
-        if self._closed:
-            raise AppClosed("the app is closed: nothing can be awaited any more")
-        found = await self._store.get((job_id,))
-        if not found:
-            raise _not_found(job_id)
-        if not found[0].state.terminal:
-            raise WaitTimeout(f"job {job_id} is {found[0].state}: it has not ended")
-        return found[0]
+    async def _get(self, ids: Sequence[str]) -> Sequence[JobRecord]:
+        return await self._store.get(ids)
+
+    async def _get_groups(self, ids: Sequence[str]) -> Sequence[GroupRecord]:
+        return await self._store.groups(ids)
 
     # -- the task that serves all ----------------------------------------------------------------
 
     async def _run(self) -> None:
-        while self._waiting:
+        while len(self):
             try:
                 await self._round()
                 self._failures = 0
@@ -193,8 +279,9 @@ class Waiters:
         self._task = None
 
     async def _round(self) -> None:
-        await self._read_suspects()
-        if not self._waiting:
+        await self._jobs.read_suspects()
+        await self._groups.read_suspects()
+        if not len(self):
             return
         due_in = self._polled_at + self._interval() - self._clock.monotonic()
         if due_in > 0:
@@ -204,42 +291,20 @@ class Waiters:
         self._wake.clear()
 
     def _interval(self) -> float:
-        waiters = len(self._waiting)
+        waiters = len(self)
         return self._pace.shortest(waiters) if self._hinted else self._pace.interval(waiters)
-
-    async def _read_suspects(self) -> None:
-        while self._suspects:
-            chunk = tuple(islice(self._suspects, READ_CHUNK))
-            self._suspects.difference_update(chunk)
-            try:
-                records = await self._store.get(chunk)
-            except BaseException:
-                self._suspects.update(each for each in chunk if each in self._waiting)
-                raise
-            self._answer(chunk, {record.id: record for record in records})
-
-    def _answer(self, asked: Iterable[str], records: dict[str, JobRecord]) -> None:
-        for job_id in asked:
-            record = records.get(job_id)
-            if record is None or record.state.terminal:
-                self._tell(job_id, record)
-
-    def _tell(self, job_id: str, record: JobRecord | None) -> None:
-        """Each waiter gets its own error: one raised twice would mix its tracebacks."""
-        for future in self._waiting.pop(job_id, ()):
-            if not future.done():
-                future.set_result(record or _not_found(job_id))
 
     async def _poll(self) -> None:
         self._hinted = False
-        ids = tuple(self._waiting)
         found = False
-        for start in range(0, len(ids), POLL_CHUNK):
-            chunk = ids[start : start + POLL_CHUNK]
+        for chunk in _chunks(tuple(self._jobs.waiting)):
             states = await self._store.states(chunk)
             ended = [each for each in chunk if each not in states or states[each].terminal]
             self.ended(ended)
             found = found or bool(ended)
+        if self._groups.waiting:  # reading a group costs as little as asking whether it is done
+            self._groups.suspect(tuple(self._groups.waiting))
+            found = await self._groups.read_suspects() or found
         self._pace.polled(found=found)
         self._polled_at = self._clock.monotonic()
 
@@ -252,14 +317,27 @@ class Waiters:
         await self._clock.sleep(pause)
 
     def _hint(self, hint: Hint) -> None:
-        if hint is Hint.ENDED and self._waiting:
+        if hint is Hint.ENDED and len(self):
             self._hinted = True
             self._pace.reset()
             self._wake.set()
 
 
-def _not_found(job_id: str) -> JobNotFound:
+def _chunks(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[start : start + POLL_CHUNK] for start in range(0, len(ids), POLL_CHUNK))
+
+
+async def _look_once(line: Line[R], wanted: str) -> R:
+    found = await line.read((wanted,))
+    if not found:
+        raise _not_found(line.word, wanted)
+    if not line.ended(found[0]):
+        raise WaitTimeout(f"{line.word} {wanted} has not ended")
+    return found[0]
+
+
+def _not_found(word: str, wanted: str) -> JobNotFound:
     return JobNotFound(
-        f"there is no job {job_id}: it never was, its retention has passed, "
+        f"there is no {word} {wanted}: it never was, its retention has passed, "
         "or the transaction that enqueued it is not committed"
     )

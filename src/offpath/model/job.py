@@ -84,7 +84,7 @@ class Failure(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     """One attempt that failed, as recorded: plain text only, safe to store and to show.
 
     ``kind`` is ``error``, ``timeout``, ``deadline``, ``aborted``, ``cancelled``, ``worker_lost``,
-    ``bad_input`` or ``unsettleable``.
+    ``bad_input``, ``invalid_plan`` or ``unsettleable``.
     """
 
     kind: str

@@ -11,8 +11,12 @@ import inspect
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from offpath.errors import TooLarge
+from offpath.jobs import naming
 from offpath.jobs.context import Context
+from offpath.jobs.group_values import checked_size
+from offpath.jobs.plan import Plan
+from offpath.jobs.planning import carry, require_returned
+from offpath.model.settlement import Succeeded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -70,13 +74,13 @@ class Executor:
         except Exception as error:  # noqa: BLE001 - any codec, any fault: the job is unreadable
             return self._untried(run, judge.unreadable(run, error))
         try:
-            result = await self._run(run, args, kwargs)
+            succeeded = await self._run(run, args, kwargs)
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything
             self._end(run)
             outcome = await judge.raised(run, error)
         else:
             self._end(run)
-            outcome = judge.returned(run, result)
+            outcome = judge.returned(run, succeeded)
         return None if outcome is None else judge.settlement(run, outcome)
 
     def broken(self, run: Run, error: BaseException) -> Settlement:
@@ -91,7 +95,7 @@ class Executor:
         run.over = True
         run.ended_at = self._monotonic()
 
-    async def _run(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    async def _run(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Succeeded:
         task = run.task
         if task.takes_context or self._log_context or task.log_context:
             fields = self._log_fields(run, args, kwargs)
@@ -102,6 +106,7 @@ class Executor:
             raise asyncio.CancelledError
         if task.takes_context:
             args = (run.context, *args)
+            naming.name_after(run)
         run.entered_at = self._monotonic()
         if task.is_async:
             run.begin()
@@ -110,7 +115,7 @@ class Executor:
             value = await self._in_thread(run, args, kwargs)
         if run.context is not None and run.context.suspension is not None:
             raise run.context.suspension  # the handler held it up
-        return self._encoded(run, value)
+        return self._succeeded(run, value)
 
     async def _in_thread(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever the handler returns
         loop = asyncio.get_running_loop()
@@ -123,16 +128,19 @@ class Executor:
         value = await self._threads.run(call)
         return await value if inspect.isawaitable(value) else value
 
-    def _encoded(self, run: Run, value: Any) -> str | None:  # noqa: ANN401 - any result
+    def _succeeded(self, run: Run, value: Any) -> Succeeded:  # noqa: ANN401 - any result
+        context = run.context
+        if context is not None and context.plans and run.task.strict:
+            require_returned(context.plans, value)
+        if isinstance(value, Plan):
+            succeeded, effects = carry(run, value, context, self._max_result_bytes)
+            if context is not None:
+                context.plan(effects)
+            return succeeded
         text = run.task.results.encode(value)
-        limit = self._max_result_bytes
-        # Four bytes are the most that a character can take: most results need no counting.
-        if text is not None and len(text) * 4 > limit:
-            size = len(text.encode())
-            if size > limit:
-                msg = f"the result has {size} bytes encoded; max_result_bytes is {limit}"
-                raise TooLarge(msg)
-        return text
+        if text is not None:
+            checked_size(text, self._max_result_bytes, "the result")
+        return Succeeded(result=text)
 
     def _log_fields(
         self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]

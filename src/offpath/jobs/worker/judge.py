@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct
 
-from offpath.errors import Abort, Conflict, Snooze
+from offpath.errors import Abort, Conflict, PlanError, Snooze
 from offpath.jobs import classify
 from offpath.jobs.classify import Decision, FailureInfo, Moment
+from offpath.jobs.planning import named_anew
 from offpath.jobs.runnable import OnFailure
 from offpath.jobs.suspension import Suspended, suspended
 from offpath.jobs.worker.running import Interruption
@@ -73,11 +74,13 @@ class Judge:
         """Return the end of ``run``, with the effects its handler asked for if it may have them."""
         carried = isinstance(outcome, _CARRIED)
         effects = run.context.effects() if carried and run.context is not None else NOTHING
+        if effects and isinstance(outcome, Snoozed):
+            effects = named_anew(effects, run.job.deliveries)
         return Settlement(
             job=run.job, outcome=outcome, effects=effects, keep=self._keep(run, outcome)
         )
 
-    def returned(self, run: Run, result: str | None) -> Outcome | None:
+    def returned(self, run: Run, succeeded: Succeeded) -> Outcome | None:
         """Judge a handler that returned; None when there is nothing left that we may write.
 
         A value in time is a success, also in a worker that stops or doubts its lease: the store's
@@ -85,7 +88,7 @@ class Judge:
         """
         match run.interrupted:
             case None | Interruption.STOP | Interruption.EXPIRED:
-                return Succeeded(result=result)
+                return succeeded
             case Interruption.LOST:
                 return None
             case Interruption.CANCEL:
@@ -187,6 +190,9 @@ class Judge:
             return self._snoozed(run, error, moment)
         if isinstance(error, Abort):
             return classify.aborted(error, moment)
+        if isinstance(error, PlanError):
+            wrong = self._failure(run, error, "invalid_plan")
+            return Dead(reason=DeadReason.INVALID_PLAN, failure=wrong)
         verdict = await self._classified(run, error)
         if isinstance(verdict, Snooze):
             return self._snoozed(run, verdict, moment)

@@ -62,7 +62,12 @@ class Outbox:
         self.sent.append((list(jobs), within))
         return list(jobs)
 
-    def handle(self, job_id: str, decode: Callable[[str | None], Any]) -> Any:
+    def handle(
+        self,
+        job_id: str,
+        decode: Callable[[str | None], Any],
+        decode_group: Callable[[str | None], Any] | None = None,
+    ) -> Any:
         return job_id
 
 

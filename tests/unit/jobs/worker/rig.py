@@ -51,6 +51,8 @@ class FakeTask:
     on_failure: OnFailure | None = None
     on_event: OnEvent | None = None
     log_context: LogContext | None = None
+    strict: bool = True
+    group_values: Any = None
 
 
 class FaultyStore:

@@ -1,0 +1,140 @@
+"""What is told when a group is done, and to whom: the hook for groups that nobody awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from offpath.model.group import GroupPolicy, GroupRecord
+from offpath.model.quiet import Quiet
+from offpath.runtime.loop import Tasks
+
+if TYPE_CHECKING:
+    from offpath.jobs.hooks import Reporter
+    from offpath.runtime.clock import Clock
+    from offpath.runtime.codec import Codec
+    from offpath.store.observed import Step
+    from offpath.store.protocol import Store
+
+GRACE = 0.1
+"""Seconds in which somebody may still begin to wait for a group that is done."""
+AWAITED = "awaited"
+"""Who holds the name of a group that somebody waits for."""
+KEEP_AWAITED = 30 * 86_400.0
+"""Seconds for which a wait is remembered: one that began longer ago counts no more, elsewhere."""
+KEEP_TOLD = 86_400.0
+
+
+class Group(Quiet, frozen=True, kw_only=True):
+    """A group as it was when the store was asked."""
+
+    id: str
+    open: int
+    """Members that have not ended. The group is done at 0."""
+    failed: int
+    """Members that are dead or cancelled."""
+    policy: GroupPolicy = GroupPolicy.SETTLE_ALL
+    closing: bool = False
+    """Whether its open members are being cancelled."""
+    value: Any = None
+    """What its members gave, as plain data; None when nobody gave any."""
+
+    @classmethod
+    def of(cls, record: GroupRecord, codec: Codec) -> Group:
+        """The group of a record, with its value read."""
+        value = None if record.result is None else codec.decode(record.result, Any)
+        return cls(
+            id=record.id,
+            open=record.open,
+            failed=record.failed,
+            policy=record.policy,
+            closing=record.closing,
+            value=value,
+        )
+
+    @property
+    def done(self) -> bool:
+        """Whether every member has ended."""
+        return self.open == 0
+
+
+OnOrphanGroup = Callable[[Group], "Awaitable[None] | None"]
+"""Is told of a group that is done and that nobody waited for."""
+
+
+def claim_key(group_id: str) -> str:
+    """The name that is claimed by who waits for a group, or else by who tells of its end."""
+    return f"offpath.group:{group_id}"
+
+
+def done_groups(steps: Sequence[Step]) -> list[str]:
+    """The groups that these steps have ended."""
+    return [step.job.group_id or step.job.id for step in steps if step.group_done]
+
+
+class OrphanWatch:
+    """Tells the hook of groups that ended in this process and that nobody in the fleet awaited.
+
+    An observer of the store. Whoever waits claims the group's name; the process in which the group
+    ended claims it a moment later, and tells the hook if it gets it.
+    """
+
+    def __init__(
+        self,
+        hook: OnOrphanGroup,
+        *,
+        clock: Callable[[], Clock],
+        store: Callable[[], Store],
+        codec: Codec,
+        awaited: Callable[[str], bool],
+        report: Reporter,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._hook = hook
+        self._clock = clock
+        self._store = store
+        self._codec = codec
+        self._awaited = awaited
+        self._report = report
+        self._me = new_id()
+        self._tasks = Tasks(report)
+        self._closing = asyncio.Event()
+        self._going: set[asyncio.Task[None]] = set()
+
+    def moved(self, steps: Sequence[Step], at: datetime) -> None:  # noqa: ARG002 - an observer's
+        """See which groups ended."""
+        groups = done_groups(steps)
+        if groups:
+            task = self._tasks.spawn(self._tell_all(groups), "orphan_group")
+            self._going.add(task)
+            task.add_done_callback(self._going.discard)
+
+    async def flush(self) -> None:
+        """Tell of what has ended so far, without further grace."""
+        self._closing.set()
+        while self._going:
+            await asyncio.wait(tuple(self._going))
+        self._closing.clear()
+
+    async def _tell_all(self, groups: Sequence[str]) -> None:
+        await self._clock().wait(self._closing, GRACE)
+        for group_id in groups:
+            try:
+                await self._tell(group_id)
+            except Exception as error:  # noqa: BLE001 - a hook disturbs nothing
+                self._report(error, "orphan_group")
+
+    async def _tell(self, group_id: str) -> None:
+        store = self._store()
+        if self._awaited(group_id):
+            return
+        if not await store.claim(claim_key(group_id), self._me, ttl=KEEP_TOLD):
+            return
+        found = await store.groups((group_id,))
+        gone = GroupRecord(id=group_id, open=0, failed=0)
+        answer = self._hook(Group.of(found[0] if found else gone, self._codec))
+        if inspect.isawaitable(answer):
+            await answer

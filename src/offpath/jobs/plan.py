@@ -1,0 +1,363 @@
+"""Plans: what a handler returns when it is not a plain value, and what becomes of it.
+
+A plan is built through the context (``ctx.result``, ``ctx.queue``, ``.next``) and returned; only
+then is it carried out, in the transaction that records the handler's success. Carrying out is pure
+here: from a plan to jobs, gates and contributions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from offpath.errors import GateError, InvalidArgument, PlanError
+from offpath.jobs.blueprint import queue_level
+from offpath.jobs.gates import Gate, all_succeeded, checked_timeout, condition, needed
+from offpath.jobs.job import G_co, Job, Member, S_co, Unknowable
+from offpath.model.gate import NewGate, When
+from offpath.model.job import JobState, NewJob
+from offpath.model.limiting import Limit
+from offpath.model.options import Level, Options, Unique
+from offpath.model.retry import RetryOptions, RetryPolicy
+from offpath.runtime.ids import derive_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Never
+
+    from offpath.model.job import LeasedJob
+
+S = TypeVar("S")
+G = TypeVar("G")
+A = TypeVar("A")
+
+Item: TypeAlias = "Job[Any, Any] | Gate[Any] | Plan[Any, Any]"
+
+
+class Given(Struct, frozen=True, kw_only=True):
+    """A value that a plan contributes."""
+
+    value: Any
+    final: bool = False
+    append: Callable[[Any, Any], Any] | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is no more than a returned value."""
+        return not self.final and self.append is None
+
+
+class NextOptions(TypedDict, total=False):
+    """The keywords of ``.next(...)``: options of each job that it lists."""
+
+    delay: float | timedelta | None
+    run_at: datetime | None
+    priority: int | None
+    queue: str | None
+    retry: RetryOptions | RetryPolicy | int | None
+    deadline: datetime | timedelta | float | None
+    unique: Unique | str | Literal[False] | None
+    tags: Sequence[str] | None
+    retention: float | timedelta | None
+    announce: Collection[JobState | str] | None
+    announce_details: bool | None
+    limit: Limit | Literal[False] | None
+    fair_key: str | None
+
+
+class PlanOptions(NextOptions, total=False):
+    """The keywords of ``ctx.queue(...)``: options of each job that it lists."""
+
+    timeout: float | timedelta | None
+    """The longest that one attempt may take. In ``.next`` the word is the wait's."""
+
+
+class _Link(Struct, frozen=True, kw_only=True):
+    """What follows when enough of what is before it has ended."""
+
+    items: tuple[Item, ...]
+    when: When
+    timeout: float | None
+    level: Level | None
+
+
+class Plan(Generic[S_co, G_co]):
+    """What a handler wants to happen, to be returned from it.
+
+    ``ctx.result(value)`` and ``ctx.queue(*jobs)`` make plans. One that was made and is not
+    returned, by itself or inside another one, is an error of the program: the job is dead at once
+    with a ``PlanError``, unless ``strict=False`` is said (then it has no effect).
+    """
+
+    __slots__ = ("_given", "_items", "_level", "_links", "_maker")
+
+    def __init__(
+        self,
+        maker: object,
+        items: tuple[Item, ...] = (),
+        *,
+        given: Given | None = None,
+        level: Level | None = None,
+    ) -> None:
+        self._maker = maker
+        self._items = items
+        self._given = given
+        self._level = level
+        self._links: list[_Link] = []
+
+    def __repr__(self) -> str:
+        """Show its shape; no values."""
+        what = "result" if self._given is not None else f"queue of {len(self._items)}"
+        return f"<Plan {what}, {len(self._links)} next>"
+
+    @overload
+    def next(
+        self,
+        *items: Member[Never],
+        when: When = ...,
+        timeout: float | timedelta | None = ...,
+        **options: Unpack[NextOptions],
+    ) -> Plan[S_co, G_co]: ...
+    @overload
+    def next(
+        self: Plan[S, None],
+        *items: Member[A],
+        when: When = ...,
+        timeout: float | timedelta | None = ...,
+        **options: Unpack[NextOptions],
+    ) -> Plan[S, A]: ...
+    @overload
+    def next(
+        self: Plan[S, G],
+        *items: Member[A],
+        when: When = ...,
+        timeout: float | timedelta | None = ...,
+        **options: Unpack[NextOptions],
+    ) -> Plan[S, G | A]: ...
+    def next(
+        self,
+        *items: Any,
+        when: When = all_succeeded,
+        timeout: float | timedelta | None = None,
+        **options: Unpack[NextOptions],
+    ) -> Plan[Any, Any]:
+        """Queue ``items`` when the jobs before them have ended as ``when`` says.
+
+        The first ``next`` waits for the jobs of this plan (those of nested plans too), each further
+        one for those of the ``next`` before it; after ``ctx.result(...)`` the first one follows
+        this job itself. ``options`` are the options of these jobs. After ``timeout`` seconds of
+        waiting, counted from when this plan is carried out, the jobs are dead with reason
+        ``gate_timeout``. Changes this plan, and returns it.
+
+        Raises ``PlanError`` for what cannot be queued so, ``InvalidArgument``.
+        """
+        level = level_of(options)
+        link = _Link(
+            items=checked_items(items, self._maker),
+            when=condition(when),
+            timeout=checked_timeout(timeout),
+            level=level,
+        )
+        self._links.append(link)
+        return self
+
+    # -- the engine's side ---------------------------------------------------------------------
+
+    @property
+    def maker(self) -> object:
+        """The context through which it was made."""
+        return self._maker
+
+    @property
+    def given(self) -> Given | None:
+        """The value of a ``ctx.result``; None for a ``ctx.queue``."""
+        return self._given
+
+    @property
+    def listed(self) -> tuple[Item, ...]:
+        """What a ``ctx.queue`` lists."""
+        return self._items
+
+    @property
+    def level(self) -> Level | None:
+        """The options of what it lists."""
+        return self._level
+
+    @property
+    def links(self) -> tuple[_Link, ...]:
+        """What follows, in order."""
+        return tuple(self._links)
+
+    def reach(self) -> Iterator[Plan[Any, Any]]:
+        """This plan and all inside it."""
+        yield self
+        for items in (self._items, *(link.items for link in self._links)):
+            for item in items:
+                if isinstance(item, Plan):
+                    yield from item.reach()
+
+    if TYPE_CHECKING:
+
+        @overload
+        def _gives(self: Plan[Any, Unknowable]) -> Any: ...  # noqa: ANN401 - see Member
+        @overload
+        def _gives(self: Plan[Any, None]) -> Never: ...
+        @overload
+        def _gives(self) -> G_co: ...
+        def _gives(self) -> Any: ...
+
+
+def level_of(options: NextOptions | PlanOptions) -> Level | None:
+    """Checked options of the jobs that a plan lists. Raises ``InvalidArgument``."""
+    for name in ("id", "within", "group_policy"):
+        if name in options:
+            msg = f"{name} cannot be given to the jobs of a plan: give it to one job or task"
+            raise InvalidArgument(msg)
+    return queue_level(Options(**options)) if options else None
+
+
+def checked_items(items: Sequence[Any], maker: object) -> tuple[Item, ...]:
+    """What a plan lists. Raises ``PlanError``."""
+    for each in items:
+        if isinstance(each, Plan):
+            if each.maker is not maker:
+                raise PlanError("this plan was made by another attempt's context: make it anew")
+        elif not isinstance(each, Job | Gate):
+            raise PlanError(
+                "a plan lists jobs as task.job(...) makes them, plans and gates, not "
+                f"{type(each).__name__}; give those of a list as `*jobs`"
+            )
+    return tuple(items)
+
+
+# -- carrying out ------------------------------------------------------------------------------
+
+
+class Carried(Struct, frozen=True, kw_only=True):
+    """A plan as what is to be committed."""
+
+    own: Given | None
+    """The job's own result, where the plan is a ``ctx.result``."""
+    given: tuple[Given, ...]
+    """Values that plans inside it contribute."""
+    jobs: tuple[NewJob, ...]
+    gates: tuple[NewGate, ...]
+
+
+def carried_out(plan: Plan[Any, Any], job: LeasedJob) -> Carried:
+    """What the plan that ``job`` returned means. Raises ``PlanError``."""
+    carrier = _Carrier(job)
+    carrier.walk(plan, None, ())
+    return Carried(
+        own=plan.given,
+        given=tuple(carrier.given[1:] if plan.given is not None else carrier.given),
+        jobs=tuple(carrier.jobs.values()),
+        gates=tuple(carrier.gates),
+    )
+
+
+class _Carrier:
+    """Collects what a plan means, in the order of its making."""
+
+    def __init__(self, job: LeasedJob) -> None:
+        self._job = job
+        self._seen: set[int] = set()
+        self._links = 0
+        self.jobs: dict[str, NewJob] = {}
+        self.gates: list[NewGate] = []
+        self.given: list[Given] = []
+
+    def walk(
+        self, plan: Plan[Any, Any], gate: str | None, waited: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """Take in a plan whose jobs a gate holds; returns the ids of its jobs."""
+        if id(plan) in self._seen:
+            raise PlanError("the same plan is in this plan twice")
+        self._seen.add(id(plan))
+        if plan.given is not None:
+            self.given.append(plan.given)
+            ids: tuple[str, ...] = ()
+            before: tuple[str, ...] = (self._job.id,)
+        else:
+            ids = before = self._items(plan.listed, plan.level, gate, waited)
+        for link in plan.links:
+            before = self._follow(link, before)
+            ids += before
+        return ids
+
+    def _follow(self, link: _Link, before: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            need = needed(link.when, len(before))
+        except GateError as error:
+            raise PlanError(f".next: {error}") from error
+        self._links += 1
+        # This job itself has succeeded when its plan is carried out: nothing is left to wait for.
+        if not need or before == (self._job.id,):
+            return self._items(link.items, link.level, None, before)
+        gate = NewGate(
+            id=derive_id(self._job.id, f"next/{self._links}"),
+            on=before,
+            need=need,
+            of=link.when.of,
+            timeout=link.timeout,
+        )
+        if held := self._items(link.items, link.level, gate.id, before):
+            self.gates.append(gate)
+        return held
+
+    def _items(
+        self,
+        items: Iterable[Item],
+        level: Level | None,
+        gate: str | None,
+        waited: tuple[str, ...],
+    ) -> tuple[str, ...]:
+        ids: list[str] = []
+        for item in items:
+            match item:
+                case Plan():
+                    _refuse_late_value(item, gate)
+                    ids += self.walk(item, gate, waited)
+                case Gate():
+                    ids += self._gate(item, level, gate)
+                case _:
+                    new = _with(item, level)
+                    ids.append(self._add(replace(new, gate=gate, dependents=waited)))
+        return tuple(dict.fromkeys(ids))
+
+    def _gate(self, gate: Gate[Any], level: Level | None, outer: str | None) -> list[str]:
+        if outer is not None:
+            raise PlanError("a job waits at one gate: `.next` takes jobs and plans, no gates")
+        if gate.new is not None and gate.new not in self.gates:
+            self.gates.append(gate.new)
+        return [self._add(gate.held(_with(job, level))) for job in gate.jobs]
+
+    def _add(self, new: NewJob) -> str:
+        joined = replace(new, parent=self._job.id, group_id=self._job.group_id)
+        if self.jobs.setdefault(new.id, joined) != joined:
+            msg = f"job {new.id} of task {new.task} is in this plan twice, in different places"
+            raise PlanError(msg)
+        return new.id
+
+
+def _with(job: Job[Any, Any], level: Level | None) -> NewJob:
+    return job.new if level is None else job.with_options(level)
+
+
+def _refuse_late_value(plan: Plan[Any, Any], gate: str | None) -> None:
+    if gate is not None and any(one.given is not None for one in plan.reach()):
+        raise PlanError("a value does not wait: put ctx.result(...) into ctx.queue(...)")
