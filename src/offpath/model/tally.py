@@ -67,6 +67,11 @@ class Tally(Struct, frozen=True, kw_only=True):
         return sum(number for name, number in self.counts.items() if name in self.bad)
 
     @property
+    def moved(self) -> int:
+        """How many of them did not fail."""
+        return self.total - self.failures
+
+    @property
     def verdict(self) -> Verdict:
         """What the pass amounts to."""
         total, failures = self.total, self.failures

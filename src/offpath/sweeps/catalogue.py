@@ -8,17 +8,19 @@ from typing import Any, Protocol
 from offpath.config import Settings
 from offpath.jobs.scheduling.ticking import BATCH as FIRE_BATCH
 from offpath.jobs.scheduling.ticking import Ticker
+from offpath.jobs.worker.group_check import CHECK_BATCH, CHECK_EVERY
 from offpath.jobs.worker.maintenance import PRUNE_BATCH, RESCUE_BATCH
 from offpath.model.redrive import Redrive
 from offpath.store.protocol import Store
 from offpath.sweeps.firing import FireDue
+from offpath.sweeps.groups import CheckGroups
 from offpath.sweeps.moving import Found, MoveDue, Wanting
 from offpath.sweeps.prune import Prune
 from offpath.sweeps.redrive import RedriveDead
 from offpath.sweeps.registry import CLAIM_TIMEOUT, Sweep, SweepInfo
 from offpath.sweeps.rescue import Rescue
 
-OWN = ("rescue", "schedules", "router", "drain_inbox", "relay", "prune", "redrive")
+OWN = ("rescue", "group_check", "schedules", "router", "drain_inbox", "relay", "prune", "redrive")
 """Rescue first: what it gives back is run soonest. Routers and the inbox write to the outbox, so it
 comes after them: what one pass makes it also delivers. None may be registered by users."""
 
@@ -58,6 +60,9 @@ def own_sweeps(
     rescue and prune also where there is no app; ``run_once`` and the command line run these.
     """
     rescue = Rescue(store, max_deliveries=settings.max_deliveries, keep_dead=settings.keep_dead)
+    groups = CheckGroups(
+        store, keep_dead=settings.keep_dead, keep_cancelled=settings.keep_cancelled
+    )
     batch = 100 if redrive is None else redrive.batch
 
     def moving(name: str, found: Found, absent: str) -> Sweep:
@@ -67,6 +72,7 @@ def own_sweeps(
 
     return (
         _own("rescue", rescue, every=0.75, limit=RESCUE_BATCH),
+        _own("group_check", groups, every=CHECK_EVERY, limit=CHECK_BATCH),
         _own("schedules", FireDue(ticker), every=1.0, limit=FIRE_BATCH),
         moving("router", messages.routing, "the app has no router: app.router(...)"),
         moving("drain_inbox", messages.draining, "no source has a handler: @app.inbox(...)"),

@@ -22,7 +22,7 @@ from tests.unit.jobs.worker.rig import Rig, breathe
 
 OWN = (
     *("limits", "settle", "progress", "heartbeat", "signals", "keep"),
-    *("claim", "rescue", "prune", "count", "idle"),
+    *("claim", "admission", "rescue", "group_check", "prune", "count", "idle"),
 )
 
 
@@ -102,6 +102,7 @@ async def test_a_claim_that_raises_each_time_is_red_by_budget_and_by_freshness(r
     ("operation", "loop"),
     [
         ("rescue", "rescue"),
+        ("undoing", "group_check"),
         ("prune", "prune"),
         ("backlog", "count"),
         ("extend", "heartbeat"),

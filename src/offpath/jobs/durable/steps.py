@@ -61,11 +61,12 @@ def results_of(fn: Callable[..., Any], codec: Codec, what: str) -> ResultModel:
         annotation = return_type(fn, what)
     except ValueError:  # a built-in that tells no signature
         annotation = Any
+    key: tuple[Any, Any] = (annotation, codec)
     try:
-        hash((annotation, codec))
+        hash(key)
     except TypeError:
         return ResultModel(annotation, codec=codec, what=what)
-    return _model(annotation, codec, what)
+    return _model(*key, what)
 
 
 @lru_cache(maxsize=512)

@@ -15,6 +15,7 @@ from offpath.jobs.worker.heartbeat import Heartbeat
 from offpath.jobs.worker.judge import Judge
 from offpath.jobs.worker.progressing import ProgressWriter
 from offpath.jobs.worker.quarantine import Quarantine
+from offpath.jobs.worker.running import silent
 from offpath.jobs.worker.settling import Settler
 from offpath.jobs.worker.telemetry import Telemetry
 from offpath.jobs.worker.terms import Counts
@@ -33,7 +34,7 @@ from offpath.model.settlement import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from offpath.jobs.runnable import Runnable
     from offpath.jobs.worker.running import Run
@@ -49,6 +50,9 @@ _COUNT_OF: dict[type, str] = {
     Cancelled: "cancelled",
     Released: "released",
 }
+
+
+_FAILED = frozenset({JobState.DEAD, JobState.CANCELLED})
 
 
 class Ignoring(OffpathError):
@@ -74,6 +78,8 @@ class Engine:
         self.max_result_bytes = settings.max_result_bytes
         self.info = settings.info(parts.new_id(), tasks)
         self.counts = Counts()
+        self.failed: Callable[[], None] = silent
+        """Told that a job ended without success; set by who sees to what follows from that."""
         self.stopping = False
         """Whether jobs that still come in are given back."""
         self.telemetry = Telemetry(parts.metrics)
@@ -177,6 +183,8 @@ class Engine:
             cancelled = answer.state is JobState.CANCELLED
             name = "cancelled" if cancelled else _COUNT_OF[type(settlement.outcome)]
             setattr(self.counts, name, getattr(self.counts, name) + 1)
+            if answer.closing or answer.state in _FAILED:
+                self.failed()
             if run.lane is not None:
                 run.lane.judged(settlement.outcome)
 

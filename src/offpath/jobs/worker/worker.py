@@ -15,6 +15,7 @@ from offpath.errors import AppClosed, StoreError
 from offpath.jobs.worker.admitting import EVERY as ADMIT_EVERY
 from offpath.jobs.worker.claiming import BATCH
 from offpath.jobs.worker.engine import Engine
+from offpath.jobs.worker.group_check import CHECK_EVERY, GroupCheck
 from offpath.jobs.worker.loops import KEEPER, Loops
 from offpath.jobs.worker.maintenance import Maintenance, Waiting
 from offpath.jobs.worker.signalling import caught
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _log = logger("worker")
 
+GROUP_CHECK = "group_check"
+"""The loop that ends what must end."""
 LOOK_EVERY = 1.0
 """Seconds between two looks for cancellations, while jobs are held."""
 KEEP_EVERY = 1.0
@@ -74,6 +77,12 @@ class Worker:
         self._stopper = Stopper(self._engine)
         self._state = State.NEW
         self._loops = Loops(self._engine, random=parts.random, died=self._loop_died)
+        self._group_check = GroupCheck(
+            self._engine.store,
+            keep_dead=settings.rules.keep_dead,
+            keep_cancelled=settings.rules.keep_cancelled,
+            report=parts.report,
+        )
         self._waiting = Waiting(parts.store, parts.measure)
         self._engine.heartbeat.tell = self.report
         self._stop_listening: Callable[[], None] = lambda: None
@@ -264,6 +273,7 @@ class Worker:
         )
         engine.claimer.wake = loops.own("claim", engine.claimer.step, settings.poll_interval).wake
         engine.admission.wake = loops.own("admission", engine.admission.step, ADMIT_EVERY).wake
+        engine.failed = loops.own(GROUP_CHECK, self._group_check.step, CHECK_EVERY).wake
         rescue_every = min(RESCUE_EVERY, settings.lease_seconds / 10)
         loops.own("rescue", maintenance.rescue, rescue_every)
         loops.own("prune", maintenance.prune, settings.prune_every)
@@ -307,6 +317,8 @@ class Worker:
             if taken == 0:
                 # What ended while the store was being asked may have left work that it did not see.
                 if not engine.hand and (left <= 0 or not engine.hand.changed.is_set()):
+                    if left > 0 and (await self._group_check.check(BATCH)).moved:
+                        continue
                     return
                 await engine.hand.changed.wait()
 
@@ -320,6 +332,7 @@ class Worker:
                 self._engine.hand.changed.set()
             case Hint.CANCEL:
                 self._loops.wake("signals")
+                self._loops.wake(GROUP_CHECK)
             case _:
                 pass
         self._loops.hinted(hint)

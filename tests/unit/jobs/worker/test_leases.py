@@ -16,7 +16,10 @@ from offpath.model.job import DeadReason, JobState
 from tests.unit.jobs.worker.rig import Rig, breathe, until
 
 AWAY = StoreUnavailable("the database is away")
-EVERYTHING = ("lease", "settle", "extend", "signals", "rescue", "prune", "register", "progress")
+EVERYTHING = (
+    *("lease", "settle", "extend", "signals", "rescue", "prune", "register", "progress"),
+    *("admit", "expire_blocked"),
+)
 
 
 def outage(rig: Rig, *operations: str) -> None:

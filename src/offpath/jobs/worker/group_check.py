@@ -1,0 +1,118 @@
+"""The group check: what must end ends, and what failed jobs had done is undone.
+
+Every worker does it now and then, and any of them suffices: waits whose time is over are given up,
+members of closing groups are cancelled, and jobs that ended without success get their undo jobs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import MsgspecError
+
+from offpath.errors import OffpathError, StoreBusy, StoreUnavailable
+from offpath.model.tally import Tally, Turn, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from offpath.model.wait import Undoing
+    from offpath.store.changes import Changed
+    from offpath.store.protocol import Store
+
+CHECK_EVERY = 1.0
+"""Seconds between two checks that nothing brings about: three probes each while all is well."""
+CHECK_BATCH = 500
+"""Most jobs of each kind in one check."""
+
+
+class GroupCheck:
+    """One check after another, in one worker."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        keep_dead: float | None,
+        keep_cancelled: float | None,
+        report: Callable[[BaseException, str], None],
+    ) -> None:
+        self._store = store
+        self._keep_dead = keep_dead
+        self._keep_cancelled = keep_cancelled
+        self._report = report
+        self._reported: set[str] = set()
+        """Jobs that could not be undone, as was reported."""
+
+    async def step(self) -> Turn:
+        """One check as a turn of a loop. What cannot be undone makes it degraded, never quiet."""
+        tally = await self.check(CHECK_BATCH)
+        failures = tally.failures
+        verdict = Verdict.DEGRADED if failures else tally.verdict
+        return Turn(
+            verdict=verdict,
+            counts=tally.counts,
+            again=True if tally.more else None,
+            cause=f"{failures} jobs could not be undone" if failures else None,
+        )
+
+    async def check(self, limit: int) -> Tally:
+        """One check, of at most ``limit`` jobs of each kind.
+
+        Buckets: ``woken`` and ``dead`` (waits that were over), ``cancelled`` (members of closing
+        groups, told or ended), ``undone``, and ``failed``: jobs whose undo jobs the store refused.
+        """
+        store, buckets = self._store, _Buckets()
+        if not hasattr(getattr(store, "_inner", store), "undoing"):
+            return Tally()
+        over = await store.expire_blocked(limit=limit, keep=self._keep_dead)
+        closed = await store.close_groups(limit=limit, keep=self._keep_cancelled)
+        for one in (*over, *closed):
+            buckets.add(_bucket(one), one.id)
+        due = await store.undoing(limit=limit)
+        for undoing in due:
+            await self._undo(undoing, buckets)
+        undone = buckets.size("undone")
+        self._reported.intersection_update(one.id for one in due)
+        more = max(len(over), len(closed)) >= limit or (len(due) >= limit and undone > 0)
+        return Tally(buckets=buckets.filled, reasons=buckets.reasons, more=more)
+
+    async def _undo(self, undoing: Undoing, buckets: _Buckets) -> None:
+        from offpath.jobs.durable.undo import compensation
+
+        try:
+            if await self._store.compensate(undoing.id, compensation(undoing)):
+                buckets.add("undone", undoing.id)
+        except (StoreUnavailable, StoreBusy):
+            raise
+        except (OffpathError, MsgspecError) as error:  # this job alone: told, and tried again
+            buckets.add("failed", undoing.id)
+            buckets.reasons[undoing.id] = getattr(error, "code", type(error).__name__)
+            if undoing.id not in self._reported:
+                self._reported.add(undoing.id)
+                self._report(error, "undo")
+
+
+class _Buckets:
+    """Ids by what became of them."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, list[str]] = {}
+        self.reasons: dict[str, str] = {}
+
+    def add(self, bucket: str, job_id: str) -> None:
+        self._ids.setdefault(bucket, []).append(job_id)
+
+    def size(self, bucket: str) -> int:
+        return len(self._ids.get(bucket, ()))
+
+    @property
+    def filled(self) -> dict[str, tuple[str, ...]]:
+        return {bucket: tuple(ids) for bucket, ids in self._ids.items()}
+
+
+def _bucket(one: Changed) -> str:
+    """What became of a job: its state, but for those that go on."""
+    if one.was is one.state:
+        return "cancelled"  # it runs, and was told
+    return one.state.value if one.state.terminal else "woken"
