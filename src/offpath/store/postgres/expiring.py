@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from offpath.model.gate import GateState
 from offpath.store.changes import Changed
+from offpath.store.postgres.changing import dead, told
 from offpath.store.postgres.durable import wake_missed
 from offpath.store.postgres.gates import count_ends, count_left_ends, move_jobs, released
 from offpath.store.postgres.groups import GroupWork
-from offpath.store.postgres.operating import changes
 from offpath.store.postgres.steps import (
     Announced,
     Rows,
@@ -53,14 +53,15 @@ def expire_steps(
     if found.missed:
         announced.moved |= yield from wake_missed(found.missed, now, sql=sql)
     moved = yield from _give_up(found.due, keep, now, sql)
-    dead = {row[0]: False for row in moved if row[5] == "dead" and row[10]}
-    followed = yield from embed(count_ends(dead, keep, now, sql=sql))
-    if dead:
-        yield from ask(sql["note_counted"](ids=ids_json(dead)))
+    watched = {row[0]: False for row in dead(moved) if row[10]}
+    followed = yield from embed(count_ends(watched, keep, now, sql=sql))
+    if watched:
+        yield from ask(sql["note_counted"](ids=ids_json(watched)))
     if found.uncounted:
         followed += yield from embed(count_left_ends(found.uncounted, keep, now, sql=sql))
     followed += yield from _catch_up(limit, keep, now, sql)
-    return (yield from _conclude(moved + followed, announced, now, sql))
+    announced.moved |= released(followed)
+    return (yield from _conclude([*moved, *dead(followed)], announced, now, sql))
 
 
 def _look(limit: int, now: datetime | None, sql: Catalogue) -> Steps[_Found]:
@@ -99,7 +100,7 @@ def _catch_up(limit: int, keep: float | None, now: datetime | None, sql: Catalog
         return []
     states = {gate: GateState(state) for gate, state in rows}
     moved = yield from embed(move_jobs(states, keep, now, sql=sql))
-    ended = {row[0]: False for row in moved if row[5] == "dead"}
+    ended = {row[0]: False for row in dead(moved)}
     if ended:
         moved = moved + (yield from embed(count_left_ends(ended, keep, now, sql=sql)))
     return moved
@@ -113,4 +114,4 @@ def _conclude(
     work = GroupWork()
     work.end_moved(rows)
     left = yield from work.lasting(now, sql=sql)
-    return changes(rows, left)
+    return told(rows, left)

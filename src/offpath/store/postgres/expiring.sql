@@ -135,5 +135,5 @@ failed as (
 )
 select
     m.id::text, m.task, m.queue, coalesce(m.group_id, m.id::text), 'blocked', m.state, m.attempt,
-    m.parent, m.grouped::int, m.announce, m.watched, m.redrives
+    m.parent, m.grouped::int, m.announce, m.watched, m.redrives, m.reason
 from moved m

@@ -221,7 +221,7 @@ cross join lateral (
 where j.id = h.id
 returning
     j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), 'blocked', j.state, j.attempt,
-    j.parent, j.grouped::int, j.announce, j.watched, j.redrives
+    j.parent, j.grouped::int, j.announce, j.watched, j.redrives, null::text
 
 -- name: end_gated
 -- Ends the jobs of gates that cannot fire any more.
@@ -274,7 +274,7 @@ failed as (
 )
 select
     e.id::text, e.task, e.queue, coalesce(e.group_id, e.id::text), 'blocked', e.state, e.attempt,
-    e.parent, e.grouped::int, e.announce, e.watched, e.redrives
+    e.parent, e.grouped::int, e.announce, e.watched, e.redrives, e.reason
 from ended e
 
 -- name: note_behind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -106,7 +106,8 @@ class GroupWork:
 
     def writing(self, now: datetime | None, *, sql: Catalogue) -> Enqueueing[None]:
         """Write it all in anybody's transaction."""
-        yield from self.queries(now, sql=sql)
+        for query in self.queries(now, sql=sql):  # noqa: UP028 - rows are sent in
+            yield query
 
     def _fold(self, now: datetime | None, sql: Catalogue) -> Steps[dict[str, Left]]:
         """Folds are called while the rows are held: one more round trip."""
@@ -175,15 +176,19 @@ def groups_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[GroupRecor
     ]
 
 
-def drop_steps(groups: Iterable[str], gates: Iterable[str], *, sql: Catalogue) -> Steps[None]:
-    """Remove those of these gates and groups of which the last job is gone."""
-    ids, held = sorted(set(groups)), to_json(sorted(set(gates)))
+def drop_steps(failed: Mapping[str, int], gates: Iterable[str], *, sql: Catalogue) -> Steps[None]:
+    """Count removed jobs out of their groups, so many of which had failed. Groups and gates go
+    with the last of their jobs.
+    """
+    ids, held = to_json(sorted(failed)), to_json(sorted(set(gates)))
+    batch = [{"id": group, "failed": count} for group, count in sorted(failed.items())]
     yield Send(
         (
             sql["lock_gates"](ids=held),
             sql["drop_gates"](ids=held),
-            sql["lock_groups"](ids=to_json(ids)),
-            sql["drop_groups"](ids=to_json(ids)),
+            sql["lock_groups"](ids=ids),
+            sql["forget_failed"](batch=to_json([one for one in batch if one["failed"]])),
+            sql["drop_groups"](ids=ids),
         ),
         last=True,
     )

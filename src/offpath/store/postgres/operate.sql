@@ -41,7 +41,8 @@ where j.id = h.id
     and j.state in ('blocked', 'scheduled', 'ready', 'running')
 returning
     j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), h.state, j.state, j.attempt,
-    j.parent, j.grouped::int, j.announce, j.watched, j.redrives
+    j.parent, j.grouped::int, j.announce, j.watched, j.redrives,
+    null::text
 
 -- name: redrive_keys
 -- The unique keys of these jobs.
@@ -153,7 +154,9 @@ gone as (
         limit :limit::int
         for update skip locked
     ))
-    returning j.id, coalesce(j.group_id, j.id::text) as group_id, j.grouped, j.gated_by
+    returning
+        j.id, coalesce(j.group_id, j.id::text) as group_id, j.grouped, j.gated_by,
+        j.state in ('dead', 'cancelled') as failed
 ),
 forgotten as (
     delete from offpath.failure f where f.job = any (array(select g.id from gone g))
@@ -198,7 +201,15 @@ freed as (
 select
     (select count(*) from gone)::int,
     (select count(*) from delivered)::int,
-    (select coalesce(jsonb_agg(distinct g.group_id), '[]') from gone g where g.grouped)::text,
+    (
+        select coalesce(jsonb_object_agg(c.group_id, c.failed), '{}')
+        from (
+            select g.group_id, count(*) filter (where g.failed) as failed
+            from gone g
+            where g.grouped
+            group by g.group_id
+        ) as c
+    )::text,
     (select coalesce(jsonb_agg(distinct g.gated_by), '[]') from gone g where g.gated_by is not null)::text
 
 -- name: rescue

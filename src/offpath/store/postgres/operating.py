@@ -12,6 +12,7 @@ import msgspec
 from offpath.model.job import TERMINAL, JobState, LeasedJob
 from offpath.model.lease import Rescued
 from offpath.store.changes import Changed
+from offpath.store.postgres.changing import change, dead, ended, told
 from offpath.store.postgres.gates import COUNTED, count_ends
 from offpath.store.postgres.groups import GroupWork, Left, drop_steps, texts
 from offpath.store.postgres.steps import (
@@ -41,6 +42,7 @@ class _Taken(LeasedJob, frozen=True, kw_only=True):
 
 
 _rescued = msgspec.json.Decoder(list[_Taken])
+_counts = msgspec.json.Decoder(dict[str, int]).decode
 
 
 def cancel_steps(
@@ -57,37 +59,18 @@ def conclude(
     keep: float | None,
     now: datetime | None,
     *,
-    moved: Sequence[Row] = (),
     sql: Catalogue,
 ) -> Steps[list[Changed]]:
     """Count changed jobs that have ended in gates and groups, as the last of a transaction.
 
-    ``rows`` are what is answered, ``moved`` are others that have changed with them.
+    Answers for them, then for those that died at gates because of it.
     """
-    watched = {row[0]: False for row in rows if row[10] == COUNTED and public(row[5]) in TERMINAL}
-    more = yield from embed(count_ends(watched, keep, now, sql=sql))
-    for some in (rows, moved, more):
-        work.end_moved(some)
+    watched = {row[0]: False for row in rows if row[10] == COUNTED and ended(row)}
+    moved = yield from embed(count_ends(watched, keep, now, sql=sql))
+    answered = [*rows, *dead(moved)]
+    work.end_moved(answered)
     left = yield from work.lasting(now, sql=sql)
-    return changes(rows, left)
-
-
-def changes(rows: Sequence[Row], left: Mapping[str, Left]) -> list[Changed]:
-    """What is told of changed jobs; the last of a group that is done says so."""
-    ended = [n for n, row in enumerate(rows) if row[4] != row[5] and public(row[5]) in TERMINAL]
-    last = {rows[n][3]: n for n in ended}
-    done = {
-        n
-        for n in ended
-        if (
-            rows[n][11] == 0
-            if not rows[n][8]
-            else last[rows[n][3]] == n and (there := left.get(rows[n][3])) and there.done
-        )
-    }
-    return [
-        msgspec.structs.replace(_changed(row), group_done=n in done) for n, row in enumerate(rows)
-    ]
+    return told(answered, left)
 
 
 def redrive_steps(
@@ -110,25 +93,26 @@ def redrive_steps(
     if opened:
         groups = [{"id": group, "more": count} for group, count in sorted(opened.items())]
         yield from ask(sql["reopen_groups"](batch=to_json(groups)), last=True)
-    return [_changed(row) for row in rows]
+    return [change(row) for row in rows]
 
 
 def delete_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[Changed]]:
     """Remove ended jobs. They are counted in no group any more, which goes with the last."""
     rows = yield from ask(sql["delete"](ids=ids_json(ids)))
-    groups = {row[3] for row in rows if row[8]}
+    groups = Counter({row[3]: 0 for row in rows if row[8]})
+    groups.update(row[3] for row in rows if row[8] and row[5] != "succeeded")
     gates = {row[10] for row in rows if row[10]}
     if groups or gates:
         yield from drop_steps(groups, gates, sql=sql)
-    return [_changed(row) for row in rows]
+    return [change(row) for row in rows]
 
 
 def prune_steps(limit: int, now: datetime | None, *, sql: Catalogue) -> Steps[Pruned]:
     """Remove what has been kept long enough, and groups and gates with the last of their jobs."""
     rows = yield from ask(sql["prune"](now=moment(now), limit=limit))
     jobs, messages, groups, gates = rows[0]
-    if groups != "[]" or gates != "[]":
-        yield from drop_steps(texts(groups), texts(gates), sql=sql)
+    if groups != "{}" or gates != "[]":
+        yield from drop_steps(_counts(groups), texts(gates), sql=sql)
     return Pruned(jobs=jobs, messages=messages)
 
 
@@ -140,18 +124,25 @@ def rescue_steps(
     rows = yield from told_the_time(rescue, now, sql)
     yield from ask(sql["note_gone_workers"](now=moment(now)))
     taken = _rescued.decode(rows[0][0])
-    ended = [one for one in taken if one.state in TERMINAL]
-    watched = {one.id: False for one in ended if one.watched == COUNTED}
+    over = [one for one in taken if one.state in TERMINAL]
+    watched = {one.id: False for one in over if one.watched == COUNTED}
     moved = yield from embed(count_ends(watched, keep, now, sql=sql))
     work = GroupWork()
-    for one in ended:
+    for one in over:
         if one.grouped:
             work.end(one.group_id, failed=True)
     work.end_moved(moved)
     left = yield from work.lasting(now, sql=sql)
-    last = {one.group_id: one.id for one in ended}
+    last = {one.group_id: one.id for one in over}
+    along = tuple(told(dead(moved), left, elsewhere=last))
+    cause = max(watched, default=None)
     return [
-        Rescued(job=_leased(one), state=one.state, group_done=_is_done(one, last, left))
+        Rescued(
+            job=_leased(one),
+            state=one.state,
+            group_done=_is_done(one, last, left),
+            along=along if one.id == cause else (),
+        )
         for one in taken
     ]
 
@@ -168,17 +159,3 @@ def _is_done(one: _Taken, last: Mapping[str, str], left: Mapping[str, Left]) -> 
 
 def _leased(one: _Taken) -> LeasedJob:
     return LeasedJob(**{name: getattr(one, name) for name in LeasedJob.__struct_fields__})
-
-
-def _changed(row: Row) -> Changed:
-    job, task, queue, group, was, state, attempt, parent = row[:8]
-    return Changed(
-        id=job,
-        task=task,
-        queue=queue,
-        group_id=group,
-        was=public(was),
-        state=public(state),
-        attempt=attempt,
-        parent=parent,
-    )

@@ -26,6 +26,7 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
+from offpath.store.postgres.changing import dead, told
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.gates import COUNTED, count_ends, released
 from offpath.store.postgres.groups import GroupWork, Left
@@ -141,7 +142,7 @@ def settle_steps(
     if announced is not None:
         announced.moved |= released(moved)
     left = yield from work.lasting(now, sql=sql)
-    return batch.answers(enqueued, work, left)
+    return batch.answers(enqueued, work, left, dead(moved))
 
 
 def _lock_others(settlements: Sequence[Settlement], sql: Catalogue) -> tuple[Query, ...]:
@@ -183,6 +184,10 @@ class _Ended(NamedTuple):
     @property
     def over(self) -> bool:
         return self.state in TERMINAL
+
+    @property
+    def failed(self) -> bool:
+        return self.over and self.watched and self.state is not JobState.SUCCEEDED
 
 
 @dataclass(slots=True)
@@ -263,10 +268,13 @@ class _Batch:
         enqueued: Mapping[int, tuple[Enqueued, ...]],
         work: GroupWork,
         left: Mapping[str, Left],
+        died: Sequence[Row],
     ) -> list[Settled]:
-        """What is told of each."""
+        """What is told of each. Those that died at gates are told by the last that failed."""
         groups = {n: self._group_with_row(n, work) for n in self.ended}
         last = {groups[n]: n for n, one in sorted(self.ended.items()) if one.over}
+        along = tuple(told(died, left, elsewhere={one for one in last if one}))
+        cause = max((n for n, one in self.ended.items() if one.failed), default=None)
         answers = [_lost(one) for one in self.settlements]
         for n, one in self.ended.items():
             group = groups[n]
@@ -284,6 +292,7 @@ class _Batch:
                     else there is not None and there.done and last[group] == n
                 ),
                 closing=there is not None and there.closing,
+                along=along if n == cause else (),
             )
         return answers
 
