@@ -71,14 +71,15 @@ def count_steps(
     """
     joined = joined or Joined()
     yield from _ensure(joined, ended, ensured)
+    known = dict.fromkeys(ensured, False)
     changes = _changes(ended, joined)
     if not changes:
-        return Closed(set(), {})
+        return Closed(set(), known)
     rows = yield SQL["group_change"](changes=batch(changes))
     ends = {group: done == 1 and still == 0 for group, still, done, _ in rows}
     last = {each.group_id: each for each in ended}
     done = {each.id for group, each in last.items() if ends.get(group, each.redrives == 0)}
-    return Closed(done, {group: bool(closing) for group, _, _, closing in rows})
+    return Closed(done, known | {group: bool(closing) for group, _, _, closing in rows})
 
 
 def _ensure(joined: Joined, ended: Sequence[Ended], ensured: Collection[str]) -> Steps[None]:
@@ -121,10 +122,15 @@ def reopen(session: Session, groups: Iterable[str]) -> None:
         session.run(SQL["group_change"](changes=batch(changes)))
 
 
-def forget(session: Session, groups: Collection[str]) -> None:
-    """Remove the rows of groups that have no job any more."""
-    if groups:
-        session.run(SQL["group_forget"](groups=batch(sorted(groups))))
+def forget(session: Session, gone: Iterable[tuple[str, str]]) -> None:
+    """Jobs of these groups and states are gone: groups do not count them, and go with the last."""
+    jobs = list(gone)
+    failed = Counter(group for group, state in jobs if state in _FAILED)
+    if failed:
+        changes = [(group, 0, -number, 0, 0) for group, number in sorted(failed.items())]
+        session.run(SQL["group_change"](changes=batch(changes)))
+    if jobs:
+        session.run(SQL["group_forget"](groups=batch(sorted({group for group, _ in jobs}))))
 
 
 # -- the value -------------------------------------------------------------------------------------
@@ -185,14 +191,17 @@ def to_close(session: Session, limit: int) -> list[str]:
     return [row[0] for row in session.run(SQL["groups_to_close"](limit=limit))]
 
 
-def untold(session: Session, groups: Sequence[str], limit: int) -> list[str]:
-    """Up to ``limit`` open members of these groups that nobody has asked to end; groups without
-    any are looked at no more until a member joins.
+def untold(session: Session, groups: Sequence[str], limit: int) -> tuple[list[str], bool]:
+    """Up to ``limit`` open members of these groups that nobody has asked to end; whether that is
+    all of them.
     """
     rows = session.run(SQL["group_untold"](groups=batch(list(groups)), limit=limit + 1))
-    if len(rows) <= limit:
-        session.run(SQL["group_closed"](groups=batch(list(groups))))
-    return [row[0] for row in rows[:limit]]
+    return [row[0] for row in rows[:limit]], len(rows) <= limit
+
+
+def closed(session: Session, groups: Sequence[str]) -> None:
+    """Every open member of these was told: look at them no more until another joins."""
+    session.run(SQL["group_closed"](groups=batch(list(groups))))
 
 
 def records(session: Session, ids: Sequence[str]) -> list[GroupRecord]:

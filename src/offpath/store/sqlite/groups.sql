@@ -30,7 +30,8 @@ where id in (select value from json_each(:groups))
 -- back, which ends the closing. The last write before COMMIT.
 update offpath_group set
     open = open + (change.value ->> 1),
-    failed = failed + (change.value ->> 2),
+    -- A worker of the version before counts none that fails.
+    failed = max(failed + (change.value ->> 2), 0),
     done = case when open + (change.value ->> 1) = 0 then min(done + 1, 2) else done end,
     closing = case
         when change.value ->> 4 then 0

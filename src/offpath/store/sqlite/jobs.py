@@ -121,8 +121,11 @@ def close(
     session: Session, now: int, closing: Sequence[str], limit: int, keep: float | None
 ) -> list[Changed]:
     """Cancel up to ``limit`` open members of these groups that were not told."""
-    members = groups.untold(session, closing, max(limit, 0))
-    return cancel(session, now, members, keep) if members else []
+    members, all_of_them = groups.untold(session, closing, max(limit, 0))
+    changed = cancel(session, now, members, keep) if members else []
+    if all_of_them:  # after the cancel, which would have them looked at again
+        groups.closed(session, closing)
+    return changed
 
 
 def redrive(session: Session, now: int, redrives: Sequence[Redrive]) -> list[Changed]:
@@ -158,7 +161,7 @@ def _put_back(session: Session, now: int, jobs: list[_Known], due: dict[str, int
 def delete(session: Session, ids: Sequence[str]) -> list[Changed]:
     """Remove ended jobs."""
     jobs = [job for job in _known(session, ids) if job.outer.terminal]
-    _remove(session, [(job.seq, job.group_id) for job in jobs])
+    _remove(session, [(job.seq, job.group_id, job.state) for job in jobs])
     return [_changed(job, job.outer) for job in jobs]
 
 
@@ -172,9 +175,9 @@ def prune(session: Session, now: int, limit: int) -> Pruned:
 
 
 def _remove(session: Session, jobs: Sequence[Row]) -> None:
-    """Remove jobs, given as ``seq`` and group, with all that belongs to them."""
+    """Remove jobs, given as ``seq``, group and state, with all that belongs to them."""
     if jobs:
-        seqs = batch([seq for seq, _ in jobs])
+        seqs = batch([seq for seq, _, _ in jobs])
         session.run(SQL["failure_remove"](jobs=seqs))
         session.run(SQL["step_remove"](jobs=seqs))
         gates = [row[0] for row in session.run(SQL["gates_left"](jobs=seqs))]
@@ -182,7 +185,7 @@ def _remove(session: Session, jobs: Sequence[Row]) -> None:
         if gates:
             gone = [row[0] for row in session.run(SQL["gate_forget"](gates=batch(gates)))]
             session.run(SQL["watch_forget"](gates=batch(gone)))
-        groups.forget(session, {group for _, group in jobs})
+        groups.forget(session, [(group, state) for _, group, state in jobs])
 
 
 # -- rescue ----------------------------------------------------------------------------------------

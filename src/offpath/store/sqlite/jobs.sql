@@ -165,7 +165,7 @@ where id in (select id from offpath_worker where gone_at <= :before limit :limit
 
 -- name: expired
 -- Ended jobs whose time to be kept has passed.
-select seq, group_id from offpath_job
+select seq, group_id, state from offpath_job
 where expires_at <= :now
 order by expires_at
 limit :limit
