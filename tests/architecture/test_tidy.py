@@ -19,6 +19,7 @@ VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "manager", "mis
 
 REAL_TIME = {
     "tests/integration/events_service.py": "its deliveries take real time",
+    "tests/integration/limited_service.py": "the handlers of real workers take real time",
     "tests/integration/polling.py": "other processes announce nothing; it asks again",
     "tests/integration/proxy.py": "a slow network is what it stands for",
     "tests/integration/service.py": "the handlers of real workers take real time",
