@@ -29,6 +29,7 @@ from offpath.jobs.batch import Batch
 from offpath.jobs.blocking import BlockingClient
 from offpath.jobs.client import Client, Session, as_jobs
 from offpath.jobs.dead import DeadLetters
+from offpath.jobs.durable.signalling import SignalVerbs
 from offpath.jobs.flow import FlowVerbs
 from offpath.jobs.gates import Gate
 from offpath.jobs.group_events import OnOrphanGroup, OrphanWatch
@@ -67,6 +68,7 @@ from offpath.sweeps.verbs import SweepVerbs
 if TYPE_CHECKING:
     from offpath.jobs.runnable import LogContext, OnError, OnEvent, OnFailure
     from offpath.model.effects import Effects
+    from offpath.model.group import GroupRecord
     from offpath.model.job import Enqueued
     from offpath.model.lease import WorkerRecord
     from offpath.runtime.loop import LoopSpec
@@ -81,7 +83,16 @@ _SWAPPED = ("_auto_start", "_backend", "_lifecycle", "_store", "_workers", "cloc
 """What belongs to a store rather than to the app; see :meth:`App.swap_store`."""
 
 
-class App(TaskVerbs, GroupVerbs, EventVerbs, RoutingVerbs, SweepVerbs, ScheduleVerbs, FlowVerbs):
+class App(
+    TaskVerbs,
+    GroupVerbs,
+    SignalVerbs,
+    EventVerbs,
+    RoutingVerbs,
+    SweepVerbs,
+    ScheduleVerbs,
+    FlowVerbs,
+):
     """Tasks and the store their jobs live in.
 
     ``App()`` keeps jobs in memory and runs them in this process; with a URL
@@ -127,7 +138,7 @@ class App(TaskVerbs, GroupVerbs, EventVerbs, RoutingVerbs, SweepVerbs, ScheduleV
         self.tasks: Registry[AnyTask] = Registry()
         """The tasks of this app, by name."""
         self._report = Reporter(on_error, self.clock, self.metrics)
-        self._hooks = Hooks(self._report, on_event, self.tasks)
+        self._hooks = Hooks(self._report, on_event, self.tasks, self._read_groups)
         self._orphans = None if on_orphan_group is None else self._orphan_watch(on_orphan_group)
         self._workers: weakref.WeakSet[AppWorker] = weakref.WeakSet()
         self._backend = Backend(self.settings.url, store=store, clock=clock)
@@ -204,6 +215,10 @@ class App(TaskVerbs, GroupVerbs, EventVerbs, RoutingVerbs, SweepVerbs, ScheduleV
     async def enqueue(
         self, jobs: Iterable[Job[S, G]], /, *, within: object = None
     ) -> list[Handle[S, G]]: ...
+    @overload
+    async def enqueue(
+        self, jobs: Iterable[Job[Any, Any] | Gate[Any]], /, *, within: object = None
+    ) -> list[Handle[Any, Any]]: ...
     async def enqueue(
         self, jobs: Any, /, *, within: object = None
     ) -> Handle[Any, Any] | list[Handle[Any, Any]]:
@@ -403,6 +418,9 @@ class App(TaskVerbs, GroupVerbs, EventVerbs, RoutingVerbs, SweepVerbs, ScheduleV
         if (session := self._lifecycle.session) is not None:
             session.waiters.ended(ids)
 
+    async def _read_groups(self, ids: Sequence[str]) -> list[GroupRecord]:
+        return await self.store().groups(ids)
+
     def _orphan_watch(self, hook: OnOrphanGroup) -> OrphanWatch:
         return OrphanWatch(
             hook,
@@ -438,6 +456,7 @@ class App(TaskVerbs, GroupVerbs, EventVerbs, RoutingVerbs, SweepVerbs, ScheduleV
             writer=self.writer,
             random=random.random,
             metrics=self.metrics,
+            codec=self._codec,
             log_context=self._log_context,
             when_idle=IdleRedrive(store, self._redrive).step if self._redrive else None,
             loops=(

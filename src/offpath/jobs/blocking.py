@@ -92,6 +92,18 @@ class AsyncApp(EventApp[A_co], Protocol[A_co]):
         """Every registered worker."""
         ...
 
+    async def signal(
+        self,
+        target: Any,  # noqa: ANN401 - a job, a handle, an id or a key
+        event: str,
+        payload: Any = None,  # noqa: ANN401 - any value
+        *,
+        id: str | None = None,  # noqa: A002 - the word for it
+        keep: float | timedelta = ...,
+    ) -> bool:
+        """Tell a waiting job."""
+        ...
+
     async def backlog(self) -> list[Backlog]:
         """Due work by queue and task."""
         ...
@@ -208,6 +220,10 @@ class BlockingClient(BlockingEvents[A_co]):
     def enqueue(
         self, jobs: Iterable[Job[S, G]], /, *, within: object = None
     ) -> list[BlockingHandle[S, G]]: ...
+    @overload
+    def enqueue(
+        self, jobs: Iterable[Job[Any, Any] | Gate[Any]], /, *, within: object = None
+    ) -> list[BlockingHandle[Any, Any]]: ...
     def enqueue(
         self, jobs: Any, /, *, within: object = None
     ) -> BlockingHandle[Any, Any] | list[BlockingHandle[Any, Any]]:
@@ -240,6 +256,16 @@ class BlockingClient(BlockingEvents[A_co]):
     def workers(self) -> list[WorkerRecord]:
         """Every registered worker."""
         return self.run(self._app.workers)
+
+    def signal(
+        self,
+        target: Any,  # noqa: ANN401 - a job, a handle, an id or a key
+        event: str,
+        payload: Any = None,  # noqa: ANN401 - any value
+        **how: Any,  # noqa: ANN401 - as the app's own
+    ) -> bool:
+        """Tell a waiting job; ``id=`` and ``keep=`` as in :meth:`offpath.App.signal`."""
+        return self.run(lambda: self._app.signal(target, event, payload, **how))
 
     def backlog(self) -> list[Backlog]:
         """Due work by queue and task."""

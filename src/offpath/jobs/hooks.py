@@ -1,7 +1,8 @@
 """Calling what users hooked in: told of everything, disturbing nothing.
 
 Hooks run after the commit they tell of. Plain functions are called at once, coroutine functions
-one after the other in a task of their own, in the order of the events.
+one after the other in a task of their own, in the order of the events. The end of a group is told
+with its value, which mostly has to be read before: such an event takes the second way.
 """
 
 from __future__ import annotations
@@ -10,24 +11,35 @@ import asyncio
 import inspect
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from offpath.errors import OffpathError
 from offpath.jobs.group_events import done_groups
+from offpath.model.event import EventKind
+from offpath.model.job import LeasedJob
+from offpath.model.settlement import Succeeded
 from offpath.runtime import log
 from offpath.runtime.clock import SystemClock
 from offpath.store import observed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
     from offpath.jobs.runnable import OnError, OnEvent, Runnable
     from offpath.model.event import JobEvent
+    from offpath.model.group import GroupRecord
     from offpath.runtime.clock import Clock
     from offpath.runtime.metrics import Metrics
     from offpath.store.observed import Step
 
+ReadGroups = Callable[[Sequence[str]], Awaitable[Sequence["GroupRecord"]]]
+MOST_READ = 500
+"""Groups read in one call."""
 MOST_WAITING = 10_000
 """Events kept for slow async hooks; more are dropped, oldest first, and reported."""
 QUIET = 60.0
@@ -92,12 +104,20 @@ class Hooks:
     """The app's ``on_event`` first, then the task's. An observer of the instrumented store."""
 
     def __init__(
-        self, report: Reporter, on_event: OnEvent | None, tasks: Mapping[str, Runnable]
+        self,
+        report: Reporter,
+        on_event: OnEvent | None,
+        tasks: Mapping[str, Runnable],
+        groups: ReadGroups | None = None,
     ) -> None:
         self._report = report
         self._on_event = on_event
         self._tasks = tasks
+        self._groups = groups
         self._line: deque[JobEvent] = deque()
+        self._unread: set[str] = set()
+        """Groups that are done and whose value is not read yet."""
+        self._values: dict[str, str | None] = {}
         self._runner: asyncio.Task[None] | None = None
 
     def moved(self, steps: Sequence[Step], at: datetime) -> None:
@@ -106,13 +126,14 @@ class Hooks:
             deaf = {task for task in {step.move.task for step in steps} if self._own(task) is None}
             steps = [step for step in steps if step.move.task not in deaf]
         for step in steps:
-            self.deliver(tuple(observed.events(step, at)))
+            self.deliver([self._with_value(one, step) for one in observed.events(step, at)])
 
     def deliver(self, events: Sequence[JobEvent]) -> None:
         """Tell the hooks of these events, in this order. Never raises."""
         for event in events:
             hooks = self._hooks(event.task)
-            if self._runner is not None or any(_is_async(hook) for hook in hooks):
+            unread = event.kind is EventKind.GROUP_DONE and event.group_id in self._unread
+            if self._runner is not None or unread or any(_is_async(hook) for hook in hooks):
                 self._enqueue(event)
                 continue
             for hook in hooks:
@@ -135,7 +156,7 @@ class Hooks:
 
     def _enqueue(self, event: JobEvent) -> None:
         if len(self._line) >= MOST_WAITING:
-            self._line.popleft()
+            self._unread.discard(self._line.popleft().group_id)
             self._report(HookOverload("async on_event hooks are too slow: events dropped"), "hook")
         self._line.append(event)
         if self._runner is None:
@@ -148,7 +169,29 @@ class Hooks:
         finally:
             self._runner = None
 
+    def _with_value(self, event: JobEvent, step: Step) -> JobEvent:
+        if event.kind is not EventKind.GROUP_DONE or self._groups is None:
+            return event
+        if _alone(step):
+            return replace(event, result=_own_value(step))
+        self._unread.add(event.group_id)
+        return event
+
+    async def _read(self, event: JobEvent) -> JobEvent:
+        """The event with its group's value; those of all groups in the line are read at once."""
+        if event.group_id in self._unread and self._groups is not None:
+            wanted = tuple({event.group_id, *islice(self._unread, MOST_READ - 1)})
+            self._unread.difference_update(wanted)
+            try:
+                self._values.update((one.id, one.result) for one in await self._groups(wanted))
+            except Exception as error:  # noqa: BLE001 - told without the value, which is reported
+                self._report(error, "hook")
+        value = self._values.pop(event.group_id, None)
+        return event if value is None else replace(event, result=value)
+
     async def _tell(self, event: JobEvent) -> None:
+        if event.kind is EventKind.GROUP_DONE:
+            event = await self._read(event)
         for hook in self._hooks(event.task):
             try:
                 answer = hook(event)
@@ -176,6 +219,19 @@ class EndWatch:
             self._ended(ids)
         if self._groups_done is not None and (groups := done_groups(steps)):
             self._groups_done(groups)
+
+
+def _alone(step: Step) -> bool:
+    """Whether a job is certain to be the only one that its group ever had."""
+    job, settlement = step.job, step.settlement
+    if settlement is None or not isinstance(job, LeasedJob):
+        return False
+    return job.group_id == job.id and job.deliveries == 1 and not settlement.effects
+
+
+def _own_value(step: Step) -> str | None:
+    outcome = None if step.settlement is None else step.settlement.outcome
+    return outcome.result if isinstance(outcome, Succeeded) and outcome.contributes else None
 
 
 def _is_async(hook: OnEvent) -> bool:

@@ -51,4 +51,4 @@ class JobEvent(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     reason: DeadReason | None = None
     progress: Progress | None = None
     result: str | None = None
-    """Encoded result (succeeded only)."""
+    """Encoded: of a job that succeeded its result, of a group that is done its value."""

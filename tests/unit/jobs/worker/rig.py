@@ -65,7 +65,7 @@ class FaultyStore:
     def __init__(self, inner: MemoryStore) -> None:
         self._inner = inner
         self._faults: dict[str, tuple[Exception, int, bool]] = {}
-        self.gates: dict[str, asyncio.Event] = {}
+        self.doors: dict[str, asyncio.Event] = {}
         self.calls: list[str] = []
 
     def fail(
@@ -83,8 +83,8 @@ class FaultyStore:
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             self.calls.append(name)
-            if name in self.gates:
-                await self.gates[name].wait()
+            if name in self.doors:
+                await self.doors[name].wait()
             error, times, after = self._faults.get(name, (None, 0, False))
             if error is not None and times > 0:
                 self._faults[name] = (error, times - 1, after)
@@ -210,7 +210,7 @@ class Rig:
 
     async def close(self) -> None:
         self.faulty.heal()
-        for gate in self.faulty.gates.values():
+        for gate in self.faulty.doors.values():
             gate.set()
         for worker in self.workers:
             stop = asyncio.ensure_future(worker.stop(drain=False))

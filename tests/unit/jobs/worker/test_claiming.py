@@ -159,7 +159,7 @@ async def test_ends_that_pile_up_hold_back_the_claims(rig: Rig) -> None:
     rig.task(quick)
     for _ in range(1_500):
         await rig.enqueue("quick")
-    gate = rig.faulty.gates["settle"] = asyncio.Event()
+    gate = rig.faulty.doors["settle"] = asyncio.Event()
     worker = await rig.started()
     await breathe(500)
     assert len(worker.active()) == 1_000

@@ -193,7 +193,7 @@ async def test_stop_while_the_store_hangs_is_bounded(rig: Rig) -> None:
     rig.task(quick)
     worker = await rig.started()
     for operation in ("lease", "settle", "deregister", "extend", "rescue", "prune"):
-        rig.faulty.gates[operation] = asyncio.Event()
+        rig.faulty.doors[operation] = asyncio.Event()
     await rig.enqueue("quick")
     await rig.pass_time(1)
     await finished(rig, stopping(worker, timeout=1.0), 3.0)
@@ -206,7 +206,7 @@ async def test_jobs_that_an_answer_on_its_way_brings_are_given_back(rig: Rig) ->
     rig.task(never)
     worker = await rig.started()
     await breathe()
-    gate = rig.faulty.gates["lease"] = asyncio.Event()
+    gate = rig.faulty.doors["lease"] = asyncio.Event()
     job = await rig.enqueue("never")
     await breathe()
     stop = stopping(worker, timeout=5.0)
@@ -258,7 +258,7 @@ async def test_stop_before_start(rig: Rig) -> None:
 async def test_stop_while_it_starts_leaves_nothing_running(rig: Rig) -> None:
     """Case G5: the store is asked to register it, and meanwhile it is stopped."""
     worker = rig.worker()
-    gate = rig.faulty.gates["register"] = asyncio.Event()
+    gate = rig.faulty.doors["register"] = asyncio.Event()
     start = asyncio.ensure_future(worker.start())
     await breathe()
     stop = stopping(worker)
@@ -279,7 +279,7 @@ async def test_a_start_that_was_cancelled_can_be_repeated(rig: Rig) -> None:
     rig.task(work)
     job = await rig.enqueue("work")
     worker = rig.worker()
-    gate = rig.faulty.gates["register"] = asyncio.Event()
+    gate = rig.faulty.doors["register"] = asyncio.Event()
     start = asyncio.ensure_future(worker.start())
     await breathe()
     start.cancel()
