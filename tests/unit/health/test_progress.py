@@ -50,14 +50,14 @@ async def test_a_frozen_claim_is_red_within_its_window_and_named(rig: Rig) -> No
     worker = await started(rig)
     await rig.pass_time(5)
     assert worker.report().ready
-    rig.faulty.gates["lease"] = asyncio.Event()
+    rig.faulty.doors["lease"] = asyncio.Event()
     jobs = [await rig.enqueue("quick") for _ in range(100)]
     await rig.pass_time(61, step=1)
     assert red(worker) == {"claim"}
     (reason,) = worker.report().reasons
     assert reason.startswith("loop claim: no success for 61 s: LoopHung: one turn of claim took")
     assert not worker.report().ready
-    rig.faulty.gates.pop("lease").set()
+    rig.faulty.doors.pop("lease").set()
     await rig.pass_time(5)
     assert worker.report().ready
     assert {await rig.state(job) for job in jobs} == {JobState.SUCCEEDED}
@@ -66,10 +66,10 @@ async def test_a_frozen_claim_is_red_within_its_window_and_named(rig: Rig) -> No
 async def test_a_turn_that_never_returns_is_cancelled_and_the_loop_goes_on(rig: Rig) -> None:
     rig.task(quick)
     worker = await started(rig)
-    rig.faulty.gates["lease"] = asyncio.Event()
+    rig.faulty.doors["lease"] = asyncio.Event()
     await rig.enqueue("quick")
     await rig.pass_time(30, step=1)
-    del rig.faulty.gates["lease"]  # what hangs already hangs for ever; the next call would answer
+    del rig.faulty.doors["lease"]  # what hangs already hangs for ever; the next call would answer
     assert report_of(worker, "claim").restarts == 0
     await rig.pass_time(35, step=1)
     assert report_of(worker, "claim").restarts == 1
@@ -115,7 +115,7 @@ async def test_a_statement_that_hangs_makes_its_loop_red_and_no_other(
     rig.task(quick)
     worker = await started(rig, {"lease_seconds": 300.0, "prune_every": 20.0})
     await rig.pass_time(2)
-    rig.faulty.gates[operation] = asyncio.Event()
+    rig.faulty.doors[operation] = asyncio.Event()
     await rig.pass_time(400 if loop == "heartbeat" else 90, step=1)
     # without a heartbeat the lease runs out, and then nobody may claim either
     assert red(worker) == ({"heartbeat", "claim"} if loop == "heartbeat" else {loop})
@@ -186,7 +186,7 @@ async def test_by_setting_a_dead_loop_ends_the_worker_with_a_code(rig: Rig) -> N
 
 async def test_a_loop_that_never_began_is_not_ready_and_then_red(rig: Rig) -> None:
     worker = await started(rig)
-    rig.faulty.gates["prune"] = asyncio.Event()
+    rig.faulty.doors["prune"] = asyncio.Event()
     late = await started(rig)
     assert worker.report().ready
     assert report_of(late, "prune").condition is Condition.STARTING

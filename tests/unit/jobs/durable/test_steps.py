@@ -227,7 +227,7 @@ async def test_a_finished_step_is_recorded_although_the_worker_stops(rig: Rig) -
 
     rig.task(work)
     job = await rig.enqueue("work")
-    gate = rig.faulty.gates["put_step"] = asyncio.Event()
+    gate = rig.faulty.doors["put_step"] = asyncio.Event()
     worker = await rig.started()
     await until(lambda: "put_step" in rig.faulty.calls)
     (run,) = worker._engine.hand.runs()
