@@ -30,6 +30,7 @@ from offpath.jobs.blocking import BlockingClient
 from offpath.jobs.client import Client, Session, as_jobs
 from offpath.jobs.dead import DeadLetters
 from offpath.jobs.durable.signalling import SignalVerbs
+from offpath.jobs.durable.signalling import SignalVerbs
 from offpath.jobs.flow import FlowVerbs
 from offpath.jobs.gates import Gate
 from offpath.jobs.group_events import OnOrphanGroup, OrphanWatch

@@ -1,4 +1,4 @@
-"""``offpath jobs``: list, show, cancel, retry."""
+"""``offpath jobs``: list, show, cancel, retry, signal."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from offpath.cli.frame import (
     with_app,
     yes_option,
 )
+from offpath.cli.loading import with_loaded_app
 from offpath.errors import InvalidArgument
 from offpath.jobs.handle import progress_of
 from offpath.model.job import JobRecord, JobState, Page
@@ -54,7 +55,7 @@ def chosen(given: dict[str, Any]) -> dict[str, Any]:
 
 @click.group()
 def jobs() -> None:
-    """List, show, cancel and retry jobs."""
+    """List, show, cancel, retry and signal jobs."""
 
 
 @jobs.command("list")
@@ -169,6 +170,55 @@ def retry_jobs(
         return print_changed(changed, job_ids, "queued", as_json=as_json)
 
     return with_app(url, work)
+
+
+@jobs.command("signal")
+@click.argument("target")
+@click.argument("event")
+@click.option("--payload", metavar="JSON", help="What the waiting job is told; null by default.")
+@click.option("--id", "signal_id", metavar="UUID", help="Sending the same id again does nothing.")
+@click.option("--keep", type=float, metavar="SECONDS", help="How long it waits; 30 days.")
+@click.option("--app", "module", metavar="MODULE:APP", help="Write it with this app's codec.")
+@url_option
+@json_option
+@command
+def signal_job(
+    target: str,
+    event: str,
+    payload: str | None,
+    signal_id: str | None,
+    keep: float | None,
+    module: str | None,
+    url: str | None,
+    *,
+    as_json: bool,
+) -> int | None:
+    r"""Tell a job that waits for EVENT. TARGET is its id, or the key that it waits for.
+
+    A signal that nobody waits for yet is kept.
+
+    \b
+    offpath jobs signal 0198c0de-… approved --payload '{"by": "Ada"}'
+    offpath jobs signal order-7 paid
+    """
+    value = None if payload is None else _payload(payload)
+    given = {} if keep is None else {"keep": keep}
+
+    async def work(app: App) -> None:
+        sent = await app.signal(target, event, value, id=signal_id, **given)
+        if as_json:
+            output.print_json({"sent": sent})
+        else:
+            click.echo("sent" if sent else "it was sent before: nothing changed")
+
+    return with_app(url, work) if module is None else with_loaded_app(module, url, work)
+
+
+def _payload(text: str) -> Any:  # noqa: ANN401 - any JSON
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError as error:
+        raise InvalidArgument(f"--payload is no JSON: {error}") from error
 
 
 def ask_if_many(

@@ -1,7 +1,8 @@
 """For the tests of code that uses offpath.
 
 ``swap_to_memory`` lets an app work in memory for a while, ``drain`` runs what is due,
-``assert_enqueued`` looks at what was enqueued, ``ManualClock`` is the time, moved by hand, and
+``assert_enqueued`` looks at what was enqueued, ``ManualClock`` is the time, moved by hand,
+``pass_time`` moves it and runs what falls due on the way, and
 ``FlakyStore`` fails on demand. ``FakeCredits`` and ``FakeRecords`` are the two ports of a
 settlement run. ``signed_webhook`` makes the headers of a genuine webhook. The pytest plugin
 (``pytest_offpath``) offers the first of them as fixtures.
@@ -12,6 +13,7 @@ from offpath.testing.asserting import assert_enqueued, enqueued
 from offpath.testing.crediting import FakeCredits, FakeRecords
 from offpath.testing.draining import NeverIdle, drain
 from offpath.testing.faults import FlakyStore
+from offpath.testing.passing import pass_time
 from offpath.testing.signing import signed_webhook
 from offpath.testing.swapping import MemorySwap, swap_to_memory
 
@@ -25,6 +27,7 @@ __all__ = [
     "assert_enqueued",
     "drain",
     "enqueued",
+    "pass_time",
     "signed_webhook",
     "swap_to_memory",
 ]

@@ -1,0 +1,18 @@
+"""``offpath jobs signal``: a job that waits is told from the command line."""
+
+from __future__ import annotations
+
+from offpath.runtime.ids import new_id
+from tests.cli.conftest import Run, document
+
+
+def test_a_signal_is_sent_once_by_its_id(run: Run, migrated: str) -> None:
+    known = ("jobs", "signal", "order-7", "paid", "--payload", '{"by": "Ada"}', "--id", new_id())
+    assert run(*known, "--url", migrated).output == "sent\n"
+    assert document(run(*known, "--json", "--url", migrated)) == {"sent": False}
+
+
+def test_a_payload_that_is_no_json_is_wrong_usage(run: Run, migrated: str) -> None:
+    result = run("jobs", "signal", "order-7", "paid", "--payload", "{", "--url", migrated)
+    assert result.exit_code == 2
+    assert "--payload is no JSON" in result.output
