@@ -20,11 +20,12 @@ _TORN_GROUPS = """
     select count(*)
     from (
         select coalesce(j.group_id, j.id::text) as id,
-            count(*) filter (where j.finished_at is null) as open
+            count(*) filter (where j.finished_at is null) as open,
+            count(*) filter (where j.state in ('dead', 'cancelled')) as failed
         from offpath.job j where j.grouped group by 1
     ) as members
     full join offpath.job_group g on g.id = members.id
-    where coalesce(members.open, 0) <> coalesce(g.open, 0)
+    where (members.open, members.failed) is distinct from (g.open, g.failed)
 """
 
 

@@ -49,14 +49,14 @@ def unique(key: str, policy: UniquePolicy = UniquePolicy.ATTACH, number: int = 1
 
 def test_nothing_in_the_way_is_one_statement() -> None:
     talk = Conversation(new_job(id=uid(1)), new_job(id=uid(2)))
-    made = talk.run(("enqueue", [(uid(2), MICROS), (uid(1), MICROS)]))
+    made = talk.run(("enqueue", [(uid(2), MICROS, 0), (uid(1), MICROS, 0)]))
     assert made == [Enqueued(id=uid(n), job_id=uid(n), created=True, run_at=AT) for n in (1, 2)]
     assert talk.asked[0].params["now"] == AT.isoformat()
 
 
 def test_keys_are_written_in_order_so_that_two_calls_cannot_deadlock() -> None:
     talk = Conversation(unique("b", number=1), unique("a", number=2))
-    talk.run(("enqueue", [(uid(1), MICROS), (uid(2), MICROS)]))
+    talk.run(("enqueue", [(uid(1), MICROS, 0), (uid(2), MICROS, 0)]))
     batch = json.loads(talk.asked[0].params["batch"])
     assert [job["unique"]["key"] for job in batch] == ["a", "b"]
 
@@ -75,7 +75,7 @@ def test_a_conflict_takes_back_what_was_written() -> None:
     talk = Conversation(*jobs)
     with pytest.raises(UniqueConflict) as caught:
         talk.run(
-            ("enqueue", [(uid(1), MICROS)]),
+            ("enqueue", [(uid(1), MICROS, 0)]),
             ("same_ids", []),
             ("holders", [("k", uid(9), "f", "ready", MICROS, 0)]),
             ("withdraw", []),
@@ -90,7 +90,7 @@ def test_a_holder_whose_period_is_over_gives_the_key_up() -> None:
         ("same_ids", []),
         ("holders", [("k", uid(9), "f", "running", MICROS, 1)]),
         ("release_keys", []),
-        ("enqueue", [(uid(1), MICROS)]),
+        ("enqueue", [(uid(1), MICROS, 0)]),
     )
     assert [one.created for one in made] == [True]
 
@@ -121,11 +121,19 @@ def test_members_and_an_open_root_are_counted_last() -> None:
     jobs = [new_job(id=uid(n), group_id=uid(9)) for n in (1, 2)]
     talk = Conversation(*jobs)
     talk.run(
-        ("enqueue", [(uid(1), MICROS), (uid(2), MICROS)]),
-        ("join_roots", [(uid(9), 1)]),
-        ("count_up", []),
+        ("enqueue", [(uid(1), MICROS, 0), (uid(2), MICROS, 0)]),
+        ("join_roots", [(uid(9), 1, None, 0)]),
+        ("add_groups", []),
     )
-    assert json.loads(talk.asked[-1].params["batch"]) == [{"id": uid(9), "open": 3}]
+    (group,) = json.loads(talk.asked[-1].params["batch"])
+    assert (group["id"], group["more"], group["done"]) == (uid(9), 3, False)
+
+
+def test_a_root_that_its_group_waited_for_is_counted() -> None:
+    talk = Conversation(new_job(id=uid(1)))
+    talk.run(("enqueue", [(uid(1), MICROS, 1)]), ("join_roots", []), ("add_groups", []))
+    (group,) = json.loads(talk.asked[-1].params["batch"])
+    assert (group["id"], group["more"]) == (uid(1), 1)
 
 
 def test_what_cannot_be_stored_is_refused_before_it_is_sent() -> None:
