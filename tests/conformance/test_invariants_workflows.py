@@ -79,7 +79,7 @@ class Walk:
             on=tuple(sorted(on)),
             need=self.random.randint(1, len(on)),
             of=self.random.choice(list(Counting)),
-            timeout=self.random.choice([None, 20.0]),
+            timeout=self.random.choice([20.0, 500.0]),  # some of them will never be stored
         )
         self.gates.append(gate.id)
         return gate
