@@ -30,6 +30,7 @@ from offpath.store.sql import Row
 from offpath.store.sqlite import gating
 from offpath.store.sqlite.groups import Ended, Joined, count_steps
 from offpath.store.sqlite.instants import instant, later, micros, span
+from offpath.store.sqlite.limits import agreed
 from offpath.store.sqlite.parameters import batch, texts
 from offpath.store.sqlite.session import SQL, Steps
 from offpath.store.sqlite.writing import Writing
@@ -61,6 +62,8 @@ _COLUMNS: Final = (
     "gate",
     "gated_delay",
     "blocked_until",
+    "limit_key",
+    "fair_key",
 )
 _ID, _TASK, _STATE, _RUN_AT, _KEY, _FINGERPRINT = 0, 1, 3, 5, 10, 14
 """Places in a row of ``job_insert``."""
@@ -177,11 +180,14 @@ def insert_steps(
     if not jobs:
         return Inserted([])
     rows = [_row(job, now, gates.deadlines) for job in jobs]
+    agree = agreed(jobs, now)
     if len(rows) == 1:
         inserted = yield SQL["job_insert_one"](**_named(rows[0]), now=now)
     else:
         inserted = yield SQL["job_insert"](batch=batch(rows), now=now)
     rooted = _rooted(inserted)
+    if agree is not None and inserted:
+        yield agree
     if len(inserted) == len(jobs):
         return Inserted([_created(row) for row in rows], rooted)
     written = {row[0] for row in inserted}
@@ -208,11 +214,12 @@ def _row(job: NewJob, now: int, gates: Mapping[str, int | None]) -> tuple[Any, .
     run_at = later(now, job.delay) if job.run_at is None else micros(job.run_at)
     deadline_in = span(job.deadline_in)
     deadline = _deadline(job, now)
+    waits = job.gate is not None or job.limit is not None
     return (
         job.id,
         job.task,
         job.queue,
-        _BLOCKED if job.gate is not None else "ready" if run_at <= now else "scheduled",
+        "scheduled" if run_at > now and job.gate is None else _BLOCKED if waits else "ready",
         job.priority,
         run_at,
         job.group_id or job.id,
@@ -226,18 +233,24 @@ def _row(job: NewJob, now: int, gates: Mapping[str, int | None]) -> tuple[Any, .
         job.options,
         job.input,
         job.announce,
-        *(_NO_GATE if job.gate is None else _gate_columns(job, deadline, gates.get(job.gate))),
+        *(_wait_columns(job, run_at <= now, deadline, gates) if waits else _NO_WAIT),
+        None if job.limit is None else job.limit.key,
+        job.fair_key or None,
     )
 
 
 _BLOCKED: Final = JobState.BLOCKED.value
 _NO_KEY: Final = (None, None, None, None)
-_NO_GATE: Final = (None, None, None, None)
+_NO_WAIT: Final = (None, None, None, None)
 
 
-def _gate_columns(job: NewJob, deadline: int | None, gate_deadline: int | None) -> tuple[Any, ...]:
+def _wait_columns(
+    job: NewJob, due: bool, deadline: int | None, gates: Mapping[str, int | None]
+) -> tuple[Any, ...]:
     """Reason, gate, the delay that counts from its release, and when the wait is over."""
-    ends = [at for at in (deadline, gate_deadline) if at is not None]
+    if job.gate is None:
+        return (BlockReason.LIMIT.value, None, None, deadline) if due else _NO_WAIT
+    ends = [at for at in (deadline, gates.get(job.gate)) if at is not None]
     delay = span(job.delay) if job.run_at is None else None
     return BlockReason.GATE.value, job.gate, delay, min(ends, default=None)
 

@@ -4,13 +4,15 @@
 insert into offpath_job (
     id, task, queue, state, priority, run_at, enqueued_at, group_id, parent, deadline,
     deadline_in, unique_key, unique_slot, unique_states, unique_until, fingerprint, dependents,
-    tags, options, input, announce, reason, gate, gated_delay, blocked_until
+    tags, options, input, announce, reason, gate, gated_delay, blocked_until,
+    limit_key, fair_key
 )
 select
     value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, :now,
     value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11,
     value ->> 12, value ->> 13, value ->> 14, value ->> 15, value ->> 16, value ->> 17,
-    value ->> 18, value ->> 19, value ->> 20, value ->> 21, value ->> 22, value ->> 23
+    value ->> 18, value ->> 19, value ->> 20, value ->> 21, value ->> 22, value ->> 23,
+    value ->> 24, value ->> 25
 from json_each(:batch)
 where true
 on conflict do nothing
@@ -23,12 +25,14 @@ returning id, group_id = id and exists (
 insert into offpath_job (
     id, task, queue, state, priority, run_at, enqueued_at, group_id, parent, deadline,
     deadline_in, unique_key, unique_slot, unique_states, unique_until, fingerprint, dependents,
-    tags, options, input, announce, reason, gate, gated_delay, blocked_until
+    tags, options, input, announce, reason, gate, gated_delay, blocked_until,
+    limit_key, fair_key
 )
 values (
     :id, :task, :queue, :state, :priority, :run_at, :now, :group_id, :parent, :deadline,
     :deadline_in, :unique_key, :unique_slot, :unique_states, :unique_until, :fingerprint,
-    :dependents, :tags, :options, :input, :announce, :reason, :gate, :gated_delay, :blocked_until
+    :dependents, :tags, :options, :input, :announce, :reason, :gate, :gated_delay, :blocked_until,
+    :limit_key, :fair_key
 )
 on conflict do nothing
 returning id, group_id = id and exists (
@@ -56,12 +60,22 @@ update offpath_job set
     task = new.value ->> 1,
     queue = new.value ->> 2,
     state = case
-        when offpath_job.state = 'blocked' then 'blocked'
-        -- It has nothing to wait for: the gate is another job's.
-        when new.value ->> 3 <> 'blocked' then new.value ->> 3
-        when new.value ->> 5 <= :now then 'ready'
-        else 'scheduled'
+        when offpath_job.state = 'blocked' and offpath_job.reason is not 'limit' then 'blocked'
+        -- It has no gate to wait for: the gate is another job's.
+        when new.value ->> 5 > :now then 'scheduled'
+        when new.value ->> 24 is not null then 'blocked'
+        else 'ready'
     end,
+    reason = case
+        when offpath_job.state = 'blocked' and offpath_job.reason is not 'limit' then reason
+        when new.value ->> 5 <= :now and new.value ->> 24 is not null then 'limit'
+    end,
+    blocked_until = case
+        when offpath_job.state = 'blocked' and offpath_job.reason is not 'limit' then blocked_until
+        when new.value ->> 5 <= :now and new.value ->> 24 is not null then new.value ->> 8
+    end,
+    limit_key = new.value ->> 24,
+    fair_key = new.value ->> 25,
     priority = new.value ->> 4,
     run_at = new.value ->> 5,
     deadline = new.value ->> 8,

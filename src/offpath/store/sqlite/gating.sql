@@ -167,6 +167,7 @@ update offpath_job set
     finished_at = :now,
     expires_at = :expires_at,
     blocked_until = null,
+    wait_target = null,
     watched = 2 * (watched > 0),
     unique_slot = case
         when unique_key is null then null

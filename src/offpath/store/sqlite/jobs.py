@@ -13,7 +13,7 @@ from offpath.model.lease import Rescued
 from offpath.store.changes import Changed
 from offpath.store.protocol import Pruned, Redrive
 from offpath.store.sql import Row
-from offpath.store.sqlite import groups, messaging
+from offpath.store.sqlite import groups, limits, messaging
 from offpath.store.sqlite.ending import aftermath
 from offpath.store.sqlite.gating import Following, uncount_steps
 from offpath.store.sqlite.groups import Ended
@@ -169,6 +169,7 @@ def prune(session: Session, now: int, limit: int) -> Pruned:
     """Remove ended jobs whose time has come, and as many messages; claims, and old workers."""
     expired = session.run(SQL["expired"](now=now, limit=limit))
     _remove(session, expired)
+    limits.forget(session, now, limit)
     session.run(SQL["claim_prune"](now=now, limit=limit))
     session.run(SQL["workers_forget"](before=now - GONE_KEPT, limit=limit))
     return Pruned(jobs=len(expired), messages=messaging.prune(session, now, limit))
@@ -227,7 +228,7 @@ def rescue(session: Session, now: int, rules: Rules) -> list[Rescued]:
     if session.stalled:  # the living could not renew their leases either: let them first
         return []
     rows = session.run(SQL["orphans"](now=now, limit=rules.limit))
-    if any(row[18] for row in rows):
+    if any(row[19] for row in rows):
         session.stirred = True
     orphans = [_orphan(row, now, rules.max_deliveries) for row in rows]
     rescued = _move_on(session, now, orphans, rules.keep) if orphans else []
@@ -240,7 +241,7 @@ def rescue(session: Session, now: int, rules: Rules) -> list[Rescued]:
 def _orphan(row: Row, now: int, max_deliveries: int) -> _Orphan:
     job = leased_job(row)
     job = replace(job, losses=job.losses + 1)
-    seq, cancel_requested, marks = row[16], row[17], row[19:21]
+    seq, cancel_requested, marks = row[17], row[18], row[20:22]
     if cancel_requested:
         return _Orphan(job, seq, JobState.CANCELLED, (seq, "cancelled", "cancelled", 1), *marks)
     if job.losses < max_deliveries:

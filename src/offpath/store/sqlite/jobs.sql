@@ -14,6 +14,7 @@ update offpath_job set
     expires_at = :expires_at,
     watched = 2 * (watched > 0),
     blocked_until = null,
+    wait_target = null,
     unique_slot = case
         when unique_key is null then null
         when not instr(unique_states, 'cancelled') then null
@@ -108,7 +109,7 @@ returning id
 -- Running jobs whose worker's lease has ended or whose worker is gone.
 select
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline, seq, cancel_requested, announce,
+    enqueued_at, losses, parent, dependents, deadline, limit_key, seq, cancel_requested, announce,
     watched, redrives
 from offpath_job
 where

@@ -84,7 +84,8 @@ select
 from lane where lane.task is not null
 
 -- name: promote
--- Makes the due jobs of some lanes ready, the longest due first, a bounded number.
+-- Makes the due jobs of some lanes ready, the longest due first, a bounded number. (Those with a
+-- limit come to be held by the schema's rule.)
 update offpath_job set state = 'ready'
 where seq in (
     select job.seq
@@ -98,7 +99,7 @@ where seq in (
     order by job.run_at
     limit :limit
 )
-returning seq
+returning limit_key
 
 -- name: lease_lane
 -- The best jobs of one lane. Of two that want one unique key while they run, one must wait.
@@ -128,7 +129,7 @@ where seq in (
 )
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline, announce
+    enqueued_at, losses, parent, dependents, deadline, limit_key, announce
 
 -- name: lease_lanes
 -- The best jobs over several lanes, at most the room of each task over all its queues.
@@ -176,4 +177,4 @@ where seq in (
 )
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline, announce
+    enqueued_at, losses, parent, dependents, deadline, limit_key, announce

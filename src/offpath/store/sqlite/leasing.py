@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from offpath.model.job import LeasedJob
-from offpath.model.lease import Leased, LeaseRequest
-from offpath.store.sql import Row
+from offpath.model.lease import Leased, LeaseRequest, Order
+from offpath.store.sql import Query, Row
+from offpath.store.sqlite import ordering, pausing
 from offpath.store.sqlite.instants import instant
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.rows import leased_jobs
+from offpath.store.sqlite.rows import leased_job
 from offpath.store.sqlite.session import SQL, Session
 
 PROMOTED_AT_ONCE: Final = 1_000
@@ -26,9 +27,9 @@ def nothing_to_lease(session: Session, now: int, request: LeaseRequest) -> Lease
     """
     if not _may_lease(session, now, request):
         return Leased(jobs=(), now=instant(now))
-    if _lanes(session, "ready_lanes", request):
+    if _lanes(session, now, "ready_lanes", request):
         return None
-    due = [lane[2] for lane in _lanes(session, "scheduled_lanes", request)]
+    due = [lane[2] for lane in _lanes(session, now, "scheduled_lanes", request)]
     if any(at <= now for at in due):
         return None
     return Leased(jobs=(), now=instant(now), due_in=_seconds_until(due, now))
@@ -38,11 +39,11 @@ def lease(session: Session, now: int, request: LeaseRequest) -> Leased:
     """Hand out the best ready jobs of the lanes that were asked for."""
     if not _may_lease(session, now, request):
         return Leased(jobs=(), now=instant(now))
-    scheduled = _lanes(session, "scheduled_lanes", request)
+    scheduled = _lanes(session, now, "scheduled_lanes", request)
     held_back = _promote(session, now, scheduled)
     if held_back or any(lane[2] <= now for lane in scheduled):
-        scheduled = _lanes(session, "scheduled_lanes", request)
-    ready = _lanes(session, "ready_lanes", request)
+        scheduled = _lanes(session, now, "scheduled_lanes", request)
+    ready = _lanes(session, now, "ready_lanes", request)
     jobs = _take(session, now, request, ready)
     return Leased(
         jobs=jobs,
@@ -56,13 +57,17 @@ def _may_lease(session: Session, now: int, request: LeaseRequest) -> bool:
     return bool(session.run(SQL["worker_alive"](id=request.worker, now=now)))
 
 
-def _lanes(session: Session, statement: str, request: LeaseRequest) -> list[Row]:
-    """The lanes of the tasks and queues that were asked for."""
-    return [
+def _lanes(session: Session, now: int, statement: str, request: LeaseRequest) -> list[Row]:
+    """The lanes of the tasks and queues that were asked for, where there is room and no pause."""
+    lanes = [
         lane
         for lane in session.run(SQL[statement]())
-        if request.tasks.get(lane[1], 0) > 0 and (not request.queues or lane[0] in request.queues)
+        if request.tasks.get(lane[1], 0) > 0
+        and (not request.queues or lane[0] in request.queues)
+        and request.queue_rooms.get(lane[0], 1) > 0
     ]
+    stopped = pausing.paused(session, now) if lanes else {}
+    return [lane for lane in lanes if lane[0] not in stopped] if stopped else lanes
 
 
 def _promote(session: Session, now: int, scheduled: Iterable[Row]) -> bool:
@@ -71,26 +76,57 @@ def _promote(session: Session, now: int, scheduled: Iterable[Row]) -> bool:
     if not due:
         return False
     query = SQL["promote"](lanes=batch(due), now=now, limit=PROMOTED_AT_ONCE)
-    return len(session.run(query)) >= PROMOTED_AT_ONCE
+    keys = session.run(query)
+    if any(key is not None for (key,) in keys):
+        session.released = True  # to be admitted now
+    return len(keys) >= PROMOTED_AT_ONCE
 
 
 def _take(
     session: Session, now: int, request: LeaseRequest, lanes: list[Row]
 ) -> tuple[LeasedJob, ...]:
-    shared = {"worker": request.worker, "now": now}
     if request.limit <= 0 or not lanes:
         return ()
-    if len(lanes) == 1:
-        queue, task = lanes[0]
-        limit = min(request.limit, request.tasks[task])
-        query = SQL["lease_lane"](queue=queue, task=task, limit=limit, **shared)
+    if request.order is Order.PRIORITY and len({queue for queue, _ in lanes}) == 1:
+        rows = session.run(_of_one_queue(now, request, lanes))
+        rows.sort(key=_rank)
     else:
-        rooms = batch([(queue, task, request.tasks[task]) for queue, task in lanes])
-        query = SQL["lease_lanes"](lanes=rooms, limit=request.limit, **shared)
-    rows = session.run(query)
-    if any(row[16] for row in rows):
+        rows = _chosen(session, now, request, lanes)
+    if any(row[17] for row in rows):
         session.stirred = True
-    return leased_jobs(rows)
+    return tuple(map(leased_job, rows))
+
+
+def _of_one_queue(now: int, request: LeaseRequest, lanes: list[Row]) -> Query:
+    """Within one queue, its own order is the whole order."""
+    shared = {"worker": request.worker, "now": now}
+    queue, task = lanes[0]
+    limit = min(request.limit, request.queue_rooms.get(queue, request.limit))
+    if len(lanes) == 1:
+        room = min(limit, request.tasks[task])
+        return SQL["lease_lane"](queue=queue, task=task, limit=room, **shared)
+    rooms = batch([(queue, task, request.tasks[task]) for queue, task in lanes])
+    return SQL["lease_lanes"](lanes=rooms, limit=limit, **shared)
+
+
+def _chosen(session: Session, now: int, request: LeaseRequest, lanes: list[Row]) -> list[Row]:
+    """Several queues, or another order: chosen first, then handed out."""
+    chosen = ordering.choose(session, request, [(queue, task) for queue, task in lanes])
+    query = SQL["lease_chosen"](jobs=batch(chosen), worker=request.worker, now=now)
+    rows = session.run(query) if chosen else []
+    match request.order:
+        case Order.PRIORITY:
+            rows.sort(key=_rank)
+        case Order.AGE:
+            rows.sort(key=lambda row: (row[11], row[0]))
+        case Order.BALANCED:
+            place = {seq: at for at, seq in enumerate(chosen)}
+            rows.sort(key=lambda row: place[row[18]])
+    return rows
+
+
+def _rank(row: Row) -> tuple[int, int, str]:
+    return -row[9], row[10], row[0]
 
 
 def _seconds_until(due: Iterable[int], now: int) -> float | None:

@@ -7,7 +7,7 @@ rule that a limited job becomes ready by admission only.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -89,18 +89,23 @@ def admit(session: Session, now: int, limit: int, keys: Sequence[str]) -> Admitt
     return _Pass(session, now, limit).run(names, repair=True)
 
 
-def follow(
-    session: Session, now: int, settlements: Sequence[Settlement], answers: Sequence[Settled]
-) -> int:
-    """After a batch of settlements: close the keys that are to cool down, and give the room that
-    became free to the next. Returns how many were admitted.
+def following(
+    session: Session,
+    now: int,
+    settlements: Sequence[Settlement],
+    settle: Callable[[Session, int, Sequence[Settlement]], list[Settled]],
+) -> list[Settled]:
+    """Settle a batch; then close the keys that are to cool down, and give the room that became
+    free to the next of each key.
     """
+    answers = settle(session, now, settlements)
     keys = {one.job.limit_key for one in settlements if one.job.limit_key is not None}
-    if not keys:
-        return 0
-    for one, answer in zip(settlements, answers, strict=True):
-        _cool_down(session, now, one, answer)
-    return _Pass(session, now, AT_ONCE).run(sorted(keys), repair=False).jobs
+    if keys:
+        for one, answer in zip(settlements, answers, strict=True):
+            _cool_down(session, now, one, answer)
+        if _Pass(session, now, AT_ONCE).run(sorted(keys), repair=False).jobs:
+            session.released = True
+    return answers
 
 
 def _cool_down(session: Session, now: int, settlement: Settlement, answer: Settled) -> None:
@@ -164,7 +169,9 @@ class _Pass:
         """Of keys without room, the count may be wrong."""
         full = [each.name for each in self._keys if each.allowed(1) == 0]
         if full:
-            rows = self._session.run(SQL["limit_recount"](keys=batch(full)))
+            running = dict(map(tuple, self._session.run(SQL["limit_running"]())))
+            numbers = [(name, running.get(name, 0)) for name in full]
+            rows = self._session.run(SQL["limit_recount"](keys=batch(numbers)))
             counts: dict[str, int] = {key: number for key, number in rows}  # noqa: C416 - typed rows
             for each in self._keys:
                 each.admitted = counts.get(each.name, each.admitted)
@@ -187,7 +194,7 @@ class _Pass:
         if not lanes:
             return
         query = SQL["held_best"](lanes=batch(lanes), limit=max(wanted.values()))
-        for key, *_, seq in sorted(self._session.run(query)):
+        for key, *_, seq in sorted(map(tuple, self._session.run(query))):
             self._held.setdefault(key, []).append(seq)
 
     def _send_behind(self) -> None:

@@ -119,7 +119,8 @@ where
     job.seq in (
         select each.seq from offpath_job as each
         where
-            each.limit_key = wanted.value and each.state = 'ready' and each.changed_at <= :before
+            each.state = 'ready' and each.limit_key is not null
+            and each.limit_key = wanted.value and each.changed_at <= :before
         order by each.changed_at
         limit :limit
     )
@@ -143,22 +144,32 @@ update offpath_job set
     reason = 'limit',
     changed_at = :now,
     blocked_until = deadline
-where limit_key = :key and state = 'ready'
+where limit_key = :key and limit_key is not null and state = 'ready'
 returning seq
 
 -- name: limit_recount
 -- Counts that are too high are set right.
-update offpath_limit set admitted = (
+update offpath_limit set admitted = (new.value ->> 1) + (
     select count(*) from offpath_job as job
-    where job.limit_key = offpath_limit.key and (job.state = 'ready' or job.state = 'running')
+    where
+        job.state = 'ready' and job.limit_key is not null and job.limit_key = offpath_limit.key
 )
+from json_each(:keys) as new
 where
-    key in (select value from json_each(:keys))
-    and admitted > (
+    offpath_limit.key = new.value ->> 0
+    and admitted > (new.value ->> 1) + (
         select count(*) from offpath_job as job
-        where job.limit_key = offpath_limit.key and (job.state = 'ready' or job.state = 'running')
+        where
+            job.state = 'ready' and job.limit_key is not null
+            and job.limit_key = offpath_limit.key
     )
 returning key, admitted
+
+-- name: limit_running
+-- Running jobs by key: a walk of the running ones, which are few.
+select limit_key, count(*) from offpath_job
+where state = 'running' and limit_key is not null
+group by limit_key
 
 -- name: limit_close
 -- An earlier end never shortens a later one.
@@ -179,9 +190,11 @@ returning key
 -- Known keys by name.
 select
     key, max_running, rate, admitted,
-    (
+    admitted - (
         select count(*) from offpath_job as job
-        where job.limit_key = offpath_limit.key and job.state = 'running'
+        where
+            job.state = 'ready' and job.limit_key is not null
+            and job.limit_key = offpath_limit.key
     ),
     (
         select count(*) from offpath_job as job
@@ -198,9 +211,11 @@ limit :limit
 -- These keys, by name.
 select
     key, max_running, rate, admitted,
-    (
+    admitted - (
         select count(*) from offpath_job as job
-        where job.limit_key = offpath_limit.key and job.state = 'running'
+        where
+            job.state = 'ready' and job.limit_key is not null
+            and job.limit_key = offpath_limit.key
     ),
     (
         select count(*) from offpath_job as job
@@ -230,3 +245,13 @@ where key in (select value from json_each(:keys))
 
 -- name: limit_forget
 delete from offpath_limit where key in (select value from json_each(:keys))
+
+-- name: held_count
+-- The held jobs of a key in a queue, counted up to a limit.
+select count(*) from (
+    select 1 from offpath_job as job
+    where
+        job.state = 'blocked' and job.reason = 'limit'
+        and job.limit_key = :key and job.queue = :queue
+    limit :limit
+)

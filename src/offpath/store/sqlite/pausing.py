@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from offpath.model.limit import QueueRecord
 from offpath.store.sqlite.instants import instant
+from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
 
 COUNTED: Final = 100_000
@@ -32,22 +34,33 @@ def records(session: Session, now: int) -> list[QueueRecord]:
     pauses = paused(session, now)
     counted = session.run(SQL["queue_running"](limit=COUNTED))
     running: dict[str, int] = {queue: number for queue, number in counted}  # noqa: C416 - typed rows
+    held = _held(session)
     names = {row[0] for row in session.run(SQL["queue_names"]())}
     return [
-        _record(session, name, running.get(name, 0), pauses)
-        for name in sorted(names | running.keys() | pauses.keys())
+        _record(session, name, running.get(name, 0), held[name], pauses)
+        for name in sorted(names | running.keys() | held.keys() | pauses.keys())
     ]
 
 
+def _held(session: Session) -> Counter[str]:
+    """Jobs that wait to be admitted, by queue."""
+    held = Counter[str]()
+    keys = [row[0] for row in session.run(SQL["held_keys"]())]
+    for key, queue in session.run(SQL["held_lines"](keys=batch(keys))):
+        query = SQL["held_count"](key=key, queue=queue, limit=COUNTED)
+        held[queue] += session.run(query)[0][0]
+    return held
+
+
 def _record(
-    session: Session, name: str, running: int, pauses: dict[str, int | None]
+    session: Session, name: str, running: int, held: int, pauses: dict[str, int | None]
 ) -> QueueRecord:
     query = SQL["queue_counts"](queue=name, limit=COUNTED)
     [[blocked, scheduled, ready]] = session.run(query)
     until = pauses.get(name)
     return QueueRecord(
         name=name,
-        blocked=blocked,
+        blocked=blocked + held,
         scheduled=scheduled,
         ready=ready,
         running=running,

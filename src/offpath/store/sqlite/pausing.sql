@@ -40,12 +40,13 @@ scheduled (queue) as (
 blocked (queue) as (
     select (
         select job.queue from offpath_job as job
-        where job.state = 'blocked' order by job.queue limit 1
+        where job.state = 'blocked' and job.reason <> 'limit' order by job.queue limit 1
     )
     union all
     select (
         select job.queue from offpath_job as job
-        where job.state = 'blocked' and job.queue > blocked.queue order by job.queue limit 1
+        where job.state = 'blocked' and job.reason <> 'limit' and job.queue > blocked.queue
+        order by job.queue limit 1
     )
     from blocked where blocked.queue is not null
 )
@@ -61,12 +62,13 @@ select held.queue, count(*) from (
 group by 1
 
 -- name: queue_counts
--- The waiting jobs of a queue, each kind counted up to a limit.
+-- The waiting jobs of a queue, held ones left out, each kind counted up to a limit.
 select
     (
         select count(*) from (
             select 1 from offpath_job as job
-            where job.state = 'blocked' and job.queue = :queue limit :limit
+            where job.state = 'blocked' and job.reason <> 'limit' and job.queue = :queue
+            limit :limit
         )
     ),
     (

@@ -11,7 +11,7 @@ select
             order by past.seq
         )
     ),
-    case when gate_left = 0 then gate end
+    case when gate_left = 0 then gate end, limit_key, fair_key
 from offpath_job
 where id in (select value from json_each(:ids))
 

@@ -45,6 +45,7 @@ def leased_job(row: Row) -> LeasedJob:
         parent=row[13],
         dependents=_texts(row[14]) if row[14] else (),
         deadline=instant(row[15]),
+        limit_key=row[16],
     )
 
 
@@ -81,6 +82,8 @@ def job_record(row: Row) -> JobRecord:
         progress=row[27],
         failures=_failures(row[28]) if row[28] else (),
         gate=row[29],
+        limit_key=row[30],
+        fair_key=row[31],
     )
 
 
@@ -97,16 +100,6 @@ def worker_record(row: Row, now: int) -> WorkerRecord:
         report=row[6],
         gone_at=instant(row[7]),
     )
-
-
-def leased_jobs(rows: list[Row]) -> tuple[LeasedJob, ...]:
-    """Leased rows in the order in which they should be run."""
-    rows.sort(key=_rank)
-    return tuple(map(leased_job, rows))
-
-
-def _rank(row: Row) -> tuple[int, int, str]:
-    return -row[9], row[10], row[0]
 
 
 def dated(failure: Failure, now: int) -> Failure:

@@ -42,6 +42,9 @@ _WAITING: Final = 8
 """Columns of a settlement after which the job waits for its time."""
 
 
+_ENDED: Final = frozenset({_SUCCEEDED, JobState.DEAD.value, _CANCELLED})
+
+
 class _Applied(NamedTuple):
     """A job that was moved on."""
 
@@ -57,7 +60,7 @@ class _Applied(NamedTuple):
     @property
     def ended(self) -> bool:
         """Whether it will not run again."""
-        return OUTER[self.state].terminal
+        return self.state in _ENDED
 
 
 def settle(session: Session, now: int, settlements: Sequence[Settlement]) -> list[Settled]:
@@ -171,6 +174,7 @@ class _Batch:
             each.id for each in self._applied.values() if each.has_undo and each.state == _SUCCEEDED
         ]
         if done:
+            self._session.run(SQL["undo_unmark"](jobs=batch(done)))
             self._session.run(SQL["undo_forget"](jobs=batch(done)))
 
     def _carry(self, mine: list[Settlement]) -> Joined | None:
@@ -297,17 +301,17 @@ def _columns(
         case Cancelled():
             return (*head, _CANCELLED, None, _CANCELLED, expires)
         case Retry(delay=delay):
-            return (*head, *_due(now, later(now, delay)), None, expires, 1)
+            return (*head, *_due(job, now, later(now, delay)), expires, 1)
         case Snoozed(delay=delay, until=until, reason=reason):
             due = later(now, delay) if until is None else micros(until)
-            return (*head, *_due(now, due), reason, expires, 0)
+            return (*head, *_due(job, now, due, reason), expires, 0)
         case Waiting(target=target, event=event):
             if (target, event) in there:
-                return (*head, "ready", now, None, expires, 0)
+                return (*head, *_due(job, now, now), expires, 0)
             why, until = BlockReason.SIGNAL.value, _until(settlement.job, outcome, now)
             return (*head, "blocked", None, why, expires, target, event, until)
         case Released():
-            return (*head, *_due(now, micros(job.run_at)), None, expires, 0)
+            return (*head, *_given_back(now, micros(job.run_at)), expires, 0)
         case other:
             assert_never(other)
 
@@ -320,8 +324,20 @@ def _until(job: LeasedJob, outcome: Waiting, now: int) -> int | None:
     return min(ends, default=None)
 
 
-def _due(now: int, run_at: int) -> tuple[str, int]:
-    return "ready" if run_at <= now else "scheduled", run_at
+def _due(
+    job: LeasedJob, now: int, run_at: int, reason: str | None = None
+) -> tuple[str, int, str | None]:
+    """State, run time and reason of a job that waits again; the room of a limit is given back."""
+    if run_at > now:
+        return "scheduled", run_at, reason
+    if job.limit_key is not None:
+        return "blocked", run_at, BlockReason.LIMIT.value
+    return "ready", run_at, reason
+
+
+def _given_back(now: int, run_at: int) -> tuple[str, int, None]:
+    """The same of a job whose turn is not over: it keeps its room."""
+    return "ready" if run_at <= now else "scheduled", run_at, None
 
 
 def record_failures(session: Session, now: int, failures: Sequence[tuple[int, Failure]]) -> None:

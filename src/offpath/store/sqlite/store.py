@@ -27,10 +27,11 @@ from offpath.store.changes import Changed
 from offpath.store.hints import Hint, Hints
 from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing
-from offpath.store.sqlite import jobs, leasing, migrate, reading, settling, workers
+from offpath.store.sqlite import jobs, leasing, limits, migrate, reading, settling, workers
 from offpath.store.sqlite.diagnosing import diagnose
 from offpath.store.sqlite.enqueue import enqueue_steps, on_file
 from offpath.store.sqlite.eventing import Eventing
+from offpath.store.sqlite.flowing import Flowing
 from offpath.store.sqlite.instants import micros
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
@@ -52,7 +53,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class SqliteStore(Eventing, Scheduling, Workflowing):
+class SqliteStore(Eventing, Flowing, Scheduling, Workflowing):
     """A :class:`~offpath.store.protocol.Store` in one SQLite file, shared by any processes.
 
     Writes go through one thread with group commit, reads through others; the event loop waits
@@ -191,7 +192,7 @@ class SqliteStore(Eventing, Scheduling, Workflowing):
         if not settlements:
             return []
         settled = await self._write(
-            lambda session: settling.settle(session, self._now(), settlements)
+            lambda session: limits.following(session, self._now(), settlements, settling.settle)
         )
         states = {each.state for each in settled if each.state is not None}
         self._tell(

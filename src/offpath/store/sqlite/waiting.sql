@@ -18,8 +18,12 @@ select name, result from offpath_step where job = :job and kind = 'step' order b
 -- name: undo_mark
 update offpath_job set has_undo = 1 where id = :id and has_undo = 0
 
--- name: undo_forget
+-- name: undo_unmark
 -- Jobs that succeeded have nothing to undo.
+update offpath_job set has_undo = 0
+where id in (select value from json_each(:jobs))
+
+-- name: undo_forget
 delete from offpath_step
 where kind = 'undo' and job in (select value from json_each(:jobs))
 
@@ -33,7 +37,7 @@ select id, group_id, (
     )
 )
 from offpath_job
-where has_undo = 1 and (state = 'dead' or state = 'cancelled')
+where has_undo = 1 and finished_at is not null and (state = 'dead' or state = 'cancelled')
 order by id
 limit :limit
 

@@ -58,7 +58,7 @@ where id in (select value from json_each(:ids)) and +worker = :worker and +state
 -- What a worker holds.
 select
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline
+    enqueued_at, losses, parent, dependents, deadline, limit_key
 from offpath_job
 where state = 'running' and worker = :worker
 order by seq

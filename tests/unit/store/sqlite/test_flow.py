@@ -315,6 +315,8 @@ HOT = (
     "limit_send_behind",
     "limit_hold",
     "limit_recount",
+    "limit_running",
+    "held_count",
     "limit_named",
     "limit_idle",
     "queue_names",

@@ -50,7 +50,7 @@ BY_PARTIAL_INDEX = {"orphans": "running", "keyless_running": "keyless"}
 """Walk a few running jobs, and nothing else."""
 
 _WALK = re.compile(r"^SCAN (?!json_each|\(|lane|line|new|change|alive|worker|candidate|wanted|tag)")
-_FIRST_OF_INDEX = re.compile(r"^SCAN job USING INDEX offpath_job_(ready|scheduled)$")
+_FIRST_OF_INDEX = re.compile(r"^SCAN job USING INDEX offpath_job_(ready|scheduled|turn)$")
 
 
 @pytest.fixture

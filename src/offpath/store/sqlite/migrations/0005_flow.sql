@@ -18,11 +18,17 @@ create index offpath_job_held on offpath_job (
 )
 where state = 'blocked' and reason = 'limit';
 
-create index offpath_job_limited on offpath_job (limit_key, state, changed_at)
+-- Whether a key is needed; not touched when a job moves on.
+create index offpath_job_limited on offpath_job (limit_key)
 where limit_key is not null;
 
+-- Admitted jobs that nobody has taken.
+create index offpath_job_untaken on offpath_job (limit_key, changed_at)
+where state = 'ready' and limit_key is not null;
+
+-- Held jobs are counted by the index above.
 create index offpath_job_blocked on offpath_job (queue)
-where state = 'blocked';
+where state = 'blocked' and reason <> 'limit';
 
 -- Ready jobs by whose they are; the row's own number, which ends each entry, is their age.
 create index offpath_job_turn on offpath_job (queue, task, coalesce(fair_key, ''), priority desc)
@@ -53,39 +59,52 @@ create table offpath_queue_pause (
     until integer
 ) strict, without rowid;
 
--- Whatever moves a limited job, its key's count follows. And the one way for it to become ready is
--- to be admitted, which is a change from blocked with reason limit; a running one that is ready
--- again keeps its room. All else that makes it ready (its time has come, its gate has fired, a
--- worker of the version before) makes it wait to be admitted.
-create trigger offpath_job_limited after update of state, limit_key on offpath_job
+-- Whatever moves a limited job, its key's count follows.
+create trigger offpath_job_left after update of state, limit_key on offpath_job
 when
-    (old.limit_key is not null or new.limit_key is not null)
-    and (
-        old.limit_key is not new.limit_key
-        or (old.state = 'ready' or old.state = 'running')
-        <> (new.state = 'ready' or new.state = 'running')
+    old.limit_key is not null
+    and (old.state = 'ready' or old.state = 'running')
+    and not (
+        (new.state = 'ready' or new.state = 'running') and new.limit_key is old.limit_key
     )
 begin
-    update offpath_limit set admitted = admitted - 1
-    where key = old.limit_key and (old.state = 'ready' or old.state = 'running');
-    update offpath_limit set admitted = admitted + 1
-    where
-        key = new.limit_key
-        and (
-            new.state = 'running'
-            or new.state = 'ready' and (
-                old.state = 'running' or old.state = 'blocked' and old.reason is 'limit'
-            )
-        );
+    update offpath_limit set admitted = admitted - 1 where key = old.limit_key;
+end;
+
+create trigger offpath_job_let_in after update of state, limit_key on offpath_job
+when
+    new.limit_key is not null
+    and (new.state = 'ready' or new.state = 'running')
+    and not (
+        (old.state = 'ready' or old.state = 'running') and old.limit_key is new.limit_key
+    )
+    -- What the last trigger sends back is counted there.
+    and not (
+        new.state = 'ready' and old.state <> 'ready' and old.state <> 'running'
+        and not (old.state = 'blocked' and old.reason is 'limit')
+    )
+begin
+    update offpath_limit set admitted = admitted + 1 where key = new.limit_key;
+end;
+
+-- The one way for a limited job to become ready is to be admitted, which is a change from blocked
+-- with reason limit; a running one that is ready again keeps its room. All else that makes it ready
+-- (its time has come, its gate has fired, a worker of the version before) makes it wait for that.
+-- It is counted in first, since sending it back counts it out.
+create trigger offpath_job_limited after update of state on offpath_job
+when
+    new.limit_key is not null
+    and new.state = 'ready'
+    and old.state <> 'ready'
+    and old.state <> 'running'
+    and not (old.state = 'blocked' and old.reason is 'limit')
+begin
+    update offpath_limit set admitted = admitted + 1 where key = new.limit_key;
     update offpath_job set
         state = 'blocked',
         reason = 'limit',
         blocked_until = deadline,
         turn = case when old.finished_at is null then turn end,
         turn_at = case when old.finished_at is null then turn_at end
-    where
-        seq = new.seq
-        and new.limit_key is not null
-        and new.state = 'ready'
-        and not (old.state = 'running' or old.state = 'blocked' and old.reason is 'limit');
+    where seq = new.seq;
 end;
