@@ -60,6 +60,21 @@ PRINTED = {
         "eu: 04 April, made for 02:30 (00:30 UTC)",
         "['fired', 'fired', 'fired', 'fired', 'missed', 'missed', 'fired', 'fired']",
     ],
+    "18_document_ingestion.py": [
+        "manual: 3 of 3 parts indexed",
+        "letter: 1 of 1 parts indexed",
+        "at once: 2 refused: 1",
+    ],
+    "17_order_fulfilment.py": [
+        *(f"{order}: charged" for order in ("A-1", "B-2", "C-3")),
+        *(f"{order}: please approve" for order in ("A-1", "B-2", "C-3")),
+        "A-1: parcel-A-1, approved by Ada",
+        "B-2: reservation cancelled",
+        "B-2: refunded",
+        "C-3: refunded",
+        "B-2: dead, no truck goes there",
+        "C-3: dead, not approved by nobody",
+    ],
 }
 
 
