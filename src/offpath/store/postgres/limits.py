@@ -1,0 +1,194 @@
+"""Limits by key: held jobs are admitted up to the room of their keys.
+
+A count is raised here only, under the lock of the key's row. What lowers it, an ended or held job,
+adds a nudge in its own transaction, which is taken in here. So a count is at times too high and
+never too low, nobody but an admission ever waits for a key, and an admission never waits for a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from offpath.model.limit import Admitted, LimitRecord, RateSpec
+from offpath.model.rate import decode_state, encode_state, take
+from offpath.model.settlement import Settlement, Snoozed
+from offpath.store.postgres.steps import Announced, Rows, Send, Steps, ask, moment, to_json
+from offpath.store.sql import Catalogue
+
+AT_ONCE: Final = 1000
+"""Jobs that a pass which nobody asked for admits at most."""
+_KEYS_AT_ONCE: Final = 200
+
+_record = msgspec.json.Decoder(LimitRecord)
+_rate = msgspec.json.Decoder(RateSpec)
+
+
+class _Pass(Struct, frozen=True, omit_defaults=True):
+    """What a pass did to a key. ``next_in`` is said with a rate's state only."""
+
+    key: str
+    jobs: int
+    rate_state: str | None = None
+    next_in: float | None = None
+
+
+def admit_steps(
+    limit: int,
+    keys: Sequence[str],
+    now: datetime | None,
+    announced: Announced | None = None,
+    *,
+    sql: Catalogue,
+) -> Steps[Admitted]:
+    """One pass over these keys, or over those that something may be done for."""
+    given = sorted(set(keys))
+    turns = given or (yield from _turns(now, sql))
+    if not turns or limit <= 0:
+        return Admitted(jobs=0, more=bool(turns), next_in=(yield from _outlook(given, now, sql)))
+    names = to_json(turns)
+    *_, rates, _, picked = yield Send(
+        (
+            sql["make_limits"](keys=names),
+            sql["lock_limits"](keys=names),
+            sql["hold_untaken"](keys=names, now=moment(now)),
+            sql["recount_limits"](keys=names, now=moment(now)),
+            sql["read_nudges"](keys=names),
+            sql["rates_of"](keys=names, now=moment(now)),
+            sql["admitting"](),
+            sql["pick_held"](keys=names, now=moment(now), limit=limit),
+        )
+    )
+    ids, passes = _granted(rates, picked)
+    admitted, _, outlook = yield Send(
+        (
+            sql["admit_jobs"](ids=to_json(sorted(ids)), now=moment(now)),
+            sql["save_limits"](batch=to_json(passes), now=moment(now)),
+            sql["limit_outlook"](keys=to_json(given) if given else None, now=moment(now)),
+        ),
+        last=True,
+    )
+    if announced is not None:
+        announced.hear(row[0] for row in admitted)
+    full = len(ids) == limit or (not given and len(turns) >= _KEYS_AT_ONCE)
+    return Admitted(jobs=len(ids), more=full, next_in=outlook[0][0])
+
+
+def _turns(now: datetime | None, sql: Catalogue) -> Steps[list[str]]:
+    rows = yield from ask(sql["limit_turns"](now=moment(now), most=_KEYS_AT_ONCE))
+    return sorted(row[0] for row in rows)
+
+
+def _outlook(keys: Sequence[str], now: datetime | None, sql: Catalogue) -> Steps[float | None]:
+    query = sql["limit_outlook"](keys=to_json(keys) if keys else None, now=moment(now))
+    rows = yield from ask(query, last=True)
+    seconds: float | None = rows[0][0]
+    return seconds
+
+
+def _granted(rates: Rows, picked: Rows) -> tuple[list[str], list[_Pass]]:
+    """Of the picked jobs, those that the rates allow; and what each key's row says from now on."""
+    by_key: dict[str, list[str]] = {row[0]: [] for row in rates}
+    for key, job in picked:
+        by_key[key].append(job)
+    ids, passes = list[str](), list[_Pass]()
+    for key, rate, state, micros in rates:
+        wanted = by_key[key]
+        if rate is None or not wanted:
+            ids += wanted
+            passes.append(_Pass(key, len(wanted)))
+            continue
+        taken = take(_rate.decode(rate), decode_state(state), micros / 1e6, len(wanted))
+        ids += wanted[: taken.granted]
+        passes.append(_Pass(key, taken.granted, encode_state(taken.state), taken.next_in))
+    return ids, passes
+
+
+def limits_steps(
+    limit: int, after: str | None, keys: Sequence[str], now: datetime | None, *, sql: Catalogue
+) -> Steps[list[LimitRecord]]:
+    """Known keys by name."""
+    query = sql["limits"](
+        now=moment(now),
+        after=after,
+        keys=to_json(sorted(set(keys))) if keys else None,
+        limit=max(limit, 0),
+    )
+    return [_record.decode(row[0]) for row in (yield from ask(query, last=True))]
+
+
+def close_steps(
+    key: str,
+    until: datetime | None,
+    seconds: float | None,
+    now: datetime | None,
+    *,
+    sql: Catalogue,
+) -> Steps[int]:
+    """Close a key and hold its ready jobs again; how many these were."""
+    names = to_json([key])
+    batch = to_json([{"key": key, "until": until, "seconds": None if until else seconds}])
+    *_, held, _ = yield Send(
+        (
+            sql["make_limits"](keys=names),
+            sql["lock_limits"](keys=names),
+            sql["close_limits"](batch=batch, now=moment(now)),
+            sql["hold_closed"](keys=names, now=moment(now)),
+            sql["read_nudges"](keys=names),
+        )
+    )
+    yield from ask(sql["save_limits"](batch=to_json([_Pass(key, 0)]), now=moment(now)), last=True)
+    return len(held)
+
+
+def hold_closed_steps(keys: Sequence[str], now: datetime | None, *, sql: Catalogue) -> Steps[None]:
+    """Hold the ready jobs of those keys that are closed by now."""
+    names = to_json(sorted(set(keys)))
+    yield Send(
+        (
+            sql["lock_limits"](keys=names),
+            sql["hold_closed"](keys=names, now=moment(now)),
+            sql["read_nudges"](keys=names),
+        ),
+        last=True,
+    )
+
+
+def cool_down_steps(
+    cool_downs: Mapping[str, float], now: datetime | None, *, sql: Catalogue
+) -> Steps[None]:
+    """Close these keys for some seconds, in the transaction of a settlement.
+
+    Rows of limits come after those of jobs and before those of groups.
+    """
+    if not cool_downs:
+        return
+    names = to_json(sorted(cool_downs))
+    batch = to_json([{"key": key, "seconds": each} for key, each in sorted(cool_downs.items())])
+    yield Send(
+        (
+            sql["make_limits"](keys=names),
+            sql["lock_limits"](keys=names),
+            sql["close_limits"](batch=batch, now=moment(now)),
+        )
+    )
+
+
+def cool_downs(settlements: Iterable[Settlement]) -> dict[str, float]:
+    """Which keys cool down by these, and for how long."""
+    found: dict[str, float] = {}
+    for one in settlements:
+        key, outcome = one.job.limit_key, one.outcome
+        if key is not None and isinstance(outcome, Snoozed) and outcome.cool_down is not None:
+            found[key] = max(found.get(key, 0.0), outcome.cool_down)
+    return found
+
+
+def open_steps(key: str, now: datetime | None, *, sql: Catalogue) -> Steps[bool]:
+    """End a pause and a cool-down."""
+    rows = yield from ask(sql["open_limit"](key=key, now=moment(now)), last=True)
+    return any(row[0] for row in rows)

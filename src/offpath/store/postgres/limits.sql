@@ -1,0 +1,441 @@
+-- name: limit_turns
+-- Keys that something may be done for now: those with nudges, and of those with held jobs the ones
+-- with room, or not looked at for some seconds; and when time alone lets something in.
+with recursive clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+nudged (key, n) as (
+    (select n.key, 1 from offpath.limit_nudge n order by n.key limit 1)
+    union all
+    select next.key, l.n + 1
+    from nudged l
+    cross join lateral (
+        select n.key from offpath.limit_nudge n where n.key > l.key order by n.key limit 1
+    ) as next
+    where l.n < :most::int
+),
+waiting as (
+    (
+        select k.key
+        from offpath.limit_key k
+        where k.waiting
+            and (
+                (
+                    not k.paused
+                    and (k.closed_until is null or k.closed_until <= (select clock.now from clock))
+                    and (k.rate_next is null or k.rate_next <= (select clock.now from clock))
+                    and (k.max_running is null or k.admitted < k.max_running)
+                )
+                or k.checked_at is null
+                or k.checked_at <= (select clock.now from clock) - interval '5 seconds'
+            )
+        order by k.turn_at nulls first, k.key
+        limit :most::int
+    )
+)
+select n.key from nudged n
+union
+select w.key from waiting w
+
+-- name: limit_outlook
+-- Seconds until the first rate or cool-down with held jobs lets something in; for these keys or all.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+select extract(epoch from
+    min(greatest(k.closed_until, k.rate_next)) - (select clock.now from clock)
+)::double precision
+from offpath.limit_key k
+where k.waiting
+    and not k.paused
+    and (:keys::text is null or k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb))))
+    and greatest(k.closed_until, k.rate_next) > (select clock.now from clock)
+
+-- name: make_limits
+-- Rows for keys that have none.
+insert into offpath.limit_key (key)
+select distinct given.key
+from (select jsonb_array_elements_text(:keys::text::jsonb) as key) as given
+where not exists (select from offpath.limit_key k where k.key = given.key)
+order by given.key
+on conflict do nothing
+
+-- name: lock_limits
+-- Keeps these keys still, in one order.
+select 1
+from offpath.limit_key k
+where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+order by k.key
+for update
+
+-- name: hold_untaken
+-- Ready jobs that nobody took for some seconds are held again, as many as there are others to go
+-- instead, and come behind those.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+untaken as materialized (
+    select k.key, others.n
+    from offpath.limit_key k
+    cross join lateral (
+        select count(*) as n
+        from (
+            select from offpath.job h
+            where h.limit_key = k.key and h.state = 'blocked' and h.reason = 'limit'
+                and not exists (
+                    select from offpath.queue_pause p
+                    where p.queue = h.queue
+                        and (p.until is null or p.until > (select clock.now from clock))
+                )
+            limit 1000
+        ) as few
+    ) as others
+    where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+        and k.admitted >= k.max_running
+        and exists (
+            select from offpath.job r
+            where r.limit_key = k.key and r.state = 'ready'
+                and r.admitted_at <= (select clock.now from clock) - interval '5 seconds'
+        )
+),
+picked as materialized (
+    select c.id
+    from untaken u
+    cross join lateral (
+        select r.id
+        from offpath.job r
+        where r.limit_key = u.key and r.state = 'ready'
+            and r.admitted_at <= (select clock.now from clock) - interval '5 seconds'
+        order by r.admitted_at
+        limit u.n
+    ) as c
+),
+held as materialized (
+    select j.id
+    from offpath.job j
+    where j.id = any (array(select p.id from picked p)) and j.state || '' = 'ready'
+    for update skip locked
+)
+update offpath.job j
+set state = 'blocked',
+    reason = 'limit',
+    blocked_until = j.deadline,
+    admitted_at = null,
+    sent_back = j.sent_back + 1
+where j.id = any (array(select h.id from held h))
+
+-- name: recount_limits
+-- Every few seconds the count of a key is compared with its jobs.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+update offpath.limit_key k
+set checked_at = (select clock.now from clock),
+    admitted = case
+        when k.max_running is null then k.admitted
+        else (
+                select count(*) from offpath.job j
+                where j.limit_key = k.key and j.state in ('ready', 'running')
+            ) + (
+                select coalesce(sum(n.freed), 0) from offpath.limit_nudge n where n.key = k.key
+            )
+    end
+where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+    and (
+        k.checked_at is null
+        or k.checked_at <= (select clock.now from clock) - interval '5 seconds'
+    )
+
+-- name: read_nudges
+-- Nudges of these keys are taken in.
+with gone as (
+    delete from offpath.limit_nudge n
+    where n.id = any (array(
+        select o.id
+        from (select distinct jsonb_array_elements_text(:keys::text::jsonb) as key) as given
+        cross join lateral (
+            select n.id from offpath.limit_nudge n where n.key = given.key order by n.id limit 2000
+        ) as o
+    ))
+    returning n.id, n.key, n.freed, n.spec
+),
+sums as materialized (
+    select
+        g.key, sum(g.freed) as freed,
+        (array_agg(g.spec::jsonb order by g.id desc) filter (where g.spec is not null))[1] as spec
+    from gone g
+    group by g.key
+)
+update offpath.limit_key k
+set admitted = k.admitted - s.freed,
+    max_running = case
+        when s.spec is null then k.max_running else (s.spec ->> 'max_running')::bigint
+    end,
+    rate = case when s.spec is null then k.rate else s.spec ->> 'rate' end,
+    rate_next = case
+        when s.spec is null or k.rate::jsonb is not distinct from s.spec -> 'rate' then k.rate_next
+    end
+from sums s
+where k.key = s.key
+
+-- name: rates_of
+-- The rates of these keys.
+select
+    k.key, k.rate, k.rate_state,
+    (extract(epoch from coalesce(:now::text::timestamptz, clock_timestamp())) * 1000000)::bigint
+from offpath.limit_key k
+where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+order by k.key
+
+-- name: admitting
+-- In this transaction, what becomes ready has been admitted. A crash only makes it held again.
+select
+    set_config('offpath_store.admitting', 'on', true), set_config('synchronous_commit', 'off', true)
+
+-- name: pick_held
+-- The best held jobs of these keys, up to their room.
+with recursive clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+rooms as materialized (
+    select k.key, least(coalesce(k.max_running - k.admitted, :limit::int), :limit::int) as room
+    from offpath.limit_key k
+    where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+        and not k.paused
+        and (k.closed_until is null or k.closed_until <= (select clock.now from clock))
+        and (k.rate_next is null or k.rate_next <= (select clock.now from clock))
+        and (k.max_running is null or k.admitted < k.max_running)
+),
+lanes (key, queue, room) as (
+    select r.key, first.queue, r.room
+    from rooms r
+    cross join lateral (
+        select j.queue
+        from offpath.job j
+        where j.limit_key = r.key and j.state = 'blocked' and j.reason = 'limit'
+        order by j.queue
+        limit 1
+    ) as first
+    union all
+    select l.key, next.queue, l.room
+    from lanes l
+    cross join lateral (
+        select j.queue
+        from offpath.job j
+        where j.limit_key = l.key and j.state = 'blocked' and j.reason = 'limit'
+            and j.queue > l.queue
+        order by j.queue
+        limit 1
+    ) as next
+),
+best as materialized (
+    select c.id
+    from rooms r
+    cross join lateral (
+        select f.id
+        from lanes l
+        cross join lateral (
+            select j.id, j.sent_back, j.priority, j.run_at
+            from offpath.job j
+            where j.limit_key = l.key and j.queue = l.queue
+                and j.state = 'blocked' and j.reason = 'limit'
+            order by j.sent_back, j.priority desc, j.run_at, j.id
+            limit r.room
+        ) as f
+        where l.key = r.key
+            and not exists (
+                select from offpath.queue_pause p
+                where p.queue = l.queue
+                    and (p.until is null or p.until > (select clock.now from clock))
+            )
+        order by f.sent_back, f.priority desc, f.run_at, f.id
+        limit r.room
+    ) as c
+    limit :limit::int
+)
+select j.limit_key, j.id::text
+from offpath.job j
+where j.id = any (array(select b.id from best b))
+    and j.state || '' = 'blocked' and j.reason || '' = 'limit'
+order by j.sent_back, j.priority desc, j.run_at, j.id
+for update skip locked
+
+-- name: admit_jobs
+-- Held jobs become ready. They are locked since they were picked.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+update offpath.job j
+set state = 'ready',
+    reason = null,
+    blocked_until = null,
+    admitted_at = (select clock.now from clock),
+    unique_held = case
+        when j.unique_key is null then false
+        else offpath.may_hold(
+            j.id, j.unique_key, j.unique_states, j.unique_until, 'queued',
+            (select clock.now from clock)
+        )
+    end
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+returning j.announce
+
+-- name: save_limits
+-- What was admitted of these keys, and whether others are still held.
+update offpath.limit_key k
+set admitted = k.admitted + b.jobs,
+    rate_state = coalesce(b.rate_state, k.rate_state),
+    rate_next = case
+        when b.rate_state is null then k.rate_next
+        when b.next_in > 0 then coalesce(:now::text::timestamptz, clock_timestamp())
+            + b.next_in * interval '1 second'
+    end,
+    turn_at = clock_timestamp(),
+    waiting = exists (
+        select from offpath.job j
+        where j.limit_key = k.key and j.state = 'blocked' and j.reason = 'limit'
+    )
+from jsonb_to_recordset(:batch::text::jsonb) as b (
+    key text, jobs bigint, rate_state text, next_in double precision
+)
+where k.key = b.key
+
+-- name: limits
+-- Keys as they are now, by name.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+named as materialized (
+    select n.key
+    from (
+        select k.key from offpath.limit_key k
+        where (:after::text is null or k.key > :after::text)
+            and (:keys::text is null or k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb))))
+        union
+        select n.key from offpath.limit_nudge n
+        where (:after::text is null or n.key > :after::text)
+            and (:keys::text is null or n.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb))))
+    ) as n
+    order by n.key
+    limit :limit::int
+)
+select row_to_json(r)::text
+from (
+    select
+        n.key,
+        case when last.spec is null then k.max_running
+            else (last.spec ->> 'max_running')::bigint
+        end as max_running,
+        case when last.spec is null then k.rate::jsonb else last.spec -> 'rate' end as rate,
+        (
+            select count(*) from offpath.job j
+            where j.limit_key = n.key and j.state in ('ready', 'running')
+        ) as admitted,
+        (
+            select count(*) from offpath.job j where j.limit_key = n.key and j.state = 'running'
+        ) as running,
+        (
+            select count(*) from offpath.job j
+            where j.limit_key = n.key and j.state = 'blocked' and j.reason = 'limit'
+        ) as held,
+        case when k.closed_until > (select clock.now from clock) then k.closed_until end as closed_until,
+        coalesce(k.paused, false) as paused
+    from named n
+    left join offpath.limit_key k on k.key = n.key
+    left join lateral (
+        select o.spec::jsonb as spec
+        from offpath.limit_nudge o
+        where o.key = n.key and o.spec is not null
+        order by o.id desc
+        limit 1
+    ) as last on true
+    order by n.key
+) as r
+
+-- name: close_limits
+-- Nothing of these keys is admitted until a time, or (null) until they are opened. An earlier end
+-- shortens nothing.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+update offpath.limit_key k
+set paused = k.paused or (b."until" is null and b.seconds is null),
+    closed_until = greatest(
+        k.closed_until, b."until", (select clock.now from clock) + b.seconds * interval '1 second'
+    )
+from jsonb_to_recordset(:batch::text::jsonb) as b (
+    key text, "until" timestamptz, seconds double precision
+)
+where k.key = b.key
+
+-- name: hold_closed
+-- Ready jobs of keys that are closed are held again.
+with closed as materialized (
+    select k.key
+    from offpath.limit_key k
+    where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+        and (
+            k.paused or k.closed_until > coalesce(:now::text::timestamptz, clock_timestamp())
+        )
+),
+held as materialized (
+    select j.id
+    from closed c
+    join offpath.job j on j.limit_key = c.key and j.state in ('ready', 'running')
+    where j.state || '' = 'ready'
+    for update of j skip locked
+)
+update offpath.job j
+set state = 'blocked', reason = 'limit', blocked_until = j.deadline, admitted_at = null
+where j.id = any (array(select h.id from held h))
+returning 1
+
+-- name: open_limit
+-- Ends a pause and a cool-down; no row in the answer when there was none.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+before as materialized (
+    select k.key, k.paused or coalesce(k.closed_until > clock.now, false) as closed
+    from offpath.limit_key k
+    cross join clock
+    where k.key = :key::text
+    for update of k
+)
+update offpath.limit_key k
+set paused = false, closed_until = null
+from before b
+where k.key = b.key
+returning b.closed::int
+
+-- name: prune_limits
+-- Keys go that have no jobs, are not closed, and whose rate remembers nothing that still counts.
+delete from offpath.limit_key k
+where k.key = any (array(
+        select o.key
+        from offpath.limit_key o
+        where not o.waiting and not o.paused and o.admitted = 0
+            and (
+                o.closed_until is null
+                or o.closed_until <= coalesce(:now::text::timestamptz, clock_timestamp())
+            )
+            and (
+                o.rate_state is null
+                or (o.rate_state::jsonb ->> 'at')::double precision
+                    + 2 * (o.rate::jsonb ->> 'per')::double precision
+                    <= extract(epoch from coalesce(:now::text::timestamptz, clock_timestamp()))
+                or o.rate is null
+            )
+            and not exists (select from offpath.limit_nudge n where n.key = o.key)
+            and not exists (
+                select from offpath.job j
+                where j.limit_key = o.key and j.state in ('ready', 'running')
+            )
+            and not exists (
+                select from offpath.job j
+                where j.limit_key = o.key and j.state = 'blocked' and j.reason = 'limit'
+            )
+        order by o.turn_at nulls first
+        limit :limit::int
+        for update skip locked
+    ))

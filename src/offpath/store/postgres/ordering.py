@@ -1,0 +1,215 @@
+"""Leases in another order than the plain one: a fair share between queues, room per queue, by age,
+balanced by fair key.
+
+Candidates are read without locks, the choice is made here by the rules that every backend follows,
+and what was chosen is taken if nobody else has it by then.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from offpath.model.lease import LeaseRequest, Order
+from offpath.store.postgres.steps import Rows, Send, Steps, moment, to_json
+from offpath.store.sql import Catalogue, Query, Row
+
+Rank = tuple[Any, ...]
+"""Orders compare ranks of their own kind only."""
+_READ = {
+    Order.PRIORITY: "ready_by_priority",
+    Order.AGE: "ready_by_age",
+    Order.BALANCED: "ready_by_turn",
+}
+
+
+class Candidate(NamedTuple):
+    """A ready job. Times are microseconds."""
+
+    id: str
+    queue: str
+    task: str
+    fair: str
+    priority: int
+    run_at: int
+    enqueued_at: int
+
+
+class Choice(NamedTuple):
+    """What a lease should take, in its order, and whether there would be more."""
+
+    ids: list[str]
+    more: bool
+    cut: bool = False
+    """Whether a list of which not all was read was used up, so that the choice may be wrong."""
+
+
+def plain(request: LeaseRequest) -> bool:
+    """Whether the plain statement does what is asked for."""
+    return request.order is Order.PRIORITY and not request.queue_rooms and not request.served
+
+
+def take_steps(
+    request: LeaseRequest, limit: int, promote: Query, now: datetime | None, *, sql: Catalogue
+) -> Steps[tuple[Rows, Choice]]:
+    """Choose and take; the rows are those of a lease."""
+    reach = limit + 1
+    few = max(limit // 16, 4) if request.order is Order.BALANCED else reach
+    balanced = request.order is Order.BALANCED
+    counts = (sql["running_by_fair_key"](),) if balanced else ()
+    _, rows, *rest = yield Send((promote, _read(request, min(few, reach), now, sql), *counts))
+    running = {row[0]: row[1] for row in rest[0]} if rest else {}
+    choice = choose(request, limit, rows, running, few)
+    if choice.cut and few < reach:
+        (rows,) = yield Send((_read(request, reach, now, sql),))
+        choice = choose(request, limit, rows, running, reach)
+    query = sql["take_chosen"](
+        now=moment(now),
+        ids=to_json(choice.ids),
+        worker=request.worker,
+        tasks=to_json(request.tasks),
+        queues=to_json(request.queues),
+        begun=False,
+    )
+    (taken,) = yield Send((query,), last=True)
+    place = {job: n for n, job in enumerate(choice.ids)}
+    return sorted(taken, key=lambda row: place.get(row[3], 0)), choice
+
+
+def _read(request: LeaseRequest, reach: int, now: datetime | None, sql: Catalogue) -> Query:
+    return sql[_READ[request.order]](
+        now=moment(now),
+        worker=request.worker,
+        tasks=to_json(request.tasks),
+        queues=to_json(request.queues),
+        rooms=to_json(request.queue_rooms),
+        reach=reach,
+    )
+
+
+class _Line:
+    """The candidates of one queue: lists that are each in order, merged as they are used."""
+
+    def __init__(
+        self, lists: Iterable[list[Candidate]], order: Order, running: Mapping[str, int]
+    ) -> None:
+        self._order = order
+        self._running = running
+        self._heads = [(self._rank(each[-1]), n, each) for n, each in enumerate(lists)]
+        heapq.heapify(self._heads)
+
+    def best(self, rooms: Mapping[str, float]) -> tuple[Rank, Candidate] | None:
+        """The best job that its task has room for. A rank only ever grows, so a head that was
+        ranked before its key got one more is put back with its rank of now.
+        """
+        while self._heads:
+            rank, n, left = self._heads[0]
+            head = left[-1]
+            if rooms[head.task] <= 0:
+                heapq.heappop(self._heads)
+            elif (now := self._rank(head)) != rank:
+                heapq.heapreplace(self._heads, (now, n, left))
+            else:
+                return rank, head
+        return None
+
+    def moved_on(self) -> bool:
+        """The best was taken; whether its list is used up."""
+        _, n, left = self._heads[0]
+        left.pop()
+        if left:
+            heapq.heapreplace(self._heads, (self._rank(left[-1]), n, left))
+            return False
+        heapq.heappop(self._heads)
+        return True
+
+    def _rank(self, one: Candidate) -> Rank:
+        return _rank(one, self._order, self._running)
+
+
+def _rank(one: Candidate, order: Order, running: Mapping[str, int]) -> Rank:
+    match order:
+        case Order.PRIORITY:
+            return -one.priority, one.run_at, one.id
+        case Order.AGE:
+            return one.enqueued_at, one.id
+        case Order.BALANCED:
+            return running.get(one.fair, 0), -one.priority, one.enqueued_at, one.id
+
+
+def choose(
+    request: LeaseRequest,
+    limit: int,
+    rows: Iterable[Row],
+    running: Mapping[str, int],
+    reach: int,
+) -> Choice:
+    """In each step the queue that was served least gives its best job."""
+    counts = dict(running)
+    lists = _lists(rows, request.order)
+    full = {key for key, each in lists.items() if len(each) >= reach}
+    lines = _lines(lists, request.order, counts)
+    tasks = _bounds(request.tasks, limit)
+    queues = _bounds(request.queue_rooms, limit)
+    served = dict(request.served)
+    chosen: list[tuple[Rank, str]] = []
+    cut = False
+    while len(chosen) < limit and (best := _best(lines, tasks, served)):
+        rank, one = best
+        chosen.append((rank, one.id))
+        used_up = lines[one.queue].moved_on()
+        cut |= used_up and _kind(one) in full
+        counts[one.fair] = counts.get(one.fair, 0) + 1
+        tasks[one.task] -= 1
+        served[one.queue] = served.get(one.queue, 0) + 1
+        if one.queue in queues:
+            queues[one.queue] -= 1
+            if queues[one.queue] <= 0:
+                del lines[one.queue]
+    if request.order is not Order.BALANCED:
+        chosen.sort()
+    return Choice([job for _, job in chosen], _best(lines, tasks, served) is not None, cut)
+
+
+def _best(
+    lines: Mapping[str, _Line], tasks: Mapping[str, float], served: Mapping[str, int]
+) -> tuple[Rank, Candidate] | None:
+    heads = [
+        (served.get(queue, 0), *best) for queue, line in lines.items() if (best := line.best(tasks))
+    ]
+    if not heads:
+        return None
+    _, rank, one = min(heads)
+    return rank, one
+
+
+def _kind(one: Candidate) -> tuple[Any, ...]:
+    """Which list a candidate was read into: each is in order."""
+    return one.queue, one.task, one.fair
+
+
+def _lists(rows: Iterable[Row], order: Order) -> dict[tuple[Any, ...], list[Candidate]]:
+    """Candidates by lane and fair key, the best last."""
+    lists: dict[tuple[Any, ...], list[Candidate]] = {}
+    for row in rows:
+        one = Candidate(*row)
+        lists.setdefault(_kind(one), []).append(one)
+    for each in lists.values():
+        each.sort(key=lambda one: _rank(one, order, {}), reverse=True)
+    return lists
+
+
+def _lines(
+    lists: Mapping[tuple[Any, ...], list[Candidate]], order: Order, running: Mapping[str, int]
+) -> dict[str, _Line]:
+    by_queue: dict[str, list[list[Candidate]]] = {}
+    for (queue, *_), each in lists.items():
+        by_queue.setdefault(queue, []).append(each)
+    return {queue: _Line(each, order, running) for queue, each in by_queue.items()}
+
+
+def _bounds(counts: Mapping[str, int], limit: int) -> dict[str, float]:
+    """How many of each may be had. The limit as a whole is never a bound of their own."""
+    return {name: n if n < limit else float("inf") for name, n in counts.items() if n > 0}

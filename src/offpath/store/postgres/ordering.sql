@@ -1,0 +1,283 @@
+-- name: ready_by_priority
+-- The best ready jobs of each lane that may be leased from, by priority and run time, without locks.
+with recursive clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+lanes (queue, task) as (
+    (
+        select j.queue, j.task
+        from offpath.job j
+        where j.state = 'ready'
+        order by j.queue, j.task
+        limit 1
+    )
+    union all
+    select next.queue, next.task
+    from lanes l
+    cross join lateral (
+        select j.queue, j.task
+        from offpath.job j
+        where j.state = 'ready' and (j.queue, j.task) > (l.queue, l.task)
+        order by j.queue, j.task
+        limit 1
+    ) as next
+),
+open_lanes as materialized (
+    select l.queue, l.task
+    from lanes l
+    where (:tasks::text::jsonb ->> l.task)::int > 0
+        and (
+            :queues::text::jsonb = '[]'
+            or l.queue = any (array(select jsonb_array_elements_text(:queues::text::jsonb)))
+        )
+        and coalesce((:rooms::text::jsonb ->> l.queue)::int, 1) > 0
+        and exists (
+            select from offpath.worker w
+            where w.id = :worker::text and w.expires_at > (select clock.now from clock)
+        )
+        and not exists (
+            select from offpath.queue_pause p
+            where p.queue = l.queue and (p.until is null or p.until > (select clock.now from clock))
+        )
+)
+select
+    c.id::text, c.queue, c.task, c.fair, c.priority,
+    (extract(epoch from c.run_at) * 1000000)::bigint,
+    (extract(epoch from c.enqueued_at) * 1000000)::bigint
+from open_lanes l
+cross join lateral (
+    select j.id, j.queue, j.task, '' as fair, j.priority, j.run_at, j.enqueued_at
+    from offpath.job j
+    where j.state = 'ready' and j.queue = l.queue and j.task = l.task
+    order by j.priority desc, j.run_at, j.id
+    limit :reach::int
+) as c
+
+-- name: ready_by_turn
+-- The best ready jobs of each fair key in each lane that may be leased from, by priority and age,
+-- without locks. The keys are stepped to, so this costs a look for each and reads no backlog.
+with recursive clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+lanes (fair, queue, task) as (
+    (
+        select coalesce(j.fair_key, ''), j.queue, j.task
+        from offpath.job j
+        where j.state = 'ready'
+        order by coalesce(j.fair_key, ''), j.queue, j.task
+        limit 1
+    )
+    union all
+    select next.fair, next.queue, next.task
+    from lanes l
+    cross join lateral (
+        select coalesce(j.fair_key, '') as fair, j.queue, j.task
+        from offpath.job j
+        where j.state = 'ready'
+            and (coalesce(j.fair_key, ''), j.queue, j.task) > (l.fair, l.queue, l.task)
+        order by coalesce(j.fair_key, ''), j.queue, j.task
+        limit 1
+    ) as next
+),
+open_lanes as materialized (
+    select l.fair, l.queue, l.task
+    from lanes l
+    where (:tasks::text::jsonb ->> l.task)::int > 0
+        and (
+            :queues::text::jsonb = '[]'
+            or l.queue = any (array(select jsonb_array_elements_text(:queues::text::jsonb)))
+        )
+        and coalesce((:rooms::text::jsonb ->> l.queue)::int, 1) > 0
+        and exists (
+            select from offpath.worker w
+            where w.id = :worker::text and w.expires_at > (select clock.now from clock)
+        )
+        and not exists (
+            select from offpath.queue_pause p
+            where p.queue = l.queue and (p.until is null or p.until > (select clock.now from clock))
+        )
+)
+select
+    c.id::text, c.queue, c.task, c.fair, c.priority,
+    (extract(epoch from c.run_at) * 1000000)::bigint,
+    (extract(epoch from c.enqueued_at) * 1000000)::bigint
+from open_lanes l
+cross join lateral (
+    select
+        j.id, j.queue, j.task, coalesce(j.fair_key, '') as fair, j.priority, j.run_at, j.enqueued_at
+    from offpath.job j
+    where j.state = 'ready' and coalesce(j.fair_key, '') = l.fair and j.queue = l.queue
+        and j.task = l.task
+    order by j.priority desc, j.enqueued_at, j.id
+    limit :reach::int
+) as c
+
+-- name: ready_by_age
+-- The oldest ready jobs of each lane that may be leased from, without locks. Each priority of each
+-- fair key is stepped to, for the head of each is its oldest.
+with recursive clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+lanes (fair, queue, task) as (
+    (
+        select coalesce(j.fair_key, ''), j.queue, j.task
+        from offpath.job j
+        where j.state = 'ready'
+        order by coalesce(j.fair_key, ''), j.queue, j.task
+        limit 1
+    )
+    union all
+    select next.fair, next.queue, next.task
+    from lanes l
+    cross join lateral (
+        select coalesce(j.fair_key, '') as fair, j.queue, j.task
+        from offpath.job j
+        where j.state = 'ready'
+            and (coalesce(j.fair_key, ''), j.queue, j.task) > (l.fair, l.queue, l.task)
+        order by coalesce(j.fair_key, ''), j.queue, j.task
+        limit 1
+    ) as next
+),
+open_lanes as materialized (
+    select l.fair, l.queue, l.task
+    from lanes l
+    where (:tasks::text::jsonb ->> l.task)::int > 0
+        and (
+            :queues::text::jsonb = '[]'
+            or l.queue = any (array(select jsonb_array_elements_text(:queues::text::jsonb)))
+        )
+        and coalesce((:rooms::text::jsonb ->> l.queue)::int, 1) > 0
+        and exists (
+            select from offpath.worker w
+            where w.id = :worker::text and w.expires_at > (select clock.now from clock)
+        )
+        and not exists (
+            select from offpath.queue_pause p
+            where p.queue = l.queue and (p.until is null or p.until > (select clock.now from clock))
+        )
+),
+steps (fair, queue, task, priority) as (
+    select l.fair, l.queue, l.task, first.priority
+    from open_lanes l
+    cross join lateral (
+        select j.priority
+        from offpath.job j
+        where j.state = 'ready' and coalesce(j.fair_key, '') = l.fair and j.queue = l.queue
+            and j.task = l.task
+        order by j.priority desc
+        limit 1
+    ) as first
+    union all
+    select s.fair, s.queue, s.task, next.priority
+    from steps s
+    cross join lateral (
+        select j.priority
+        from offpath.job j
+        where j.state = 'ready' and coalesce(j.fair_key, '') = s.fair and j.queue = s.queue
+            and j.task = s.task and j.priority < s.priority
+        order by j.priority desc
+        limit 1
+    ) as next
+)
+select
+    c.id::text, c.queue, c.task, c.fair, c.priority,
+    (extract(epoch from c.run_at) * 1000000)::bigint,
+    (extract(epoch from c.enqueued_at) * 1000000)::bigint
+from steps s
+cross join lateral (
+    select j.id, j.queue, j.task, '' as fair, j.priority, j.run_at, j.enqueued_at
+    from offpath.job j
+    where j.state = 'ready' and coalesce(j.fair_key, '') = s.fair and j.queue = s.queue
+        and j.task = s.task and j.priority = s.priority
+    order by j.enqueued_at, j.id
+    limit :reach::int
+) as c
+
+-- name: running_by_fair_key
+-- How many jobs of each fair key are running in the fleet.
+select coalesce(j.fair_key, ''), count(*)
+from offpath.job j
+where j.state = 'running'
+group by coalesce(j.fair_key, '')
+
+-- name: take_chosen
+-- Hands out those of these ready jobs that nobody else takes; in the columns of a lease. With
+-- "begun" also one that was just added and is not due yet.
+with clock as materialized (
+    select
+        coalesce(:now::text::timestamptz, clock_timestamp()) as now,
+        set_config('synchronous_commit', 'off', true)
+),
+taken as materialized (
+    select j.id
+    from offpath.job j
+    where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        and (j.state || '' = 'ready' or (:begun::boolean and j.state || '' = 'scheduled'))
+    order by j.id
+    for update skip locked
+),
+leased as (
+    update offpath.job j
+    set state = 'running',
+        worker = :worker::text,
+        deliveries = j.deliveries + 1,
+        started_at = (select clock.now from clock),
+        reason = null,
+        unique_held = case
+            when j.unique_key is null then false
+            when j.unique_held then j.unique_states @> '"running"'
+            else offpath.may_hold(
+                j.id, j.unique_key, j.unique_states, j.unique_until, 'running',
+                (select clock.now from clock)
+            )
+        end
+    where j.id = any (array(select t.id from taken t))
+    returning
+        j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
+        j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline, j.announce,
+        j.limit_key
+),
+outlook as materialized (
+    select
+        clock.now,
+        coalesce(
+            (
+                select s.run_at
+                from (
+                    select s.run_at, s.task, s.queue
+                    from offpath.job s
+                    where s.state = 'scheduled' and s.run_at > clock.now
+                    order by s.run_at
+                    limit 100
+                ) as s
+                where (:tasks::text::jsonb ->> s.task)::int > 0
+                    and (
+                        :queues::text::jsonb = '[]'
+                        or s.queue = any (
+                            array(select jsonb_array_elements_text(:queues::text::jsonb))
+                        )
+                    )
+                order by s.run_at
+                limit 1
+            ),
+            (
+                select s.run_at
+                from offpath.job s
+                where s.state = 'scheduled' and s.run_at > clock.now
+                order by s.run_at
+                offset 99
+                limit 1
+            )
+        ) as due_at
+    from clock
+)
+select
+    (extract(epoch from o.now) * 1000000)::bigint, 0,
+    (extract(epoch from o.due_at) * 1000000)::bigint,
+    l.id::text, l.task, l.queue, l.input, l.deliveries, l.attempt, l.options, l.group_id, l.priority,
+    (extract(epoch from l.run_at) * 1000000)::bigint,
+    (extract(epoch from l.enqueued_at) * 1000000)::bigint,
+    l.losses, l.parent, l.dependents::text,
+    (extract(epoch from l.deadline) * 1000000)::bigint, l.announce, l.limit_key
+from outlook o
+left join leased l on true

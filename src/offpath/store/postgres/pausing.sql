@@ -1,0 +1,79 @@
+-- name: pause_queue
+-- Nothing of a queue is handed out by a lease that begins after this has been committed.
+insert into offpath.queue_pause as p (queue, until)
+values (:queue::text, :until::text::timestamptz)
+on conflict (queue) do update set until = excluded.until
+
+-- name: resume_queue
+-- Its jobs are handed out again; says whether it was paused.
+delete from offpath.queue_pause p
+where p.queue = :queue::text
+returning (
+    p.until is null or p.until > coalesce(:now::text::timestamptz, clock_timestamp())
+)::int
+
+-- name: queues
+-- Queues with unended jobs or a pause, as JSON; each count stops at 100,000.
+--
+-- The lanes are stepped to where an index has the queue; blocked, scheduled and running jobs are
+-- counted as a whole.
+with recursive clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+lanes (queue) as (
+    (select j.queue from offpath.job j where j.state = 'ready' order by j.queue, j.task limit 1)
+    union all
+    select next.queue
+    from lanes l
+    cross join lateral (
+        select j.queue
+        from offpath.job j
+        where j.state = 'ready' and j.queue > l.queue
+        order by j.queue, j.task
+        limit 1
+    ) as next
+),
+counts as (
+    select l.queue, 'ready' as state, n.jobs
+    from lanes l
+    cross join lateral (
+        select count(*) as jobs
+        from (
+            select from offpath.job j where j.state = 'ready' and j.queue = l.queue limit 100000
+        ) as few
+    ) as n
+    union all
+    select j.queue, 'running', least(count(*), 100000)
+    from offpath.job j where j.state = 'running' group by j.queue
+    union all
+    select j.queue, 'scheduled', least(count(*), 100000)
+    from offpath.job j where j.state = 'scheduled' group by j.queue
+    union all
+    select j.queue, 'blocked', least(count(*), 100000)
+    from offpath.job j where j.state = 'blocked' group by j.queue
+),
+pauses as (
+    select p.queue, p.until
+    from offpath.queue_pause p
+    where p.until is null or p.until > (select clock.now from clock)
+)
+select json_build_object(
+    'name', n.queue,
+    'blocked', coalesce(c.blocked, 0), 'scheduled', coalesce(c.scheduled, 0),
+    'ready', coalesce(c.ready, 0), 'running', coalesce(c.running, 0),
+    'paused', p.queue is not null and p.until is null,
+    'paused_until', p.until
+)::text
+from (select c.queue from counts c union select p.queue from pauses p) as n
+left join (
+    select
+        c.queue,
+        sum(c.jobs) filter (where c.state = 'blocked') as blocked,
+        sum(c.jobs) filter (where c.state = 'scheduled') as scheduled,
+        sum(c.jobs) filter (where c.state = 'ready') as ready,
+        sum(c.jobs) filter (where c.state = 'running') as running
+    from counts c
+    group by c.queue
+) as c on c.queue = n.queue
+left join pauses p on p.queue = n.queue
+order by n.queue

@@ -1,0 +1,51 @@
+"""Jobs that begin in the process that enqueues them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from offpath.errors import InvalidArgument, LeaseLost
+from offpath.model.effects import Effects
+from offpath.model.job import LeasedJob, NewJob
+from offpath.store.postgres.effects import commit_steps
+from offpath.store.postgres.leasing import job_of
+from offpath.store.postgres.steps import Announced, Steps, ask, embed, moment, to_json
+from offpath.store.sql import Catalogue
+
+
+def require_free(job: NewJob) -> None:
+    """Raises ``InvalidArgument`` for a job that has to wait for something."""
+    if job.gate is not None or job.limit is not None:
+        raise InvalidArgument(
+            f"job {job.id} has a gate or a limit, so it cannot begin at once: enqueue it"
+        )
+
+
+def start_steps(
+    job: NewJob,
+    worker: str,
+    now: datetime | None,
+    announced: Announced | None = None,
+    *,
+    sql: Catalogue,
+) -> Steps[LeasedJob | None]:
+    """Enqueue a job and hand it to a worker; None when it was not created."""
+    if not (yield from ask(sql["alive"](worker=worker, now=moment(now)))):
+        raise LeaseLost(f"worker {worker} is not registered any more: nothing was enqueued")
+    (answer,) = yield from embed(commit_steps(Effects(jobs=(job,)), now, sql=sql))
+    if not answer.created:
+        return None
+    rows = yield from ask(
+        sql["take_chosen"](
+            now=moment(now),
+            ids=to_json([answer.job_id]),
+            worker=worker,
+            tasks="{}",
+            queues="[]",
+            begun=True,
+        ),
+        last=True,
+    )
+    if announced is not None:
+        announced.hear(row[18] for row in rows)
+    return next((job_of(row, worker) for row in rows if row[3] is not None), None)
