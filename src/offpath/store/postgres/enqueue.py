@@ -13,6 +13,7 @@ from offpath.errors import Conflict, IdConflict, StoreBusy, StoreRejected, Uniqu
 from offpath.model.gate import NewGate
 from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
+from offpath.model.limit import LimitSpec
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.steps import (
     Enqueueing,
@@ -58,6 +59,8 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
     gate: str | None = None
     gate_timeout: float | None = None
     watched: bool = False
+    limit: LimitSpec | None = None
+    fair_key: str | None = None
 
     @classmethod
     def of(cls, job: NewJob, job_id: str, gates: _Gates) -> _Sent:
@@ -84,6 +87,8 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
             job.gate,
             None if job.gate is None else gates.timeouts.get(job.gate),
             job.id in gates.watched,
+            job.limit,
+            job.fair_key,
         )
 
 

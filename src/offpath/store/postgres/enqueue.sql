@@ -10,14 +10,16 @@ with clock as materialized (
 insert into offpath.job (
     id, state, task, queue, priority, enqueued_at, run_at, deadline, deadline_in, input,
     fingerprint, options, group_id, grouped, parent, dependents, tags, unique_key, unique_states,
-    unique_until, unique_held, announce, gate, gated_by, gated_delay, blocked_until, reason, watched
+    unique_until, unique_held, announce, gate, gated_by, gated_delay, blocked_until, reason, watched,
+    limit_key, limit_spec, fair_key
 )
 select
     b.id,
     case
         when b.gate is not null then 'blocked'
-        when due.run_at <= clock.now then 'ready'
-        else 'scheduled'
+        when due.run_at > clock.now then 'scheduled'
+        when b."limit" is null then 'ready'
+        else 'blocked'
     end,
     b.task, coalesce(b.queue, 'default'), coalesce(b.priority, 0), clock.now, due.run_at,
     coalesce(
@@ -44,22 +46,30 @@ select
     case
         when b.gate is not null
             then least(b.deadline, clock.now + b.gate_timeout * interval '1 second')
+        when b."limit" is not null and due.run_at <= clock.now
+            then coalesce(b.deadline, clock.now + b.deadline_in * interval '1 second')
     end,
-    case when b.gate is not null then 'gate' end,
+    case
+        when b.gate is not null then 'gate'
+        when b."limit" is not null and due.run_at <= clock.now then 'limit'
+    end,
     case
         when b.watched then 1
         when clock.awaited
             and exists (select from offpath.gate_watch w where w.job = b.id and w.early)
             then 1
         else 0
-    end
+    end,
+    b."limit" ->> 'key',
+    b."limit"::text,
+    b.fair_key
 from clock
 cross join jsonb_to_recordset(:batch::text::jsonb) as b (
     id uuid, task text, queue text, priority integer, delay double precision,
     run_at timestamptz, deadline timestamptz, deadline_in double precision, input text,
     fingerprint text, options text, group_id text, parent text, dependents jsonb, tags jsonb,
     "unique" jsonb, announce smallint, counted boolean, gate uuid, gate_timeout double precision,
-    watched boolean
+    watched boolean, "limit" jsonb, fair_key text
 )
 cross join lateral (
     select coalesce(b.run_at, clock.now + coalesce(b.delay, 0) * interval '1 second') as run_at
@@ -125,15 +135,28 @@ with clock as materialized (
 update offpath.job j
 set state = case
         when j.state = 'blocked' and j.reason in ('gate', 'signal') then 'blocked'
-        when due.run_at <= clock.now then 'ready'
-        else 'scheduled'
+        when due.run_at > clock.now then 'scheduled'
+        when b."limit" is null then 'ready'
+        else 'blocked'
     end,
+    reason = case
+        when j.state = 'blocked' and j.reason in ('gate', 'signal') then j.reason
+        when b."limit" is not null and due.run_at <= clock.now then 'limit'
+        when j.state = 'blocked' then null
+        else j.reason
+    end,
+    limit_key = b."limit" ->> 'key',
+    limit_spec = b."limit"::text,
+    fair_key = b.fair_key,
+    sent_back = 0,
     blocked_until = case
         when j.state = 'blocked' and j.reason in ('gate', 'signal') then least(
             coalesce(b.deadline, clock.now + b.deadline_in * interval '1 second'),
             j.wait_until,
             (select g.deadline from offpath.job_gate g where g.id = j.gate)
         )
+        when b."limit" is not null and due.run_at <= clock.now
+            then coalesce(b.deadline, clock.now + b.deadline_in * interval '1 second')
     end,
     task = b.task,
     queue = coalesce(b.queue, 'default'),
@@ -155,7 +178,8 @@ from clock
 cross join jsonb_to_recordset(:batch::text::jsonb) as b (
     id uuid, task text, queue text, priority integer, delay double precision,
     run_at timestamptz, deadline timestamptz, deadline_in double precision, input text,
-    fingerprint text, options text, dependents jsonb, tags jsonb, announce smallint
+    fingerprint text, options text, dependents jsonb, tags jsonb, announce smallint,
+    "limit" jsonb, fair_key text
 )
 cross join lateral (
     select coalesce(b.run_at, clock.now + coalesce(b.delay, 0) * interval '1 second') as run_at

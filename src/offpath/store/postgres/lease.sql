@@ -1,8 +1,11 @@
 -- name: promote
--- Scheduled jobs that are due become ready, a bounded number at a time.
+-- Scheduled jobs that are due become ready, a bounded number at a time; those with a limit are held.
 -- (The present is a subselect, since no index is searched for a volatile function's value.)
 update offpath.job j
-set state = 'ready'
+set state = case when j.limit_key is null then 'ready' else 'blocked' end,
+    reason = case when j.limit_key is null then j.reason else 'limit' end,
+    blocked_until = case when j.limit_key is not null then j.deadline end,
+    sent_back = 0
 where j.id = any (array(
         select s.id
         from offpath.job s
@@ -15,7 +18,8 @@ where j.id = any (array(
     and j.state || '' = 'scheduled'
 
 -- name: lease
--- Hands out ready jobs: the best of every lane (queue and task) that has room, merged.
+-- Hands out ready jobs: the best of every lane (queue and task) that has room, merged, with the queues
+-- in turns.
 --
 -- A lane is found by stepping over the index, and one without room is not read at all, so a big
 -- backlog of a saturated task costs nothing. Candidates are read without locks and more of them
@@ -62,13 +66,20 @@ open_lanes as materialized (
             select from offpath.worker w
             where w.id = :worker::text and w.expires_at > (select clock.now from clock)
         )
+        and not exists (
+            select from offpath.queue_pause p
+            where p.queue = l.queue and (p.until is null or p.until > (select clock.now from clock))
+        )
 ),
 candidates as materialized (
-    select c.id, c.priority, c.run_at, l.room,
-        row_number() over (partition by l.task order by c.priority desc, c.run_at, c.id) as place
+    select c.id, l.queue, c.priority, c.run_at, l.room,
+        row_number() over (
+            partition by l.task order by c.nth, c.priority desc, c.run_at, c.id
+        ) as place
     from open_lanes l
     cross join lateral (
-        select j.id, j.priority, j.run_at
+        select j.id, j.priority, j.run_at,
+            row_number() over (order by j.priority desc, j.run_at, j.id) as nth
         from offpath.job j
         where j.state = 'ready' and j.queue = l.queue and j.task = l.task
         order by j.priority desc, j.run_at, j.id
@@ -76,19 +87,21 @@ candidates as materialized (
     ) as c
 ),
 merged as materialized (
-    select c.id, c.priority, c.run_at
+    select c.id, c.priority, c.run_at,
+        row_number() over (partition by c.queue order by c.priority desc, c.run_at, c.id) as turn
     from candidates c
-    where c.place <= case when c.room < :limit::int then c.room else :reach::int end
-    order by c.priority desc, c.run_at, c.id
+    where c.room >= :limit::int or c.place <= c.room
+    order by turn, c.priority desc, c.run_at, c.id
     limit :reach::int
 ),
 taken as materialized (
     select j.id
-    from offpath.job j
-    where j.id = any (array(select m.id from merged m)) and j.state || '' = 'ready'
-    order by j.priority desc, j.run_at, j.id
+    from merged m
+    join offpath.job j on j.id = m.id
+    where j.state || '' = 'ready'
+    order by m.turn, j.priority desc, j.run_at, j.id
     limit :limit::int
-    for update skip locked
+    for update of j skip locked
 ),
 leased as (
     update offpath.job j
@@ -108,7 +121,8 @@ leased as (
     where j.id = any (array(select t.id from taken t))
     returning
         j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
-        j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline, j.announce
+        j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline, j.announce,
+        j.limit_key
 ),
 outlook as materialized (
     select
@@ -152,7 +166,7 @@ select
     (extract(epoch from l.run_at) * 1000000)::bigint,
     (extract(epoch from l.enqueued_at) * 1000000)::bigint,
     l.losses, l.parent, l.dependents::text,
-    (extract(epoch from l.deadline) * 1000000)::bigint, l.announce
+    (extract(epoch from l.deadline) * 1000000)::bigint, l.announce, l.limit_key
 from outlook o
 left join leased l on true
 order by l.priority desc, l.run_at, l.id
@@ -165,7 +179,7 @@ select
     (extract(epoch from j.run_at) * 1000000)::bigint,
     (extract(epoch from j.enqueued_at) * 1000000)::bigint,
     j.losses, j.parent, j.dependents::text,
-    (extract(epoch from j.deadline) * 1000000)::bigint
+    (extract(epoch from j.deadline) * 1000000)::bigint, j.announce, j.limit_key
 from offpath.job j
 where j.state = 'running' and j.worker = :worker::text
 limit 1000

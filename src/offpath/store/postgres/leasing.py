@@ -6,10 +6,21 @@ from datetime import datetime
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
-from offpath.store.postgres.steps import Announced, Send, Steps, ask, from_micros, moment, to_json
+from offpath.store.postgres.ordering import plain, take_steps
+from offpath.store.postgres.steps import (
+    Announced,
+    Rows,
+    Send,
+    Steps,
+    ask,
+    from_micros,
+    moment,
+    to_json,
+)
 from offpath.store.sql import Catalogue, Row
 
 PROMOTED_AT_ONCE: Final = 500
@@ -48,10 +59,14 @@ def lease_steps(
 ) -> Steps[Leased]:
     """Make due jobs ready, then hand out the best."""
     limit = max(request.limit, 0)
+    promote = sql["promote"](now=moment(now), limit=PROMOTED_AT_ONCE)
+    if not plain(request):
+        taken, choice = yield from take_steps(request, limit, promote, now, sql=sql)
+        return _leased(request, taken, announced, more=choice.more)
     wide = reach.of(limit)
     rows = yield Send(
         (
-            sql["promote"](now=moment(now), limit=PROMOTED_AT_ONCE),
+            promote,
             sql["lease"](
                 now=moment(now),
                 worker=request.worker,
@@ -64,26 +79,35 @@ def lease_steps(
         last=True,
         severable=True,  # jobs that are due are ready, whoever takes them
     )
-    now_micros, candidates, due_at = rows[1][0][:3]
-    jobs = tuple(_job(row, request.worker) for row in rows[1] if row[3] is not None)
+    candidates = rows[1][0][1]
+    leased = _leased(request, rows[1], announced)
+    reach.learn(short=len(leased.jobs) < min(limit, candidates))
+    return replace(leased, more=candidates > len(leased.jobs))
+
+
+def _leased(
+    request: LeaseRequest, rows: Rows, announced: Announced | None, *, more: bool = False
+) -> Leased:
+    """The answer, from the rows of a statement that leased."""
+    now, _, due_at = rows[0][:3]
     if announced is not None:
-        announced.hear(row[18] for row in rows[1])
-    reach.learn(short=len(jobs) < min(limit, candidates))
+        announced.hear(row[18] for row in rows)
     return Leased(
-        jobs=jobs,
-        now=from_micros(now_micros),
-        more=candidates > len(jobs),
-        due_in=None if due_at is None else (due_at - now_micros) / 1_000_000,
+        jobs=tuple(job_of(row, request.worker) for row in rows if row[3] is not None),
+        now=from_micros(now),
+        more=more,
+        due_in=None if due_at is None else (due_at - now) / 1_000_000,
     )
 
 
 def held_steps(worker: str, *, sql: Catalogue) -> Steps[list[LeasedJob]]:
     """What a worker holds."""
     rows = yield from ask(sql["held"](worker=worker), last=True)
-    return [_job(row, worker) for row in rows]
+    return [job_of(row, worker) for row in rows]
 
 
-def _job(row: Row, worker: str) -> LeasedJob:
+def job_of(row: Row, worker: str) -> LeasedJob:
+    """A job as the statements of a lease answer it."""
     return LeasedJob(
         id=row[3],
         task=row[4],
@@ -101,4 +125,5 @@ def _job(row: Row, worker: str) -> LeasedJob:
         parent=row[15],
         dependents=() if row[16] is None else _dependents.decode(row[16]),
         deadline=None if row[17] is None else from_micros(row[17]),
+        limit_key=row[19],
     )

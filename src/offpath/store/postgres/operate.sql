@@ -68,7 +68,11 @@ held as materialized (
     for update of j
 )
 update offpath.job j
-set state = case when due.run_at <= (select clock.now from clock) then 'ready' else 'scheduled' end,
+set state = case
+        when due.run_at > (select clock.now from clock) then 'scheduled'
+        when j.limit_key is null or j.state = 'ready' then 'ready'
+        else 'blocked'
+    end,
     run_at = due.run_at,
     attempt = case when j.finished_at is null then j.attempt else 1 end,
     losses = case when j.finished_at is null then j.losses else 0 end,
@@ -80,8 +84,18 @@ set state = case when due.run_at <= (select clock.now from clock) then 'ready' e
     cancel_requested = false,
     watched = case when j.watched = 2 then 1 else j.watched end,
     gate = null,
-    blocked_until = null,
-    reason = null,
+    blocked_until = case
+        when j.limit_key is null or j.state = 'ready'
+            or due.run_at > (select clock.now from clock)
+            then null
+        when j.finished_at is null then j.deadline
+        else (select clock.now from clock) + j.deadline_in * interval '1 second'
+    end,
+    reason = case
+        when j.limit_key is not null and j.state <> 'ready'
+            and due.run_at <= (select clock.now from clock)
+            then 'limit'
+    end,
     progress = case when j.finished_at is null then j.progress end,
     started_at = case when j.finished_at is null then j.started_at end,
     finished_at = null,
@@ -273,6 +287,7 @@ rescued as (
             else 'ready'
         end,
         losses = j.losses + 1,
+        admitted_at = case when j.limit_key is not null then (select clock.now from clock) end,
         worker = null,
         watched = case
             when j.watched = 1
@@ -310,7 +325,7 @@ rescued as (
         j.id, j.task, j.queue, j.input, h.worker, j.deliveries, j.attempt, j.options,
         coalesce(j.group_id, j.id::text) as group_id, j.priority, j.run_at, j.enqueued_at,
         j.losses, j.parent, coalesce(j.dependents, '[]') as dependents, j.deadline,
-        case j.state when 'ready' then 'queued' else j.state end as state, j.grouped,
+        j.limit_key, case j.state when 'ready' then 'queued' else j.state end as state, j.grouped,
         j.watched, j.redrives
 ),
 failed as (

@@ -16,6 +16,7 @@ from offpath.store.postgres.changing import change, dead, ended, told
 from offpath.store.postgres.gates import COUNTED, count_ends
 from offpath.store.postgres.groups import GroupWork, Left, drop_steps, texts
 from offpath.store.postgres.steps import (
+    Send,
     Steps,
     ask,
     embed,
@@ -109,7 +110,12 @@ def delete_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[Changed]]:
 
 def prune_steps(limit: int, now: datetime | None, *, sql: Catalogue) -> Steps[Pruned]:
     """Remove what has been kept long enough, and groups and gates with the last of their jobs."""
-    rows = yield from ask(sql["prune"](now=moment(now), limit=limit))
+    rows, _ = yield Send(
+        (
+            sql["prune"](now=moment(now), limit=limit),
+            sql["prune_limits"](now=moment(now), limit=limit),
+        )
+    )
     jobs, messages, groups, gates = rows[0]
     if groups != "{}" or gates != "[]":
         yield from drop_steps(_counts(groups), texts(gates), sql=sql)

@@ -8,7 +8,7 @@ from (
         j.priority, j.run_at, j.enqueued_at, j.attempt, j.deliveries, j.losses, j.redrives,
         coalesce(j.group_id, j.id::text) as group_id, j.input, j.options, j.fingerprint, j.parent,
         coalesce(j.dependents, '[]') as dependents, j.deadline, j.unique_key,
-        coalesce(j.tags, '[]') as tags, j.worker, j.cancel_requested, j.started_at, j.finished_at,
+        coalesce(j.tags, '[]') as tags, j.limit_key, j.fair_key, j.worker, j.cancel_requested, j.started_at, j.finished_at,
         j.expires_at, j.result, j.reason, j.progress, j.gate,
         coalesce(
             (
@@ -49,7 +49,7 @@ from (
         j.priority, j.run_at, j.enqueued_at, j.attempt, j.deliveries, j.losses, j.redrives,
         coalesce(j.group_id, j.id::text) as group_id, j.input, j.options, j.fingerprint, j.parent,
         coalesce(j.dependents, '[]') as dependents, j.deadline, j.unique_key,
-        coalesce(j.tags, '[]') as tags, j.worker, j.cancel_requested, j.started_at, j.finished_at,
+        coalesce(j.tags, '[]') as tags, j.limit_key, j.fair_key, j.worker, j.cancel_requested, j.started_at, j.finished_at,
         j.expires_at, j.result, j.reason, j.progress, j.gate,
         coalesce(
             (
@@ -108,7 +108,7 @@ from (
         j.priority, j.run_at, j.enqueued_at, j.attempt, j.deliveries, j.losses, j.redrives,
         coalesce(j.group_id, j.id::text) as group_id, j.input, j.options, j.fingerprint, j.parent,
         coalesce(j.dependents, '[]') as dependents, j.deadline, j.unique_key,
-        coalesce(j.tags, '[]') as tags, j.worker, j.cancel_requested, j.started_at, j.finished_at,
+        coalesce(j.tags, '[]') as tags, j.limit_key, j.fair_key, j.worker, j.cancel_requested, j.started_at, j.finished_at,
         j.expires_at, j.result, j.reason, j.progress, j.gate,
         coalesce(
             (

@@ -43,7 +43,11 @@ settled as (
             when j.cancel_requested then 'cancelled'
             when b.state <> 'queued' then b.state
             when coalesce(b."until", (select clock.now from clock) + b.delay * interval '1 second', j.run_at) <= (select clock.now from clock)
-                then 'ready'
+                then case
+                    when j.limit_key is not null and (b.delay is not null or b."until" is not null)
+                        then 'blocked'
+                    else 'ready'
+                end
             else 'scheduled'
         end,
         run_at = case
@@ -51,9 +55,17 @@ settled as (
             else coalesce(b."until", (select clock.now from clock) + b.delay * interval '1 second', j.run_at)
         end,
         result = case when b.state = 'succeeded' and not j.cancel_requested then b.result end,
-        reason = case when j.cancel_requested then 'cancelled' else b.reason end,
+        reason = case
+            when j.cancel_requested then 'cancelled'
+            when j.limit_key is not null and b.state = 'queued'
+                and coalesce(b."until", (select clock.now from clock) + b.delay * interval '1 second')
+                    <= (select clock.now from clock)
+                then 'limit'
+            else b.reason
+        end,
         attempt = j.attempt + case when j.cancel_requested then 0 else b.spent end,
         worker = null,
+        admitted_at = case when j.limit_key is not null then (select clock.now from clock) end,
         watched = case
             when j.watched = 1 and (j.cancel_requested or b.state not in ('queued', 'blocked')) then 2
             else j.watched
@@ -69,6 +81,10 @@ settled as (
             when b.state = 'blocked' and not j.cancel_requested then least(
                 j.deadline, (select clock.now from clock) + b.timeout * interval '1 second'
             )
+            when j.limit_key is not null and b.state = 'queued' and not j.cancel_requested
+                and coalesce(b."until", (select clock.now from clock) + b.delay * interval '1 second')
+                    <= (select clock.now from clock)
+                then j.deadline
         end,
         finished_at = case
             when j.cancel_requested or b.state not in ('queued', 'blocked')

@@ -30,6 +30,7 @@ from offpath.store.postgres.changing import dead, told
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.gates import COUNTED, count_ends, released
 from offpath.store.postgres.groups import GroupWork, Left
+from offpath.store.postgres.limits import cool_down_steps, cool_downs
 from offpath.store.postgres.steps import (
     Announced,
     Send,
@@ -137,6 +138,7 @@ def settle_steps(
         carry_out(carried, now, settled=batch.ids(), joining=batch.makers(carried), sql=sql)
     )
     yield from _trim(batch, sql)
+    yield from cool_down_steps(cool_downs(settlements[n] for n in batch.applied()), now, sql=sql)
     moved = yield from embed(count_ends(batch.watched(), batch.keep(), now, sql=sql))
     batch.count(work, moved)
     if announced is not None:

@@ -42,6 +42,7 @@ from offpath.store.postgres.diagnosing import diagnose_steps
 from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.enqueue import each_answer, enqueue_each
 from offpath.store.postgres.events import EventTables
+from offpath.store.postgres.flow import FlowTables
 from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
 from offpath.store.postgres.listening import Ear, channel
@@ -78,7 +79,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class PostgresStore(EventTables, ScheduleTables, WorkflowTables):
+class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables):
     """Jobs and events in a Postgres database, in a schema of their own.
 
     ``url`` may carry ``?offpath_direct=1`` or ``=0``: whether statements may be prepared. Else
@@ -224,6 +225,7 @@ class PostgresStore(EventTables, ScheduleTables, WorkflowTables):
             settlements, self._settle_together, self._rehearse_settle, refused
         )
         self._tell_settled(answers)
+        await self._admit_after(settlements)
         for settlement, answer in zip(settlements, answers, strict=True):
             if answer.enqueued or settlement.effects.log:
                 self._tell_effects(settlement.effects)
