@@ -7,7 +7,7 @@ them is made here.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -50,7 +50,7 @@ def choose(session: Session, request: LeaseRequest, lanes: Sequence[Lane]) -> li
             found = session.run(SQL["lane_best"](lanes=batch(lanes), limit=request.limit))
             return _Choice(request, _candidates(found), {}, {}).taken
         case Order.AGE:
-            return _Choice(request, _candidates(_oldest(session, request, lanes)), {}, {}).taken
+            return _oldest(session, request, lanes)
         case Order.BALANCED:
             return _balanced(session, request, lanes)
 
@@ -59,23 +59,31 @@ def _candidates(rows: Iterable[Row]) -> list[_Candidate]:
     return [_Candidate(rank=tuple(row[3:]), queue=row[0], task=row[1], key=row[2]) for row in rows]
 
 
-def _oldest(session: Session, request: LeaseRequest, lanes: Sequence[Lane]) -> list[Row]:
+def _oldest(session: Session, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:
     keys = session.run(SQL["turn_keys"](lanes=batch(lanes)))
     lines = session.run(SQL["turn_priorities"](lines=batch(keys)))
-    return session.run(SQL["turn_oldest"](lines=batch(lines), limit=request.limit))
+    return _deepening(session, request, "turn_oldest", lines, {})
 
 
 def _balanced(session: Session, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:
-    """Few of each key at first: only where that was not enough is more looked at."""
     lines = session.run(SQL["turn_keys"](lanes=batch(lanes)))
     running = _running(session, {line[2] for line in lines})
+    return _deepening(session, request, "turn_best", lines, running)
+
+
+def _deepening(
+    session: Session,
+    request: LeaseRequest,
+    statement: str,
+    lines: Sequence[Row],
+    running: dict[str, int],
+) -> list[int]:
+    """Few of each line at first: only where that was not enough is more looked at."""
     text = batch(lines)
     depth = min(max(_SHALLOW, 1 + 2 * request.limit // max(len(lines), 1)), request.limit)
     while True:
-        found = _candidates(session.run(SQL["turn_best"](lines=text, limit=depth)))
-        depths = defaultdict[tuple[str, str, str], int](int)
-        for each in found:
-            depths[each.queue, each.task, each.key] += 1
+        found = _candidates(session.run(SQL[statement](lines=text, limit=depth)))
+        depths = Counter((each.queue, each.task, each.key) for each in found)
         cut = {line: number for line, number in depths.items() if number >= depth}
         choice = _Choice(request, found, running, cut if depth < request.limit else {})
         if not choice.is_short:

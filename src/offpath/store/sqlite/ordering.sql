@@ -90,7 +90,9 @@ where
 
 -- name: turn_oldest
 -- The oldest ready jobs of some lanes, fair keys and priorities.
-select line.value ->> 0, line.value ->> 1, '', job.seq
+select
+    line.value ->> 0, line.value ->> 1,
+    (line.value ->> 3) || ' ' || (line.value ->> 2), job.seq
 from json_each(:lines) as line
 cross join offpath_job as job
 where
