@@ -108,3 +108,28 @@ async def test_time_that_passes_runs_each_job_at_its_time(home: Home) -> None:
     assert seen == [1 * DAY, 3 * DAY, 5 * DAY]
     assert (counts.waiting, counts.snoozed, counts.succeeded) == (3, 3, 1)
     assert home.clock.now() - start == timedelta(days=10)
+
+
+async def test_a_job_that_a_step_enqueues_is_there_once(home: Home) -> None:
+    ran: list[str] = []
+    failing = [True]
+
+    @home.app.task
+    async def mail(to: str) -> None:
+        ran.append(to)
+
+    @home.app.task
+    async def work(ctx: Context) -> None:
+        async def ask() -> str:
+            handle = await mail.enqueue("ada")
+            if failing.pop():
+                raise ConnectionError("after the mail was enqueued")
+            return handle.id
+
+        await ctx.step("ask", ask)
+
+    failing.insert(0, False)
+    await work.enqueue()
+    counts = await pass_time(home.app, home.clock, 60)
+    assert (counts.retried, counts.succeeded) == (1, 2)
+    assert ran == ["ada"]
