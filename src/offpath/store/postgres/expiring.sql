@@ -58,7 +58,7 @@ held as materialized (
             select j.gate
             from offpath.job j
             where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
-                and j.state = 'blocked'
+                and j.state || '' = 'blocked'
                 and j.reason = 'gate'
                 and (j.deadline is null or j.deadline > (select clock.now from clock))
         ))
@@ -88,7 +88,7 @@ judged as materialized (
     from offpath.job j
     left join offpath.job_gate g on g.id = j.gate
     where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
-        and j.state = 'blocked'
+        and j.state || '' = 'blocked'
 ),
 moved as (
     update offpath.job j

@@ -54,26 +54,27 @@ with batch as materialized (
     select b.job, b.outcome
     from jsonb_to_recordset(:batch::text::jsonb) as b (job uuid, outcome text)
 ),
+open_watches as materialized (
+    select w.job, w.gate, b.outcome
+    from batch b
+    join offpath.gate_watch w on w.job = b.job
+    where w.outcome is null
+),
 held as materialized (
     select g.id
     from offpath.job_gate g
-    where g.id = any (array(
-            select w.gate
-            from offpath.gate_watch w
-            where w.job = any (array(select b.job from batch b))
-        ))
-        and g.state = 'open'
+    where g.id = any (array(select o.gate from open_watches o)) and g.state = 'open'
     order by g.id
     for update
 ),
 counted as (
     update offpath.gate_watch w
-    set outcome = b.outcome
-    from batch b
-    where w.job = b.job
-        and w.gate = any (array(select h.id from held h))
-        and w.outcome is null
-    returning w.gate, b.outcome
+    set outcome = o.outcome
+    from open_watches o
+    where w.job = o.job
+        and w.gate = o.gate
+        and o.gate = any (array(select h.id from held h))
+    returning w.gate, o.outcome
 ),
 sums as materialized (
     select
@@ -95,26 +96,27 @@ with batch as materialized (
     select b.job, b.outcome
     from jsonb_to_recordset(:batch::text::jsonb) as b (job uuid, outcome text)
 ),
+open_watches as materialized (
+    select w.job, w.gate, b.outcome
+    from batch b
+    join offpath.gate_watch w on w.job = b.job
+    where w.outcome is null
+),
 held as materialized (
     select g.id
     from offpath.job_gate g
-    where g.id = any (array(
-            select w.gate
-            from offpath.gate_watch w
-            where w.job = any (array(select b.job from batch b))
-        ))
-        and g.state = 'open'
+    where g.id = any (array(select o.gate from open_watches o)) and g.state = 'open'
     order by g.id
     for update skip locked
 ),
 counted as (
     update offpath.gate_watch w
-    set outcome = b.outcome
-    from batch b
-    where w.job = b.job
-        and w.gate = any (array(select h.id from held h))
-        and w.outcome is null
-    returning w.gate, b.outcome
+    set outcome = o.outcome
+    from open_watches o
+    where w.job = o.job
+        and w.gate = o.gate
+        and o.gate = any (array(select h.id from held h))
+    returning w.gate, o.outcome
 ),
 sums as materialized (
     select
@@ -180,23 +182,26 @@ from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, state text)
 where g.id = b.id
 
 -- name: release_gated
--- Frees the jobs of gates that have fired: what counts from now counts from this moment.
+-- Frees the jobs of gates that have fired: what counts from now counts from this moment. (The state
+-- is compared so that no index of all that is blocked is taken for it.)
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
 held as materialized (
-    select j.id
+    select j.id, coalesce(
+        (select clock.now from clock) + j.gated_delay * interval '1 second', j.run_at
+    ) as run_at
     from offpath.job j
     where j.gated_by = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
         and j.gate is not null
-        and j.state = 'blocked'
+        and j.state || '' = 'blocked'
         and j.reason = 'gate'
     order by j.id
     for update skip locked
 )
 update offpath.job j
-set state = case when due.run_at <= (select clock.now from clock) then 'ready' else 'scheduled' end,
-    run_at = due.run_at,
+set state = case when h.run_at <= (select clock.now from clock) then 'ready' else 'scheduled' end,
+    run_at = h.run_at,
     deadline = coalesce(
         j.deadline, (select clock.now from clock) + j.deadline_in * interval '1 second'
     ),
@@ -212,12 +217,6 @@ set state = case when due.run_at <= (select clock.now from clock) then 'ready' e
         )
     end
 from held h
-join offpath.job o on o.id = h.id
-cross join lateral (
-    select coalesce(
-        (select clock.now from clock) + o.gated_delay * interval '1 second', o.run_at
-    ) as run_at
-) as due
 where j.id = h.id
 returning
     j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), 'blocked', j.state, j.attempt,
@@ -229,11 +228,11 @@ with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
 held as materialized (
-    select j.id
+    select j.id, j.gated_by
     from offpath.job j
     where j.gated_by = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
         and j.gate is not null
-        and j.state = 'blocked'
+        and j.state || '' = 'blocked'
         and j.reason = 'gate'
     order by j.id
     for update skip locked
@@ -253,8 +252,7 @@ ended as (
             )
         end
     from held h
-    join offpath.job o on o.id = h.id
-    join offpath.job_gate g on g.id = o.gated_by
+    join offpath.job_gate g on g.id = h.gated_by
     where j.id = h.id
     returning
         j.id, j.task, j.queue, j.group_id, j.state, j.reason, j.attempt, j.parent, j.grouped,
@@ -287,7 +285,7 @@ from (
         from offpath.job j
         where j.gated_by = o.id
             and j.gate is not null
-            and j.state = 'blocked'
+            and j.state || '' = 'blocked'
             and j.reason = 'gate'
     ) as any
     from offpath.job_gate o

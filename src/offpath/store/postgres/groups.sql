@@ -32,18 +32,14 @@ set open = g.open + excluded.open,
 -- Fewer open jobs in these groups, in one order, and what was given to their values; answers with
 -- what is left, whether it is closing, and whether it is done for the first time.
 with batch as materialized (
-    select b.id, b.ended, b.failed, b.given, b.value, b.final, b.closing
+    select g.id, g.done_at, b.ended, b.failed, b.given, b.value, b.final, b.closing
     from jsonb_to_recordset(:batch::text::jsonb) as b (
         id text, ended bigint, failed bigint, given boolean, value text, final boolean,
         closing boolean
     )
-),
-held as materialized (
-    select g.id, g.done_at
-    from offpath.job_group g
-    where g.id = any (array(select b.id from batch b))
+    join offpath.job_group g on g.id = b.id
     order by g.id
-    for update
+    for update of g
 )
 update offpath.job_group g
 set open = g.open - b.ended,
@@ -62,9 +58,8 @@ set open = g.open - b.ended,
         else g.done_at
     end
 from batch b
-join held h on h.id = b.id
 where g.id = b.id
-returning g.id, g.open, g.closing::int, (g.open = 0 and h.done_at is null)::int
+returning g.id, g.open, g.closing::int, (g.open = 0 and b.done_at is null)::int
 
 -- name: restore_groups
 -- Rows for groups of these jobs that had lost theirs with their last open job, as it was before
@@ -96,14 +91,11 @@ on conflict do nothing
 -- name: reopen_groups
 -- Jobs of these groups that had ended are open again: whoever put them back wants them to run.
 with batch as materialized (
-    select b.id, b.more from jsonb_to_recordset(:batch::text::jsonb) as b (id text, more bigint)
-),
-held as materialized (
-    select g.id
-    from offpath.job_group g
-    where g.id = any (array(select b.id from batch b))
+    select g.id, b.more
+    from jsonb_to_recordset(:batch::text::jsonb) as b (id text, more bigint)
+    join offpath.job_group g on g.id = b.id
     order by g.id
-    for update
+    for update of g
 )
 update offpath.job_group g
 set open = g.open + b.more,
@@ -111,7 +103,6 @@ set open = g.open + b.more,
     closing = false,
     to_close = false
 from batch b
-join held h on h.id = b.id
 where g.id = b.id
 
 -- name: forget_failed
