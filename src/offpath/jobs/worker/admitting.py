@@ -55,8 +55,6 @@ class Admission:
     async def step(self) -> Turn | bool | float | None:
         """One pass; returns when to make the next one unbidden (True: at once)."""
         self._asked_at = self._clock.monotonic()
-        if not hasattr(getattr(self._store, "_inner", self._store), "admit"):
-            return Turn(verdict=Verdict.EMPTY)
         done = await self._store.admit(limit=BATCH)
         if done.jobs or done.next_in is not None:
             self.saw()
@@ -67,7 +65,7 @@ class Admission:
 
     async def all(self) -> int:
         """Admit all that there is room for now; returns how many jobs."""
-        count, more = 0, hasattr(getattr(self._store, "_inner", self._store), "admit")
+        count, more = 0, True
         while more:
             done = await self._store.admit(limit=BATCH)
             count, more = count + done.jobs, done.more
