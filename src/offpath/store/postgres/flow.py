@@ -114,4 +114,6 @@ class FlowTables:
         now = self._now()
         if any(isinstance(one.outcome, Snoozed) and one.outcome.cool_down for one in settlements):
             await self._database.write(lambda: limits.hold_closed_steps(keys, now, sql=self._sql))
-        await self.admit(limit=limits.AT_ONCE, keys=keys)
+        waiting = await self._database.write(lambda: limits.waiting_steps(keys, sql=self._sql))
+        if waiting:
+            await self.admit(limit=limits.AT_ONCE, keys=keys)

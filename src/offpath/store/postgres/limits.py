@@ -188,6 +188,13 @@ def cool_downs(settlements: Iterable[Settlement]) -> dict[str, float]:
     return found
 
 
+def waiting_steps(keys: Sequence[str], *, sql: Catalogue) -> Steps[bool]:
+    """Whether room that these keys got back is worth a pass. A job that is held meanwhile has a
+    nudge of its own, which brings about one.
+    """
+    return bool((yield from ask(sql["waiting_limits"](keys=to_json(keys)), last=True)))
+
+
 def open_steps(key: str, now: datetime | None, *, sql: Catalogue) -> Steps[bool]:
     """End a pause and a cool-down."""
     rows = yield from ask(sql["open_limit"](key=key, now=moment(now)), last=True)

@@ -37,6 +37,13 @@ select n.key from nudged n
 union
 select w.key from waiting w
 
+-- name: waiting_limits
+-- Whether one of these keys had held jobs when it was last looked at.
+select 1
+from offpath.limit_key k
+where k.waiting and k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+limit 1
+
 -- name: limit_outlook
 -- Seconds until the first rate or cool-down with held jobs lets something in; for these keys or all.
 with clock as materialized (

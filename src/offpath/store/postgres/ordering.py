@@ -56,7 +56,7 @@ def take_steps(
 ) -> Steps[tuple[Rows, Choice]]:
     """Choose and take; the rows are those of a lease."""
     reach = limit + 1
-    few = max(limit // 16, 4) if request.order is Order.BALANCED else reach
+    few = reach if request.order is Order.PRIORITY else max(limit // 16, 4)
     balanced = request.order is Order.BALANCED
     counts = (sql["running_by_fair_key"](),) if balanced else ()
     _, rows, *rest = yield Send((promote, _read(request, min(few, reach), now, sql), *counts))
@@ -160,7 +160,7 @@ def choose(
         rank, one = best
         chosen.append((rank, one.id))
         used_up = lines[one.queue].moved_on()
-        cut |= used_up and _kind(one) in full
+        cut |= used_up and _kind(one, request.order) in full
         counts[one.fair] = counts.get(one.fair, 0) + 1
         tasks[one.task] -= 1
         served[one.queue] = served.get(one.queue, 0) + 1
@@ -185,9 +185,10 @@ def _best(
     return rank, one
 
 
-def _kind(one: Candidate) -> tuple[Any, ...]:
+def _kind(one: Candidate, order: Order) -> tuple[Any, ...]:
     """Which list a candidate was read into: each is in order."""
-    return one.queue, one.task, one.fair
+    lane = one.queue, one.task, one.fair
+    return (*lane, one.priority) if order is Order.AGE else lane
 
 
 def _lists(rows: Iterable[Row], order: Order) -> dict[tuple[Any, ...], list[Candidate]]:
@@ -195,7 +196,7 @@ def _lists(rows: Iterable[Row], order: Order) -> dict[tuple[Any, ...], list[Cand
     lists: dict[tuple[Any, ...], list[Candidate]] = {}
     for row in rows:
         one = Candidate(*row)
-        lists.setdefault(_kind(one), []).append(one)
+        lists.setdefault(_kind(one, order), []).append(one)
     for each in lists.values():
         each.sort(key=lambda one: _rank(one, order, {}), reverse=True)
     return lists

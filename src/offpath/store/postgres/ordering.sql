@@ -185,7 +185,7 @@ select
     (extract(epoch from c.enqueued_at) * 1000000)::bigint
 from steps s
 cross join lateral (
-    select j.id, j.queue, j.task, '' as fair, j.priority, j.run_at, j.enqueued_at
+    select j.id, j.queue, j.task, s.fair, j.priority, j.run_at, j.enqueued_at
     from offpath.job j
     where j.state = 'ready' and coalesce(j.fair_key, '') = s.fair and j.queue = s.queue
         and j.task = s.task and j.priority = s.priority
