@@ -103,9 +103,9 @@ class Following:
         roots: dict[str, str] = {}
         while ends:
             rows = yield SQL["watch_count"](ends=batch(ends))
-            order = {job: place for place, (job, _) in enumerate(ends)}
-            for job, gate, _ in sorted(rows, key=lambda row: order[row[0]]):
-                self.causes[gate] = roots.get(job, job)
+            order = {each: place for place, (each, _) in enumerate(ends)}
+            for row in sorted(rows, key=lambda row: order[row[0]]):
+                self.causes[row[1]] = roots.get(row[0], row[0])
             found = yield from self._add(rows)
             fallen = yield from self.decided(found)
             roots = {each.id: cause for each, cause in fallen}

@@ -308,8 +308,8 @@ def _columns(
         case Waiting(target=target, event=event):
             if (target, event) in there:
                 return (*head, *_due(job, now, now), expires, 0)
-            why, until = BlockReason.SIGNAL.value, _until(settlement.job, outcome, now)
-            return (*head, "blocked", None, why, expires, target, event, until)
+            wait = (target, event, _until(job, outcome, now))
+            return (*head, "blocked", None, BlockReason.SIGNAL.value, expires, *wait)
         case Released():
             return (*head, *_given_back(now, micros(job.run_at)), expires, 0)
         case other:
