@@ -51,6 +51,42 @@ async def held(ctx: offpath.Context, gate: str) -> int:
     return os.getpid()
 
 
+def _step(job: str, name: str) -> str:
+    note(f"step-{name}", job, 1)
+    return name
+
+
+@app.task
+async def chain(ctx: offpath.Context, gate: str) -> list[str]:
+    """Two steps, a gate, a step, a signal, a step."""
+    note("start", ctx.id, ctx.attempt)
+    done = [await ctx.step(name, _step, ctx.id, name) for name in ("first", "second")]
+    while not Path(gate).exists():
+        await asyncio.sleep(0.02)
+    done.append(await ctx.step("third", _step, ctx.id, "third"))
+    await ctx.sleep(0.1)
+    done.append(await ctx.wait_for("go", type=str, timeout=120))
+    done.append(await ctx.step("fourth", _step, ctx.id, "fourth"))
+    return done
+
+
+@app.task
+async def undone(job: str, what: str) -> None:
+    """Undo a step of a job."""
+    note(f"undo-{what}", job, 1)
+
+
+@app.task
+async def saga(ctx: offpath.Context, gate: str) -> None:
+    """Two steps that can be undone, then a gate."""
+    note("start", ctx.id, ctx.attempt)
+    for name in ("charge", "reserve"):
+        await ctx.on_abort(undone.job(ctx.id, name))
+        await ctx.step(name, _step, ctx.id, name)
+    while not Path(gate).exists():
+        await asyncio.sleep(0.02)
+
+
 @app.task
 def held_in_thread(ctx: offpath.Context, gate: str) -> int:
     """Run in a thread until the gate is there, or the worker gives it up."""

@@ -63,8 +63,6 @@ class GroupCheck:
         groups, told or ended), ``undone``, and ``failed``: jobs whose undo jobs the store refused.
         """
         store, buckets = self._store, _Buckets()
-        if not hasattr(getattr(store, "_inner", store), "undoing"):
-            return Tally()
         over = await store.expire_blocked(limit=limit, keep=self._keep_dead)
         closed = await store.close_groups(limit=limit, keep=self._keep_cancelled)
         for one in (*over, *closed):
