@@ -71,7 +71,6 @@ from offpath.jobs.gates import (
     at_least,
     gate,
 )
-from offpath.jobs.group_events import Group
 from offpath.jobs.handle import Handle
 from offpath.jobs.job import Job
 from offpath.jobs.plan import Plan
@@ -116,6 +115,7 @@ if typing.TYPE_CHECKING:
     from offpath.events.running import RouterRun
     from offpath.events.webhook.guard import Forbidden
     from offpath.events.webhook.signing import BadSignature, Verifier, new_key_pair, new_secret
+    from offpath.jobs.group_events import Group
     from offpath.model.route import LogEvent
 
 __all__ = [
@@ -259,6 +259,7 @@ __all__ = [
 _LAZY = {
     "BadSignature": "offpath.events.webhook.signing",
     "Forbidden": "offpath.events.webhook.guard",
+    "Group": "offpath.jobs.group_events",
     "Incoming": "offpath.events.door",
     "LogEvent": "offpath.model.route",
     "Outbox": "offpath.events.delivering",
@@ -269,8 +270,8 @@ _LAZY = {
     "new_key_pair": "offpath.events.webhook.signing",
     "new_secret": "offpath.events.webhook.signing",
 }
-"""Names of routers and webhooks, and where they are: loaded when they are first asked for, since
-most services use neither."""
+"""Names of routers and webhooks, and others that are seldom used, and where they are: loaded when
+they are first asked for."""
 
 
 if not typing.TYPE_CHECKING:  # so that a name that is not there is an error to type checkers

@@ -30,11 +30,8 @@ from offpath.jobs.blocking import BlockingClient
 from offpath.jobs.client import Client, Session, as_jobs
 from offpath.jobs.dead import DeadLetters
 from offpath.jobs.durable.signalling import SignalVerbs
-from offpath.jobs.durable.signalling import SignalVerbs
 from offpath.jobs.flow import FlowVerbs
 from offpath.jobs.gates import Gate
-from offpath.jobs.group_events import OnOrphanGroup, OrphanWatch
-from offpath.jobs.groups import GroupVerbs
 from offpath.jobs.handle import Handle
 from offpath.jobs.hooks import EndWatch, Hooks, Reporter
 from offpath.jobs.job import Job
@@ -67,6 +64,8 @@ from offpath.sweeps.sweeper import Home
 from offpath.sweeps.verbs import SweepVerbs
 
 if TYPE_CHECKING:
+    from offpath.jobs.group_events import OnOrphanGroup, OrphanWatch
+    from offpath.jobs.groups import GroupsView
     from offpath.jobs.runnable import LogContext, OnError, OnEvent, OnFailure
     from offpath.model.effects import Effects
     from offpath.model.group import GroupRecord
@@ -86,7 +85,6 @@ _SWAPPED = ("_auto_start", "_backend", "_lifecycle", "_store", "_workers", "cloc
 
 class App(
     TaskVerbs,
-    GroupVerbs,
     SignalVerbs,
     EventVerbs,
     RoutingVerbs,
@@ -285,6 +283,13 @@ class App(
 
     # -- operating -------------------------------------------------------------------------
 
+    @property
+    def groups(self) -> GroupsView:
+        """Jobs that are counted together: get, members, cancel."""
+        from offpath.jobs.groups import GroupsView
+
+        return GroupsView(self._session, self._codec)
+
     async def workers(self) -> list[WorkerRecord]:
         """Every registered worker of the fleet, oldest first."""
         return await (await self._session()).store.workers()
@@ -423,6 +428,8 @@ class App(
         return await self.store().groups(ids)
 
     def _orphan_watch(self, hook: OnOrphanGroup) -> OrphanWatch:
+        from offpath.jobs.group_events import OrphanWatch
+
         return OrphanWatch(
             hook,
             clock=lambda: self.clock,

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from offpath.errors import InvalidArgument, JobNotFound
 from offpath.jobs.gates import Gate
-from offpath.jobs.group_events import AWAITED, KEEP_AWAITED, claim_key
-from offpath.jobs.groups import cancel_group
 from offpath.jobs.handle import Handle
 from offpath.jobs.job import Job
 from offpath.model.checks import seconds
@@ -104,6 +102,8 @@ class Client:
         limit = None if timeout is None else seconds(timeout, "timeout")
         session = await self._opened()
         if session.claims_groups:
+            from offpath.jobs.group_events import AWAITED, KEEP_AWAITED, claim_key
+
             key = claim_key(group_id)
             await session.store.claim(key, AWAITED, ttl=KEEP_AWAITED + (limit or 0.0))
         return await session.waiters.wait_group(group_id, limit)
@@ -116,6 +116,8 @@ class Client:
 
     async def cancel_group(self, group_id: str) -> int:
         """Cancel all open jobs of a group; how many that concerns."""
+        from offpath.jobs.groups import cancel_group
+
         return len(await cancel_group(await self._opened(), group_id))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from offpath.jobs.hooks import done_groups
 from offpath.model.group import GroupPolicy, GroupRecord
 from offpath.model.quiet import Quiet
 from offpath.runtime.loop import Tasks
@@ -68,11 +69,6 @@ OnOrphanGroup = Callable[[Group], "Awaitable[None] | None"]
 def claim_key(group_id: str) -> str:
     """The name that is claimed by who waits for a group, or else by who tells of its end."""
     return f"offpath.group:{group_id}"
-
-
-def done_groups(steps: Sequence[Step]) -> list[str]:
-    """The groups that these steps have ended."""
-    return [step.job.group_id or step.job.id for step in steps if step.group_done]
 
 
 class OrphanWatch:

@@ -67,20 +67,6 @@ class GroupsView:
         return await cancel_group(await self._opened(), group_id)
 
 
-class GroupVerbs:
-    """What an app can do with groups."""
-
-    _codec: Codec
-
-    async def _session(self) -> Session:
-        raise NotImplementedError
-
-    @property
-    def groups(self) -> GroupsView:
-        """Jobs that are counted together: get, members, cancel."""
-        return GroupsView(self._session, self._codec)
-
-
 async def cancel_group(session: Session, group_id: str) -> list[Changed]:
     """Cancel all open jobs of a group, chunk by chunk."""
     changed: list[Changed] = []

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from offpath.errors import OffpathError
-from offpath.jobs.group_events import done_groups
 from offpath.model.event import EventKind
 from offpath.model.job import LeasedJob
 from offpath.model.settlement import Succeeded
@@ -199,6 +198,11 @@ class Hooks:
                     await answer
             except Exception as error:  # noqa: BLE001 - a hook disturbs nothing
                 self._report(error, "hook")
+
+
+def done_groups(steps: Sequence[Step]) -> list[str]:
+    """The groups that these steps have ended."""
+    return [step.job.group_id or step.job.id for step in steps if step.group_done]
 
 
 class EndWatch:
