@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -204,9 +205,25 @@ async def test_the_file_refuses_what_must_not_be(
 # -- hints -----------------------------------------------------------------------------------------
 
 
-async def test_messages_are_hinted_at_after_what_writes_them(store: SqliteStore) -> None:
+async def listened(store: SqliteStore) -> tuple[list[Hint], Callable[[], None]]:
+    """What a listener hears from now on, once it was told that what came before is not known."""
     hints: list[Hint] = []
-    stop = store.listen(hints.append)
+    begun = asyncio.Event()
+
+    def hear(hint: Hint) -> None:
+        hints.append(hint)
+        if len(hints) == len(Hint):
+            begun.set()
+
+    stop = store.listen(hear)
+    async with asyncio.timeout(10):
+        await begun.wait()
+    hints.clear()
+    return hints, stop
+
+
+async def test_messages_are_hinted_at_after_what_writes_them(store: SqliteStore) -> None:
+    hints, stop = await listened(store)
     await join(store)
     await add(store)
     [held] = await take(store)
@@ -225,8 +242,7 @@ async def test_an_end_that_lets_nothing_else_go_is_not_hinted_at(store: SqliteSt
     await put(store)
     await put(store, key="k")
     held = await hand(store)
-    hints: list[Hint] = []
-    stop = store.listen(hints.append)
+    hints, stop = await listened(store)
     await end_message(store, held[0])
     assert hints == []
     await end_message(store, held[1])
