@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from datetime import timedelta
 
+    from offpath.jobs.blocking_groups import BlockingGroups
     from offpath.jobs.client import Client, Sent
     from offpath.jobs.dead import DeadLetters
     from offpath.jobs.flow import LimitKeys, Queues
+    from offpath.jobs.groups import GroupsView
     from offpath.jobs.handle import Handle
     from offpath.jobs.reading import JobsView
     from offpath.jobs.selection import Where
@@ -51,6 +53,11 @@ class AsyncApp(EventApp[A_co], Protocol[A_co]):
     @property
     def dead(self) -> DeadLetters:
         """Dead letters."""
+        ...
+
+    @property
+    def groups(self) -> GroupsView:
+        """Groups."""
         ...
 
     @property
@@ -248,6 +255,13 @@ class BlockingClient(BlockingEvents[A_co]):
     def handle(self, handle: Handle[S, G], /) -> BlockingHandle[S, G]:
         """The blocking form of a handle."""
         return BlockingHandle(self, handle)
+
+    @property
+    def groups(self) -> BlockingGroups:
+        """Jobs that are counted together: get, members, cancel."""
+        from offpath.jobs.blocking_groups import BlockingGroups
+
+        return BlockingGroups(self, self._app.groups)
 
     def migrate(self) -> list[Migration]:
         """Apply pending schema steps; returns those applied."""

@@ -262,6 +262,9 @@ def test_the_blocking_side_has_it_too() -> None:
         gated = app.blocking.enqueue(offpath.gate(on=[step], queue=[leaf.job(6)]))
         assert gated.group(timeout=10) == 6
         assert gated.cancel_group() == 0
+        assert app.blocking.groups.get(handle.id).value == 2
+        assert len(app.blocking.groups.members(handle.id).items) == 3
+        assert app.blocking.groups.cancel(handle.id) == []
 
 
 async def test_a_batch_takes_gates(bench: Bench) -> None:
