@@ -12,7 +12,7 @@ from offpath.jobs.context import Context
 from offpath.model.job import JobFilter, JobRecord, JobState
 from offpath.model.tally import Verdict
 from offpath.store.protocol import Redrive
-from tests.unit.jobs.worker.rig import Rig, until
+from tests.unit.jobs.worker.rig import Rig, breathe, until
 
 
 class Saga:
@@ -83,6 +83,34 @@ async def test_a_cancelled_saga_is_undone(rig: Rig) -> None:
     assert await rig.state(job) is JobState.CANCELLED
     assert saga.log == ["charge", "reserve", "release", "refund"]
     assert worker.counts.succeeded == 2
+
+
+async def test_a_saga_is_undone_as_soon_as_it_ended(rig: Rig) -> None:
+    saga = Saga(rig)
+    worker = await rig.started()
+    await breathe(100)
+    await rig.enqueue("saga", attempts=1)
+    await until(lambda: worker.counts.succeeded == 2)  # the clock has not moved
+    assert saga.log == ["charge", "reserve", "release", "refund"]
+
+
+async def test_a_saga_that_is_cancelled_while_it_waits_is_undone(rig: Rig) -> None:
+    log: list[str] = []
+
+    async def refund() -> None:
+        log.append("refund")
+
+    async def saga(ctx: Context) -> None:
+        await ctx.on_abort(rig.job("refund"))
+        await ctx.sleep(3600)
+
+    rig.task(refund)
+    rig.task(saga)
+    job = await rig.enqueue("saga")
+    await rig.run()
+    assert [one.state for one in await rig.store.cancel([job])] == [JobState.CANCELLED]
+    await rig.run()
+    assert log == ["refund"]
 
 
 async def test_a_saga_whose_workers_were_lost_is_undone(rig: Rig) -> None:
