@@ -104,8 +104,8 @@ class Following:
         while ends:
             rows = yield SQL["watch_count"](ends=batch(ends))
             order = {each: place for place, (each, _) in enumerate(ends)}
-            for row in sorted(rows, key=lambda row: order[row[0]]):
-                self.causes[row[1]] = roots.get(row[0], row[0])
+            for job, gate, _ in sorted(rows, key=lambda row: order[row[0]]):
+                self.causes[gate] = roots[job] if job in roots else job
             found = yield from self._add(rows)
             fallen = yield from self.decided(found)
             roots = {each.id: cause for each, cause in fallen}
