@@ -86,6 +86,16 @@ _FILL = """
         gen_random_uuid(), 'blocked', 'task-1', 'queue-1', now(), now(), '{}', '', '{}', g.id, g.id,
         'gate', now() + interval '1 hour'
     from offpath.job_gate g cross join generate_series(1, 10);
+    insert into offpath.job (
+        id, state, reason, task, queue, enqueued_at, run_at, input, fingerprint, options,
+        limit_key, limit_spec
+    )
+    select
+        gen_random_uuid(), 'blocked', 'limit', 'task-1', 'queue-' || n % 2, now(), now(), '{}', '',
+        '{}', 'key-' || n % 10, '{"max_running": 50}'
+    from generate_series(1, 20000) as n;
+    insert into offpath.limit_key (key, max_running, waiting)
+    select 'key-' || n, 50, true from generate_series(0, 9) as n;
     insert into offpath.worker (
         id, host, pid, version, concurrency, tasks, queues, started_at, seen_at, expires_at
     )
@@ -104,7 +114,15 @@ def filled(
     with ThreadPoolExecutor(1) as thread:  # the test's event loop may be current in this one
         thread.submit(asyncio.run, PostgresStore(url).migrate()).result()
     with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
-        for table in ("job", "failure", "job_group", "worker", "job_gate", "gate_watch"):
+        for table in (
+            "job",
+            "failure",
+            "job_group",
+            "worker",
+            "job_gate",
+            "gate_watch",
+            "limit_nudge",
+        ):
             connection.execute(
                 f"alter table offpath.{table} set (autovacuum_enabled = false)".encode()
             )
@@ -253,6 +271,37 @@ def _prune(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
     return next(operating.prune_steps(BATCH, late, sql=SQL)).queries
 
 
+def _limits(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    keys = json.dumps(["key-3"])
+    rows = connection.execute("select id::text from offpath.job where limit_key = 'key-3' limit 10")
+    ids = json.dumps([row[0] for row in rows])
+    batch = json.dumps([{"key": "key-3", "jobs": 1}])
+    return (
+        SQL["limit_turns"](now=None, most=200),
+        SQL["limit_outlook"](now=None, keys=None),
+        SQL["waiting_limits"](keys=keys),
+        SQL["make_limits"](keys=keys),
+        SQL["lock_limits"](keys=keys),
+        SQL["hold_untaken"](keys=keys, now=None),
+        SQL["recount_limits"](keys=keys, now=None),
+        SQL["read_nudges"](keys=keys),
+        SQL["rates_of"](keys=keys, now=None),
+        SQL["pick_held"](keys=keys, now=None, limit=BATCH),
+        SQL["admit_jobs"](ids=ids, now=None),
+        SQL["save_limits"](batch=batch, now=None),
+        SQL["hold_closed"](keys=keys, now=None),
+        SQL["prune_limits"](now=None, limit=BATCH),
+    )
+
+
+def _orders(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    tasks = json.dumps({f"task-{n}": 10 for n in range(10)})
+    return tuple(
+        SQL[name](now=None, worker="worker-3", tasks=tasks, queues="[]", rooms="{}", reach=10)
+        for name in ("ready_by_priority", "ready_by_turn", "ready_by_age")
+    )
+
+
 def _commit(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
     jobs = [
         NewJob(
@@ -303,6 +352,8 @@ _TRANSITIONS = {
         _redrive,
         _delete,
         _prune,
+        _limits,
+        _orders,
         _commit,
         _states,
         _get,

@@ -15,8 +15,8 @@ returning (
 -- name: queues
 -- Queues with unended jobs or a pause, as JSON; each count stops at 100,000.
 --
--- The lanes are stepped to where an index has the queue; blocked, scheduled and running jobs are
--- counted as a whole.
+-- The lanes are stepped to where an index has the queue; scheduled and running jobs are
+-- counted as a whole, blocked ones by what they wait for, since each kind has an index.
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -49,8 +49,17 @@ counts as (
     select j.queue, 'scheduled', least(count(*), 100000)
     from offpath.job j where j.state = 'scheduled' group by j.queue
     union all
-    select j.queue, 'blocked', least(count(*), 100000)
-    from offpath.job j where j.state = 'blocked' group by j.queue
+    select b.queue, 'blocked', least(count(*), 100000)
+    from (
+        select j.queue from offpath.job j
+        where j.limit_key is not null and j.state = 'blocked' and j.reason = 'limit'
+        union all
+        select j.queue from offpath.job j where j.state = 'blocked' and j.reason = 'signal'
+        union all
+        select j.queue from offpath.job j
+        where j.gated_by is not null and j.state = 'blocked' and j.reason = 'gate'
+    ) as b
+    group by b.queue
 ),
 pauses as (
     select p.queue, p.until

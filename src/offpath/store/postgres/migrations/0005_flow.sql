@@ -14,7 +14,6 @@ create index job_held on offpath.job (limit_key, queue, sent_back, priority desc
     where limit_key is not null and state = 'blocked' and reason = 'limit';
 create index job_admitted on offpath.job (limit_key, state, admitted_at)
     where limit_key is not null and state in ('ready', 'running');
-create index job_blocked on offpath.job (queue) where state = 'blocked';
 -- Ready jobs by whose they are and by age, for leases that ask for another order than priority.
 create index job_turns on offpath.job (
     (coalesce(fair_key, '')), queue, task, priority desc, enqueued_at, id
