@@ -14,7 +14,7 @@ from offpath.model.job import DeadReason, JobRecord, JobState
 from offpath.model.wait import NewSignal
 from offpath.runtime.codec import JsonCodec
 from offpath.runtime.ids import new_id
-from tests.unit.jobs.worker.rig import Rig, at
+from tests.unit.jobs.worker.rig import Rig, at, breathe, until
 
 DAY = 86_400.0
 
@@ -261,10 +261,10 @@ async def test_a_sync_handler_sleeps_and_waits(rig: Rig) -> None:
 
 async def test_a_sleep_lets_the_steps_beside_it_be_recorded(rig: Rig) -> None:
     done: list[str] = []
+    go_on = asyncio.Event()
 
     async def slow() -> None:
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await go_on.wait()
         done.append("slow")
 
     async def work(ctx: Context) -> None:
@@ -272,9 +272,12 @@ async def test_a_sleep_lets_the_steps_beside_it_be_recorded(rig: Rig) -> None:
 
     rig.task(work)
     job = await rig.enqueue("work")
-    await rig.run()
-    rig.clock.advance(60)
-    await rig.run()
+    worker = await rig.started()
+    await breathe(100)
+    assert await rig.state(job) is JobState.RUNNING
+    go_on.set()
+    await until(lambda: worker.counts.snoozed == 1)
+    await rig.pass_time(61, step=1)
     assert await rig.state(job) is JobState.SUCCEEDED
     assert done == ["slow"]
 
