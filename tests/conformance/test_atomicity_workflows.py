@@ -321,19 +321,21 @@ async def _admitted(store: Store, clock: ManualClock) -> tuple[LeasedJob, ...]:
 async def _settle_limited(store: Store, clock: ManualClock) -> Call:
     """The room that is given back may be taken in a transaction of its own."""
     jobs = await _admitted(store, clock)
-    batch = _batch(jobs, "succeeded", "retry", "dead")
+    return _settling_and_admitting(store, _batch(jobs, "succeeded", "retry", "dead"))
 
-    async def settle_and_admit() -> None:
+
+def _settling_and_admitting(store: Store, batch: list[Settlement]) -> Call:
+    async def call() -> None:
         await store.settle(batch)
         await store.admit(limit=10)
 
-    return settle_and_admit
+    return call
 
 
 async def _cool_down(store: Store, clock: ManualClock) -> Call:
     first, *_ = await _admitted(store, clock)
     batch = [Settlement(job=first, outcome=Snoozed(delay=5, cool_down=30))]
-    return lambda: store.settle(batch)
+    return _settling_and_admitting(store, batch)
 
 
 async def _close_limit(store: Store, clock: ManualClock) -> Call:
@@ -422,7 +424,7 @@ async def _the_count_is_right(store: Store) -> None:
     assert known.held == len(found.items)
 
 
-_PIECEWISE: dict[str, Check] = {"settle limited": _the_count_is_right}
+_PIECEWISE: dict[str, Check] = dict.fromkeys(["settle limited", "cool down"], _the_count_is_right)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
