@@ -26,7 +26,7 @@ from offpath.model.job import (
     UniquePolicy,
 )
 from offpath.model.new import NewLogEvent, NewMessage
-from offpath.store.sql import Row
+from offpath.store.sql import Query, Row
 from offpath.store.sqlite import gating
 from offpath.store.sqlite.groups import Ended, Joined, count_steps
 from offpath.store.sqlite.instants import instant, later, micros, span
@@ -67,6 +67,10 @@ _COLUMNS: Final = (
 )
 _ID, _TASK, _STATE, _RUN_AT, _KEY, _FINGERPRINT = 0, 1, 3, 5, 10, 14
 """Places in a row of ``job_insert``."""
+
+_PLAIN: Final = _COLUMNS.index("reason")
+_NOTHING_MORE: Final = (None,) * (len(_COLUMNS) - _PLAIN)
+"""Places from which on plain jobs have nothing."""
 
 _INNER: Final = {
     state: "scheduled,ready" if state is JobState.QUEUED else state.value for state in JobState
@@ -184,7 +188,7 @@ def insert_steps(
     if len(rows) == 1:
         inserted = yield SQL["job_insert_one"](**_named(rows[0]), now=now)
     else:
-        inserted = yield SQL["job_insert"](batch=batch(rows), now=now)
+        inserted = yield _insert(rows, now)
     rooted = _rooted(inserted)
     if agree is not None and inserted:
         yield agree
@@ -193,6 +197,13 @@ def insert_steps(
     written = {row[0] for row in inserted}
     answers, later_rooted = yield from _resolved(jobs, rows, written, now)
     return Inserted(answers, rooted | later_rooted)
+
+
+def _insert(rows: Sequence[tuple[Any, ...]], now: int) -> Query:
+    """Of plain jobs the columns that only few have are not even sent."""
+    rich = any(row[_PLAIN:] != _NOTHING_MORE for row in rows)
+    sent = rows if rich else [row[:_PLAIN] for row in rows]
+    return SQL["job_insert"](batch=batch(sent), rich=int(rich), now=now)
 
 
 def _rooted(inserted: Iterable[Row]) -> frozenset[str]:
@@ -310,7 +321,7 @@ def _carried_out(plan: _Plan, now: int) -> Steps[frozenset[str]]:
     rooted: frozenset[str] = frozenset()
     if plan.freed:
         yield SQL["slot_free"](keys=batch(list(plan.freed)), now=now)
-        rooted = _rooted((yield SQL["job_insert"](batch=batch(plan.second), now=now)))
+        rooted = _rooted((yield _insert(plan.second, now)))
     if plan.replaced:
         yield SQL["job_replace"](batch=batch(list(plan.replaced.values())), now=now)
     return rooted

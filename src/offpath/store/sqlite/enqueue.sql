@@ -1,6 +1,7 @@
 -- name: job_insert
 -- New jobs. Those whose id or unique key is taken are left out; the answer names the others, and
--- whether one is the root of a group that was there before it.
+-- whether one is the root of a group that was there before it. The last columns are looked for
+-- only where some job has them (`rich`): each is found by walking past all others.
 insert into offpath_job (
     id, task, queue, state, priority, run_at, enqueued_at, group_id, parent, deadline,
     deadline_in, unique_key, unique_slot, unique_states, unique_until, fingerprint, dependents,
@@ -11,8 +12,13 @@ select
     value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, :now,
     value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11,
     value ->> 12, value ->> 13, value ->> 14, value ->> 15, value ->> 16, value ->> 17,
-    value ->> 18, value ->> 19, value ->> 20, value ->> 21, value ->> 22, value ->> 23,
-    value ->> 24, value ->> 25
+    value ->> 18, value ->> 19,
+    case when :rich then value ->> 20 end,
+    case when :rich then value ->> 21 end,
+    case when :rich then value ->> 22 end,
+    case when :rich then value ->> 23 end,
+    case when :rich then value ->> 24 end,
+    case when :rich then value ->> 25 end
 from json_each(:batch)
 where true
 on conflict do nothing
