@@ -21,8 +21,10 @@ SECONDS = scaled(8, 60)
 SLOTS = str(scaled(10, 50))
 TAKES = 0.03
 """Seconds that a limited job is in."""
-BETWEEN_KILLS = scaled(150, 400)
+BETWEEN_KILLS = scaled(150, 300)
 """Runs that begin between two kills."""
+EACH = int(SECONDS / TAKES / 2)
+"""Jobs of a key for each that may be in: what is killed takes time."""
 SOON = scaled(2, 1) * 0.5
 """Seconds in which free work starts beside a large limited head, the machine being shared."""
 
@@ -42,7 +44,7 @@ async def test_max_running_is_never_exceeded_while_workers_are_killed(
     app: offpath.App, fleet: Fleet
 ) -> None:
     for key, most in service.MOST.items():
-        count = int(most * SECONDS / TAKES)
+        count = most * EACH
         await app.enqueue([service.limited.job(key, TAKES) for _ in range(count)])
     workers = [_start(fleet) for _ in range(4)]
     for worker in workers:
@@ -106,7 +108,7 @@ async def _kill_at_random(fleet: Fleet, workers: list[WorkerProcess]) -> dict[in
     deaths: dict[int, float] = {}
     begin = await fleet_entry(fleet, "in-single")
     ran = 0
-    while fleet.now() < begin.at + SECONDS:
+    while fleet.now() < begin.at + SECONDS and ran < 0.7 * EACH * service.MOST["wide"]:
         ran += BETWEEN_KILLS
         await eventually(
             lambda ran=ran: len(fleet.journal.all("in-wide")) >= ran,  # type: ignore[misc]
