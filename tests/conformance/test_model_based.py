@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any, cast
 
@@ -39,6 +39,7 @@ from offpath.store.protocol import Redrive, Store
 from tests.conformance.backends import Backend
 from tests.conformance.builders import START, worker_info
 from tests.conformance.model_announcements import forget_announcements, said_of_jobs
+from tests.conformance.model_order import best_first, fairly
 from tests.conformance.model_place import Place
 from tests.conformance.model_values import (
     IDS,
@@ -221,15 +222,15 @@ class Machine(RuleBasedStateMachine):
             and (not request.queues or job.queue in request.queues)
         ]
         due = [job for job in due if request.tasks.get(job.task, 0) > 0]
-        due.sort(key=_best_first)
-        due = _fairly(due, request.served)
+        due.sort(key=best_first)
+        due = fairly(due, request.served)
         room = dict(request.tasks)
         chosen: list[str] = []
         for job in due:
             if room.get(job.task, 0) > 0 and len(chosen) < request.limit:
                 room[job.task] -= 1
                 chosen.append(job.id)
-        chosen.sort(key=[job.id for job in sorted(due, key=_best_first)].index)
+        chosen.sort(key=[job.id for job in sorted(due, key=best_first)].index)
         return chosen
 
     @precondition(lambda self: self._held)
@@ -447,20 +448,6 @@ class Machine(RuleBasedStateMachine):
         self.prune()
         assert self._both(lambda store: store.workers()) == []
         self._place.clean = True
-
-
-def _best_first(job: JobRecord) -> tuple[int, datetime, str]:
-    return -job.priority, job.run_at, job.id
-
-
-def _fairly(jobs: list[JobRecord], served: dict[str, int]) -> list[JobRecord]:
-    """By the place in the queue, then best first."""
-    places = dict(served)
-    placed: list[tuple[int, JobRecord]] = []
-    for job in jobs:
-        places[job.queue] = places.get(job.queue, 0) + 1
-        placed.append((places[job.queue], job))
-    return [job for _, job in sorted(placed, key=lambda each: (each[0], _best_first(each[1])))]
 
 
 def _open_groups(records: dict[str, JobRecord]) -> set[str]:
