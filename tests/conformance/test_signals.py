@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from offpath.errors import LeaseLost
 from offpath.model.effects import Effects
+from offpath.model.job import JobFilter
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.builders import (
@@ -44,6 +45,30 @@ async def test_a_job_waits_until_the_signal_comes(store: Store) -> None:
     assert (again.id, again.attempt, again.deliveries) == (job_id, 1, 2)
     assert await taken(store, again) == '"go"'
     assert await store.steps(job_id) == {"wait": '"go"'}
+
+
+async def test_a_job_says_for_what_it_waits_while_it_does(store: Store) -> None:
+    await join(store)
+    job_id = await sleeper(store)
+    sent = signal('"go"')
+    waits = await record(store, job_id)
+    assert (waits.wait_target, waits.wait_event) == (sent.target, sent.event)
+    (listed,) = (await store.find(JobFilter(ids=(job_id,)), limit=1, after=None)).items
+    assert (listed.wait_target, listed.wait_event) == (sent.target, sent.event)
+    await store.send_signal(sent)
+    woken = await record(store, job_id)
+    assert (woken.wait_target, woken.wait_event) == (None, None)
+    await store.cancel([job_id])
+    ended = await record(store, job_id)
+    assert (ended.wait_target, ended.wait_event) == (None, None)
+
+
+async def test_a_cancelled_wait_is_none(store: Store) -> None:
+    await join(store)
+    job_id = await sleeper(store)
+    await store.cancel([job_id])
+    ended = await record(store, job_id)
+    assert (ended.state, ended.wait_target, ended.wait_event) == ("cancelled", None, None)
 
 
 async def test_a_signal_that_came_early_is_kept(store: Store) -> None:

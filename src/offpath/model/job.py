@@ -224,6 +224,10 @@ class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
     gate: str | None = None
     limit_key: str | None = None
     fair_key: str | None = None
+    wait_target: str | None = None
+    """Of a job that is blocked until a signal comes: to whom it must be sent (else None)."""
+    wait_event: str | None = None
+    """Of such a job: the signal's event."""
     worker: str | None = None
     cancel_requested: bool = False
     started_at: datetime | None = None

@@ -18,7 +18,18 @@ _ANY = JobFilter()
 
 def get(tables: Tables, ids: Sequence[str]) -> list[JobRecord]:
     """The jobs of these ids that exist."""
-    return [job for each in dict.fromkeys(ids) if (job := tables.jobs.get(each))]
+    return [
+        _with_wait(tables, job) for each in dict.fromkeys(ids) if (job := tables.jobs.get(each))
+    ]
+
+
+def _with_wait(tables: Tables, job: JobRecord) -> JobRecord:
+    """A job that waits for a signal says for which one."""
+    wait = tables.waits.of(job.id) if job.state is JobState.BLOCKED else None
+    if wait is None:
+        return job
+    target, event = wait.address
+    return replace(job, wait_target=target, wait_event=event)
 
 
 def states(tables: Tables, ids: Sequence[str]) -> dict[str, JobState]:
@@ -33,7 +44,7 @@ def find(tables: Tables, where: JobFilter, *, limit: int, after: str | None, new
     found = (job for job in _matching(tables, where) if _beyond(job.id, after, newest=newest))
     pick = heapq.nlargest if newest else heapq.nsmallest
     jobs = pick(limit + 1, found, key=lambda job: job.id)
-    items = tuple(_with_last_failure(job) for job in jobs[:limit])
+    items = tuple(_with_wait(tables, _with_last_failure(job)) for job in jobs[:limit])
     return Page(items=items, next=items[-1].id if len(jobs) > limit else None)
 
 

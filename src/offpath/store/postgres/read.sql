@@ -10,6 +10,8 @@ from (
         coalesce(j.dependents, '[]') as dependents, j.deadline, j.unique_key,
         coalesce(j.tags, '[]') as tags, j.limit_key, j.fair_key, j.worker, j.cancel_requested, j.started_at, j.finished_at,
         j.expires_at, j.result, j.reason, j.progress, j.gate,
+        case when j.state = 'blocked' and j.reason = 'signal' then j.wait_target end as wait_target,
+        case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end as wait_event,
         coalesce(
             (
                 select json_agg(
@@ -51,6 +53,8 @@ from (
         coalesce(j.dependents, '[]') as dependents, j.deadline, j.unique_key,
         coalesce(j.tags, '[]') as tags, j.limit_key, j.fair_key, j.worker, j.cancel_requested, j.started_at, j.finished_at,
         j.expires_at, j.result, j.reason, j.progress, j.gate,
+        case when j.state = 'blocked' and j.reason = 'signal' then j.wait_target end as wait_target,
+        case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end as wait_event,
         coalesce(
             (
                 select json_agg(
@@ -110,6 +114,8 @@ from (
         coalesce(j.dependents, '[]') as dependents, j.deadline, j.unique_key,
         coalesce(j.tags, '[]') as tags, j.limit_key, j.fair_key, j.worker, j.cancel_requested, j.started_at, j.finished_at,
         j.expires_at, j.result, j.reason, j.progress, j.gate,
+        case when j.state = 'blocked' and j.reason = 'signal' then j.wait_target end as wait_target,
+        case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end as wait_event,
         coalesce(
             (
                 select json_agg(

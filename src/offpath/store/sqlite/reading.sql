@@ -11,7 +11,9 @@ select
             order by past.seq
         )
     ),
-    case when gate_left = 0 then gate end, limit_key, fair_key
+    case when gate_left = 0 then gate end, limit_key, fair_key,
+    case when state = 'blocked' and reason = 'signal' then wait_target end,
+    case when state = 'blocked' and reason = 'signal' then wait_event end
 from offpath_job
 where id in (select value from json_each(:ids))
 

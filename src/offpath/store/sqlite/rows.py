@@ -84,6 +84,8 @@ def job_record(row: Row) -> JobRecord:
         gate=row[29],
         limit_key=row[30],
         fair_key=row[31],
+        wait_target=row[32],
+        wait_event=row[33],
     )
 
 
