@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -23,6 +23,7 @@ from offpath.cli.frame import (
     yes_option,
 )
 from offpath.cli.loading import with_loaded_app
+from offpath.cli.waiting import steps_of, wait_of
 from offpath.errors import InvalidArgument
 from offpath.jobs.handle import progress_of
 from offpath.model.job import JobRecord, JobState, Page
@@ -93,17 +94,19 @@ def list_jobs(
 @json_option
 @command
 def show_job(job_id: str, url: str | None, *, as_json: bool) -> int | None:
-    """Show one job with its input, result and failures.
+    """Show one job: input, result, failures, what it waits for, and its recorded steps.
 
     Secrets (fields such as password or token) are hidden.
     """
 
     async def work(app: App) -> None:
         job = await app.jobs.get(job_id)
+        waits_for, steps = await wait_of(app, job), await steps_of(app, job)
         if as_json:
-            output.print_json(output.job_document(job))
+            more = {"waits_for": waits_for, "steps": steps}
+            output.print_json({**output.job_document(job), **more})
         else:
-            print_job(job)
+            print_job(job, waits_for=waits_for, steps=steps)
 
     return with_app(url, work)
 
@@ -238,21 +241,30 @@ def print_page(page: Page, *, as_json: bool, empty: str) -> None:
         items = [output.job_document(job) for job in page.items]
         output.print_json({"items": items, "next": page.next})
         return
-    rows = [_row(job) for job in page.items]
-    columns = ("id", "task", "queue", "state", "attempt", "due", "last error")
+    columns, rows = rows_of(page.items)
     output.print_table(columns, rows, empty=empty)
     if page.next:
         click.echo(f"more: add --after {page.next}", err=True)
+
+
+def rows_of(jobs: Sequence[JobRecord]) -> tuple[Sequence[str], list[tuple[output.Cell, ...]]]:
+    """The columns and rows of a table of jobs."""
+    columns = ("id", "task", "queue", "state", "attempt", "due", "last error")
+    return columns, [_row(job) for job in jobs]
 
 
 def _row(job: JobRecord) -> tuple[output.Cell, ...]:
     failure = job.failure
     error = redact_text(f"{failure.type}: {failure.message}"[:100]) if failure else ""
     due = output.ago(job.run_at) if job.state is JobState.QUEUED else ""
-    return job.id, job.task, job.queue, job.state, job.attempt, due, error
+    blocked = job.state is JobState.BLOCKED
+    state = f"{job.state} ({job.reason})" if blocked else job.state
+    return job.id, job.task, job.queue, state, job.attempt, due, error
 
 
-def print_job(job: JobRecord) -> None:
+def print_job(
+    job: JobRecord, *, waits_for: dict[str, Any] | None = None, steps: Sequence[str] = ()
+) -> None:
     """Print one job, name and value on each line, then its failures."""
     document = output.job_document(job)
     lines: dict[str, output.Cell] = {
@@ -260,6 +272,8 @@ def print_job(job: JobRecord) -> None:
         "task": job.task,
         "queue": job.queue,
         "state": f"{job.state} ({job.reason})" if job.reason else str(job.state),
+        **({"waits for": waits_for["text"]} if waits_for else {}),
+        **({"steps": ", ".join(steps)} if steps else {}),
         "attempt": job.attempt,
         "deliveries": job.deliveries,
         "priority": job.priority,

@@ -14,6 +14,7 @@ from offpath.cli.demo import demo
 from offpath.cli.endpoints import endpoints
 from offpath.cli.enqueue import enqueue
 from offpath.cli.flow import limits, queues
+from offpath.cli.groups import groups
 from offpath.cli.health import health
 from offpath.cli.inbox import inbox
 from offpath.cli.jobs import jobs
@@ -85,6 +86,7 @@ for each in (
     worker,
     enqueue,
     jobs,
+    groups,
     dead,
     outbox,
     inbox,

@@ -1,0 +1,117 @@
+"""Why a job does not go on, and what it has recorded on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from shlex import quote
+from typing import Any
+
+import msgspec
+
+from offpath.app import App
+from offpath.cli import output
+from offpath.cli.flow import limit_document, limit_state
+from offpath.model.gate import Counting, GateRecord
+from offpath.model.job import BlockReason, JobRecord, JobState
+from offpath.model.limit import LimitRecord, QueueRecord
+
+_LISTED = 5
+"""Watched jobs that are named; a gate may watch thousands."""
+_MARKS = {"sleep": "sleep", "wait": "wait", "missed": "wait that timed out"}
+"""Records that are no steps of the handler's, by what their names begin with."""
+
+
+async def steps_of(app: App, job: JobRecord) -> list[str]:
+    """The names of what a job has recorded, as its handler knows it."""
+    if not job.deliveries:
+        return []
+    return list(_names(await app.store().steps(job.id)))
+
+
+def _names(recorded: Iterable[str]) -> Iterable[str]:
+    for name in recorded:
+        kind, _, rest = name.removeprefix("~").partition(" ")
+        if not name.startswith("~"):
+            yield name
+        elif kind in _MARKS:
+            yield f"{_MARKS[kind]} {rest}"
+
+
+async def wait_of(app: App, job: JobRecord) -> dict[str, Any] | None:
+    """What a job waits for, as JSON; None when it is a worker or the time alone."""
+    if job.state is JobState.BLOCKED and job.reason == BlockReason.SIGNAL:
+        target, event = job.wait_target, job.wait_event
+        return {"kind": "signal", "target": target, "event": event, "text": _signal(job)}
+    if job.state is JobState.BLOCKED and job.reason == BlockReason.GATE and job.gate:
+        gates = await app.store().gates((job.gate,))
+        return await _gate(app, gates[0]) if gates else None
+    if job.state in {JobState.QUEUED, JobState.BLOCKED}:
+        pause = await _pause(app, job)
+        return pause or (await _limit(app, job) if job.state is JobState.BLOCKED else None)
+    return None
+
+
+def _signal(job: JobRecord) -> str:
+    target, event = quote(job.wait_target or ""), quote(job.wait_event or "")
+    return f"signal {job.wait_event!r}: offpath jobs signal {target} {event}"
+
+
+async def _gate(app: App, gate: GateRecord) -> dict[str, Any]:
+    states = await app.store().states(gate.on)
+    waiting = [one for one in gate.on if one not in states or not states[one].terminal]
+    counts = {"succeeded": gate.succeeded, "failed": gate.failed, "open": len(waiting)}
+    return {
+        "kind": "gate",
+        "gate": gate.id,
+        "state": gate.state.value,
+        "need": gate.need,
+        "of": gate.of.value,
+        "watched": len(gate.on),
+        **counts,
+        "waiting_for": waiting[:_LISTED],
+        "text": _gate_text(gate, waiting),
+    }
+
+
+def _gate_text(gate: GateRecord, waiting: list[str]) -> str:
+    what = "to succeed" if gate.of is Counting.SUCCEEDED else "to end"
+    text = (
+        f"gate {gate.id}: {gate.need} of {len(gate.on)} jobs {what}; {gate.succeeded} succeeded, "
+        f"{gate.failed} failed, {len(waiting)} open"
+    )
+    if not waiting:
+        return text
+    more = "" if len(waiting) <= _LISTED else " …"
+    return f"{text}: {' '.join(waiting[:_LISTED])}{more}"
+
+
+async def _limit(app: App, job: JobRecord) -> dict[str, Any] | None:
+    if job.limit_key is None:
+        return None
+    known = await app.store().limits(keys=(job.limit_key,))
+    if not known:
+        return {"kind": "limit", "key": job.limit_key, "text": f"limit {job.limit_key!r}"}
+    return {"kind": "limit", **limit_document(known[0]), "text": _limit_text(known[0])}
+
+
+def _limit_text(limit: LimitRecord) -> str:
+    most = "" if limit.max_running is None else f" of {limit.max_running}"
+    state = limit_state(limit)
+    paused = "" if state == "on" else f", {state}: offpath limits resume {quote(limit.key)}"
+    return (
+        f"limit {limit.key!r}: {limit.admitted}{most} admitted, {limit.running} running, "
+        f"{limit.held} held{paused}"
+    )
+
+
+async def _pause(app: App, job: JobRecord) -> dict[str, Any] | None:
+    known = [one for one in await app.store().queues() if one.name == job.queue]
+    if not known or not (known[0].paused or known[0].paused_until):
+        return None
+    until = msgspec.to_builtins(known[0].paused_until)
+    return {"kind": "pause", "queue": job.queue, "until": until, "text": _pause_text(known[0])}
+
+
+def _pause_text(queue: QueueRecord) -> str:
+    until = f" until {output.when(queue.paused_until)}" if queue.paused_until else ""
+    return f"queue {queue.name!r} is paused{until}: offpath queues resume {quote(queue.name)}"
