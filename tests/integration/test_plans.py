@@ -105,11 +105,26 @@ _FILL = """
 """
 
 
+_SMALL = _FILL.replace("50000", "1500").replace("20000", "200").replace("% 500)", "% 5)")
+
+
 @pytest.fixture(scope="module", params=["never analysed", "analysed while empty"])
 def filled(
     request: pytest.FixtureRequest, postgres_databases: Databases
 ) -> Iterator[psycopg.Connection[Any]]:
     """A filled table of which the planner knows nothing, or the wrong thing."""
+    yield from _filled(postgres_databases, analysed=request.param == "analysed while empty")
+
+
+@pytest.fixture(scope="module")
+def small(postgres_databases: Databases) -> Iterator[psycopg.Connection[Any]]:
+    """A table so small that reading all of it once looks cheap, and of which nothing is known."""
+    yield from _filled(postgres_databases, analysed=False, fill=_SMALL)
+
+
+def _filled(
+    postgres_databases: Databases, *, analysed: bool, fill: str = _FILL
+) -> Iterator[psycopg.Connection[Any]]:
     url = postgres_databases.create()
     with ThreadPoolExecutor(1) as thread:  # the test's event loop may be current in this one
         thread.submit(asyncio.run, PostgresStore(url).migrate()).result()
@@ -126,9 +141,9 @@ def filled(
             connection.execute(
                 f"alter table offpath.{table} set (autovacuum_enabled = false)".encode()
             )
-        if request.param == "analysed while empty":
+        if analysed:
             connection.execute("analyze")
-        connection.execute(_FILL)
+        connection.execute(fill.encode())
         yield connection
     postgres_databases.drop(url)
 
@@ -418,6 +433,18 @@ def test_a_statement_reads_about_what_it_returns(
             node.get("Rows Removed by Join Filter", 0) * node["Actual Loops"] for node in nodes
         )
         assert compared <= MOST_READ, query.name
+
+
+@pytest.mark.parametrize("transition", _TRANSITIONS)
+def test_a_statement_reads_no_table_once_for_each_of_its_batch(
+    small: psycopg.Connection[Any], transition: str
+) -> None:
+    for query in _TRANSITIONS[transition](small):
+        for node in explained(small, query):
+            repeated = node["Node Type"] == "Seq Scan" and node["Actual Loops"] > 1
+            assert not (repeated and node.get("Relation Name") in _BIG), query.name
+            removed = node.get("Rows Removed by Join Filter", 0) * node["Actual Loops"]
+            assert removed <= 20 * MOST_READ, query.name  # not the batch times the table
 
 
 def test_the_check_sees_a_scan_of_the_whole_table(filled: psycopg.Connection[Any]) -> None:

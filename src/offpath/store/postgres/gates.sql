@@ -73,6 +73,7 @@ counted as (
     from open_watches o
     where w.job = o.job
         and w.gate = o.gate
+        and w.job = any (array(select p.job from open_watches p))
         and o.gate = any (array(select h.id from held h))
     returning w.gate, o.outcome
 ),
@@ -87,7 +88,7 @@ sums as materialized (
 update offpath.job_gate g
 set succeeded = g.succeeded + s.succeeded, failed = g.failed + s.failed
 from sums s
-where g.id = s.gate
+where g.id = s.gate and g.id = any (array(select s.gate from sums s))
 returning g.id::text, g.need, g.counting, g.total, g.succeeded, g.failed
 
 -- name: count_gates_now
@@ -115,6 +116,7 @@ counted as (
     from open_watches o
     where w.job = o.job
         and w.gate = o.gate
+        and w.job = any (array(select p.job from open_watches p))
         and o.gate = any (array(select h.id from held h))
     returning w.gate, o.outcome
 ),
@@ -129,7 +131,7 @@ sums as materialized (
 update offpath.job_gate g
 set succeeded = g.succeeded + s.succeeded, failed = g.failed + s.failed
 from sums s
-where g.id = s.gate
+where g.id = s.gate and g.id = any (array(select s.gate from sums s))
 returning g.id::text, g.need, g.counting, g.total, g.succeeded, g.failed
 
 -- name: note_counted
@@ -172,7 +174,7 @@ sums as materialized (
 update offpath.job_gate g
 set failed = g.failed - s.failed
 from sums s
-where g.id = s.gate
+where g.id = s.gate and g.id = any (array(select s.gate from sums s))
 
 -- name: decide_gates
 -- These gates, which are held, are open no more.
