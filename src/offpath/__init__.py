@@ -76,7 +76,6 @@ from offpath.jobs.job import Job
 from offpath.jobs.plan import Plan
 from offpath.jobs.retrying import RetryState, retry, set_retry_defaults
 from offpath.jobs.task import Task
-from offpath.jobs.worker.inprocess import AppWorker as Worker
 from offpath.model.event import EventKind, JobEvent
 from offpath.model.gate import When
 from offpath.model.group import GroupPolicy
@@ -106,7 +105,6 @@ from offpath.model.settlement_run import (
 )
 from offpath.model.tally import SweepResult, SweepRun, Tally, Verdict
 from offpath.runtime.codec import Codec, JsonCodec
-from offpath.sweeps.context import SweepContext
 
 if typing.TYPE_CHECKING:
     from offpath.events.delivering import Outbox, RoutedEvent
@@ -116,7 +114,9 @@ if typing.TYPE_CHECKING:
     from offpath.events.webhook.guard import Forbidden
     from offpath.events.webhook.signing import BadSignature, Verifier, new_key_pair, new_secret
     from offpath.jobs.group_events import Group
+    from offpath.jobs.worker.inprocess import AppWorker as Worker
     from offpath.model.route import LogEvent
+    from offpath.sweeps.context import SweepContext
 
 __all__ = [
     "ABORT",
@@ -266,12 +266,17 @@ _LAZY = {
     "RoutedEvent": "offpath.events.delivering",
     "Router": "offpath.events.router",
     "RouterRun": "offpath.events.running",
+    "SweepContext": "offpath.sweeps.context",
     "Verifier": "offpath.events.webhook.signing",
+    "Worker": "offpath.jobs.worker.inprocess",
     "new_key_pair": "offpath.events.webhook.signing",
     "new_secret": "offpath.events.webhook.signing",
 }
-"""Names of routers and webhooks, and others that are seldom used, and where they are: loaded when
-they are first asked for."""
+"""Names of routers, webhooks and workers, and others that not every process uses, and where they
+are: loaded when they are first asked for."""
+
+_NAMED = {"Worker": "AppWorker"}
+"""What has another name where it is."""
 
 
 if not typing.TYPE_CHECKING:  # so that a name that is not there is an error to type checkers
@@ -280,7 +285,7 @@ if not typing.TYPE_CHECKING:  # so that a name that is not there is an error to 
         if name not in _LAZY:
             msg = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(msg, name=name, obj=None)
-        value = getattr(importlib.import_module(_LAZY[name]), name)
+        value = getattr(importlib.import_module(_LAZY[name]), _NAMED.get(name, name))
         globals()[name] = value
         return value
 

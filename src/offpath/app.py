@@ -7,15 +7,7 @@ import random
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NoReturn,
-    Self,
-    TypeVar,
-    Unpack,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, overload
 
 from offpath.config import MEMORY_URL, Settings, load_settings
 from offpath.events.messages import MessagesView
@@ -24,7 +16,6 @@ from offpath.events.surface import EventLog, EventVerbs
 from offpath.events.verbs import RoutingVerbs
 from offpath.events.writing import Writer
 from offpath.health.settlement import SettlementRuns
-from offpath.health.thresholds import Thresholds
 from offpath.jobs.batch import Batch
 from offpath.jobs.blocking import BlockingClient
 from offpath.jobs.client import Client, Session, as_jobs
@@ -44,9 +35,6 @@ from offpath.jobs.scheduling.ticking import Ticker
 from offpath.jobs.scheduling.verbs import ScheduleVerbs
 from offpath.jobs.tasking import AnyTask, TaskVerbs
 from offpath.jobs.waiters import Waiters
-from offpath.jobs.worker.configured import WorkerOverrides, overridden, worker_terms
-from offpath.jobs.worker.inprocess import AppWorker, Moves
-from offpath.jobs.worker.terms import Parts
 from offpath.model.options import AppOptions, Options, checked
 from offpath.model.redrive import Redrive, checked_redrive
 from offpath.runtime.clock import Clock, SystemClock
@@ -57,16 +45,15 @@ from offpath.runtime.threads import Threads
 from offpath.store.backends import Backend
 from offpath.store.instrumented import InstrumentedStore
 from offpath.store.metering import Metering
-from offpath.sweeps.catalogue import own_sweeps
-from offpath.sweeps.fleet import WorkerSweeps
 from offpath.sweeps.registry import SweepRegistry
-from offpath.sweeps.sweeper import Home
 from offpath.sweeps.verbs import SweepVerbs
 
 if TYPE_CHECKING:
     from offpath.jobs.group_events import OnOrphanGroup, OrphanWatch
     from offpath.jobs.groups import GroupsView
     from offpath.jobs.runnable import LogContext, OnError, OnEvent, OnFailure
+    from offpath.jobs.worker.configured import WorkerOverrides
+    from offpath.jobs.worker.inprocess import AppWorker, Moves
     from offpath.model.effects import Effects
     from offpath.model.group import GroupRecord
     from offpath.model.job import Enqueued
@@ -74,6 +61,7 @@ if TYPE_CHECKING:
     from offpath.runtime.loop import LoopSpec
     from offpath.store.protocol import Backlog, Migration, Store
     from offpath.store.watching import Observer
+    from offpath.sweeps.registry import Sweep
 
 S = TypeVar("S")
 G = TypeVar("G")
@@ -163,8 +151,7 @@ class App(
         self.schedules = Schedules(self._opened, self.new_id)
         self.settlements = SettlementRuns(lambda: self.clock, self.metrics, self._report)
         """Runs that credit users for a period: define, run, status."""
-        own = own_sweeps(self.store, self.settings, self._redrive, self._events, self._ticker)
-        self.sweeps = SweepRegistry(own)
+        self.sweeps = SweepRegistry(self._own_sweeps)
         self.blocking = BlockingClient(self)
         """The same verbs for code without an event loop."""
 
@@ -451,6 +438,14 @@ class App(
     def _worker(
         self, opened: Callable[[], Awaitable[object]], overrides: WorkerOverrides
     ) -> AppWorker:
+        # What makes workers is loaded with the first one: who only enqueues never needs it.
+        from offpath.health.thresholds import Thresholds
+        from offpath.jobs.worker.configured import overridden, worker_terms
+        from offpath.jobs.worker.inprocess import AppWorker
+        from offpath.jobs.worker.terms import Parts
+        from offpath.sweeps.fleet import WorkerSweeps
+        from offpath.sweeps.sweeper import Home
+
         settings = overridden(self.settings, overrides)
         store = self.store()
         home = Home(self, store, self.clock, self.metrics, self._report, self.new_id(), self.new_id)
@@ -482,6 +477,11 @@ class App(
         worker = AppWorker(opened, parts, self.tasks, terms, movers, sweeps)
         self._workers.add(worker)
         return worker
+
+    def _own_sweeps(self) -> tuple[Sweep, ...]:
+        from offpath.sweeps.catalogue import own_sweeps
+
+        return own_sweeps(self.store, self.settings, self._redrive, self._events, self._ticker)
 
     def _movers(self) -> list[Moves]:
         return [self._ticker(), *self._events.movers()]

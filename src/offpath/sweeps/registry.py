@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
@@ -48,8 +50,13 @@ class Sweep(Struct, frozen=True, kw_only=True):
 class SweepRegistry:
     """Sweeps by name, in the order in which they were registered."""
 
-    def __init__(self, own: tuple[Sweep, ...] = ()) -> None:
-        self._sweeps = {sweep.info.name: sweep for sweep in own}
+    def __init__(self, own: Callable[[], tuple[Sweep, ...]] = tuple) -> None:
+        self._own = own
+        """Makes those that come first, when somebody first asks: importing an app needs none."""
+
+    @cached_property
+    def _sweeps(self) -> dict[str, Sweep]:
+        return {sweep.info.name: sweep for sweep in self._own()}
 
     def add(self, sweep: Sweep) -> None:
         """Register one more. Raises ``InvalidArgument`` when its name is taken."""
