@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 import psycopg
 
@@ -30,7 +31,7 @@ _PEAK = """
 """
 
 
-def _limited(key: str, most: int = MOST, **fields: object) -> NewJob:
+def _limited(key: str, most: int = MOST, **fields: Any) -> NewJob:
     return new_job(limit=LimitSpec(key=key, max_running=most), **fields)
 
 
