@@ -104,8 +104,9 @@ class Following:
         while ends:
             rows = yield SQL["watch_count"](ends=batch(ends))
             order = {each: place for place, (each, _) in enumerate(ends)}
-            for job, gate, _ in sorted(rows, key=lambda row: order[row[0]]):
-                self.causes[gate] = roots.get(job, job)
+            for row in sorted(rows, key=lambda row: order[row[0]]):
+                job: str = row[0]
+                self.causes[row[1]] = roots.get(job, job)
             found = yield from self._add(rows)
             fallen = yield from self.decided(found)
             roots = {each.id: cause for each, cause in fallen}
