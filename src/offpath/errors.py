@@ -40,6 +40,7 @@
     ├── JobEnded                          a job awaited for its result ended without one
     │   ├── JobDead                       it died: error and reason inside
     │   └── JobCancelled                  it was cancelled
+    ├── OutputMismatch                    a batch handler's outputs do not match its inputs
     ├── GroupFailed                       members of an awaited group died or were cancelled
     ├── WaitTimeout (TimeoutError)        the wait ended before the job did
     ├── SignalTimeout (TimeoutError)      no signal came in the time that a handler gave it
@@ -134,6 +135,15 @@ class MissingExtra(ConfigurationError, ImportError):
     """An optional dependency is not installed; the message has the exact command."""
 
     code = "missing_extra"
+
+
+class OutputMismatch(OffpathError):
+    """A batch handler did not return one output per input; the message has both numbers.
+
+    Nobody can tell which output is whose, so each job of the batch fails by its own retry policy.
+    """
+
+    code = "output_mismatch"
 
 
 class TaskError(OffpathError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from offpath.jobs.classify import FailureInfo, Verdict
     from offpath.jobs.group_values import GroupValues
@@ -20,6 +22,17 @@ OnError = Callable[[BaseException, str], "Awaitable[None] | None"]
 """Is told what the engine swallowed, and in which phase."""
 LogContext = Callable[..., Mapping[str, Any]]
 """Called as the handler would be (without the context); gives fields for its log records."""
+
+
+class BatchSpec(Struct, frozen=True, kw_only=True):
+    """How jobs of a batch task are run together."""
+
+    fn: Callable[..., Any]
+    """The handler: takes the inputs as a list, returns one output for each, in their order."""
+    size: int
+    """The most jobs of one call."""
+    max_wait: float
+    """Seconds for which the first one waits for others."""
 
 
 class Inputs(Protocol):
@@ -62,6 +75,11 @@ class Runnable(Protocol):
     @property
     def takes_context(self) -> bool:
         """Whether the handler's first argument is the context."""
+        ...
+
+    @property
+    def batch(self) -> BatchSpec | None:
+        """How its jobs are run together; None: each for itself."""
         ...
 
     @property

@@ -27,7 +27,7 @@ from offpath.jobs.group_values import GroupValues, returned_types
 from offpath.jobs.handle import Handle
 from offpath.jobs.job import Job
 from offpath.jobs.plan import Plan
-from offpath.jobs.runnable import LogContext, OnEvent, OnFailure
+from offpath.jobs.runnable import BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.model import checks
 from offpath.model.limiting import Limit
 from offpath.model.options import (
@@ -140,6 +140,7 @@ class Task(Sending[P, S, G]):
         self.fn: Callable[..., Any] = definition.fn
         self.is_async: bool = definition.is_async
         self.takes_context: bool = definition.takes_context
+        self.batch: BatchSpec | None = None
         self.inputs: InputModel = definition.inputs
         self.results: ResultModel = definition.results
         self.group_values: GroupValues = definition.group_values
@@ -281,8 +282,12 @@ def define(
     sender: Sender,
     *,
     strict: bool = True,
+    kind: Callable[[Definition, Blueprint], Task[..., Any, Any]] | None = None,
 ) -> Task[..., Any, Any]:
-    """Make a task. Raises ``TaskError`` kinds and ``InvalidArgument``; registers nothing."""
+    """Make a task. Raises ``TaskError`` kinds and ``InvalidArgument``; registers nothing.
+
+    ``kind`` makes it of another class than follows from the function.
+    """
     definition = _definition(fn, settings, codec, strict)
     levels = (definition.defaults, app)
     blueprint = Blueprint(
@@ -298,7 +303,8 @@ def define(
         limit_of=definition.limit_of,
         fair_key_of=definition.fair_key_of,
     )
-    return _KINDS[definition.is_async, definition.takes_context](definition, blueprint)
+    made = kind or _KINDS[definition.is_async, definition.takes_context]
+    return made(definition, blueprint)
 
 
 _KINDS: dict[tuple[bool, bool], type[Task[..., Any, Any]]] = {

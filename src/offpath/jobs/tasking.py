@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, Unpack, overload
 
+from offpath.jobs.batch_task import BatchVerbs
 from offpath.jobs.blueprint import AnyInputs, Blueprint, queue_level
 from offpath.jobs.context import Context
 from offpath.jobs.plan import Plan
@@ -36,7 +37,7 @@ G = TypeVar("G")
 AnyTask = Task[..., Any, Any]
 
 
-class TaskVerbs:
+class TaskVerbs(BatchVerbs):
     """What an app can do with tasks."""
 
     tasks: Registry[AnyTask]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import MsgspecError
 
 from offpath.jobs.worker.running import Run, StoreTime, silent
@@ -97,7 +98,28 @@ class Claimer:
         request = self._request(most) if self.open and most else None
         if request is None:
             self._left_behind = True
-            return None, 0
+            return None, await self._claim_to_join(limit)
+        again, taken = await self._claim(request)
+        if self._left_behind or taken == most:
+            taken += await self._claim_to_join(limit - taken)
+        return again, taken
+
+    async def _claim_to_join(self, limit: int) -> int:
+        """Take what needs no slot, since it joins a call that waits for more; how many came."""
+        rooms = self._hand.room_to_join
+        most = min(sum(rooms.values()), limit, BATCH)
+        if most <= 0 or not self.open:
+            return 0
+        behind = self._left_behind
+        request = self._request(most)
+        if request is None:
+            return 0
+        _, taken = await self._claim(msgspec.structs.replace(request, tasks=rooms))
+        self._left_behind = self._left_behind or behind
+        return taken
+
+    async def _claim(self, request: LeaseRequest) -> tuple[bool | float | None, int]:
+        most = request.limit
         self._left_behind = False
         adopted = await self._adopt(request) if self._doubtful() else 0
         if adopted:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from offpath.errors import LeaseLost, OffpathError
 from offpath.jobs.worker.admitting import Admission
+from offpath.jobs.worker.batching import Batches
 from offpath.jobs.worker.claiming import Claimer
 from offpath.jobs.worker.executor import Executor
 from offpath.jobs.worker.foresight import Foresight
@@ -94,6 +95,7 @@ class Engine:
             parts.store, parts.clock, lost=self._lost, report=parts.report
         )
         self.executor = self._executor(parts, settings)
+        self.batches = self._batches(parts, settings)
         self.claimer = self._claimer(parts, settings)
         self.heartbeat = self._heartbeat(settings)
 
@@ -106,6 +108,7 @@ class Engine:
         self.stopping = self.heartbeat.stopping = True
         self.claimer.open = False
         self._put_back()
+        self.batches.flush()
 
     def give_up(self, run: Run) -> None:
         """Settle a run without waiting for its handler any longer: a stopping worker's last means.
@@ -133,13 +136,28 @@ class Engine:
             run.over = True
             outcome = Snoozed(delay=aside, reason="suspected")
             self._ended(run, self.judge.settlement(run, outcome))
+        else:
+            run.single = run.task.batch is None or self.quarantine.holds(run)
+            self._admit(run)
+
+    def _admit(self, run: Run) -> None:
+        """Begin a job, or have it wait for a slot."""
+        if not run.single and self.batches.join(run):
+            return
+        if not run.single and self.hand.overdrawn(run):
+            # The call that it was fetched for has begun without it.
+            run.over = True
+            self._ended(run, self.judge.settlement(run, Released()))
         elif self.hand.wait(run):
             self.foresight.waits(self.loop, self._put_back)
         else:
             self._begin(run)
 
     def _begin(self, run: Run) -> None:
-        run.runner = self.loop.create_task(self._attempt(run))
+        if run.task.batch is not None and not run.single:
+            self.batches.begin(run, run.task.batch)
+        else:
+            run.runner = self.loop.create_task(self._attempt(run))
 
     def _put_back(self) -> None:
         """Give back what was taken ahead of the slots."""
@@ -163,7 +181,8 @@ class Engine:
 
     def _ended(self, run: Run, settlement: Settlement | None) -> None:
         self.hand.free_slot(run)
-        self.foresight.ended(run)
+        if run.batch is None:  # of a batch, the time of one job is not known
+            self.foresight.ended(run)
         while (waiting := self.hand.next_waiting()) is not None:
             self._begin(waiting)
         if run.lane is not None:
@@ -222,6 +241,18 @@ class Engine:
             report=parts.report,
             max_result_bytes=settings.max_result_bytes,
             log_context=parts.log_context,
+        )
+
+    def _batches(self, parts: Parts, settings: WorkerSettings) -> Batches:
+        return Batches(
+            self.hand,
+            self.judge,
+            parts.clock,
+            threads=parts.threads,
+            watch=self.watch,
+            ended=self._ended,
+            report=parts.report,
+            max_result_bytes=settings.max_result_bytes,
         )
 
     def _claimer(self, parts: Parts, settings: WorkerSettings) -> Claimer:

@@ -36,6 +36,10 @@ class Hand:
         self.ahead = 0
         """How many jobs may be taken beyond the slots: they wait for one."""
         self._waiting: deque[Run] = deque()
+        self.joinable: dict[str, int] = {}
+        """Batch task → how many jobs the call takes that waits for more of it."""
+        self._together = 0
+        """How many jobs are part of a call and have not ended."""
         self._busy = 0
         self._busy_by_task: Counter[str] = Counter()
         self._busy_by_queue: Counter[str] = Counter()
@@ -55,7 +59,16 @@ class Hand:
     def free(self) -> int:
         """How many more jobs can be taken; fewer than there are slots when ends pile up."""
         slots = self.capacity + self.ahead - self._busy
-        return max(min(slots, self._most_held - len(self)), 0)
+        return max(min(slots, self._most_held - self._piled_up), 0)
+
+    @property
+    def room_to_join(self) -> dict[str, int]:
+        """How many jobs of each batch task can be taken that need no slot."""
+        return {} if self._piled_up >= self._most_held else dict(self.joinable)
+
+    @property
+    def _piled_up(self) -> int:
+        return len(self) - self._together
 
     def room(self, most: int) -> dict[str, int]:
         """How many of each task may run now, at most ``most``; tasks without room are left out."""
@@ -63,6 +76,9 @@ class Hand:
         for name, task in self.tasks.items():
             limit = task.concurrency
             free = most if limit is None else min(limit - self._busy_by_task[name], most)
+            if task.batch is not None:  # each slot is for a whole call
+                free = self.joinable.get(name, 0) + task.batch.size * max(free, 0)
+                free = min(free, most)
             if free > 0:
                 room[name] = free
         return room
@@ -85,6 +101,11 @@ class Hand:
             task.concurrency is not None and busy[name] >= task.concurrency
             for name, task in self.tasks.items()
         )
+
+    def overdrawn(self, run: Run) -> bool:
+        """Whether a taken run is more than its task may have here at once."""
+        limit = run.task.concurrency
+        return limit is not None and self._busy_by_task[run.job.task] > limit
 
     def take(self, run: Run) -> Run | None:
         """Take a leased job into a slot.
@@ -128,12 +149,30 @@ class Hand:
         return waiting
 
     def free_slot(self, run: Run) -> None:
-        """Free the slot of a run whose handler has ended."""
-        self._busy -= 1
-        self._busy_by_task[run.job.task] -= 1
+        """Free the slot of a run whose handler has ended; of a batch, that of its last one."""
+        if run.batch is None:
+            self._free_slot(run)
+        else:
+            self._together -= 1
+            run.batch.left -= 1
+            if run.batch.left == 0:
+                self._free_slot(run)
         if run.job.queue in self._queue_limits:
             self._busy_by_queue[run.job.queue] -= 1
         self.changed.set()
+
+    def joined(self) -> None:
+        """Count a run that is part of a call from now on."""
+        self._together += 1
+
+    def share_slot(self, run: Run) -> None:
+        """Free the slot of a run that joins a call which has one."""
+        self._free_slot(run)
+        self.joined()
+
+    def _free_slot(self, run: Run) -> None:
+        self._busy -= 1
+        self._busy_by_task[run.job.task] -= 1
 
     def let_go(self, run: Run) -> None:
         """Hold a run no longer: its end is recorded, or is not ours to record."""

@@ -40,6 +40,10 @@ class Quarantine:
         self._alone.clear()
         return min(max(run.leased_at - self._inside.leased_at, SHORTEST), LONGEST)
 
+    def holds(self, run: Run) -> bool:
+        """Whether ``run`` is the suspect that may stay: it is run with nothing else."""
+        return run is self._inside
+
     async def alone(self, run: Run) -> None:
         """Wait, with a suspect, until the store has taken back the others."""
         if run is self._inside:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.context import Context
     from offpath.jobs.runnable import Runnable
+    from offpath.jobs.worker.batching import BatchCall
     from offpath.jobs.worker.telemetry import Lane
     from offpath.model.job import LeasedJob
     from offpath.model.options import RunOptions
@@ -63,6 +64,7 @@ class Run:
     """One attempt. Changed only in the loop's thread."""
 
     __slots__ = (
+        "batch",
         "begun",
         "context",
         "ended_at",
@@ -76,6 +78,7 @@ class Run:
         "options",
         "over",
         "runner",
+        "single",
         "started_at",
         "store_time",
         "task",
@@ -103,6 +106,10 @@ class Run:
         self.ended_at: float | None = None
         self.lane: Lane | None = None
         self.context: Context | None = None
+        self.batch: BatchCall | None = None
+        """The call that it is part of, if it is run together with others."""
+        self.single = False
+        """Whether it is run by itself although its task is a batch task."""
         self.interrupted: Interruption | None = None
         self.runner: asyncio.Task[None] | None = None
         self.fault: Exception | None = None
@@ -138,6 +145,16 @@ class Run:
 
     def nudge(self) -> None:
         """Cancel an async handler where it awaits; again, should it have swallowed it once."""
+        if self.batch is not None:
+            self.batch.nudge()
+            return
         reachable = self.entered_at is not None and not self.over and self.task.is_async
         if reachable and self.runner is not None:
             self.runner.cancel()
+
+    @property
+    def must_end(self) -> bool:
+        """Whether its handler has to end when it is told to: one of a batch goes on for others."""
+        if self.batch is None:
+            return self.task.is_async
+        return self.task.is_async and self.batch.items[0] is self and self.batch.unwanted

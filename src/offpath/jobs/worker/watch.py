@@ -64,7 +64,7 @@ class Watch:
         elif what > 0:
             run.nudge()
             self._set(self._clock.monotonic() + PATIENCE, run, what - 1)
-        else:
+        elif run.must_end:
             self._ignored(run)
 
     def _set(self, when: float, run: Run, what: Interruption | int) -> None:

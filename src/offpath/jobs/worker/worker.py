@@ -315,6 +315,7 @@ class Worker:
                 _, taken = await engine.claimer.claim(int(min(left, BATCH)))
                 left -= taken
             if taken == 0:
+                engine.batches.flush()
                 # What ended while the store was being asked may have left work that it did not see.
                 if not engine.hand and (left <= 0 or not engine.hand.changed.is_set()):
                     if left > 0 and (await self._group_check.check(BATCH)).moved:

@@ -13,7 +13,7 @@ from typing import Any
 from offpath.events.writing import Writer
 from offpath.jobs.hooks import EndWatch, Hooks, Reporter
 from offpath.jobs.job import Job
-from offpath.jobs.runnable import LogContext, OnEvent, OnFailure
+from offpath.jobs.runnable import BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.jobs.worker.judge import Rules
 from offpath.jobs.worker.terms import Parts, WorkerSettings
 from offpath.jobs.worker.worker import Worker
@@ -52,6 +52,7 @@ class FakeTask:
     on_event: OnEvent | None = None
     log_context: LogContext | None = None
     strict: bool = True
+    batch: BatchSpec | None = None
     group_values: Any = None
 
 

@@ -1,0 +1,276 @@
+"""Batch tasks: handlers of many inputs at once, whose jobs are enqueued one by one."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from datetime import timedelta
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Protocol,
+    TypeVar,
+    Union,
+    Unpack,
+    cast,
+    get_args,
+    get_origin,
+    overload,
+)
+
+from offpath.errors import OutputMismatch, TaskError
+from offpath.jobs.runnable import BatchSpec, OnEvent, OnFailure
+from offpath.jobs.task import Task, TaskSettings, define, takes_context
+from offpath.model import checks
+from offpath.model.limiting import Limit
+from offpath.model.options import Level, Options, TaskOptions, Unique
+from offpath.runtime.codec import Codec
+from offpath.runtime.parameters import EMPTY, Kind, parameters, return_type
+
+if TYPE_CHECKING:
+    from offpath.jobs.blueprint import Blueprint, Sender
+    from offpath.jobs.registry import Registry
+    from offpath.jobs.task import Definition
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+LARGEST = 1_000
+"""Most jobs of one call."""
+ITEM = "item"
+"""What the one argument of a batch task's job is called in the store."""
+
+
+class BatchSettings(TaskOptions, total=False):
+    """The keywords of ``@app.batch_task(...)`` beside ``size`` and ``max_wait``."""
+
+    name: str | None
+    """Its name in the store; the function's name by default. Renaming it orphans stored jobs."""
+    concurrency: int | None
+    """How many calls of it one worker has at once."""
+    unique: Callable[..., Unique | str | None] | Unique | str | None
+    """A unique key, or a function of one input that gives one."""
+    limit: Callable[..., Limit | Literal[False] | None] | Limit | Literal[False] | None
+    """A limit over the fleet, or a function of one input that gives one."""
+    fair_key: Callable[..., str | None] | str | None
+    """Whose job it is, or a function of one input that tells it."""
+    options: Callable[..., Options | None] | None
+    """A function of one input that gives options of its job."""
+    codec: Codec | None
+    on_event: OnEvent | None
+    on_failure: OnFailure | None
+
+
+class BatchTask(Task[[T], R, R], Generic[T, R]):
+    """A task on a function of many inputs. ``enqueue(x)`` takes one of them: a job of its own."""
+
+    def __init__(self, definition: Definition, blueprint: Blueprint, spec: BatchSpec) -> None:
+        super().__init__(definition, blueprint)
+        self.batch: BatchSpec | None = spec
+        self.__wrapped__ = spec.fn
+        self._function = spec.fn
+
+
+class SyncBatchTask(BatchTask[T, R]):
+    """A batch task on a function: it runs in a thread."""
+
+    __slots__ = ()
+
+    def __call__(self, items: Sequence[T], /) -> Sequence[R | Exception | BaseException]:
+        """Call the function itself: many inputs, many outputs."""
+        outputs: Sequence[R | Exception | BaseException] = self._function(items)
+        return outputs
+
+
+class AsyncBatchTask(BatchTask[T, R]):
+    """A batch task on a coroutine function."""
+
+    __slots__ = ()
+
+    def __call__(
+        self, items: Sequence[T], /
+    ) -> Coroutine[Any, Any, Sequence[R | Exception | BaseException]]:
+        """Call the function itself: many inputs, many outputs."""
+        outputs: Coroutine[Any, Any, Sequence[R | Exception | BaseException]] = self._function(
+            items
+        )
+        return outputs
+
+
+class BatchDecorator(Protocol):
+    """What ``app.batch_task(...)`` returns: makes a batch task of the function under it."""
+
+    # Exception is named beside BaseException because type checkers take a member of a union out of
+    # the result only where it is named exactly.
+
+    @overload
+    def __call__(
+        self,
+        fn: Callable[[list[T]], Coroutine[Any, Any, Sequence[R | Exception | BaseException]]],
+        /,
+    ) -> AsyncBatchTask[T, R]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[[list[T]], Sequence[R | Exception | BaseException]], /
+    ) -> SyncBatchTask[T, R]: ...
+    def __call__(self, fn: Callable[..., Any], /) -> Any:
+        """Make a batch task of ``fn``."""
+        ...
+
+
+class BatchVerbs:
+    """How an app comes by its batch tasks."""
+
+    tasks: Registry[Task[..., Any, Any]]
+    """The tasks of this app, by name."""
+    _level: Level
+    _codec: Codec
+
+    def _sender(self) -> Sender:
+        raise NotImplementedError
+
+    def batch_task(
+        self,
+        /,
+        *,
+        size: int,
+        max_wait: float | timedelta = 0.1,
+        **settings: Unpack[BatchSettings],
+    ) -> BatchDecorator:
+        """Make a batch task of a function: ``@app.batch_task(size=50, max_wait=0.2)``.
+
+        The function takes a list of inputs and returns a list with one output for each, in their
+        order; it may be sync (it runs in a thread) or async. ``enqueue`` takes one input and makes
+        one job. A worker calls the function with up to ``size`` of them (at most 1,000), at the
+        latest ``max_wait`` seconds after it has the first one.
+
+        An output that is an exception fails that job alone: ``Abort``, ``Snooze`` and ``CoolDown``
+        do what they do when a handler raises them, any other counts as a failed attempt. What the
+        function raises happens to each job of the call, and each follows its own retry policy.
+
+        Raises ``TaskError`` kinds, ``DuplicateTask`` and ``InvalidArgument``.
+        """
+        checks.integer(size, "size", least=1, most=LARGEST)
+        wait = checks.seconds(max_wait, "max_wait")
+        _refuse_unknown(settings)
+
+        def register(fn: Callable[..., Any]) -> Any:  # noqa: ANN401 - the decorator's overloads say
+            spec = BatchSpec(fn=fn, size=size, max_wait=wait)
+            task = _batch_task(spec, settings, self._level, self._codec, self._sender())
+            self.tasks.add(task)
+            return task
+
+        return cast("BatchDecorator", register)
+
+
+def outputs_of(name: str, outputs: object, count: int) -> Sequence[Any]:
+    """The outputs of a call, if there are as many as inputs. Raises ``OutputMismatch``."""
+    wanted = "return a list with one output for each input, in their order"
+    if not isinstance(outputs, Sequence) or isinstance(outputs, str | bytes):
+        kind = type(outputs).__name__
+        raise OutputMismatch(
+            f'batch "{name}" returned {kind}, which is no list of outputs, '
+            f"for {count} inputs: {wanted}"
+        )
+    if len(outputs) != count:
+        raise OutputMismatch(
+            f'batch "{name}" returned {len(outputs)} outputs for {count} inputs: {wanted}'
+        )
+    return outputs
+
+
+def _batch_task(
+    spec: BatchSpec, settings: BatchSettings, app: Level, codec: Codec, sender: Sender
+) -> BatchTask[Any, Any]:
+    if isinstance(spec.fn, staticmethod | classmethod | type) or not callable(spec.fn):
+        raise TaskError(f"@app.batch_task goes on a function, not on {spec.fn!r}")
+    name = str(settings.get("name") or getattr(spec.fn, "__name__", ""))
+    is_async = inspect.iscoroutinefunction(inspect.unwrap(spec.fn))
+    kind: Any = AsyncBatchTask if is_async else SyncBatchTask
+
+    def make(definition: Definition, blueprint: Blueprint) -> Task[..., Any, Any]:
+        made: Task[..., Any, Any] = kind(definition, blueprint, spec)
+        return made
+
+    one = _for_one(spec.fn, name, is_async=is_async)
+    made = define(one, cast("TaskSettings", settings), app, codec, sender, kind=make)
+    return cast("BatchTask[Any, Any]", made)
+
+
+def _for_one(fn: Callable[..., Any], name: str, *, is_async: bool) -> Callable[..., Any]:
+    """The same handler for one input: its signature is what a job of the task is made of."""
+    signature = _signature(fn, f"batch task {name!r}")
+
+    async def later(outputs: Awaitable[Any]) -> Any:  # noqa: ANN401 - any result
+        return _only(name, await outputs)
+
+    async def one_async(item: Any) -> Any:  # noqa: ANN401 - any result
+        return _only(name, await fn([item]))
+
+    def one_sync(item: Any) -> Any:  # noqa: ANN401 - any result
+        outputs = fn([item])
+        return later(outputs) if inspect.isawaitable(outputs) else _only(name, outputs)
+
+    one: Any = functools.update_wrapper(one_async if is_async else one_sync, fn)
+    one.__signature__ = signature
+    return cast("Callable[..., Any]", one)
+
+
+def _only(name: str, outputs: object) -> Any:  # noqa: ANN401 - any result
+    (output,) = outputs_of(name, outputs, 1)
+    if isinstance(output, BaseException):
+        raise output
+    return output
+
+
+def _signature(fn: Callable[..., Any], where: str) -> inspect.Signature:
+    if takes_context(fn):
+        raise TaskError(f"{where}: a call is for many jobs, so there is no context: leave it out")
+    _, read = parameters(fn, context=False, where=where)
+    if len(read) != 1 or read[0].kind not in {Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD}:
+        raise TaskError(f"{where}: its function takes one parameter, the list of inputs")
+    given = _element(read[0].type, f"{where}: its parameter {read[0].name!r}")
+    returned = _element(return_type(fn, where), f"{where}: its return type")
+    item = inspect.Parameter(ITEM, Kind.POSITIONAL_OR_KEYWORD, annotation=given)
+    return inspect.Signature([item], return_annotation=_without_errors(returned))
+
+
+_LISTS = (list, Sequence, Collection, Iterable)
+
+
+def _element(kind: Any, where: str) -> Any:  # noqa: ANN401 - types
+    """What a list of this type has in it."""
+    if kind is Any or kind is EMPTY or kind in _LISTS:
+        return Any
+    if get_origin(kind) in _LISTS:
+        return get_args(kind)[0]
+    if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
+        return get_args(kind)[0]
+    raise TaskError(f"{where} must be a list, as list[int], not {kind!r}")
+
+
+def _without_errors(kind: Any) -> Any:  # noqa: ANN401 - types
+    """The outputs that are results: an exception stands for a failure and is never stored."""
+    union = get_origin(kind) in {Union, types.UnionType}
+    members = get_args(kind) if union else (kind,)
+    left = [one for one in members if not _is_error(one)]
+    if len(left) == len(members):
+        return kind
+    return Union[tuple(left)] if left else type(None)  # noqa: UP007 - made at run time
+
+
+def _is_error(kind: Any) -> bool:  # noqa: ANN401 - types
+    return isinstance(kind, type) and issubclass(kind, BaseException)
+
+
+def _refuse_unknown(settings: BatchSettings) -> None:
+    known = (*BatchSettings.__annotations__, "size", "max_wait")
+    for name in settings:
+        if name not in known:
+            raise TaskError(
+                f"@app.batch_task has no setting {name!r}; it has {', '.join(sorted(known))}"
+            )

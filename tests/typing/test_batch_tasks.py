@@ -1,0 +1,63 @@
+"""What type checkers say of batch tasks: many inputs in the handler, one in each enqueue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_type
+
+import offpath
+from offpath import App, Handle, Job
+
+app = App()
+
+
+@dataclass
+class Receipt:
+    number: int
+
+
+@app.batch_task(size=50, max_wait=0.2, queue="ml", retry=5)
+async def embed(texts: list[str]) -> list[float]:
+    return [float(len(text)) for text in texts]
+
+
+@app.batch_task(size=10)
+def charge(amounts: list[int]) -> list[Receipt | Exception]:
+    return [Receipt(amount) if amount else ValueError("nothing") for amount in amounts]
+
+
+@app.batch_task(size=10, unique=lambda path: path)
+async def scan(paths: Sequence[str]) -> Sequence[int | BaseException | None]:
+    return [len(path) for path in paths]
+
+
+async def enqueuing() -> None:
+    assert_type(await embed.enqueue("a"), Handle[float, float])
+    assert_type(await charge.enqueue(3), Handle[Receipt, Receipt])
+    assert_type(await (await scan.enqueue("/tmp")).result(), int | None)
+    assert_type(await (await embed.enqueue("a")).result(), float)
+    assert_type(embed.job("a"), Job[float, float])
+    assert_type(await app.enqueue(embed.job("a")), Handle[float, float])
+    later = charge.options(delay=5, priority=3)
+    assert_type(await later.enqueue(1), Handle[Receipt, Receipt])
+
+
+async def calling() -> None:
+    assert_type(await embed(["a", "b"]), Sequence[float | Exception | BaseException])
+    assert_type(charge([1]), Sequence[Receipt | Exception | BaseException])
+
+
+async def what_the_checker_refuses() -> None:
+    await embed.enqueue(1)  # type: ignore[arg-type]
+    await embed.enqueue(["a"])  # type: ignore[arg-type]
+    await embed.enqueue("a", "b")  # type: ignore[call-arg]
+    wrong: Job[str, str] = embed.job("a")  # type: ignore[assignment]
+    app.batch_task()  # type: ignore[call-arg]
+    app.batch_task(size=5, strict=True)  # type: ignore[call-arg]
+
+    @app.batch_task(size=5)  # type: ignore[arg-type]
+    def no_list(text: str) -> list[int]:
+        return [len(text)]
+
+    assert wrong, no_list
