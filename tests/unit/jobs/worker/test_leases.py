@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -144,8 +145,8 @@ async def test_outage_loses_no_end_and_work_goes_on_within_five_seconds(rig: Rig
     waiting = await rig.enqueue("quick")
     rig.faulty.calls.clear()
     await rig.pass_time(600, step=1)
-    tries = len(rig.faulty.calls)
-    assert tries < 6 * 600, "it spins"
+    (most,) = Counter(rig.faulty.calls).most_common(1)
+    assert most[1] <= 600, f"it spins: {most}"
     assert await rig.state(held) is JobState.RUNNING
     rig.faulty.heal()
     await rig.pass_time(5)
