@@ -10,6 +10,7 @@ from offpath.jobs.handle import Handle
 from offpath.jobs.job import Job
 from offpath.model.checks import seconds
 from offpath.model.effects import Effects
+from offpath.model.gate import holders, require_ends
 from offpath.model.job import Enqueued, JobFilter, JobRecord, JobState
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def as_jobs(given: object) -> list[Sent]:
 
 
 def effects_of(given: Iterable[Sent]) -> Effects:
-    """What to commit for these jobs and gates."""
+    """What to commit for these jobs and gates. Raises ``GateError``."""
     jobs: list[NewJob] = []
     gates: list[NewGate] = []
     for one in given:
@@ -143,6 +144,8 @@ def effects_of(given: Iterable[Sent]) -> Effects:
             gates += () if one.new is None else (one.new,)
         else:
             jobs.append(one.new)
+    if gates:
+        require_ends(gates, holders((job.id, job.gate) for job in jobs))
     return Effects(jobs=tuple(jobs), gates=tuple(gates))
 
 

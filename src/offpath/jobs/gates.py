@@ -148,6 +148,8 @@ def gate(
         timeout=checked_timeout(timeout),
     )
     jobs = _held(queue)
+    if not {job.id for job in jobs}.isdisjoint(watched):
+        raise GateError("a gate cannot wait for a job that it holds: it would never fire")
     named = naming.child_id("gate/" + "/".join((*watched, *(job.id for job in jobs))))
     return Gate(new if named is None else replace(new, id=named), jobs)
 
@@ -196,12 +198,21 @@ def first_that_reads(readers: Iterable[Callable[[str | None], Any]], text: str |
 def _watched(on: object) -> tuple[str, ...]:
     if isinstance(on, str | Job) or not isinstance(on, Iterable):
         raise InvalidArgument("a gate's `on` takes a list of jobs, handles or ids: on=[job]")
-    ids = (one if isinstance(one, str) else getattr(one, "id", None) for one in on)
-    return tuple(dict.fromkeys(parse_id(str(one), "an id of a gate's `on`") for one in ids))
+    return tuple(dict.fromkeys(map(_id_of, on)))
+
+
+def _id_of(one: object) -> str:
+    known = one if isinstance(one, str) else getattr(one, "id", None)
+    if not isinstance(known, str):
+        kind = type(one).__name__
+        raise InvalidArgument(f"a gate's `on` takes jobs, handles and ids, not {kind}")
+    return parse_id(known, "an id of a gate's `on`")
 
 
 def _held(queue: object) -> tuple[Job[Any, Any], ...]:
-    jobs = tuple(queue) if isinstance(queue, Iterable) and not isinstance(queue, str) else ()
+    if not isinstance(queue, Iterable) or isinstance(queue, str):
+        raise InvalidArgument("a gate's `queue` takes a list of jobs: queue=[task.job(...)]")
+    jobs = tuple(queue)
     if not jobs:
         raise InvalidArgument("a gate's `queue` takes at least one job: queue=[task.job(...)]")
     for each in jobs:

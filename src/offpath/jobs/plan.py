@@ -28,7 +28,7 @@ from offpath.errors import GateError, InvalidArgument, PlanError
 from offpath.jobs.blueprint import queue_level
 from offpath.jobs.gates import Gate, all_succeeded, checked_timeout, condition, needed
 from offpath.jobs.job import G_co, Job, Member, S_co, Unknowable
-from offpath.model.gate import NewGate, When
+from offpath.model.gate import NewGate, When, require_ends
 from offpath.model.job import JobState, NewJob
 from offpath.model.limiting import Limit
 from offpath.model.options import Level, Options, Unique
@@ -262,6 +262,7 @@ def carried_out(plan: Plan[Any, Any], job: LeasedJob) -> Carried:
     """What the plan that ``job`` returned means. Raises ``PlanError``."""
     carrier = _Carrier(job)
     carrier.walk(plan, None, ())
+    carrier.require_ends()
     return Carried(
         own=plan.given,
         given=tuple(carrier.given[1:] if plan.given is not None else carrier.given),
@@ -298,6 +299,14 @@ class _Carrier:
             before = self._follow(link, before)
             ids += before
         return ids
+
+    def require_ends(self) -> None:
+        """Raise ``PlanError`` when gates wait for each other in a circle."""
+        held = {job.id: job.gate for job in self.jobs.values() if job.gate is not None}
+        try:
+            require_ends(self.gates, held)
+        except GateError as error:
+            raise PlanError(str(error)) from error
 
     def _follow(self, link: _Link, before: tuple[str, ...]) -> tuple[str, ...]:
         try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 
-from offpath.errors import InvalidArgument
+from offpath.errors import GateError, InvalidArgument
 
 
 class Counting(StrEnum):
@@ -81,3 +82,32 @@ def verdict(*, need: int, of: Counting, total: int, succeeded: int, failed: int)
     if of is Counting.SUCCEEDED and total - failed < need:
         return GateState.UNSATISFIABLE
     return GateState.OPEN
+
+
+def require_ends(gates: Sequence[NewGate], held: Mapping[str, str]) -> None:
+    """Raise ``GateError`` when gates wait for each other in a circle. ``held`` is job to gate."""
+    from graphlib import CycleError, TopologicalSorter
+
+    behind = {gate.id: {held[job] for job in gate.on if job in held} for gate in gates}
+    try:
+        TopologicalSorter(behind).prepare()
+    except CycleError as error:
+        raise GateError(
+            f"gate {error.args[1][0]} waits for a job that waits for the gate itself, by way of "
+            "other gates: none of them would ever fire"
+        ) from None
+
+
+def holders(jobs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+    """Job to the gate that holds it, of jobs that are sent together.
+
+    Raises ``GateError`` for a job that is there twice, in different places.
+    """
+    known: dict[str, str | None] = {}
+    for job, gate in jobs:
+        if known.setdefault(job, gate) != gate:
+            raise GateError(
+                f"job {job} is sent twice, held by a gate and otherwise: a job waits at one gate, "
+                "and is listed there only. To wait for more, give that gate a longer `on`"
+            )
+    return {job: gate for job, gate in known.items() if gate is not None}
