@@ -55,10 +55,9 @@ with batch as materialized (
     from jsonb_to_recordset(:batch::text::jsonb) as b (job uuid, outcome text)
 ),
 open_watches as materialized (
-    select w.job, w.gate, b.outcome
-    from batch b
-    join offpath.gate_watch w on w.job = b.job
-    where w.outcome is null
+    select w.job, w.gate
+    from offpath.gate_watch w
+    where w.job = any (array(select b.job from batch b)) and w.outcome is null
 ),
 held as materialized (
     select g.id
@@ -69,13 +68,14 @@ held as materialized (
 ),
 counted as (
     update offpath.gate_watch w
-    set outcome = o.outcome
-    from open_watches o
-    where w.job = o.job
-        and w.gate = o.gate
-        and w.job = any (array(select p.job from open_watches p))
-        and o.gate = any (array(select h.id from held h))
-    returning w.gate, o.outcome
+    set outcome = case
+            when w.job in (select b.job from batch b where b.outcome = 'failed') then 'failed'
+            else 'succeeded'
+        end
+    where w.job = any (array(select o.job from open_watches o))
+        and (w.gate in (select h.id from held h)) is true
+        and w.outcome is null
+    returning w.gate, w.outcome
 ),
 sums as materialized (
     select
@@ -98,10 +98,9 @@ with batch as materialized (
     from jsonb_to_recordset(:batch::text::jsonb) as b (job uuid, outcome text)
 ),
 open_watches as materialized (
-    select w.job, w.gate, b.outcome
-    from batch b
-    join offpath.gate_watch w on w.job = b.job
-    where w.outcome is null
+    select w.job, w.gate
+    from offpath.gate_watch w
+    where w.job = any (array(select b.job from batch b)) and w.outcome is null
 ),
 held as materialized (
     select g.id
@@ -112,13 +111,14 @@ held as materialized (
 ),
 counted as (
     update offpath.gate_watch w
-    set outcome = o.outcome
-    from open_watches o
-    where w.job = o.job
-        and w.gate = o.gate
-        and w.job = any (array(select p.job from open_watches p))
-        and o.gate = any (array(select h.id from held h))
-    returning w.gate, o.outcome
+    set outcome = case
+            when w.job in (select b.job from batch b where b.outcome = 'failed') then 'failed'
+            else 'succeeded'
+        end
+    where w.job = any (array(select o.job from open_watches o))
+        and (w.gate in (select h.id from held h)) is true
+        and w.outcome is null
+    returning w.gate, w.outcome
 ),
 sums as materialized (
     select

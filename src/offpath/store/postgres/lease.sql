@@ -19,7 +19,7 @@ where j.id = any (array(
 
 -- name: lease
 -- Hands out ready jobs: the best of every lane (queue and task) that has room, merged, with the queues
--- in turns.
+-- in turns: the one that was served least comes first.
 --
 -- A lane is found by stepping over the index, and one without room is not read at all, so a big
 -- backlog of a saturated task costs nothing. Candidates are read without locks and more of them
@@ -55,7 +55,8 @@ lanes (queue, task) as (
     ) as next
 ),
 open_lanes as materialized (
-    select l.queue, l.task, least(:limit::int, (:tasks::text::jsonb ->> l.task)::int) as room
+    select l.queue, l.task, least(:limit::int, (:tasks::text::jsonb ->> l.task)::int) as room,
+        coalesce((:served::text::jsonb ->> l.queue)::bigint, 0) as served
     from lanes l
     where (:tasks::text::jsonb ->> l.task)::int > 0
         and (
@@ -73,8 +74,9 @@ open_lanes as materialized (
 ),
 candidates as materialized (
     select c.id, l.queue, c.priority, c.run_at, l.room,
+        l.served,
         row_number() over (
-            partition by l.task order by c.nth, c.priority desc, c.run_at, c.id
+            partition by l.task order by l.served + c.nth, c.priority desc, c.run_at, c.id
         ) as place
     from open_lanes l
     cross join lateral (
@@ -88,7 +90,8 @@ candidates as materialized (
 ),
 merged as materialized (
     select c.id, c.priority, c.run_at,
-        row_number() over (partition by c.queue order by c.priority desc, c.run_at, c.id) as turn
+        c.served
+            + row_number() over (partition by c.queue order by c.priority desc, c.run_at, c.id) as turn
     from candidates c
     where c.room >= :limit::int or c.place <= c.room
     order by turn, c.priority desc, c.run_at, c.id

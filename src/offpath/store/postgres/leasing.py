@@ -74,6 +74,7 @@ def lease_steps(
                 reach=wide,
                 tasks=to_json({task: min(room, limit) for task, room in request.tasks.items()}),
                 queues=to_json(request.queues),
+                served=to_json(request.served),
             ),
         ),
         last=True,

@@ -1,5 +1,4 @@
-"""Leases in another order than the plain one: a fair share between queues, room per queue, by age,
-balanced by fair key.
+"""Leases in another order than the plain one: with room per queue, by age, balanced by fair key.
 
 Candidates are read without locks, the choice is made here by the rules that every backend follows,
 and what was chosen is taken if nobody else has it by then.
@@ -48,7 +47,7 @@ class Choice(NamedTuple):
 
 def plain(request: LeaseRequest) -> bool:
     """Whether the plain statement does what is asked for."""
-    return request.order is Order.PRIORITY and not request.queue_rooms and not request.served
+    return request.order is Order.PRIORITY and not request.queue_rooms
 
 
 def take_steps(
