@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,14 @@ def test_a_module_that_fails_says_where(run: Run, here: Path) -> None:
 def test_examples_in_help_keep_their_lines(run: Run) -> None:
     text = run("jobs", "cancel", "--help").output
     assert "\n  offpath jobs cancel --state queued --task send_mail --yes\n" in text
+
+
+def test_who_stops_reading_is_told_nothing(
+    run: Run, migrated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("offpath.cli.output.print_table", broken)
+    result = run("jobs", "list", "--url", migrated)
+    assert (result.exit_code, result.output) == (1, "")

@@ -21,7 +21,7 @@ from offpath.model.redact import redact_text
 @click.argument("task")
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--input", "document", metavar="JSON", help="All arguments as one JSON object.")
-@click.option("--app", "target", metavar="MODULE:APP", help="Check the arguments against this app.")
+@click.option("--app", "target", metavar="MODULE:APP", help="The app that has TASK: see above.")
 @click.option("--queue", help="Queue to put it in.")
 @click.option("--priority", type=int, help="Higher runs first.")
 @click.option("--delay", type=float, metavar="SECONDS", help="How long to wait before it is due.")
@@ -49,6 +49,10 @@ def enqueue(
 
     Values are read as JSON where they are JSON, else as text. With --wait the result is printed,
     and the exit code is 1 when the job did not succeed.
+
+    With --app the task is looked up: its arguments are checked, and its own options hold. Without
+    it only its name is known: what is not given here is as built in, whatever queue, retries,
+    timeout or limit the task has.
 
     \b
     offpath enqueue send_mail to=ada@example.org retries=3

@@ -69,8 +69,8 @@ def command(function: Callable[P, int | None]) -> Callable[P, None]:
             code = explain(error, error.code, as_json=as_json)
         except KeyboardInterrupt:
             code = INTERRUPTED
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise  # click's to tell; who reads no more (`| head`) needs no message
         except Exception as error:  # noqa: BLE001 - a person gets a line, --debug the traceback
             code = explain(error, "unexpected", as_json=as_json)
         sys.exit(code or DONE)

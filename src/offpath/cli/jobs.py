@@ -28,6 +28,7 @@ from offpath.errors import InvalidArgument
 from offpath.jobs.handle import progress_of
 from offpath.model.job import JobRecord, JobState, Page
 from offpath.model.redact import redact_text
+from offpath.runtime.ids import parse_id
 from offpath.store.changes import Changed
 
 _FILTERS = (
@@ -211,10 +212,25 @@ def signal_job(
         sent = await app.signal(target, event, value, id=signal_id, **given)
         if as_json:
             output.print_json({"sent": sent})
-        else:
-            click.echo("sent" if sent else "it was sent before: nothing changed")
+            return
+        click.echo("sent" if sent else "it was sent before: nothing changed")
+        if warning := await _nobody_takes(app, target):
+            click.echo(f"warning: {warning}", err=True)
 
     return with_app(url, work) if module is None else with_loaded_app(module, url, work)
+
+
+async def _nobody_takes(app: App, target: str) -> str | None:
+    """Why a signal may wait in vain: its target has the form of a job's id, and cannot take it."""
+    try:
+        job_id = parse_id(target, "TARGET")
+    except InvalidArgument:
+        return None  # any other key is known to the handler alone
+    found = await app.store().states((job_id,))
+    if job_id not in found:
+        return f"there is no job {job_id} (any more); the signal is kept"
+    state = found[job_id]
+    return f"job {job_id} is {state}: nobody takes the signal" if state.terminal else None
 
 
 def _payload(text: str) -> Any:  # noqa: ANN401 - any JSON

@@ -143,8 +143,11 @@ def _due(snooze: Snooze, now: datetime) -> datetime:
             raise ValueError(msg)
         return max(snooze.until.astimezone(UTC), now)
     delay = snooze.delay
-    seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+    try:
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+    except (TypeError, ValueError):
+        seconds = math.nan
     if not math.isfinite(seconds):
-        msg = f"Snooze({seconds!r}) is not a number of seconds"
+        msg = f"{type(snooze).__name__}({delay!r}) is not a number of seconds"
         raise ValueError(msg)
     return now + timedelta(seconds=bounded(seconds))
