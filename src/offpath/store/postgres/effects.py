@@ -7,7 +7,7 @@ who writes the same ids or keys, with their places in the order of writing besid
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -15,12 +15,13 @@ from msgspec import Struct
 
 from offpath.errors import InvalidArgument, StoreRejected
 from offpath.model.effects import Effects
-from offpath.model.job import Enqueued
+from offpath.model.gate import NewGate
+from offpath.model.job import Enqueued, NewJob
 from offpath.model.new import Box, NewLogEvent, NewMessage
 from offpath.store.postgres.enqueue import add_jobs, join_roots
 from offpath.store.postgres.gates import add_gates, require_gates
 from offpath.store.postgres.groups import GroupWork
-from offpath.store.postgres.steps import Enqueueing, chunks, moment, to_json
+from offpath.store.postgres.steps import Enqueueing, chunks, ids_json, moment, to_json
 from offpath.store.sql import Catalogue
 
 _CHUNK: Final = 2000
@@ -81,18 +82,22 @@ def carry_out(
     now: datetime | None,
     *,
     settled: frozenset[str] = frozenset(),
+    ended: Collection[str] = (),
     joining: Iterable[str] = (),
     sql: Catalogue,
 ) -> Enqueueing[tuple[dict[int, tuple[Enqueued, ...]], GroupWork]]:
     """Write the effects of several settlements; answers by their numbers.
 
     Also returns what is still to be written about groups. ``settled`` are the jobs that this
-    transaction is ending; those of ``joining`` get a group with a row, company or not.
+    transaction is ending, ``ended`` those of them that it will count in gates; those of ``joining``
+    get a group with a row, company or not.
     """
     _require_keys(one for effects in carried.values() for one in effects.messages)
     jobs = [job for effects in carried.values() for job in effects.jobs]
     gates = [gate for effects in carried.values() for gate in effects.gates]
     gated = bool(gates) or any(job.gate is not None for job in jobs)
+    if not settled and (gated or any(job.unique for job in jobs)):
+        yield from _hold_others(jobs, gates, sql)
     if gated:
         yield from require_gates(jobs, gates, sql=sql)
     answers, work = yield from add_jobs(jobs, now, gates, sql=sql)
@@ -103,7 +108,8 @@ def carry_out(
     )
     yield from add_log([one for effects in carried.values() for one in effects.log], now, sql=sql)
     if gated:
-        work.end_moved((yield from add_gates(gates, jobs, answers, now, sql=sql)))
+        moved = yield from add_gates(gates, jobs, answers, now, ended=ended, sql=sql)
+        work.end_moved(moved)
     of_jobs, of_messages = iter(answers), iter(told)
     return {
         n: (
@@ -112,6 +118,15 @@ def carry_out(
         )
         for n, effects in carried.items()
     }, work
+
+
+def _hold_others(
+    jobs: Sequence[NewJob], gates: Sequence[NewGate], sql: Catalogue
+) -> Enqueueing[None]:
+    """Lock the roots that get company, with the watched jobs, before a key is waited for."""
+    roots = {job.group_id for job in jobs if job.group_id is not None} - {job.id for job in jobs}
+    if roots:
+        yield sql["lock_jobs"](ids=ids_json(roots.union(*(gate.on for gate in gates))))
 
 
 def add_messages(

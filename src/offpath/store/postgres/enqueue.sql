@@ -211,11 +211,19 @@ where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uui
 -- name: join_roots
 -- The roots of these groups are counted from now on; says whether each is open (1), succeeded (0),
 -- dead or cancelled (-1), with its result, and how often it was put back.
+with held as materialized (
+    select j.id
+    from offpath.job j
+    where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        and not j.grouped
+        and j.group_id is null
+    order by j.id
+    for update
+)
 update offpath.job j
 set grouped = true
-where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
-    and not j.grouped
-    and j.group_id is null
+from held h
+where j.id = h.id
 returning
     j.id::text,
     case j.state when 'succeeded' then 0 when 'dead' then -1 when 'cancelled' then -1 else 1 end,

@@ -86,6 +86,7 @@ def _give_up(
     answers = yield Send(
         (
             *told,
+            sql["lock_gates_of"](ids=ids),
             sql["time_out_gates"](now=moment(now), ids=ids),
             sql["give_up"](now=moment(now), ids=ids, keep=keep),
         )

@@ -46,6 +46,24 @@ where s.missed
 order by s.id
 limit :limit::int
 
+-- name: lock_gates_of
+-- Keeps still, in one order, the gates at which these jobs wait and those that watch them.
+select 1
+from offpath.job_gate g
+where g.id = any (array(
+        select j.gate
+        from offpath.job j
+        where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+            and j.gate is not null
+        union all
+        select w.gate
+        from offpath.gate_watch w
+        where w.job = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+            and w.outcome is null
+    ))
+order by g.id
+for update
+
 -- name: time_out_gates
 -- The gates of these jobs, which are held, whose time is over.
 with clock as materialized (

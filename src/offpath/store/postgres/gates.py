@@ -7,7 +7,7 @@ on nothing is waited for but groups: jobs and further gates that somebody else h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -62,12 +62,21 @@ def add_gates(
     answers: Sequence[Enqueued],
     now: datetime | None,
     *,
+    ended: Collection[str] = (),
     sql: Catalogue,
 ) -> Enqueueing[list[Row]]:
-    """Make gates, and let those that are decided at once move their jobs; the jobs that moved."""
+    """Make gates, and let those that are decided at once move their jobs; the jobs that moved.
+
+    ``ended`` are jobs that the same transaction counts next: the gates that watch them are locked
+    with the others here, in one order. A gate whose jobs were all there already, or have attached
+    to another, is not made: nothing would ever remove it.
+    """
     made = {one.job_id for one in answers if one.created}
+    named = {job.gate for job in jobs}
+    held = {job.gate for job in jobs if _named(job.id) in made}
+    gates = [gate for gate in gates if gate.id in held or gate.id not in named]
     decided, fresh = yield from _make(gates, answers, made, now, sql)
-    decided |= yield from _join(fresh, jobs, made, sql)
+    decided |= yield from _join(fresh, jobs, made, ended, sql)
     return (yield from follow(decided, None, now, sql=sql))
 
 
@@ -198,7 +207,11 @@ def _verdict_of(one: Mapping[str, Any]) -> GateState:
 
 
 def _join(
-    fresh: set[str], jobs: Sequence[NewJob], made: set[str], sql: Catalogue
+    fresh: set[str],
+    jobs: Sequence[NewJob],
+    made: set[str],
+    ended: Collection[str],
+    sql: Catalogue,
 ) -> Enqueueing[dict[str, GateState]]:
     """New jobs at gates that are there already: one that is decided decides about them, too."""
     joining = {
@@ -206,15 +219,21 @@ def _join(
         for job in jobs
         if job.gate and _named(job.id) in made and (gate := _named(job.gate)) not in fresh
     }
+    states: dict[str, GateState] = {}
+    if joining or ended:
+        query = sql["lock_gates"](ids=ids_json(joining.values()), watching=ids_json(ended))
+        states = {gate: GateState(state) for gate, state in (yield query)}
     if not joining:
         return {}
-    rows = yield sql["lock_gates"](ids=ids_json(joining.values()))
-    if len(rows) < len(set(joining.values())):
+    if not states.keys() >= set(joining.values()):
         yield sql["withdraw"](ids=ids_json(made))
         raise StoreBusy("a gate went away in this moment: nothing was written, try again")
     yield sql["wait_at_gates"](ids=ids_json(joining))
-    states = {gate: GateState(state) for gate, state in rows}
-    return {gate: state for gate, state in states.items() if state is not GateState.OPEN}
+    return {
+        gate: states[gate]
+        for gate in sorted(set(joining.values()))
+        if states[gate] is not GateState.OPEN
+    }
 
 
 def _count_now(ended: Mapping[str, bool], sql: Catalogue) -> Enqueueing[dict[str, GateState]]:

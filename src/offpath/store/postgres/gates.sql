@@ -29,10 +29,18 @@ from offpath.job_gate g
 where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
 
 -- name: lock_gates
--- Keeps these gates still, in one order, and says what they are.
+-- Keeps these gates still, and those that have yet to count jobs of "watching", in one order; says
+-- what they are.
 select g.id::text, g.state
 from offpath.job_gate g
-where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+where g.id = any (array(
+        select jsonb_array_elements_text(:ids::text::jsonb)::uuid
+        union all
+        select w.gate
+        from offpath.gate_watch w
+        where w.job = any (array(select jsonb_array_elements_text(:watching::text::jsonb)::uuid))
+            and w.outcome is null
+    ))
 order by g.id
 for update
 

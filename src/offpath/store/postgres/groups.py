@@ -184,7 +184,7 @@ def drop_steps(failed: Mapping[str, int], gates: Iterable[str], *, sql: Catalogu
     batch = [{"id": group, "failed": count} for group, count in sorted(failed.items())]
     yield Send(
         (
-            sql["lock_gates"](ids=held),
+            sql["lock_gates"](ids=held, watching="[]"),
             sql["drop_gates"](ids=held),
             sql["lock_groups"](ids=ids),
             sql["forget_failed"](batch=to_json([one for one in batch if one["failed"]])),

@@ -135,11 +135,18 @@ def settle_steps(
     yield from _catch_signals(batch, now, sql)
     carried = batch.carried()
     enqueued, work = yield from embed(
-        carry_out(carried, now, settled=batch.ids(), joining=batch.makers(carried), sql=sql)
+        carry_out(
+            carried,
+            now,
+            settled=batch.ids(),
+            ended=batch.watched(),
+            joining=batch.makers(carried),
+            sql=sql,
+        )
     )
     yield from _trim(batch, sql)
-    yield from cool_down_steps(cool_downs(settlements[n] for n in batch.applied()), now, sql=sql)
     moved = yield from embed(count_ends(batch.watched(), batch.keep(), now, sql=sql))
+    yield from cool_down_steps(cool_downs(settlements[n] for n in batch.applied()), now, sql=sql)
     batch.count(work, moved)
     if announced is not None:
         announced.moved |= released(moved)
