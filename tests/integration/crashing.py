@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from offpath.runtime.clock import ManualClock
+from tests.conformance import test_atomicity_events, test_atomicity_workflows
 from tests.conformance.backends import Backend
 from tests.conformance.builders import START
-from tests.conformance.test_atomicity_events import SCENARIOS
 
 ROOT = Path(__file__).resolve().parents[2]
+SCENARIOS = test_atomicity_events.SCENARIOS | test_atomicity_workflows.SCENARIOS
+assert len(SCENARIOS) == sum(
+    len(one.SCENARIOS) for one in (test_atomicity_events, test_atomicity_workflows)
+), "two have one name"
 
 
 class Bomb:
