@@ -1,4 +1,4 @@
-"""``python -m benchmarks jobs|events|health --backend sqlite|postgres|memory``."""
+"""``python -m benchmarks jobs|events|health|workflows --backend sqlite|postgres|memory``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from benchmarks import events, health, jobs
+from benchmarks import events, health, jobs, workflows
 from benchmarks.report import Measurement, heading, machine_speed, print_json, print_table
 
 DEFAULT_POSTGRES = "postgresql://postgres@127.0.0.1:5432/postgres"
@@ -26,7 +26,8 @@ def main() -> None:
 
 def _measured(name: str) -> Callable[[Callable[..., None]], click.Command]:
     """A command with the options that all have."""
-    cases = {"jobs": jobs, "events": events, "health": health}[name].CASES
+    benches = {"jobs": jobs, "events": events, "health": health, "workflows": workflows}
+    cases = benches[name].CASES
     backends = click.Choice(["sqlite", "postgres", "memory"])
 
     def command(function: Callable[..., None]) -> click.Command:
@@ -61,6 +62,12 @@ def events_command(backend: str, url: str | None, as_json: bool, cases: tuple[st
 def health_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
     """The cost of supervision, as a share of a busy worker's CPU."""
     _measure("health", health, backend, url, as_json, cases)
+
+
+@_measured("workflows")
+def workflows_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
+    """Plans, gates, limits and orders beside plain jobs."""
+    _measure("workflows", workflows, backend, url, as_json, cases)
 
 
 def _measure(

@@ -37,7 +37,7 @@ class Measurement(msgspec.Struct, kw_only=True):
 
     def beside(self, raw_rates: Mapping[str, float]) -> Measurement:
         """With the bare database's rate for the same case, if there is one, and the ratio."""
-        self.raw_per_s = raw_rates.get(self.case)
+        self.raw_per_s = raw_rates.get(self.case, self.raw_per_s)
         if self.per_s and self.raw_per_s:
             self.ratio = self.per_s / self.raw_per_s
         return self
