@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 from offpath.config import MEMORY_URL, Settings, load_settings
 from offpath.events.messages import MessagesView
@@ -18,14 +18,12 @@ from offpath.events.writing import Writer
 from offpath.health.settlement import SettlementRuns
 from offpath.jobs.batch import Batch
 from offpath.jobs.blocking import BlockingClient
-from offpath.jobs.client import Client, Session, as_jobs
+from offpath.jobs.client import Client, Session
 from offpath.jobs.dead import DeadLetters
 from offpath.jobs.durable.signalling import SignalVerbs
 from offpath.jobs.flow import FlowVerbs
-from offpath.jobs.gates import Gate
 from offpath.jobs.handle import Handle
 from offpath.jobs.hooks import EndWatch, Hooks, Reporter
-from offpath.jobs.job import Job
 from offpath.jobs.lifecycle import Lifecycle
 from offpath.jobs.reading import JobsView
 from offpath.jobs.redrive import IdleRedrive
@@ -33,8 +31,10 @@ from offpath.jobs.registry import Registry
 from offpath.jobs.scheduling.schedules import Schedules
 from offpath.jobs.scheduling.ticking import Ticker
 from offpath.jobs.scheduling.verbs import ScheduleVerbs
+from offpath.jobs.sending import SendVerbs
 from offpath.jobs.tasking import AnyTask, TaskVerbs
 from offpath.jobs.waiters import Waiters
+from offpath.jobs.working import WorkingVerbs
 from offpath.model.options import AppOptions, Options, checked
 from offpath.model.redrive import Redrive, checked_redrive
 from offpath.runtime.clock import Clock, SystemClock
@@ -73,6 +73,8 @@ _SWAPPED = ("_auto_start", "_backend", "_lifecycle", "_store", "_workers", "cloc
 
 class App(
     TaskVerbs,
+    SendVerbs,
+    WorkingVerbs,
     SignalVerbs,
     EventVerbs,
     RoutingVerbs,
@@ -191,51 +193,6 @@ class App(
         own = any(worker.called_by_handler() for worker in self._workers)
         await self._lifecycle.close(wait=not own)
 
-    # -- sending ---------------------------------------------------------------------------
-
-    @overload
-    async def enqueue(self, job: Job[S, G], /, *, within: object = None) -> Handle[S, G]: ...
-    @overload
-    async def enqueue(self, gate: Gate[G], /, *, within: object = None) -> Handle[Any, G]: ...
-    @overload
-    async def enqueue(
-        self, jobs: Iterable[Job[S, G]], /, *, within: object = None
-    ) -> list[Handle[S, G]]: ...
-    @overload
-    async def enqueue(
-        self, jobs: Iterable[Job[Any, Any] | Gate[Any]], /, *, within: object = None
-    ) -> list[Handle[Any, Any]]: ...
-    async def enqueue(
-        self, jobs: Any, /, *, within: object = None
-    ) -> Handle[Any, Any] | list[Handle[Any, Any]]:
-        """Enqueue one job, or several in one commit: all of them or none.
-
-        When it returns, they are stored. Sending the same jobs again changes nothing, so after
-        ``StoreUnavailable`` (the outcome is unknown) simply repeat the call.
-
-        ``within`` takes the caller's own connection or session: the jobs then appear when the
-        caller commits, and vanish when it rolls back. A gate is sent in the same way: the jobs that
-        it holds make one group, and the handle is that of its first job.
-
-        Raises ``UniqueConflict``, ``IdConflict``, ``WrongConnection`` and ``StoreError`` kinds.
-        """
-        handles = await self.client.send(as_jobs(jobs), within)
-        return handles[0] if isinstance(jobs, Job | Gate) else handles
-
-    async def enqueue_by_name(
-        self,
-        name: str,
-        options: Options | None = None,
-        /,
-        **inputs: Any,  # noqa: ANN401 - checked against the task's signature
-    ) -> Handle[Any, Any]:
-        """Enqueue by a task's name: ``await app.enqueue_by_name("add", a=1, b=2)``.
-
-        All keywords are the task's arguments; options go second,
-        ``app.enqueue_by_name("add", Options(delay=5), a=1, b=2)``. Raises ``UnknownTask``.
-        """
-        return await self.by_name(name, options).enqueue(**inputs)
-
     # -- events: see EventVerbs ------------------------------------------------------------
 
     @asynccontextmanager
@@ -313,10 +270,6 @@ class App(
         """A new id, checked: the generator may be the user's own."""
         made = self._id_generator()
         return made if self._id_generator is new_id else parse_id(made, "a generated id")
-
-    async def send(self, jobs: Sequence[Job[Any, Any]], within: object) -> list[Handle[Any, Any]]:
-        """Enqueue jobs; see :meth:`enqueue`."""
-        return await self.client.send(jobs, within)
 
     def _sender(self) -> Self:
         return self
@@ -436,11 +389,15 @@ class App(
         return session is not None and session.waiters.awaits_group(group_id)
 
     def _worker(
-        self, opened: Callable[[], Awaitable[object]], overrides: WorkerOverrides
+        self,
+        opened: Callable[[], Awaitable[object]],
+        overrides: WorkerOverrides,
+        *,
+        takes: bool = True,
     ) -> AppWorker:
         # What makes workers is loaded with the first one: who only enqueues never needs it.
         from offpath.health.thresholds import Thresholds
-        from offpath.jobs.worker.configured import overridden, worker_terms
+        from offpath.jobs.worker.configured import hooks_in, overridden, worker_terms
         from offpath.jobs.worker.inprocess import AppWorker
         from offpath.jobs.worker.terms import Parts
         from offpath.sweeps.fleet import WorkerSweeps
@@ -472,7 +429,8 @@ class App(
                 store, settings, queues=settings.served_queues, served=self._events.served
             ),
         )
-        terms = worker_terms(settings, self._on_failure)
+        hooks = self.worker_hooks(hooks_in(overrides))
+        terms = worker_terms(settings, self._on_failure, hooks, takes=takes)
         movers = self._movers if settings.relays else None
         worker = AppWorker(opened, parts, self.tasks, terms, movers, sweeps)
         self._workers.add(worker)

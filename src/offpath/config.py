@@ -62,6 +62,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long a stopping worker lets running jobs go on."""
     abort: Literal["release", "fail"] = "release"
     """What becomes of a job that a stopping worker aborts: given back, or failed."""
+    backlog_after: Seconds = 60.0
+    """How long a worker must be full, with due work waiting, before ``on_backlog`` is told."""
+    backlog_every: SomeSeconds | None = None
+    """How often ``on_backlog`` is told while that goes on; None is once."""
     max_deliveries: Annotated[int, Meta(ge=1, le=10_000)] = 3
     """How many workers may die holding a job before it is dead."""
     keep_succeeded: Seconds | None = 7 * _DAY
@@ -162,7 +166,9 @@ _FOREVER = frozenset(
         *("job_age_limit", "event_age_limit", "inbox_age_limit", "dead_age_limit"),
     }
 )
-_DURATIONS = _FOREVER | {"lease_seconds", "poll_interval", "drain_timeout"}
+_DURATIONS = _FOREVER | {
+    *("lease_seconds", "poll_interval", "drain_timeout", "backlog_after", "backlog_every")
+}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": _DAY, "w": 7 * _DAY, "": 1.0}
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w|)\s*")
 # Kubernetes sets these for a service that is called offpath.

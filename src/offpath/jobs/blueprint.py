@@ -69,8 +69,10 @@ class Sender(Protocol):
         """A new id."""
         ...
 
-    async def send(self, jobs: Sequence[Job[Any, Any]], within: object) -> list[Handle[Any, Any]]:
-        """Enqueue jobs in one commit."""
+    async def send(
+        self, jobs: Sequence[Job[Any, Any]], within: object, *, inline: bool = False
+    ) -> list[Handle[Any, Any]]:
+        """Enqueue jobs in one commit, or begin one."""
         ...
 
     def handle(

@@ -80,19 +80,27 @@ class BindOptions(QueueOptions, total=False):
 
     within: Any
     """A connection or session of the caller's: the jobs join its transaction."""
+    inline: bool
+    """Whether the job begins in this process at once, without waiting in its queue."""
 
 
 class Sending(Generic[P, S, G]):
     """A task with options of one enqueue; what ``task.options(...)`` returns."""
 
-    __slots__ = ("_blueprint", "_options", "_within")
+    __slots__ = ("_blueprint", "_inline", "_options", "_within")
 
     def __init__(
-        self, blueprint: Blueprint, options: Level | None = None, within: object = None
+        self,
+        blueprint: Blueprint,
+        options: Level | None = None,
+        within: object = None,
+        *,
+        inline: bool = False,
     ) -> None:
         self._blueprint = blueprint
         self._options = options
         self._within = within
+        self._inline = inline
 
     def __repr__(self) -> str:
         """Show the task's name."""
@@ -107,6 +115,11 @@ class Sending(Generic[P, S, G]):
             raise InvalidArgument(
                 "a job cannot carry a connection: write app.enqueue(job, within=connection)"
             )
+        if self._inline:
+            raise InvalidArgument(
+                "a job does not know where it begins: write app.enqueue(job, inline=True); "
+                "what a handler queues never begins inline"
+            )
         return self._blueprint.job(args, kwargs, self._options)
 
     async def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[S, G]:
@@ -117,7 +130,8 @@ class Sending(Generic[P, S, G]):
         ``app.enqueue(job)`` again.
         """
         job = self._blueprint.job(args, kwargs, self._options)
-        (handle,) = await self._blueprint.sender.send((job,), self._within)
+        sender = self._blueprint.sender
+        (handle,) = await sender.send((job,), self._within, inline=self._inline)
         return handle
 
     def options(self, /, **options: Unpack[BindOptions]) -> Sending[P, S, G]:
@@ -126,9 +140,10 @@ class Sending(Generic[P, S, G]):
         Raises ``InvalidArgument`` for values that cannot be used.
         """
         within = options.pop("within", self._within)
+        inline = options.pop("inline", self._inline)
         rest = cast("QueueOptions", options)
         given = queue_level(Options(**rest))
-        return Sending(self._blueprint, over(given, self._options), within)
+        return Sending(self._blueprint, over(given, self._options), within, inline=inline)
 
 
 class Task(Sending[P, S, G]):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from offpath.app import App
     from offpath.jobs.worker.inprocess import AppWorker
     from offpath.jobs.worker.terms import Active, Counts
+    from offpath.model.lease import WorkerRecord
 
 _LAST_WAIT = 3.0
 """Real seconds for handlers to end that were told to."""
@@ -61,12 +62,18 @@ async def drain(
 async def _refuse_company(app: App) -> None:
     own = (socket.gethostname(), os.getpid())
     if any(
-        (one.info.host, one.info.pid) == own and one.gone_at is None for one in await app.workers()
+        (one.info.host, one.info.pid) == own and one.gone_at is None and _takes(one, app)
+        for one in await app.workers()
     ):
         raise InvalidArgument(
             "a worker runs in this process already and would take the jobs: make the app with "
             "auto_start=False, or use offpath.testing.swap_to_memory(app), and start no worker"
         )
+
+
+def _takes(worker: WorkerRecord, app: App) -> bool:
+    """One that serves no task, although there are some, only runs what begins in this process."""
+    return bool(worker.info.tasks) or not app.tasks
 
 
 async def _refuse_leftovers(app: App, limit: int, queues: Sequence[str]) -> None:

@@ -14,8 +14,9 @@ from offpath.model.options import RunOptions, decode_run
 from offpath.model.tally import Turn, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
+    from offpath.jobs.worker.backpressure import Brake
     from offpath.jobs.worker.hand import Hand
     from offpath.model.job import LeasedJob
     from offpath.runtime.clock import Clock
@@ -48,6 +49,8 @@ class Claimer:
         worker: str,
         queues: tuple[str, ...],
         start: Callable[[Run], None],
+        brake: Brake,
+        resting: Callable[[], Collection[str]],
         order: Order = Order.PRIORITY,
     ) -> None:
         self._store = store
@@ -58,6 +61,12 @@ class Claimer:
         self._order = order
         self._shares = Shares()
         self._start = start
+        self._brake = brake
+        self._resting = resting
+        self.expected: set[str] = set()
+        """Jobs that begin here by themselves: an answer on its way brings them."""
+        self.more = False
+        """Whether the last lease that was asked for left work behind."""
         self._left_behind = True
         """Whether the store may have more than was taken: then a free slot is a reason to ask."""
         self.wake: Callable[[], None] = silent
@@ -89,6 +98,10 @@ class Claimer:
         if not self.open:
             self._left_behind = True
             return _SHUT
+        rest = await self._brake.rest() if self._hand.free or self._hand.joinable else 0.0
+        if rest > 0:
+            self._left_behind = True
+            return Turn(verdict=Verdict.EMPTY, again=rest)
         again, taken = await self.claim()
         return again if taken else Turn(verdict=Verdict.EMPTY, again=again)
 
@@ -134,11 +147,12 @@ class Claimer:
         finally:
             self.asking = False
         taken = len(leased.jobs)
+        self.more = leased.more
         if taken:
             at = self._clock.monotonic()
             time = StoreTime(leased.now, at)
             for job in leased.jobs:
-                self._start(self._run(job, time, at))
+                self._start(self.run_of(job, time, at))
         self._shares.took(leased.jobs, all_of_it=taken < most and not leased.more)
         # A task at its limit was not asked for, or not any further: it may have more.
         self._left_behind = self._left_behind or leased.more or self._hand.saturated
@@ -146,7 +160,9 @@ class Claimer:
 
     def _request(self, most: int) -> LeaseRequest | None:
         """What to ask for; None when there is no room for anything that could be had."""
-        tasks, rooms = self._hand.room(most), self._hand.queue_rooms(most)
+        resting = self._resting()
+        tasks = {name: room for name, room in self._hand.room(most).items() if name not in resting}
+        rooms = self._hand.queue_rooms(most)
         if not tasks or (self._queues and not any(rooms.get(each, 1) for each in self._queues)):
             return None
         return LeaseRequest(
@@ -164,7 +180,8 @@ class Claimer:
 
     async def _adopt(self, request: LeaseRequest) -> int:
         """Start what an unanswered lease handed to us, as far as there is room for it."""
-        known = {job.id for job in self._hand.jobs()}  # before asking: they may end meanwhile
+        # Before asking: they may end meanwhile.
+        known = {job.id for job in self._hand.jobs()} | self.expected
         self.asking = True
         try:
             now = await self._store.ping()
@@ -182,7 +199,7 @@ class Claimer:
                 room[job.task] -= 1
                 queues[job.queue] = queues.get(job.queue, self._hand.capacity) - 1
                 taken += 1
-                self._start(self._run(job, time, at))
+                self._start(self.run_of(job, time, at))
         return taken
 
     def _next(self, *, more: bool, due_in: float | None) -> bool | float | None:
@@ -190,7 +207,8 @@ class Claimer:
             return True
         return None if due_in is None else max(due_in, _SOONEST)
 
-    def _run(self, job: LeasedJob, time: StoreTime, at: float) -> Run:
+    def run_of(self, job: LeasedJob, time: StoreTime, at: float) -> Run:
+        """An attempt of a leased job."""
         fault: Exception | None = None
         try:
             options = decode_run(job.options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -12,6 +12,7 @@ from offpath.config import Settings, by_queue, refused_queues
 from offpath.errors import InvalidArgument
 from offpath.jobs.worker.judge import Rules
 from offpath.jobs.worker.terms import WorkerSettings
+from offpath.jobs.working import HOOKS, WorkerHooks
 from offpath.model import checks
 from offpath.model.lease import Order
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from offpath.jobs.runnable import OnFailure
 
 
-class WorkerOverrides(TypedDict, total=False):
+class WorkerOverrides(WorkerHooks, total=False):
     """The keywords of ``app.worker(...)``; what is not given follows the app's settings."""
 
     concurrency: int
@@ -39,6 +40,10 @@ class WorkerOverrides(TypedDict, total=False):
     """How many workers may die holding a job before it is dead."""
     relays: bool
     """Whether it relays the outbox and drains the inbox."""
+    backlog_after: float
+    """How long it must be full, with due work waiting, before ``on_backlog`` is told."""
+    backlog_every: float
+    """How often it is told while that goes on; once, if this is not given."""
     abort: Literal["release", "fail"]
     """What becomes of jobs that a stop aborts: given back without losing an attempt, or dead."""
 
@@ -49,7 +54,9 @@ def overridden(settings: Settings, overrides: WorkerOverrides) -> Settings:
     if unknown:
         known = ", ".join(WorkerOverrides.__annotations__)
         raise InvalidArgument(f"a worker has no setting {unknown[0]!r}; it has {known}")
-    given = {name: value for name, value in overrides.items() if value is not None}
+    given = {
+        name: value for name, value in overrides.items() if value is not None and name not in HOOKS
+    }
     queues = given.get("queues")
     if isinstance(queues, str):
         raise InvalidArgument(f"queues must be a list, not one str: write queues=[{queues!r}]")
@@ -66,8 +73,22 @@ def overridden(settings: Settings, overrides: WorkerOverrides) -> Settings:
     return result
 
 
-def worker_terms(settings: Settings, on_failure: OnFailure | None) -> WorkerSettings:
+def hooks_in(overrides: WorkerOverrides) -> WorkerHooks:
+    """The hooks among what a worker was given."""
+    given: Any = {name: hook for name, hook in overrides.items() if name in HOOKS}
+    found: WorkerHooks = given
+    return found
+
+
+def worker_terms(
+    settings: Settings,
+    on_failure: OnFailure | None,
+    hooks: WorkerHooks | None = None,
+    *,
+    takes: bool = True,
+) -> WorkerSettings:
     """What a worker is told of the app's settings."""
+    hooks = hooks or {}
     rules = Rules(
         keep_succeeded=settings.keep_succeeded,
         keep_dead=settings.keep_dead,
@@ -89,6 +110,12 @@ def worker_terms(settings: Settings, on_failure: OnFailure | None) -> WorkerSett
         on_dead_loop=settings.on_dead_loop,
         rules=rules,
         version=_version(),
+        backpressure=hooks.get("backpressure"),
+        accept=hooks.get("accept"),
+        on_backlog=hooks.get("on_backlog"),
+        backlog_after=settings.backlog_after,
+        backlog_every=settings.backlog_every,
+        takes=takes,
     )
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from offpath.errors import LeaseLost, OffpathError
+from offpath.jobs.worker.accepting import Selection
 from offpath.jobs.worker.admitting import Admission
+from offpath.jobs.worker.backpressure import Brake, WorkerLoad
 from offpath.jobs.worker.batching import Batches
 from offpath.jobs.worker.claiming import Claimer
 from offpath.jobs.worker.executor import Executor
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
     from offpath.jobs.runnable import Runnable
     from offpath.jobs.worker.running import Run
     from offpath.jobs.worker.terms import Parts, WorkerSettings
-    from offpath.model.settlement import Settled, Settlement
+    from offpath.model.settlement import Outcome, Settled, Settlement
 
 _COUNT_OF: dict[type, str] = {
     Succeeded: "succeeded",
@@ -85,6 +89,11 @@ class Engine:
         """Whether jobs that still come in are given back."""
         self.telemetry = Telemetry(parts.metrics)
         self.hand = Hand(settings.concurrency, tasks, settings.queue_limits)
+        self.selection = Selection(settings.accept, parts.clock, parts.report)
+        self.succeeded: Counter[str] = Counter()
+        """Task → how many attempts succeeded."""
+        self.failures: Counter[str] = Counter()
+        """Task → how many attempts failed, whatever came of it."""
         self.admission = Admission(parts.store, parts.clock)
         self.foresight = Foresight(self.hand)
         self.quarantine = Quarantine(settings.max_deliveries)
@@ -120,8 +129,8 @@ class Engine:
 
     # -- the way of a job ------------------------------------------------------------------------
 
-    def start(self, run: Run) -> None:
-        """Begin a leased job."""
+    def start(self, run: Run, *, inline: bool = False) -> None:
+        """Begin a leased job. ``inline``: it was enqueued to begin here, whatever runs already."""
         older = self.hand.take(run)
         if run.job.limit_key is not None:
             self.admission.saw()
@@ -132,13 +141,20 @@ class Engine:
         if self.stopping:
             run.over = True
             self._ended(run, self.judge.settlement(run, Released()))
+        elif inline:
+            run.single = True
+            self._begin(run)
+        elif (delay := self.selection.put_off(run)) is not None:
+            self._put_off(run, Snoozed(delay=delay, reason="declined"))
         elif (aside := self.quarantine.aside(run)) is not None:
-            run.over = True
-            outcome = Snoozed(delay=aside, reason="suspected")
-            self._ended(run, self.judge.settlement(run, outcome))
+            self._put_off(run, Snoozed(delay=aside, reason="suspected"))
         else:
             run.single = run.task.batch is None or self.quarantine.holds(run)
             self._admit(run)
+
+    def _put_off(self, run: Run, outcome: Snoozed) -> None:
+        run.over = True
+        self._ended(run, self.judge.settlement(run, outcome))
 
     def _admit(self, run: Run) -> None:
         """Begin a job, or have it wait for a slot."""
@@ -202,10 +218,39 @@ class Engine:
             cancelled = answer.state is JobState.CANCELLED
             name = "cancelled" if cancelled else _COUNT_OF[type(settlement.outcome)]
             setattr(self.counts, name, getattr(self.counts, name) + 1)
+            if not cancelled:
+                self._tally(run.job.task, settlement.outcome)
             if answer.closing or answer.state in _FAILED:
                 self.failed()
             if run.lane is not None:
                 run.lane.judged(settlement.outcome)
+
+    def _tally(self, task: str, outcome: Outcome) -> None:
+        """Count how an attempt ended, for who holds the worker back by it."""
+        match outcome:
+            case Succeeded():
+                self.succeeded[task] += 1
+            case Retry() | Dead():
+                self.failures[task] += 1
+            case Snoozed(cool_down=float()):
+                self.failures[task] += 1
+            case _:
+                pass
+
+    def load(self) -> WorkerLoad:
+        """What is told to a ``backpressure``."""
+        return WorkerLoad(
+            worker=self.info.id,
+            at=self.clock.monotonic(),
+            active=self.hand.busy,
+            slots=self.hand.capacity,
+            succeeded=MappingProxyType(self.succeeded),
+            failed=MappingProxyType(self.failures),
+        )
+
+    def full(self) -> bool:
+        """Whether every slot is in use, or there is more work than there was room for."""
+        return self.hand.busy >= self.hand.capacity or self.claimer.more
 
     def _let_go(self, run: Run) -> None:
         self.hand.let_go(run)
@@ -263,6 +308,8 @@ class Engine:
             worker=self.info.id,
             queues=settings.queues,
             start=self.start,
+            resting=self.selection.resting,
+            brake=Brake(settings.backpressure, self.load, parts.clock, parts.report),
             order=settings.order,
         )
 

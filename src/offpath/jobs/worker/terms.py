@@ -15,6 +15,7 @@ from offpath.jobs.batch import EventWriter
 from offpath.jobs.runnable import LogContext
 from offpath.jobs.worker.executor import Threads
 from offpath.jobs.worker.judge import Rules
+from offpath.jobs.working import Accept, Backpressure, OnBacklog
 from offpath.model.health import Gauge, SettlementReport
 from offpath.model.lease import Order, WorkerInfo
 from offpath.runtime.clock import Clock
@@ -51,6 +52,17 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
     """What becomes of a loop that died: it is started again, or the worker stops for good."""
     rules: Rules = Rules()
     version: str = ""
+    backpressure: Backpressure | None = None
+    """Asked before each lease for how long to take nothing."""
+    accept: Accept | None = None
+    """Asked for each leased job whether it is to be run here."""
+    on_backlog: OnBacklog | None = None
+    """Told when the worker has been full for ``backlog_after`` seconds and due work waits."""
+    backlog_after: float = 60.0
+    backlog_every: float | None = None
+    """Seconds between two tellings of one episode; None tells each once."""
+    takes: bool = True
+    """Whether it leases jobs; else it only runs what begins in this process."""
 
     def info(self, worker_id: str, tasks: Iterable[str]) -> WorkerInfo:
         """Describe a worker of this process."""
@@ -60,7 +72,8 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
             pid=os.getpid(),
             version=self.version,
             concurrency=self.concurrency,
-            tasks=tuple(sorted(tasks)),
+            # One that takes none serves no task: nobody must think that it does.
+            tasks=tuple(sorted(tasks)) if self.takes else (),
             queues=self.queues,
         )
 

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from offpath.errors import AppClosed, StoreError
 from offpath.jobs.worker.admitting import EVERY as ADMIT_EVERY
+from offpath.jobs.worker.beginning import Beginning
 from offpath.jobs.worker.claiming import BATCH
 from offpath.jobs.worker.engine import Engine
+from offpath.jobs.worker.falling_behind import FallingBehind
 from offpath.jobs.worker.group_check import CHECK_EVERY, GroupCheck
 from offpath.jobs.worker.loops import KEEPER, Loops
 from offpath.jobs.worker.maintenance import Maintenance, Waiting
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from offpath.jobs.runnable import Runnable
     from offpath.jobs.worker.running import Run
     from offpath.jobs.worker.terms import Parts, WorkerSettings
+    from offpath.jobs.working import OnBacklog
     from offpath.model.health import LoopReport
+    from offpath.model.job import NewJob
     from offpath.runtime.loop_status import LoopStatus
 
 _log = logger("worker")
@@ -48,6 +52,8 @@ IDLE_LOOK = 5.0
 """Seconds between two tries of what is done while there is nothing else to do."""
 COUNT_EVERY = 15.0
 """Seconds between two counts of what is due, for the metrics."""
+BACKLOG_EVERY = 1.0
+"""Seconds between two looks whether the worker is full, where somebody wants to know."""
 RESCUE_EVERY = 0.75
 """Seconds: with jitter it stays below one, so that a late job runs within its lease and 1 s."""
 
@@ -157,6 +163,25 @@ class Worker:
             self._engine.claimer.announce()
             self._run_loops(working=True)
 
+    async def attend(self) -> None:
+        """Register and keep the lease, but take no jobs: for those that begin here. Idempotent."""
+        if await self._begin():
+            self._run_loops(working=False)
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether a job can begin here now: it runs, and in the caller's event loop."""
+        running = self._state is State.RUNNING and self._engine.loop.is_running()
+        return running and self._engine.loop is asyncio.get_running_loop()
+
+    async def begin(self, job: NewJob) -> bool:
+        """Store a job and begin it here, beside what runs already; False: it was not created.
+
+        Raises as ``Store.start`` does. When it is unknown whether it was stored, and it was, it
+        begins as soon as the store says so.
+        """
+        return await Beginning(self._engine, self._tasks).begin(job)
+
     async def run(self, *, signals: bool = False) -> Stopped:
         """Start, and return when it was stopped.
 
@@ -260,7 +285,8 @@ class Worker:
         loops.own(KEEPER, self._keep, KEEP_EVERY)
         if working:
             self._have_working_loops()
-        engine.telemetry.up(self._settings.concurrency)
+        if self._settings.takes:
+            engine.telemetry.up(self._settings.concurrency)
         loops.start()
 
     def _have_working_loops(self) -> None:
@@ -278,9 +304,27 @@ class Worker:
         loops.own("rescue", maintenance.rescue, rescue_every)
         loops.own("prune", maintenance.prune, settings.prune_every)
         loops.own("count", partial(self._waiting.count, engine.telemetry), COUNT_EVERY)
+        if settings.on_backlog is not None:
+            behind = self._falling_behind(settings.on_backlog)
+            loops.own("backlog", behind.step, min(BACKLOG_EVERY, settings.backlog_after / 4))
         if self._parts.when_idle is not None:
             loops.own("idle", self._when_idle, IDLE_LOOK)
         loops.add(self._parts.loops)
+
+    def _falling_behind(self, hook: OnBacklog) -> FallingBehind:
+        settings, engine = self._settings, self._engine
+        return FallingBehind(
+            hook,
+            engine.store,
+            engine.clock,
+            after=settings.backlog_after,
+            every=settings.backlog_every,
+            tasks=engine.hand.tasks,
+            queues=settings.queues,
+            full=engine.full,
+            active=lambda: engine.hand.busy,
+            report=engine.report,
+        )
 
     async def _keep(self) -> float | None:
         self._engine.telemetry.loops(self.loops())

@@ -58,7 +58,9 @@ class Outbox:
     def new_id(self) -> str:
         return new_id()
 
-    async def send(self, jobs: Sequence[Job[Any, Any]], within: object) -> list[Any]:
+    async def send(
+        self, jobs: Sequence[Job[Any, Any]], within: object, *, inline: bool = False
+    ) -> list[Any]:
         self.sent.append((list(jobs), within))
         return list(jobs)
 

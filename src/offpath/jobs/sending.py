@@ -1,0 +1,123 @@
+"""``app.enqueue``: how jobs get into the store, and the choice to begin one at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from offpath.jobs.client import as_jobs
+from offpath.jobs.gates import Gate
+from offpath.jobs.job import Job
+
+if TYPE_CHECKING:
+    import weakref
+    from collections.abc import Awaitable, Callable
+
+    from offpath.jobs.client import Client, Session
+    from offpath.jobs.handle import Handle
+    from offpath.jobs.inline import InlineStarter
+    from offpath.jobs.registry import Registry
+    from offpath.jobs.task import Sending, Task
+    from offpath.jobs.worker.configured import WorkerOverrides
+    from offpath.jobs.worker.inprocess import AppWorker
+    from offpath.model.options import Options
+
+S = TypeVar("S")
+G = TypeVar("G")
+
+
+class SendVerbs:
+    """What an app can do with jobs that are not sent yet."""
+
+    client: Client
+    tasks: Registry[Task[..., Any, Any]]
+    _workers: weakref.WeakSet[AppWorker]
+    _inline: InlineStarter | None = None
+
+    if TYPE_CHECKING:
+
+        async def _session(self) -> Session: ...
+
+        def _worker(
+            self,
+            opened: Callable[[], Awaitable[object]],
+            overrides: WorkerOverrides,
+            *,
+            takes: bool = True,
+        ) -> AppWorker: ...
+
+        def by_name(self, name: str, /, options: Options | None = None) -> Sending[..., Any, Any]:
+            """Offer a task by its name; see :meth:`TaskVerbs.by_name`."""
+            ...
+
+    @overload
+    async def enqueue(
+        self, job: Job[S, G], /, *, within: object = None, inline: bool = False
+    ) -> Handle[S, G]: ...
+    @overload
+    async def enqueue(
+        self, gate: Gate[G], /, *, within: object = None, inline: Literal[False] = False
+    ) -> Handle[Any, G]: ...
+    @overload
+    async def enqueue(
+        self, jobs: Iterable[Job[S, G]], /, *, within: object = None, inline: Literal[False] = False
+    ) -> list[Handle[S, G]]: ...
+    @overload
+    async def enqueue(
+        self,
+        jobs: Iterable[Job[Any, Any] | Gate[Any]],
+        /,
+        *,
+        within: object = None,
+        inline: Literal[False] = False,
+    ) -> list[Handle[Any, Any]]: ...
+    async def enqueue(
+        self, jobs: Any, /, *, within: object = None, inline: bool = False
+    ) -> Handle[Any, Any] | list[Handle[Any, Any]]:
+        """Enqueue one job, or several in one commit: all of them or none.
+
+        When it returns, they are stored. Sending the same jobs again changes nothing, so after
+        ``StoreUnavailable`` (the outcome is unknown) simply repeat the call.
+
+        ``within`` takes the caller's own connection or session: the jobs then appear when the
+        caller commits, and vanish when it rolls back. A gate is sent in the same way: the jobs that
+        it holds make one group, and the handle is that of its first job.
+
+        ``inline`` begins one job in this process at once: stored and leased like any other, but
+        without waiting in its queue, whatever this process runs already. Its deadline and timeout
+        hold; should the process die, or the attempt fail, it goes on as queued work. A job that was
+        stored before, or that attaches to another, is left to its queue.
+
+        Raises ``UniqueConflict``, ``IdConflict``, ``WrongConnection`` and ``StoreError`` kinds;
+        ``InvalidArgument`` and ``UnknownTask`` for what cannot begin here at once.
+        """
+        handles = await self.send(as_jobs(jobs), within, inline=inline)
+        return handles[0] if isinstance(jobs, Job | Gate) else handles
+
+    async def enqueue_by_name(
+        self,
+        name: str,
+        options: Options | None = None,
+        /,
+        **inputs: Any,  # noqa: ANN401 - checked against the task's signature
+    ) -> Handle[Any, Any]:
+        """Enqueue by a task's name: ``await app.enqueue_by_name("add", a=1, b=2)``.
+
+        All keywords are the task's arguments; options go second,
+        ``app.enqueue_by_name("add", Options(delay=5), a=1, b=2)``. Raises ``UnknownTask``.
+        """
+        return await self.by_name(name, options).enqueue(**inputs)
+
+    async def send(
+        self, jobs: Sequence[Job[Any, Any] | Gate[Any]], within: object, *, inline: bool = False
+    ) -> list[Handle[Any, Any]]:
+        """Enqueue jobs; see :meth:`enqueue`."""
+        if not inline:
+            return await self.client.send(jobs, within)
+        from offpath.jobs.inline import InlineStarter, startable
+
+        job = startable(jobs, within, self.tasks)
+        await self._session()
+        if self._inline is None:
+            self._inline = InlineStarter(lambda: self._workers, self._worker)
+        return [await self._inline.send(job, self.client)]

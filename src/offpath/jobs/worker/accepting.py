@@ -1,0 +1,177 @@
+"""Jobs that a worker does not want: they are given back, and nothing counts."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from offpath.jobs.worker.running import Run
+    from offpath.jobs.working import Accept
+    from offpath.runtime.clock import Clock
+
+SHORTEST, LONGEST = 0.25, 5.0
+"""Seconds for which a declined job is put off. They are doubled by each time it comes back, while
+other jobs of its task are accepted; else the task rests in this worker, for as long."""
+QUIET = 30.0
+"""Seconds for which a declined job is not offered again: it is given back unasked."""
+REMEMBERED = 10_000
+"""Most declined jobs that are remembered."""
+
+
+class Offer:
+    """A job that a worker may run, as its ``accept`` sees it."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __repr__(self) -> str:
+        """Show task and id; never the input."""
+        return f"<Offer {self.task} {self.id}>"
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self._run.job.id
+
+    @property
+    def task(self) -> str:
+        """The name of its task."""
+        return self._run.job.task
+
+    @property
+    def queue(self) -> str:
+        """Its queue."""
+        return self._run.job.queue
+
+    @property
+    def group_id(self) -> str:
+        """The group it is counted in."""
+        return self._run.job.group_id
+
+    @property
+    def parent(self) -> str | None:
+        """Id of the job whose handler enqueued it."""
+        return self._run.job.parent
+
+    @property
+    def priority(self) -> int:
+        """Its priority."""
+        return self._run.job.priority
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt it would be, from 1."""
+        return self._run.job.attempt
+
+    @property
+    def enqueued_at(self) -> datetime:
+        """When it was enqueued."""
+        return self._run.job.enqueued_at
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When it must have succeeded; None: never too late."""
+        return self._run.job.deadline
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What its handler would be called with. Raises ``InvalidInput``."""
+        return self._run.task.inputs.decode(self._run.job.input)
+
+
+class _Declined(Struct):
+    times: int
+    asked_at: float
+
+
+class _Rest(Struct):
+    rounds: int
+    until: float
+
+
+class Selection:
+    """Which jobs one worker runs. Belongs to one event loop.
+
+    A task of which nothing is accepted is not asked for again for a while: its jobs are due, and
+    free for other workers, nearly all of the time. Where some are accepted and some are not, the
+    declined ones are put off for longer and longer instead.
+    """
+
+    def __init__(
+        self,
+        accept: Accept | None,
+        clock: Clock,
+        report: Callable[[BaseException, str], None],
+    ) -> None:
+        self._accept = accept
+        self._clock = clock
+        self._report = report
+        self._declined: dict[str, _Declined] = {}
+        self._resting: dict[str, _Rest] = {}
+        self._accepted_at: dict[str, float] = {}
+
+    def resting(self) -> set[str]:
+        """Tasks that are not to be asked for now."""
+        if not self._resting:
+            return set()
+        now = self._clock.monotonic()
+        return {task for task, rest in self._resting.items() if now < rest.until}
+
+    def __len__(self) -> int:
+        """How many declined jobs are remembered."""
+        return len(self._declined)
+
+    def put_off(self, run: Run) -> float | None:
+        """For how many seconds a job is given back; None when it is to be run.
+
+        A predicate that raises is reported, and the job given back: others may know better.
+        """
+        if self._accept is None:
+            return None
+        now = self._clock.monotonic()
+        known = self._declined.pop(run.job.id, None) or _Declined(times=0, asked_at=now - QUIET)
+        if now - known.asked_at >= QUIET:
+            if self._wanted(self._accept, run):
+                self._accepted_at[run.job.task] = now
+                self._resting.pop(run.job.task, None)
+                return None
+            known.asked_at = now
+        known.times += 1
+        self._declined[run.job.id] = known  # the last one in: the oldest are forgotten first
+        if len(self._declined) > REMEMBERED:
+            del self._declined[next(iter(self._declined))]
+        if now - self._accepted_at.get(run.job.task, -math.inf) < LONGEST:
+            return _grown(known.times)
+        self._rest(run.job.task, now)
+        return SHORTEST
+
+    def _rest(self, task: str, now: float) -> None:
+        """Ask for no job of this task for a while; all that one lease brought count once."""
+        rest = self._resting.setdefault(task, _Rest(rounds=0, until=now))
+        if now >= rest.until:
+            rest.rounds += 1
+            rest.until = now + 2 * _grown(rest.rounds)
+
+    def _wanted(self, accept: Accept, run: Run) -> bool:
+        try:
+            answer: object = accept(Offer(run))
+            if inspect.iscoroutine(answer):
+                answer.close()
+                msg = "accept must be a plain function that returns a bool, not a coroutine"
+                raise TypeError(msg)
+        except Exception as error:  # noqa: BLE001 - reported; the job is given back
+            self._report(error, "accept")
+            return False
+        return bool(answer)
+
+
+def _grown(times: int) -> float:
+    return float(min(SHORTEST * 2.0 ** min(times - 1, 30), LONGEST))
