@@ -98,7 +98,13 @@ def take_signal_steps(
     if not taken:
         return None
     payload: str = taken[0][0]
-    yield from ask(sql["put_step"](id=job.id, name=step, result=payload), last=True)
+    yield Send(
+        (
+            sql["put_step"](id=job.id, name=step, result=payload),
+            sql["met_signal"](id=job.id, target=target, event=event),
+        ),
+        last=True,
+    )
     return payload
 
 

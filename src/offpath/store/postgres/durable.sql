@@ -168,6 +168,12 @@ where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uui
     )
 returning j.id::text, (extract(epoch from j.run_at) * 1000000)::bigint
 
+-- name: met_signal
+-- This job, which is held, has taken the signal that it was woken for.
+update offpath.job j
+set wait_target = null, wait_event = null
+where j.id = :id::text::uuid and j.wait_target = :target::text and j.wait_event = :event::text
+
 -- name: take_signal
 -- Takes the oldest signal.
 update offpath.signal s

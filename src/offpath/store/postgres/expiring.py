@@ -69,7 +69,7 @@ def _look(limit: int, now: datetime | None, sql: Catalogue) -> Steps[_Found]:
         (
             sql["due_blocked"](now=moment(now), limit=limit),
             sql["uncounted"](limit=limit),
-            sql["missed_signals"](limit=limit),
+            sql["missed_signals"](now=moment(now), limit=limit),
             sql["expire_signals"](now=moment(now), limit=limit),
         )
     )

@@ -42,7 +42,7 @@ where s.id = any (array(
 -- Signals that should have woken somebody.
 select s.id::text, s.target, s.event
 from offpath.signal s
-where s.missed
+where s.missed and s.expires_at > coalesce(:now::text::timestamptz, clock_timestamp())
 order by s.id
 limit :limit::int
 

@@ -15,12 +15,18 @@ returning id::text
 
 -- name: add_watches
 -- What new gates watch. Of a job that has ended "known" says how, of one that is not there "early".
+with watched as materialized (
+    select o.job::uuid as job, b.id as gate, o.n, b.known ->> o.job as known
+    from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, "on" jsonb, known jsonb)
+    cross join lateral jsonb_array_elements_text(b."on") with ordinality as o (job, n)
+),
+unseen as (
+    insert into offpath.unseen (id) select distinct w.job from watched w where w.known = 'early'
+)
 insert into offpath.gate_watch (job, gate, n, early, outcome)
 select
-    o.job::uuid, b.id, o.n, coalesce(b.known ->> o.job = 'early', false),
-    nullif(b.known ->> o.job, 'early')
-from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, "on" jsonb, known jsonb)
-cross join lateral jsonb_array_elements_text(b."on") with ordinality as o (job, n)
+    w.job, w.gate, w.n, coalesce(w.known = 'early', false), nullif(w.known, 'early')
+from watched w
 
 -- name: known_gates
 -- Which of these gates are there.

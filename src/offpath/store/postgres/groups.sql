@@ -7,15 +7,32 @@ order by g.id
 for update
 
 -- name: add_groups
--- More open jobs in these groups; those that are not there are made.
+-- More open jobs in these groups; those that are not there are made. A root that is not seen may be
+-- on its way.
+with batch as materialized (
+    select
+        b.*,
+        case
+            when b.id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then b.id::uuid
+        end as root
+    from jsonb_to_recordset(:batch::text::jsonb) as b (
+        id text, more bigint, failed bigint, policy text, closing boolean, value text, done boolean
+    )
+),
+unseen as (
+    insert into offpath.unseen (id)
+    select b.root
+    from batch b
+    where b.root is not null
+        and not exists (select from offpath.job_group g where g.id = b.id)
+        and not exists (select from offpath.job r where r.id = b.root and r.grouped)
+)
 insert into offpath.job_group as g (id, open, failed, policy, closing, to_close, value, done_at)
 select
     b.id, b.more, b.failed, coalesce(b.policy, 'settle_all'), coalesce(b.closing, false),
     coalesce(b.closing, false) and b.more > 0, b.value,
     case when b.done then coalesce(:now::text::timestamptz, clock_timestamp()) end
-from jsonb_to_recordset(:batch::text::jsonb) as b (
-    id text, more bigint, failed bigint, policy text, closing boolean, value text, done boolean
-)
+from batch b
 order by b.id
 on conflict (id) do update
 set open = g.open + excluded.open,

@@ -70,8 +70,9 @@ settled as (
             when j.watched = 1 and (j.cancel_requested or b.state not in ('queued', 'blocked')) then 2
             else j.watched
         end,
-        wait_target = b.wait_target,
-        wait_event = b.wait_event,
+        -- who was woken for a signal has it until it takes it, ends, or waits for another
+        wait_target = case when b.state = 'queued' then j.wait_target else b.wait_target end,
+        wait_event = case when b.state = 'queued' then j.wait_event else b.wait_event end,
         wait_since = case when b.state = 'blocked' then (select clock.now from clock) end,
         wait_until = case
             when b.state = 'blocked'

@@ -13,7 +13,7 @@ from offpath.model.job import TERMINAL, LeasedJob
 from offpath.model.wait import NewSignal, Undoing
 from offpath.store.changes import Changed
 from offpath.store.hints import Hint
-from offpath.store.postgres import closing, durable, expiring, gates, groups
+from offpath.store.postgres import closing, durable, expiring, gates, groups, unseen
 from offpath.store.postgres.session import Database
 from offpath.store.postgres.steps import Announced, job_id
 from offpath.store.sql import Catalogue
@@ -68,6 +68,9 @@ class WorkflowTables:
             lambda: expiring.expire_steps(max(limit, 0), keep, now, announced, sql=self._sql)
         )
         self._tell_moved(announced)
+        await self._database.write(
+            lambda: unseen.look_again_steps(max(limit, 0), now, sql=self._sql)
+        )
         return changes
 
     # -- steps and signals -----------------------------------------------------------------

@@ -132,3 +132,50 @@ create index signal_missed on offpath.signal (id) where missed;
 
 create trigger keep_group before delete on offpath.job_group
     for each row execute function offpath.keep_group();
+
+-- Ids that were looked for in vain: a gate watches a job of that id, or a group has its name. Whoever
+-- was adding the job in that very moment did not see the gate or the group either, so these are
+-- looked for again until everybody has ended who was at work ("since" is the first transaction
+-- that can have seen them; 0: not looked at yet).
+create table offpath.unseen (
+    n bigint generated always as identity primary key,
+    id uuid not null,
+    since bigint not null default 0
+)
+with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+-- A job that was woken for a signal and ends without having taken it leaves it to the next.
+create function offpath.leave_signal() returns trigger
+language plpgsql volatile
+as $$
+begin
+    update offpath.signal s
+    set missed = true
+    where s.id = (
+            select o.id
+            from offpath.signal o
+            where o.target = old.wait_target
+                and o.event = old.wait_event
+                and o.taken_at is null
+            order by o.position
+            limit 1
+        )
+        and exists (
+            select from offpath.job j
+            where j.state = 'blocked'
+                and j.reason = 'signal'
+                and j.wait_target = old.wait_target
+                and j.wait_event = old.wait_event
+        );
+    return null;
+end
+$$;
+
+create trigger signal_left after update of state on offpath.job
+    for each row when (
+        old.wait_target is not null
+        and old.reason is distinct from 'signal'
+        and old.finished_at is null
+        and new.finished_at is not null
+    )
+    execute function offpath.leave_signal();
