@@ -30,6 +30,7 @@ from offpath.errors import (
     MissingExtra,
     NotFound,
     OffpathError,
+    OutputMismatch,
     PassFailed,
     PlanError,
     RelayFailed,
@@ -60,6 +61,7 @@ from offpath.events.dispatcher import BatchDispatcher, Dispatcher, Event, Undeli
 from offpath.events.inbox import Accepted, Duplicate, InboxContext, InboxMessage, Rejected
 from offpath.health.settlement import paged
 from offpath.jobs.batch import Batch
+from offpath.jobs.batch_task import BatchTask
 from offpath.jobs.blocking import BlockingClient, BlockingHandle
 from offpath.jobs.classify import ABORT, RETRY, FailureInfo
 from offpath.jobs.context import Context
@@ -114,6 +116,9 @@ if typing.TYPE_CHECKING:
     from offpath.events.webhook.guard import Forbidden
     from offpath.events.webhook.signing import BadSignature, Verifier, new_key_pair, new_secret
     from offpath.jobs.group_events import Group
+    from offpath.jobs.worker.accepting import Offer
+    from offpath.jobs.worker.backpressure import AdaptiveDelay, WorkerLoad
+    from offpath.jobs.worker.falling_behind import BackedUp
     from offpath.jobs.worker.inprocess import AppWorker as Worker
     from offpath.model.route import LogEvent
     from offpath.sweeps.context import SweepContext
@@ -123,14 +128,17 @@ __all__ = [
     "RETRY",
     "Abort",
     "Accepted",
+    "AdaptiveDelay",
     "AlreadyCredited",
     "App",
     "AppClosed",
+    "BackedUp",
     "Backoff",
     "BackoffKind",
     "BadSignature",
     "Batch",
     "BatchDispatcher",
+    "BatchTask",
     "BlockingClient",
     "BlockingHandle",
     "CapabilityMissing",
@@ -185,9 +193,11 @@ __all__ = [
     "MessageState",
     "MissingExtra",
     "NotFound",
+    "Offer",
     "OffpathError",
     "Options",
     "Outbox",
+    "OutputMismatch",
     "Page",
     "PassFailed",
     "Period",
@@ -243,6 +253,7 @@ __all__ = [
     "WaitTimeout",
     "When",
     "Worker",
+    "WorkerLoad",
     "WrongConnection",
     "all_settled",
     "all_succeeded",
@@ -257,11 +268,14 @@ __all__ = [
 ]
 
 _LAZY = {
+    "AdaptiveDelay": "offpath.jobs.worker.backpressure",
+    "BackedUp": "offpath.jobs.worker.falling_behind",
     "BadSignature": "offpath.events.webhook.signing",
     "Forbidden": "offpath.events.webhook.guard",
     "Group": "offpath.jobs.group_events",
     "Incoming": "offpath.events.door",
     "LogEvent": "offpath.model.route",
+    "Offer": "offpath.jobs.worker.accepting",
     "Outbox": "offpath.events.delivering",
     "RoutedEvent": "offpath.events.delivering",
     "Router": "offpath.events.router",
@@ -269,6 +283,7 @@ _LAZY = {
     "SweepContext": "offpath.sweeps.context",
     "Verifier": "offpath.events.webhook.signing",
     "Worker": "offpath.jobs.worker.inprocess",
+    "WorkerLoad": "offpath.jobs.worker.backpressure",
     "new_key_pair": "offpath.events.webhook.signing",
     "new_secret": "offpath.events.webhook.signing",
 }
