@@ -96,7 +96,9 @@ class Gates:
 
     def counted(self, job: JobRecord, by: int) -> None:
         """A watched job has ended (``by`` 1), or one that had ended is put back (-1)."""
-        for gate_id in tuple(self.watchers.get(job.id, ())):
+        if job.id not in self.watchers:
+            return
+        for gate_id in tuple(self.watchers[job.id]):
             row = self.rows[gate_id]
             row.count(job, by)
             self._judge(row)

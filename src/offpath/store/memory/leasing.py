@@ -211,6 +211,8 @@ class _Taking:
 
     def _best(self) -> tuple[str, Head] | None:
         heads = [(queue, head) for queue, line in self._lines.items() if (head := line.best())]
+        if len(heads) == 1:
+            return heads[0]
         return min(
             heads,
             key=lambda each: (self._served.get(each[0], 0), each[1][0]),

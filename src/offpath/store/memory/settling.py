@@ -145,15 +145,21 @@ class _End:
         write = self._writing
         group_done = tables.file(job, self._now) if write is None else write.apply(last=job.id)
         self._cool_down()
-        moved = gates.follow(tables, self._now, self._expires_at)
-        batch.ended |= job.state.terminal or any(each.state.terminal for each in moved)
-        batch.waiting |= (
-            not job.state.terminal
-            or any(not each.state.terminal for each in moved)
-            or bool(self._settlement.effects.jobs)
-        )
-        done, along = gates.of_group(job.group_id, gates.died(moved))
-        return self._answer(along, group_done=group_done or done)
+        ended = job.state.terminal
+        batch.ended |= ended
+        batch.waiting |= not ended or bool(self._settlement.effects.jobs)
+        along: Sequence[Changed] = ()
+        if tables.gates.decided:
+            done, along = self._follow(batch)
+            group_done |= done
+        return self._answer(along, group_done=group_done)
+
+    def _follow(self, batch: Batch) -> tuple[bool, list[Changed]]:
+        """What follows at gates: whether it ended the job's group, and who died of it."""
+        moved = gates.follow(self._tables, self._now, self._expires_at)
+        batch.ended |= any(each.state.terminal for each in moved)
+        batch.waiting |= any(not each.state.terminal for each in moved)
+        return gates.of_group(self._job.group_id, gates.died(moved))
 
     def _cool_down(self) -> None:
         outcome, key = self._outcome, self._held.limit_key

@@ -178,10 +178,12 @@ class Tables:
 
     def _count(self, before: JobRecord | None, job: JobRecord) -> None:
         """Keep what groups, gates and undo records know of this job."""
-        terms = self.terms(job.id)
-        if before is None and job.group_id == job.id and terms.policy is not _SETTLE_ALL:
-            self.groups.adopt(job, terms.policy)
-        self.groups.count(before, job, self.root_of(job.group_id))
+        if before is None and job.group_id == job.id:
+            policy = self.terms(job.id).policy
+            if policy is not _SETTLE_ALL:
+                self.groups.adopt(job, policy)
+        if job.group_id != job.id or job.id in self.groups.rows:  # else its record says it all
+            self.groups.count(before, job, self.root_of(job.group_id))
         if before is None or (before.state in TERMINAL) is (job.state in TERMINAL):
             return
         if job.state in TERMINAL:
