@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Sequence
 
-from offpath.model.job import DeadReason, JobState
+from msgspec.structs import replace
+
+from offpath.model.job import Changed, Enqueued
+
+__all__ = ["Changed", "with_deaths"]
 
 
-class Changed(Struct, frozen=True, kw_only=True):
-    """A job that an operator's call, a sweep or an ending gate changed.
-
-    ``was`` and ``state`` are equal when only a request was noted (cancelling a running job).
+def with_deaths(answers: Sequence[Enqueued], died: Sequence[Changed]) -> list[Enqueued]:
+    """The answers for new jobs, each with its own death, if it died as it was made. Deaths of jobs
+    that were there before go with the first of those.
     """
-
-    id: str
-    task: str
-    queue: str
-    group_id: str
-    was: JobState
-    state: JobState
-    attempt: int = 1
-    parent: str | None = None
-    group_done: bool = False
-    reason: DeadReason | None = None
-    """Why it is dead, where it died."""
+    if not died:
+        return list(answers)
+    told = list(answers)
+    places = {each.job_id: place for place, each in enumerate(answers) if each.created}
+    new = [places[each.id] for each in died if each.id in places]
+    first = min(new, default=0)
+    for each in died:
+        place = places.get(each.id, first)
+        told[place] = replace(told[place], along=(*told[place].along, each))
+    return told

@@ -159,6 +159,25 @@ class NewJob(Quiet, frozen=True, kw_only=True, gc=False):
     """Of the group whose root it is; of a member it means nothing."""
 
 
+class Changed(Struct, frozen=True, kw_only=True):
+    """A job that an operator's call, a sweep or an ending gate changed.
+
+    ``was`` and ``state`` are equal when only a request was noted (cancelling a running job).
+    """
+
+    id: str
+    task: str
+    queue: str
+    group_id: str
+    was: JobState
+    state: JobState
+    attempt: int = 1
+    parent: str | None = None
+    group_done: bool = False
+    reason: DeadReason | None = None
+    """Why it is dead, where it died."""
+
+
 class Enqueued(Struct, frozen=True, kw_only=True, gc=False):
     """What became of one :class:`NewJob`, in the order given; or of one new message.
 
@@ -171,6 +190,10 @@ class Enqueued(Struct, frozen=True, kw_only=True, gc=False):
     job_id: str
     created: bool
     run_at: datetime | None = None
+    along: tuple[Changed, ...] = ()
+    """This job, when it died as it was made, since its gate could not fire any more; and jobs that
+    were there before and died of that along their own gates. A settlement has them all together in
+    its own ``along``."""
 
 
 class LeasedJob(Quiet, frozen=True, kw_only=True, gc=False):

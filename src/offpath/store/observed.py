@@ -113,6 +113,9 @@ def enqueued(jobs: Sequence[NewJob], answers: Sequence[Enqueued]) -> Iterator[St
         if answer.created:
             way = move(job.task, job.queue, None, _S.QUEUED, (_K.QUEUED,))
             yield Step(way, job, run_at=answer.run_at)
+    for answer in answers:
+        if answer.along:
+            yield from changed(answer.along)
 
 
 def leased(jobs: Iterable[LeasedJob]) -> Iterator[Step]:

@@ -178,7 +178,8 @@ class Store(EventStore, ScheduleStore, WorkflowStore, FlowStore, Protocol):
         members. A root with policy ``fail_fast`` has a group row from the start. *Gates*: a job
         that names a gate is blocked (reason ``gate``) until the gate fires, its ``delay`` and
         ``deadline_in`` count from then; watched jobs that have ended already count at once, so a
-        gate may fire or end as it is made. The id of a job that attaches in the same effects means
+        gate may fire or end as it is made; a job that dies of that is told by the ``along`` of its
+        answer. The id of a job that attaches in the same effects means
         its holder. An id of ``on`` that is neither stored nor new raises
         ``GateError`` unless the gate has a timeout. A gate whose id exists is left as it is.
         *Limits*: a job with a limit is blocked (reason ``limit``) until it is admitted, without a

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from offpath.errors import InvalidArgument
+from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
 from offpath.model.job import Enqueued
@@ -52,15 +53,19 @@ class Writing:
         self._log.apply()
         return group_done
 
+    def carry_out(self) -> list[Enqueued]:
+        """File it all, with what follows at gates that are decided at once; what is answered."""
+        self.apply()
+        died = gates.died(gates.follow(self._tables, self._now, None))
+        return with_deaths(self.answers, died)
+
 
 def commit(tables: Tables, now: datetime, effects: Effects) -> list[Enqueued]:
     """Write all of these or none."""
     refuse_contributions(effects)
     writing = Writing(tables, now)
     writing.add(effects)
-    writing.apply()
-    gates.follow(tables, now, None)
-    return writing.answers
+    return writing.carry_out()
 
 
 def refuse_contributions(effects: Effects) -> None:

@@ -139,13 +139,12 @@ def _settle_one(tables: Tables, now: datetime, settlement: MessageSettlement) ->
     except (Conflict, StoreRejected) as error:
         return MessageSettled(id=message.id, status=SettleStatus.REFUSED, error=error)
     tables.mailbox.file(row)
-    if writing is not None:
-        writing.apply()
+    enqueued = () if writing is None else tuple(writing.carry_out())
     return MessageSettled(
         id=message.id,
         status=SettleStatus.APPLIED,
         state=row.state,
-        enqueued=() if writing is None else tuple(writing.answers),
+        enqueued=enqueued,
     )
 
 

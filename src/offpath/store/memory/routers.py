@@ -200,7 +200,7 @@ def advance(tables: Tables, now: datetime, cursor: Cursor, decisions: Decisions)
         if letter.id not in tables.routers.letters:
             tables.routers.keep(replace(letter, created_at=now))
     _keep(tables, replace(row, cursor=_advanced(row.cursor, decisions, now)))
-    writing.apply()
+    writing.carry_out()
     return True
 
 
@@ -283,7 +283,7 @@ def record_replay(
         router.note([attempt], now)
     after = replace(known, number=attempt.number)
     tables.routers.keep(after if resolution is None else _resolved(after, resolution, now))
-    writing.apply()
+    writing.carry_out()
     return True
 
 

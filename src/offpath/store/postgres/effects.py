@@ -14,10 +14,12 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument, StoreRejected
+from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
 from offpath.model.job import Enqueued, NewJob
 from offpath.model.new import Box, NewLogEvent, NewMessage
+from offpath.store.postgres.changing import dead, told
 from offpath.store.postgres.enqueue import add_jobs, join_roots
 from offpath.store.postgres.gates import add_gates, require_gates
 from offpath.store.postgres.groups import GroupWork
@@ -73,8 +75,8 @@ def commit_steps(
             "put the contribution into the effects of a settlement"
         )
     answers, work = yield from carry_out({0: effects}, now, sql=sql)
-    yield from work.writing(now, sql=sql)
-    return list(answers[0])
+    left = yield from work.writing(now, sql=sql)
+    return with_deaths(answers[0], told(dead(work.moved), left))
 
 
 def carry_out(
@@ -103,14 +105,14 @@ def carry_out(
     answers, work = yield from add_jobs(jobs, now, gates, sql=sql)
     work.more.update(dict.fromkeys(joining, 0))
     yield from join_roots(work, settled, sql=sql)
-    told = yield from add_messages(
+    written = yield from add_messages(
         [one for effects in carried.values() for one in effects.messages], now, sql=sql
     )
     yield from add_log([one for effects in carried.values() for one in effects.log], now, sql=sql)
     if gated:
-        moved = yield from add_gates(gates, jobs, answers, now, ended=ended, sql=sql)
-        work.end_moved(moved)
-    of_jobs, of_messages = iter(answers), iter(told)
+        work.moved += yield from add_gates(gates, jobs, answers, now, ended=ended, sql=sql)
+        work.end_moved(work.moved)
+    of_jobs, of_messages = iter(answers), iter(written)
     return {
         n: (
             *(next(of_jobs) for _ in effects.jobs),

@@ -12,7 +12,7 @@ import msgspec
 
 from offpath.errors import StoreRejected
 from offpath.model.group import Contribution, GroupPolicy, GroupRecord
-from offpath.store.postgres.steps import Enqueueing, Rows, Send, Steps, ask, moment, to_json
+from offpath.store.postgres.steps import Enqueueing, Send, Steps, ask, moment, to_json
 from offpath.store.sql import Catalogue, Query, Row
 
 
@@ -57,6 +57,8 @@ class GroupWork:
     ended: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     given: defaultdict[str, list[Contribution]] = field(default_factory=lambda: defaultdict(list))
+    moved: list[Row] = field(default_factory=list)
+    """Jobs that gates moved as they were made, in the columns of a change."""
 
     def end(self, group: str, *, failed: bool) -> None:
         """A member that is counted has ended."""
@@ -104,10 +106,12 @@ class GroupWork:
         answers = yield Send(queries, last=True)
         return _left(answers[-1])
 
-    def writing(self, now: datetime | None, *, sql: Catalogue) -> Enqueueing[None]:
-        """Write it all in anybody's transaction."""
-        for query in self.queries(now, sql=sql):  # noqa: UP028 - rows are sent in
-            yield query
+    def writing(self, now: datetime | None, *, sql: Catalogue) -> Enqueueing[dict[str, Left]]:
+        """Write it all in anybody's transaction; how each group that lost members is left."""
+        rows: Sequence[Row] = ()
+        for query in self.queries(now, sql=sql):
+            rows = yield query
+        return _left(rows) if self.ended else {}
 
     def _fold(self, now: datetime | None, sql: Catalogue) -> Steps[dict[str, Left]]:
         """Folds are called while the rows are held: one more round trip."""
@@ -194,7 +198,7 @@ def drop_steps(failed: Mapping[str, int], gates: Iterable[str], *, sql: Catalogu
     )
 
 
-def _left(rows: Rows) -> dict[str, Left]:
+def _left(rows: Iterable[Row]) -> dict[str, Left]:
     return {
         group: Left(is_open, bool(closing), bool(done)) for group, is_open, closing, done in rows
     }

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import chain, islice
 from typing import Any, Final, assert_never
 
 import msgspec
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument
+from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
 from offpath.model.job import Failure
 from offpath.model.message import (
@@ -28,6 +30,7 @@ from offpath.model.message import (
     StreamRoom,
 )
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
+from offpath.store.postgres.changing import dead, told
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.steps import Send, Steps, ask, embed, from_micros, moment, to_json
 from offpath.store.sql import Catalogue, Query, Row
@@ -242,7 +245,9 @@ def settle_steps(
     applied = {row[0] for row in (yield from ask(query, last=plain))}
     effects = {n: carried for n in sorted(applied) if (carried := _carried(settlements[n]))}
     enqueued, work = yield from embed(carry_out(effects, now, sql=sql))
-    yield from work.lasting(now, sql=sql)
+    left = yield from work.lasting(now, sql=sql)
+    born = iter(with_deaths([*chain(*enqueued.values())], told(dead(work.moved), left)))
+    enqueued = {n: tuple(islice(born, len(some))) for n, some in enqueued.items()}
     return [
         MessageSettled(
             id=one.message.id,

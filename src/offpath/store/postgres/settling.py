@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, assert_never
 import msgspec
 from msgspec import Struct
 
+from offpath.model.changes import Changed
 from offpath.model.effects import Effects
 from offpath.model.group import Contribution
 from offpath.model.job import TERMINAL, BlockReason, Enqueued, Failure, JobState, NewJob
@@ -151,7 +152,7 @@ def settle_steps(
     if announced is not None:
         announced.moved |= released(moved)
     left = yield from work.lasting(now, sql=sql)
-    return batch.answers(enqueued, work, left, dead(moved))
+    return batch.answers(enqueued, work, left, dead([*work.moved, *moved]))
 
 
 def _lock_others(settlements: Sequence[Settlement], sql: Catalogue) -> tuple[Query, ...]:
@@ -282,8 +283,7 @@ class _Batch:
         """What is told of each. Those that died at gates are told by the last that failed."""
         groups = {n: self._group_with_row(n, work) for n in self.ended}
         last = {groups[n]: n for n, one in sorted(self.ended.items()) if one.over}
-        along = tuple(told(died, left, elsewhere={one for one in last if one}))
-        cause = max((n for n, one in self.ended.items() if one.failed), default=None)
+        along = self._along(told(died, left, elsewhere={one for one in last if one}), enqueued)
         answers = [_lost(one) for one in self.settlements]
         for n, one in self.ended.items():
             group = groups[n]
@@ -301,9 +301,23 @@ class _Batch:
                     else there is not None and there.done and last[group] == n
                 ),
                 closing=there is not None and there.closing,
-                along=along if n == cause else (),
+                along=tuple(along.get(n, ())),
             )
         return answers
+
+    def _along(
+        self, died: Sequence[Changed], enqueued: Mapping[int, tuple[Enqueued, ...]]
+    ) -> dict[int, list[Changed]]:
+        """Who tells of those that died: who made them, or else the last that failed."""
+        makers = {one.job_id: n for n, some in enqueued.items() for one in some if one.created}
+        failed = max((n for n, one in self.ended.items() if one.failed), default=None)
+        other = failed if failed is not None else min(makers.values(), default=None)
+        along: dict[int, list[Changed]] = {}
+        for one in died:
+            n = makers.get(one.id, other)
+            if n is not None:
+                along.setdefault(n, []).append(one)
+        return along
 
     def _group_with_row(self, n: int, work: GroupWork) -> str | None:
         # its new children keep a group open that had no row before

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from offpath.errors import IdConflict, InvalidArgument, UniqueConflict, WrongConnection
+from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
 from offpath.model.group import GroupPolicy
@@ -139,7 +140,8 @@ def effect_steps(
     fallen = [Ended(each.id, each.group_id, "dead", each.redrives) for each, _ in following.fallen]
     joined = joining(jobs, inserted)
     if fallen or joined is not None:
-        yield from count_steps(fallen, joined)
+        closed = yield from count_steps(fallen, joined)
+        answers = with_deaths(answers, following.told(closed.done))
     if writing is not None:
         answers = [*answers, *(yield from writing.steps())]
     return answers

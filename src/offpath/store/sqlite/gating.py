@@ -7,7 +7,7 @@ step of a chain of gates is a few more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from offpath.errors import GateError
@@ -152,6 +152,10 @@ class Following:
         caused = [(job, self.causes.get(job.gate or "", job.id)) for job in dead]
         self.fallen += caused
         return caused
+
+    def told(self, done: Collection[str]) -> list[Changed]:
+        """What is told of those that died; ``done`` are those that ended their groups."""
+        return [each.told(group_done=each.id in done) for each, _ in self.fallen]
 
     def made(
         self, known: Known, jobs: Sequence[NewJob], answers: Sequence[Enqueued]

@@ -192,8 +192,9 @@ class _Batch:
             self._enqueued[one.job.id] = tuple(next(left) for _ in one.effects.jobs)
         if known is not gating.NO_GATES:
             for one in carriers:
-                gone = dict.fromkeys((gate.id for gate in one.effects.gates), one.job.id)
-                self._following.causes.update(gone)
+                named = [job.gate for job in one.effects.jobs if job.gate is not None]
+                named += [gate.id for gate in one.effects.gates]
+                self._following.causes.update(dict.fromkeys(named, one.job.id))
             drive(self._following.made(known, jobs, inserted.answers))
         self._write(carriers)
         if any(job.announce for job in jobs):
