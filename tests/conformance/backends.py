@@ -7,8 +7,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import (
+    AbstractContextManager,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -108,21 +115,18 @@ class Backend:
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """As :meth:`content`, by the names of the columns and in no particular order."""
-        found = {}
-        with self.transaction() as connection:
-            for table in self.tables():
-                cursor = connection.execute(f"select t.* from {table} t")
-                names = [column[0] for column in cursor.description]
-                found[table] = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-        return found
+        tables = self.tables()
+        with self.transaction() as connection, _at_once(connection):
+            cursors = [connection.execute(f"select t.* from {table} t") for table in tables]
+            found = [_by_name(cursor) for cursor in cursors]
+        return dict(zip(tables, found, strict=True))
 
     def sweep(self) -> None:
         """Delete every row, of jobs first, for a group's row stays as long as it has one.
 
         A truncate would wait for the disk once per table and index.
         """
-        tables = sorted(self.tables(), key=lambda table: not table.endswith("job"))
-        self.execute_all(f"delete from {table}" for table in tables)
+        self.run_script(_sweeping(self))
 
     def hurry(self) -> None:
         """Spare a server the wait for its disk at every commit: no test here cuts its power."""
@@ -161,6 +165,25 @@ class Backend:
     def schema(self) -> list[tuple[Any, ...]]:
         """Every table, column, index, constraint and function that there is, as text."""
         return self.execute(_SCHEMA_QUESTIONS[self.name])
+
+
+@cache
+def _sweeping(backend: Backend) -> str:
+    """The script of a sweep, asked for once: each test on a server begins with one."""
+    tables = sorted(backend.tables(), key=lambda table: not table.endswith("job"))
+    return ";".join(f"delete from {table}" for table in tables)
+
+
+def _by_name(cursor: Any) -> list[dict[str, Any]]:
+    rows = cursor.fetchall()  # in a pipeline only this waits for the columns
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _at_once(connection: Any) -> AbstractContextManager[object]:
+    """Send many statements in one go, where each would else wait for a server's answer."""
+    pipeline = getattr(connection, "pipeline", None)
+    return nullcontext() if pipeline is None else pipeline()
 
 
 def _on_sqlite(place: str, statements: tuple[str, ...]) -> list[list[tuple[Any, ...]]]:
