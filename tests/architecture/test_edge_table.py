@@ -13,6 +13,7 @@ import pytest
 from tests.architecture.page import ROOT
 
 _ROW = re.compile(r"^\| (?P<first>\d+)(?:–(?P<last>\d+))? \| (?P<rest>.*) \|$")
+_NAMED_ROW = re.compile(r"^\| (?P<name>[A-Z]?\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
 _CASE = re.compile(r"^\| (?P<case>[A-Q]\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
 _REQUIREMENT = re.compile(r"^\| (?P<number>\d+\.\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
 _TEST = re.compile(r"`([\w/]+\.py::\w+)`")
@@ -29,12 +30,16 @@ false green, false red, settlement runs, sweeps."""
 
 
 def _rows(section: str) -> list[tuple[range, str]]:
-    text = TABLE.read_text("utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
-    found = [match for line in text.splitlines() if (match := _ROW.match(line))]
+    lines = _section(section).splitlines()
+    found = [match for line in lines if (match := _ROW.match(line))]
     return [
         (range(int(row["first"]), int(row["last"] or row["first"]) + 1), row["rest"])
         for row in found
     ]
+
+
+def _section(name: str) -> str:
+    return TABLE.read_text("utf-8").split(f"\n## {name}\n")[1].split("\n## ")[0]
 
 
 def _named(page: Path) -> list[str]:
@@ -60,9 +65,22 @@ def test_every_number_has_one_row(section: str, last: int) -> None:
 
 
 @pytest.mark.parametrize("section", ["B.6", "A.28"])
-def test_a_row_has_a_test_or_says_what_it_waits_for(section: str) -> None:
-    bare = [row for _, row in _rows(section) if not _TEST.search(row) and "later: " not in row]
-    assert bare == []
+def test_a_row_has_a_test(section: str) -> None:
+    """Also one that does not apply: of what holds instead."""
+    assert [row for _, row in _rows(section) if not _TEST.search(row)] == []
+
+
+_WEAKNESSES = [*(f"W{n}" for n in range(1, 19)), *(f"S{n}" for n in range(1, 24))]
+_DUTIES = [str(n) for n in range(1, 17)]
+
+
+@pytest.mark.parametrize(("section", "names"), [("A.29", _WEAKNESSES), ("D", _DUTIES)])
+def test_every_weakness_and_every_duty_has_one_row_with_a_test(
+    section: str, names: list[str]
+) -> None:
+    rows = _NAMED_ROW.findall(_section(section))
+    assert [name for name, _ in rows] == names
+    assert [name for name, row in rows if not _TEST.search(row)] == []
 
 
 def test_every_case_has_one_row_with_a_test_or_what_it_waits_for() -> None:
