@@ -43,6 +43,20 @@ async def enqueuing() -> None:
     assert_type(await later.enqueue(1), Handle[Receipt, Receipt])
 
 
+async def beginning_at_once() -> None:
+    assert_type(await embed.options(inline=True).enqueue("a"), Handle[float, float])
+    assert_type(await app.enqueue(embed.job("a"), inline=True), Handle[float, float])
+    await app.enqueue([embed.job("a")], inline=True)  # type: ignore[call-overload]
+    embed.options(inline=1)  # type: ignore[arg-type]
+
+
+def hooks() -> None:
+    app.worker(backpressure=offpath.AdaptiveDelay(base=0.5), accept=lambda offer: offer.task == "a")
+    app.configure_workers(on_backlog=lambda behind: print(behind.queued))
+    app.worker(accept=lambda offer: offer.nothing)  # type: ignore[attr-defined]
+    app.configure_workers(acept=None)  # type: ignore[call-arg]
+
+
 async def calling() -> None:
     assert_type(await embed(["a", "b"]), Sequence[float | Exception | BaseException])
     assert_type(charge([1]), Sequence[Receipt | Exception | BaseException])

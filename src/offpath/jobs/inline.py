@@ -55,7 +55,7 @@ class InlineStarter:
     async def _worker(self) -> AppWorker:
         if (found := self._running()) is not None:
             return found
-        if self._starting is None or self._starting.done():
+        if self._starting is None or self._starting.done() or self._elsewhere(self._starting):
             # The only one that keeps it is its own loops: an app that is closed stops it.
             self._starting = asyncio.create_task(self._start(), name="offpath inline worker")
         await asyncio.shield(self._starting)
@@ -63,6 +63,11 @@ class InlineStarter:
         if found is None:
             raise AppClosed("the app was closed while a job was about to begin in it")
         return found
+
+    @staticmethod
+    def _elsewhere(task: asyncio.Task[None]) -> bool:
+        """Whether it was begun in an event loop that has ended since."""
+        return task.get_loop() is not asyncio.get_running_loop()
 
     async def _start(self) -> None:
         await self._make(_nothing, {}, takes=False).attend()
