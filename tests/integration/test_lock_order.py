@@ -148,3 +148,14 @@ async def test_who_adds_to_a_group_waits_for_its_root_before_it_takes_a_unique_k
         )
         await other.close()
         assert answer.created
+
+
+async def test_a_held_job_that_somebody_keeps_locked_holds_back_no_other_of_its_key(
+    store: PostgresStore, pg_url: str
+) -> None:
+    limit = LimitSpec(key="api", max_running=1)
+    best, next_one = new_job(limit=limit, priority=1), new_job(limit=limit)
+    await store.commit(Effects(jobs=(best, next_one)))
+    async with Rows(pg_url).kept_still("job", best.id):
+        await store.admit(limit=10)
+    assert [job.id for job in await take(store)] == [next_one.id]

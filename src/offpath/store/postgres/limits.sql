@@ -200,7 +200,8 @@ select
     set_config('offpath_store.admitting', 'on', true), set_config('synchronous_commit', 'off', true)
 
 -- name: pick_held
--- The best held jobs of these keys, up to their room.
+-- The best held jobs of these keys, up to their room. Those that somebody else has locked, perhaps
+-- for long, are passed over before they are counted, so that they hold back no other.
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -236,7 +237,7 @@ lanes (key, queue, room) as (
     ) as next
 ),
 best as materialized (
-    select c.id
+    select r.key, c.id
     from rooms r
     cross join lateral (
         select f.id
@@ -248,6 +249,7 @@ best as materialized (
                 and j.state = 'blocked' and j.reason = 'limit'
             order by j.sent_back, j.priority desc, j.run_at, j.id
             limit r.room
+            for update skip locked
         ) as f
         where l.key = r.key
             and not exists (
@@ -260,12 +262,7 @@ best as materialized (
     ) as c
     limit :limit::int
 )
-select j.limit_key, j.id::text
-from offpath.job j
-where j.id = any (array(select b.id from best b))
-    and j.state || '' = 'blocked' and j.reason || '' = 'limit'
-order by j.sent_back, j.priority desc, j.run_at, j.id
-for update skip locked
+select b.key, b.id::text from best b
 
 -- name: admit_jobs
 -- Held jobs become ready. They are locked since they were picked.
