@@ -78,8 +78,17 @@ class World:
 
     async def run(self) -> None:
         """All that a fleet would do now."""
-        await self.store.rescue(limit=100, max_deliveries=1)
+        await self.app.store().rescue(limit=100, max_deliveries=1)
         await self.app.worker().run_until_idle()
+
+    def booked(self) -> Counter[str]:
+        """For each state: what entered it less what left it, by the metrics."""
+        rows: Counter[str] = Counter()
+        for one in self.app.metrics.list("offpath_job_moves_total"):
+            rows[one.labels["entered"]] += int(one.value)
+            rows[one.labels["left"]] -= int(one.value)
+        del rows["none"]
+        return +rows
 
     async def live(self) -> None:
         for _ in range(4):
@@ -109,7 +118,7 @@ async def _cancel_blocked(world: World, member: str) -> None:
 async def _lose(world: World, member: str) -> None:
     await join(world.store, "ghost")
     record = await world.app.jobs.get(member)
-    assert (await take_one(world.store, "ghost", record.task)).id == member
+    assert (await take_one(world.app.store(), "ghost", record.task)).id == member
 
 
 async def _lose_cancelled(world: World, member: str) -> None:
@@ -225,6 +234,8 @@ async def test_always_ends(world: World, name: str) -> None:
     group = await world.app.groups.get(handle.id)
     assert (group.open, group.failed, group.done) == (0, 2 if fails else 0, True)
     assert world.done == {handle.id: 1}
+    everything = await world.store.get([handle.id, *ids])
+    assert world.booked() == Counter(one.state.value for one in everything)
 
 
 async def test_a_dead_member_that_is_deleted_is_missed_by_nobody(world: World) -> None:
