@@ -45,6 +45,8 @@ class _Candidate(Struct, frozen=True, gc=False, order=True):
 
 def choose(session: Session, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:
     """The jobs to hand out, as their ``seq``, best first."""
+    if request.order is not Order.PRIORITY:
+        session.run(SQL["turn_index"]())
     match request.order:
         case Order.PRIORITY:
             found = session.run(SQL["lane_best"](lanes=batch(lanes), limit=request.limit))

@@ -1,3 +1,10 @@
+-- name: turn_index
+-- Ready jobs by whose they are; the row's own number, which ends each entry, is their age. It is made
+-- when somebody first leases by age or in turns, and kept from then: where nobody does, no job pays.
+create index if not exists offpath_job_turn
+on offpath_job (queue, task, coalesce(fair_key, ''), priority desc)
+where state = 'ready'
+
 -- name: lane_best
 -- The first ready jobs of some lanes by priority, then run time, then id.
 select

@@ -30,10 +30,6 @@ where state = 'ready' and limit_key is not null;
 create index offpath_job_blocked on offpath_job (queue)
 where state = 'blocked' and reason <> 'limit';
 
--- Ready jobs by whose they are; the row's own number, which ends each entry, is their age.
-create index offpath_job_turn on offpath_job (queue, task, coalesce(fair_key, ''), priority desc)
-where state = 'ready';
-
 create index offpath_job_share on offpath_job (fair_key)
 where state = 'running' and fair_key is not null;
 
