@@ -252,6 +252,35 @@ def _expire(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     )
 
 
+def _rarely(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    """What is only asked where workflows meet: still never a whole table."""
+    rows = connection.execute("select job::text from offpath.gate_watch limit 100").fetchall()
+    jobs = json.dumps([row[0] for row in rows])
+    gates = connection.execute("select id::text from offpath.job_gate limit 10").fetchall()
+    held = json.dumps([row[0] for row in gates])
+    groups = json.dumps([f"group-{n * 10}" for n in range(BATCH)])
+    counts = json.dumps([{"id": f"group-{n * 10}", "failed": 1, "more": 1} for n in range(BATCH)])
+    decided = json.dumps([{"id": row[0], "state": "fired"} for row in gates])
+    return (
+        SQL["known_gates"](ids=held),
+        SQL["lock_gates"](ids=held, watching=jobs),
+        SQL["lock_gates_of"](ids=jobs),
+        SQL["wait_at_gates"](ids=jobs),
+        SQL["decide_gates"](batch=decided),
+        SQL["forget_failed"](batch=counts),
+        SQL["reopen_groups"](batch=counts),
+        SQL["restore_groups"](now=None, ids=jobs),
+        SQL["drop_groups"](ids=groups),
+        SQL["look_again"](limit=BATCH),
+        SQL["found_again"](ids=jobs),
+        SQL["watch_found"](ids=jobs),
+        SQL["found_roots"](ids=jobs),
+        SQL["forget_unseen"](places="[1, 2]", found=jobs),
+        SQL["forget_undo"](ids=jobs),
+        SQL["take_signal"](now=None, target="nobody", event="e"),
+    )
+
+
 def _extend(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     worker = WorkerInfo(
         id="worker-3", host="h", pid=1, version="1", concurrency=1, tasks=("task-1",)
@@ -360,6 +389,7 @@ _TRANSITIONS = {
         _groups,
         _gates,
         _expire,
+        _rarely,
         _extend,
         _signals,
         _rescue,
