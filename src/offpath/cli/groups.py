@@ -33,7 +33,7 @@ def groups() -> None:
 @json_option
 @command
 def show_group(group_id: str, limit: int, url: str | None, *, as_json: bool) -> int | None:
-    """Show a group: its counts, its value, its open members and those that failed.
+    """Show a group: counts, value, open and failed members.
 
     GROUP_ID is the id of its first job. Of members at most --limit of each kind are listed, the
     oldest first. Secrets in the value (fields such as password or token) are hidden.

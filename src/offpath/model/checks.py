@@ -85,7 +85,7 @@ def text(value: object, what: str, *, longest: int) -> str:
 def number(value: object, what: str, *, least: float, most: float) -> float:
     """``value``, a finite number in these bounds. Raises ``InvalidArgument``."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        msg = f"{what} must be a number from {least:g} to {most:g}, not {value!r}"
+        msg = f"{what} must be a number from {least:.10g} to {most:.10g}, not {value!r}"
         raise InvalidArgument(msg)
     return float(value)
 

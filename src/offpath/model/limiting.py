@@ -51,10 +51,7 @@ def checked_limit(value: object) -> LimitSpec | Literal[False] | None:
     if value is None or value is False:
         return value
     if not isinstance(value, Limit):
-        hint = (
-            f"; write limit=Limit(key={value!r}, max_running=1)" if isinstance(value, str) else ""
-        )
-        msg = f"limit must be an offpath.Limit, not {type(value).__name__}{hint}"
+        msg = f"limit must be an offpath.Limit, not {type(value).__name__}{_hint(value)}"
         raise InvalidArgument(msg)
     if value.max_running is None and value.rate is None:
         msg = "a limit needs max_running or rate: write Limit(max_running=10), or Rate(100, per=60)"
@@ -64,6 +61,14 @@ def checked_limit(value: object) -> LimitSpec | Literal[False] | None:
         max_running=_max_running(value.max_running),
         rate=checked_rate(value.rate),
     )
+
+
+def _hint(value: object) -> str:
+    if isinstance(value, str):
+        return f"; write limit=Limit(key={value!r}, max_running=1)"
+    if callable(value):
+        return "; a function of the arguments is given to the task: @app.task(limit=function)"
+    return ""
 
 
 def checked_rate(value: Any) -> RateSpec | None:  # noqa: ANN401 - whatever the caller gave

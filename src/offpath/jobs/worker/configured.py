@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 import msgspec
 
@@ -61,16 +61,37 @@ def overridden(settings: Settings, overrides: WorkerOverrides) -> Settings:
     if isinstance(queues, str):
         raise InvalidArgument(f"queues must be a list, not one str: write queues=[{queues!r}]")
     if queues is not None:
-        given["queues"] = by_queue(queues)
+        given["queues"] = _checked_queues(by_queue(queues))
     try:
         result = msgspec.convert({**msgspec.structs.asdict(settings), **given}, Settings)
     except msgspec.ValidationError as error:
-        raise InvalidArgument(f"worker setting: {error}") from error
+        raise InvalidArgument(f"worker setting: {_explained(error)}") from error
     for queue in result.queues:
         checks.name(queue, "queue")
     if refused := refused_queues(result.queues):
         raise InvalidArgument(refused)
     return result
+
+
+def _checked_queues(queues: object) -> object:
+    """Queues whose limits are numbers of jobs. Raises ``InvalidArgument``."""
+    for name, most in queues.items() if isinstance(queues, Mapping) else ():
+        if most is not None and (type(most) is not int or most < 1):
+            raise InvalidArgument(
+                f"queue {name!r}: how many of its jobs run at once is 1 or more, or None, not "
+                f"{most!r}; a worker serves those that are named, and app.queues.pause stops one"
+            )
+    return queues
+
+
+def _explained(error: Exception) -> str:
+    """What is wrong with a setting, with the words that it may be."""
+    text = str(error)
+    name = text.rpartition("`$.")[2].rstrip("`")
+    words = get_args(get_type_hints(Settings).get(name))
+    if text.startswith("Invalid enum value") and words:
+        return f"{name} is one of {', '.join(map(str, words))}: {text}"
+    return text
 
 
 def hooks_in(overrides: WorkerOverrides) -> WorkerHooks:

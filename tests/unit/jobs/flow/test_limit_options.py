@@ -147,3 +147,14 @@ def test_what_cannot_be_a_limit_is_refused_at_every_level(limit: Any, message: s
 def test_what_cannot_be_a_fair_key_is_refused(key: Any) -> None:
     with pytest.raises(InvalidArgument, match="fair_key must"):
         App(fair_key=key)
+
+
+def test_a_function_is_given_to_the_task() -> None:
+    app = App()
+
+    @app.task
+    def work() -> None: ...
+
+    wrong: Any = lambda: Limit(max_running=1)  # noqa: E731 - what a caller may give
+    with pytest.raises(InvalidArgument, match="not function; .* is given to the task"):
+        work.options(limit=wrong)

@@ -84,6 +84,19 @@ def test_what_cannot_be_served_is_refused(bad: dict[str, Any]) -> None:
         App().worker(**bad)
 
 
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ({"queues": {"emails": 0}}, "queue 'emails': .* 1 or more, or None, not 0"),
+        ({"queues": ["emails:0"]}, "queue 'emails'"),
+        ({"dispatch": "random"}, "dispatch is one of priority, age, balanced"),
+    ],
+)
+def test_a_refusal_says_what_may_be(bad: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidArgument, match=says):
+        App().worker(**bad)
+
+
 @pytest.mark.parametrize("text", ["emails:0", "*:5"])
 def test_what_cannot_be_served_is_refused_in_the_environment(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigurationError, match="OFFPATH_QUEUES"):
