@@ -156,5 +156,5 @@ def test_a_function_is_given_to_the_task() -> None:
     def work() -> None: ...
 
     wrong: Any = lambda: Limit(max_running=1)  # noqa: E731 - what a caller may give
-    with pytest.raises(InvalidArgument, match="not function; .* is given to the task"):
+    with pytest.raises(InvalidArgument, match=r"not function; .* is given to the task"):
         work.options(limit=wrong)
