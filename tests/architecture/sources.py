@@ -9,7 +9,7 @@ import ast
 import statistics
 import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,13 +22,17 @@ PACKAGE = ROOT / "src" / "offpath"
 _AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """One Python file."""
 
     path: Path
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """It, parsed: when somebody asks, for most ask a few files only."""
+        return ast.parse(self.text, str(self.path))
 
     @property
     def name(self) -> str:
@@ -54,7 +58,8 @@ def project() -> tuple[Source, ...]:
     """Every Python file of the project."""
     folders = ("src", "tests", "benchmarks", "examples")
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    return tuple(_read(path) for path in sorted([*paths, *ROOT.glob("*.py")]))
+    files = sorted([*paths, *ROOT.glob("*.py")])
+    return tuple(Source(path, path.read_text("utf-8")) for path in files)
 
 
 def package() -> tuple[Source, ...]:
@@ -65,11 +70,6 @@ def package() -> tuple[Source, ...]:
 def tests() -> tuple[Source, ...]:
     """Every Python file below ``tests``."""
     return tuple(source for source in project() if source.name.startswith("tests/"))
-
-
-def _read(path: Path) -> Source:
-    text = path.read_text("utf-8")
-    return Source(path, text, ast.parse(text, str(path)))
 
 
 def functions(source: Source) -> Iterator[Function]:

@@ -25,7 +25,7 @@ _DERIVED = {
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_each_row_is_produced_somewhere(name: str) -> None:
     makers = [one for one in sources.package() if one.path.name != "catalogue.py"]
-    written = any(f'"{name}"' in one.path.read_text("utf-8") for one in makers)
+    written = any(f'"{name}"' in one.text for one in makers)
     assert written or name in _DERIVED
 
 
