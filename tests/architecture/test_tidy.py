@@ -23,6 +23,7 @@ REAL_TIME = {
     "tests/integration/polling.py": "other processes announce nothing; it asks again",
     "tests/integration/proxy.py": "a slow network is what it stands for",
     "tests/integration/service.py": "the handlers of real workers take real time",
+    "tests/integration/storm.py": "its callers hold transactions and pauses for real times",
     "tests/integration/test_commit_order.py": "its writers hold transactions for real times",
     "tests/integration/test_webhooks.py": "slow receivers are what it stands for",
     "tests/integration/workflow_service.py": "the handlers of real workers take real time",
