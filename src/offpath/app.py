@@ -206,6 +206,7 @@ class App(
         batch = Batch(self.writer, self.client)
         try:
             yield batch
+            await self.client.set_apart(batch.jobs)
         finally:
             effects = batch.close()
         batch.committed(await self.client.commit(effects, within) if effects else [])

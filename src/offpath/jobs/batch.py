@@ -113,6 +113,11 @@ class Batch:
         return made.id
 
     @property
+    def jobs(self) -> Sequence[Sent]:
+        """The jobs and gates so far."""
+        return self._jobs
+
+    @property
     def handles(self) -> list[Handle[Any, Any]]:
         """The handles of the jobs, in the order they were added.
 

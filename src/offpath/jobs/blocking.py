@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack,
 from offpath.errors import AppClosed, InvalidArgument
 from offpath.jobs.blocking_events import BlockingEvents, EventApp
 from offpath.jobs.blocking_flow import BlockingLimits, BlockingQueues
-from offpath.jobs.client import as_jobs, effects_of
+from offpath.jobs.client import as_jobs, each_job, effects_of
 from offpath.jobs.gates import Gate
 from offpath.jobs.job import G_co, Job, S_co
 
@@ -288,7 +288,13 @@ class BlockingClient(BlockingEvents[A_co]):
     def _send(self, jobs: Sequence[Sent], within: object) -> list[Handle[Any, Any]]:
         if not jobs:
             return []
+        self.set_apart(jobs)
         return self._app.client.handles(jobs, self.commit(effects_of(jobs), within))
+
+    def set_apart(self, jobs: Sequence[Sent]) -> None:
+        """See the client's; without a need for it no event loop is needed."""
+        if any(job.doubtful for job in each_job(jobs)):
+            self.run(lambda: self._app.client.set_apart(jobs))
 
     def commit(self, effects: Effects, within: object = None) -> Sequence[Enqueued]:
         """Write effects in one commit, in the caller's transaction if ``within`` is given."""

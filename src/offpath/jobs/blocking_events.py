@@ -11,7 +11,7 @@ from offpath.model.effects import Effects
 
 if TYPE_CHECKING:
     from offpath.jobs.batch import EventWriter
-    from offpath.jobs.client import Client
+    from offpath.jobs.client import Client, Sent
     from offpath.model.job import Enqueued
 
 A_co = TypeVar("A_co", covariant=True)
@@ -42,6 +42,10 @@ class BlockingEvents(Generic[A_co]):
 
     def commit(self, effects: Effects, within: object = None) -> Sequence[Enqueued]:
         """Write effects in one commit, in the caller's transaction if ``within`` is given."""
+        raise NotImplementedError
+
+    def set_apart(self, jobs: Sequence[Sent]) -> None:
+        """See :meth:`offpath.jobs.client.Client.set_apart`."""
         raise NotImplementedError
 
     def publish(
@@ -95,6 +99,7 @@ class BlockingEvents(Generic[A_co]):
         batch = Batch(self._app.writer, self._app.client)
         try:
             yield batch
+            self.set_apart(batch.jobs)
         finally:
             effects = batch.close()
         batch.committed(self.commit(effects, within) if effects else [])

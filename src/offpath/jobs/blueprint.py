@@ -110,19 +110,24 @@ class Blueprint(Struct, frozen=True, kw_only=True):
         return bool(self.computed or self.unique_of or self.limit_of or self.fair_key_of)
 
     def job(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], level: Level | None
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        level: Level | None,
+        *,
+        sent: bool = False,
     ) -> Job[Any, Any]:
-        """One unsent job. ``level`` is what was given at queue time."""
+        """One job. ``level`` is what was given at queue time. ``sent``: it is sent at once."""
         bound = self.inputs.bind(args, kwargs)
         text = self.inputs.encode(bound)
         _check_size(self.name, text, self.sender.max_input_bytes)
         mark = self.inputs.fingerprint(bound, text)
         resolved = self._resolved(args, kwargs, level)
-        new = self._new(resolved.id or self._id(mark), text, mark, resolved)
-        return Job(new, self.decode, self.decode_group, partial(self._again, args, kwargs, level))
-
-    def _id(self, fingerprint: str) -> str:
-        return naming.child_id(fingerprint) or self.sender.new_id()
+        name = None if resolved.id else naming.child_name(mark, sent=sent)
+        job_id = resolved.id or (self.sender.new_id() if name is None else name.id)
+        new = self._new(job_id, text, mark, resolved)
+        again = partial(self._again, args, kwargs, level)
+        return Job(new, self.decode, self.decode_group, again, name)
 
     def _again(
         self,

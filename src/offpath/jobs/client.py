@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from offpath.errors import InvalidArgument, JobNotFound
+from offpath.jobs.apart import set_apart
 from offpath.jobs.gates import Gate
 from offpath.jobs.handle import Handle
 from offpath.jobs.job import Job
@@ -14,7 +15,7 @@ from offpath.model.gate import holders, require_ends
 from offpath.model.job import Enqueued, JobFilter, JobRecord, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from datetime import timedelta
 
     from offpath.jobs.waiters import Waiters
@@ -60,7 +61,14 @@ class Client:
         """
         if not jobs:
             return []
+        await self.set_apart(jobs)
         return self.handles(jobs, await self.commit(effects_of(jobs), within))
+
+    async def set_apart(self, jobs: Sequence[Sent]) -> None:
+        """Give jobs of a handler that runs again new ids, where its earlier runs sent theirs."""
+        if doubtful := [job for job in each_job(jobs) if job.doubtful]:
+            gates = [one for one in jobs if isinstance(one, Gate)]
+            await set_apart((await self._opened()).store, doubtful, gates)
 
     async def commit(self, effects: Effects, within: object = None) -> list[Enqueued]:
         """Write effects in one commit, or in the caller's transaction; the store's answers."""
@@ -132,6 +140,15 @@ def as_jobs(given: object) -> list[Sent]:
                 "for one call write `await task.enqueue(...)`"
             )
     return several
+
+
+def each_job(given: Iterable[Sent]) -> Iterator[Job[Any, Any]]:
+    """The jobs of these, those that gates hold included."""
+    for one in given:
+        if isinstance(one, Gate):
+            yield from one.jobs
+        else:
+            yield one
 
 
 def effects_of(given: Iterable[Sent]) -> Effects:

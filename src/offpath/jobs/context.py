@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from msgspec import json, structs
 
 from offpath.errors import InvalidArgument
+from offpath.jobs.apart import set_apart
 from offpath.jobs.durable.verbs import DurableVerbs
 from offpath.jobs.job import Job
+from offpath.jobs.plan import Plan
 from offpath.jobs.planning import PlanVerbs, joined
 from offpath.jobs.signals import Signal, in_loop
 from offpath.jobs.worker.running import LEASE_DOUBTED, Interruption
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
     from offpath.jobs.batch import EventWriter
     from offpath.jobs.durable.book import Book
-    from offpath.jobs.plan import Plan
     from offpath.jobs.worker.executor import Threads
     from offpath.jobs.worker.running import Run
     from offpath.model.job import JobState, NewJob
@@ -105,7 +106,7 @@ class Context(DurableVerbs, PlanVerbs):
         self._run = run
         self._home = home
         self._log_fields = log_fields
-        self._jobs: list[NewJob] = []
+        self._jobs: list[Job[Any, Any]] = []
         self._messages: list[NewMessage] = []
         self._log: list[NewLogEvent] = []
         self._plans: list[Plan[Any, Any]] = []
@@ -249,9 +250,7 @@ class Context(DurableVerbs, PlanVerbs):
         """
         self._require_going()
         several = (jobs,) if isinstance(jobs, Job) else tuple(jobs)
-        parent, group = self._run.job.id, self._run.job.group_id
-        joined = [structs.replace(one.new, parent=parent, group_id=group) for one in several]
-        self._jobs.extend(joined)
+        self._jobs.extend(several)
 
     def publish(
         self,
@@ -346,10 +345,26 @@ class Context(DurableVerbs, PlanVerbs):
             return NOTHING
         if not (self._jobs or self._messages or self._log):
             return self._planned
-        noted = Effects(
-            jobs=tuple(self._jobs), messages=tuple(self._messages), log=tuple(self._log)
-        )
+        noted = Effects(jobs=self._enqueued(), messages=tuple(self._messages), log=tuple(self._log))
         return joined(noted, self._planned)
+
+    def _enqueued(self) -> tuple[NewJob, ...]:
+        parent, group = self._run.job.id, self._run.job.group_id
+        made = (structs.replace(one.new, parent=parent, group_id=group) for one in self._jobs)
+        return tuple(made)
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Ids of enqueued jobs that every run of the handler gives."""
+        return frozenset(job.id for job in self._jobs if job.named)
+
+    async def set_apart(self, returned: object) -> None:
+        """See to it that no job of this run is taken for one that an earlier run has sent."""
+        plans = tuple(returned.reach()) if isinstance(returned, Plan) else ()
+        jobs = [*self._jobs, *(job for plan in plans for job in plan.jobs())]
+        if any(job.doubtful for job in jobs):
+            gates = [gate for plan in plans for gate in plan.gates()]
+            await set_apart(self._home.store, jobs, gates)
 
     @property
     def plans(self) -> Sequence[Plan[Any, Any]]:
@@ -358,7 +373,7 @@ class Context(DurableVerbs, PlanVerbs):
 
     def plan(self, effects: Effects) -> None:
         """Join the effects of the plan that the handler returned."""
-        joined(Effects(jobs=tuple(self._jobs)), effects)
+        joined(Effects(jobs=self._enqueued()), effects)
         self._planned = effects
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from msgspec.structs import replace
@@ -83,6 +83,14 @@ class Gate(Generic[G_co]):
         """One of its jobs, held by it."""
         return replace(job, gate=self.id if self._new.need else None, dependents=self._new.on)
 
+    def follow(self, others: Mapping[str, str]) -> None:
+        """Some jobs got other ids (former to new): one that has to do with them is another gate."""
+        held = {job.id for job in self._jobs}
+        if others.keys().isdisjoint(self._new.on) and held.isdisjoint(others.values()):
+            return
+        on = tuple(others.get(one, one) for one in self._new.on)
+        self._new = replace(self._new, id=new_id(), on=on)
+
     def alone(self) -> list[NewJob]:
         """Its jobs outside of a plan: the first one's group has them all."""
         first, *others = (self.held(job.new) for job in self._jobs)
@@ -150,8 +158,8 @@ def gate(
     jobs = _held(queue)
     if not {job.id for job in jobs}.isdisjoint(watched):
         raise GateError("a gate cannot wait for a job that it holds: it would never fire")
-    named = naming.child_id("gate/" + "/".join((*watched, *(job.id for job in jobs))))
-    return Gate(new if named is None else replace(new, id=named), jobs)
+    named = naming.child_name("gate/" + "/".join((*watched, *(job.id for job in jobs))))
+    return Gate(new if named is None else replace(new, id=named.id), jobs)
 
 
 def needed(when: object, total: int) -> int:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
+from msgspec.structs import replace
+
 from offpath.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Never
 
+    from offpath.jobs.naming import Name
     from offpath.model.job import NewJob
     from offpath.model.options import Level
 
@@ -39,10 +42,12 @@ class Job(Generic[S_co, G_co]):
     ``app.enqueue(job)`` sends it. Sending it again is safe: the id makes the repeat harmless, also
     when the first call ended with :class:`offpath.StoreUnavailable` and its outcome is unknown.
     Inside a handler, ``ctx.queue(job)`` and ``ctx.enqueue(job)`` join it to the end of the attempt;
-    its id then is the same whenever the handler runs again and makes the same job.
+    its id then is the same whenever the handler runs again and makes the same job. Sent by
+    ``app.enqueue(job)`` it is another job in each run: it gets a new id then, if the store has one
+    of its id from an earlier run.
     """
 
-    __slots__ = ("_again", "_decode", "_decode_group", "_new")
+    __slots__ = ("_again", "_decode", "_decode_group", "_name", "_new")
 
     def __init__(
         self,
@@ -50,8 +55,10 @@ class Job(Generic[S_co, G_co]):
         decode: Callable[[str | None], Any],
         decode_group: Callable[[str | None], Any] | None = None,
         again: Callable[[NewJob, Level], NewJob] | None = None,
+        name: Name | None = None,
     ) -> None:
         self._new = new
+        self._name = name
         self._decode = decode
         self._decode_group = decode_group or decode
         self._again = again
@@ -84,6 +91,22 @@ class Job(Generic[S_co, G_co]):
     def decode_group(self) -> Callable[[str | None], Any]:
         """How to read the value of its group, where it is the group's first job."""
         return self._decode_group
+
+    @property
+    def named(self) -> bool:
+        """Whether its id is one that a handler gives at every run."""
+        return self._name is not None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a job of its id may be stored that an earlier run of the handler has sent."""
+        return self._name is not None and self._name.again
+
+    def sent_as(self, job_id: str) -> None:
+        """Fix its id from now on: it is about to be sent."""
+        self._name = None
+        if job_id != self._new.id:
+            self._new = replace(self._new, id=job_id)
 
     def with_options(self, level: Level) -> NewJob:
         """The job as the store takes it, with other options over its own."""

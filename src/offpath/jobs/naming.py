@@ -2,33 +2,51 @@
 
 A job that is built inside a handler is named after the handler's job, after its own task and
 input, and after how many like it were built before. So a handler that runs again, and does the
-same, names the same jobs: enqueuing them again changes nothing. One that does something else names
-others.
+same, names the same jobs: what it stored or handed out of their ids stays true.
+
+What is joined to the end of an attempt is stored once, since only one attempt ends well. What a
+handler sends by itself is stored at once, and another run may mean another job by the same name:
+such a job gets a new id when it is sent, so that none is taken for a repeat of the earlier one.
+But what a step sends is named after the step too: a step that is done again means the same.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from offpath.runtime.ids import derive_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from offpath.jobs.worker.running import Run
 
 _counting = threading.Lock()
 """Held while a name is counted: threads of one handler may build jobs at once."""
 
 
+class Name(Struct, frozen=True):
+    """An id that is the same at every run of a handler."""
+
+    id: str
+    again: bool
+    """Whether the handler ran before: then that run may have sent a job of this id."""
+
+
 class Names:
     """The names given in one attempt. Usable from coroutines and threads."""
 
-    __slots__ = ("_given", "_run")
+    __slots__ = ("_given", "_run", "_step")
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, step: str | None = None) -> None:
         self._run = run
+        self._step = step
         self._given: Counter[str] = Counter()
 
     @property
@@ -36,12 +54,24 @@ class Names:
         """Whether the attempt has ended: what is still built in its name has ids of its own."""
         return self._run.over
 
-    def next(self, what: str) -> str:
-        """The id of the next one made of ``what``."""
+    @property
+    def in_step(self) -> bool:
+        """Whether these are the names of a step."""
+        return self._step is not None
+
+    def of_step(self, step: str) -> Names:
+        """The names given in a step."""
+        return Names(self._run, step)
+
+    def next(self, what: str) -> Name:
+        """The name of the next one made of ``what``."""
         with _counting:
             number = self._given[what]
             self._given[what] = number + 1
-        return derive_id(self._run.job.id, f"{what}/{number}")
+        job, place = self._run.job, f"{what}/{number}"
+        if self._step is not None:
+            return Name(derive_id(job.id, f"step/{self._step}/{place}"), again=False)
+        return Name(derive_id(job.id, place), again=job.deliveries > 1)
 
 
 _names: ContextVar[Names | None] = ContextVar("offpath_names", default=None)
@@ -52,7 +82,25 @@ def name_after(run: Run) -> None:
     _names.set(Names(run))
 
 
-def child_id(what: str) -> str | None:
-    """The id of what is built now inside a handler; None outside of one."""
+@contextmanager
+def in_step(step: str) -> Iterator[None]:
+    """Name what is built in the block after a step of the handler."""
     names = _names.get()
-    return None if names is None or names.over else names.next(what)
+    if names is None:
+        yield
+        return
+    token = _names.set(names.of_step(step))
+    try:
+        yield
+    finally:
+        _names.reset(token)
+
+
+def child_name(what: str, *, sent: bool = False) -> Name | None:
+    """The name of what is built now inside a handler; None outside of one, and, if it is sent at
+    once (``sent``), outside of a step.
+    """
+    names = _names.get()
+    if names is None or names.over or (sent and not names.in_step):
+        return None
+    return names.next(what)

@@ -202,13 +202,34 @@ class Plan(Generic[S_co, G_co]):
         """What follows, in order."""
         return tuple(self._links)
 
+    def members(self) -> Iterator[Item]:
+        """What it lists, and what its ``next`` list."""
+        yield from self._items
+        for link in self._links:
+            yield from link.items
+
+    def jobs(self) -> Iterator[Job[Any, Any]]:
+        """The jobs of it alone, those that its gates hold included."""
+        for item in self.members():
+            if isinstance(item, Gate):
+                yield from item.jobs
+            elif isinstance(item, Job):
+                yield item
+
+    def gates(self) -> Iterator[Gate[Any]]:
+        """The gates of it alone."""
+        return (item for item in self.members() if isinstance(item, Gate))
+
     def reach(self) -> Iterator[Plan[Any, Any]]:
-        """This plan and all inside it."""
-        yield self
-        for items in (self._items, *(link.items for link in self._links)):
-            for item in items:
-                if isinstance(item, Plan):
-                    yield from item.reach()
+        """This plan and all inside it, each once."""
+        left: list[Plan[Any, Any]] = [self]
+        seen: set[int] = set()
+        while left:
+            plan = left.pop()
+            if id(plan) not in seen:
+                seen.add(id(plan))
+                yield plan
+                left += (item for item in plan.members() if isinstance(item, Plan))
 
     if TYPE_CHECKING:
 
@@ -261,7 +282,12 @@ class Carried(Struct, frozen=True, kw_only=True):
 def carried_out(plan: Plan[Any, Any], job: LeasedJob) -> Carried:
     """What the plan that ``job`` returned means. Raises ``PlanError``."""
     carrier = _Carrier(job)
-    carrier.walk(plan, None, ())
+    try:
+        carrier.walk(plan, None, ())
+    except RecursionError as error:
+        raise PlanError(
+            "plans are nested too deeply in each other: list them side by side, ctx.queue(*plans)"
+        ) from error
     carrier.require_ends()
     return Carried(
         own=plan.given,

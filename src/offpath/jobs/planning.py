@@ -9,13 +9,14 @@ from msgspec.structs import replace
 from offpath.errors import InvalidArgument, PlanError
 from offpath.jobs.group_values import GroupValues, checked_size
 from offpath.jobs.plan import Given, Plan, PlanOptions, carried_out, checked_items, level_of
-from offpath.model.effects import NOTHING, Effects
+from offpath.model.effects import Effects
 from offpath.model.group import Contribution
 from offpath.model.settlement import Succeeded
 from offpath.runtime.ids import derive_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from collections.abc import Set as AbstractSet
     from typing import Never
 
     from offpath.jobs.job import Member
@@ -216,15 +217,16 @@ def joined(first: Effects, second: Effects) -> Effects:
     )
 
 
-def named_anew(effects: Effects, deliveries: int) -> Effects:
+def named_anew(effects: Effects, deliveries: int, named: AbstractSet[str]) -> Effects:
     """The effects of an attempt that snoozed: its job runs again, and queues anew what it queues.
 
-    So what this run has queued gets names of its own, in place of those of every run.
+    So what this run has queued gets names of its own, in place of those of every run (``named``).
+    An id that was given stays: who gives one means one job.
     """
-    if not effects.jobs:
+    if named.isdisjoint(job.id for job in effects.jobs):
         return effects
-    named = tuple(_anew(job, deliveries) for job in effects.jobs)
-    return replace(effects, jobs=named) if effects is not NOTHING else effects
+    jobs = (_anew(job, deliveries) if job.id in named else job for job in effects.jobs)
+    return replace(effects, jobs=tuple(jobs))
 
 
 def _anew(job: NewJob, deliveries: int) -> NewJob:

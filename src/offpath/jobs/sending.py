@@ -118,6 +118,7 @@ class SendVerbs:
 
         job = startable(jobs, within, self.tasks)
         await self._session()
+        await self.client.set_apart(jobs)
         if self._inline is None:
             self._inline = InlineStarter(lambda: self._workers, self._worker)
         return [await self._inline.send(job, self.client)]

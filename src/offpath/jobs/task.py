@@ -129,7 +129,7 @@ class Sending(Generic[P, S, G]):
         unknown whether it was stored; to repeat safely, keep ``job = task.job(...)`` and call
         ``app.enqueue(job)`` again.
         """
-        job = self._blueprint.job(args, kwargs, self._options)
+        job = self._blueprint.job(args, kwargs, self._options, sent=True)
         sender = self._blueprint.sender
         (handle,) = await sender.send((job,), self._within, inline=self._inline)
         return handle

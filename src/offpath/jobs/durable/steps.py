@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from offpath.errors import InvalidArgument
+from offpath.jobs import naming
 from offpath.runtime.parameters import return_type
 from offpath.runtime.signature import ResultModel
 
@@ -32,7 +33,7 @@ async def step(
     results = results_of(fn, book.run.task.results.codec, what)
     known = await book.recorded()
     if key not in known:
-        with book.working():
+        with book.working(), naming.in_step(name):
             value = await _called(book, partial(fn, *args, **kwargs), is_async(fn))
             text = book.sized(results.encode(value), f"the result of {what}")
             return results.decode(await book.put(key, text))

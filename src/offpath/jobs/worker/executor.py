@@ -115,6 +115,8 @@ class Executor:
             value = await self._in_thread(run, args, kwargs)
         if run.context is not None and run.context.suspension is not None:
             raise run.context.suspension  # the handler held it up
+        if run.context is not None and run.job.deliveries > 1:
+            await run.context.set_apart(value)
         return self._succeeded(run, value)
 
     async def _in_thread(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever the handler returns

@@ -75,7 +75,8 @@ class Judge:
         carried = isinstance(outcome, _CARRIED)
         effects = run.context.effects() if carried and run.context is not None else NOTHING
         if effects and isinstance(outcome, Snoozed):
-            effects = named_anew(effects, run.job.deliveries)
+            named = frozenset[str]() if run.context is None else run.context.named
+            effects = named_anew(effects, run.job.deliveries, named)
         return Settlement(
             job=run.job, outcome=outcome, effects=effects, keep=self._keep(run, outcome)
         )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import offpath
-from offpath import Context, JobDead, JobState, Plan
+from offpath import Context, JobDead, JobState, Plan, gate
 from offpath.model.job import DeadReason
 from tests.unit.edge_cases.bench import Bench
 
@@ -252,9 +252,9 @@ async def test_w3_w4_a_parent_that_runs_again_names_the_same_children(bench: Ben
     async def root(ctx: Context) -> Plan[None, None]:
         jobs = [leaf.job(n) for n in (1, 2, 2, 3)]
         ids.append([job.id for job in jobs])
-        await bench.app.enqueue(jobs[3])
         if ctx.attempt == 1:
             raise RuntimeError("again")
+        ctx.enqueue(jobs[3])
         return ctx.queue(*jobs[:3])
 
     await root.enqueue()
@@ -263,7 +263,131 @@ async def test_w3_w4_a_parent_that_runs_again_names_the_same_children(bench: Ben
     assert len(ids) == 2
     assert ids[0] == ids[1]
     assert len(set(ids[0])) == 4
-    assert sorted(ran) == [1, 2, 2, 3], "two that look the same are two; one sent again is one"
+    assert sorted(ran) == [1, 2, 2, 3], "two that look the same are two"
+
+
+async def _in_three_runs(bench: Bench) -> None:
+    for _ in range(3):
+        await bench.run()
+        bench.clock.advance(60)
+
+
+@pytest.mark.parametrize("ending", [offpath.Snooze(1), RuntimeError("again")])
+@pytest.mark.parametrize("how", ["task", "app", "several", "batch"])
+async def test_what_a_run_sends_is_not_taken_for_what_an_earlier_run_sent(
+    bench: Bench, ending: Exception, how: str
+) -> None:
+    ran: list[int] = []
+    sent: list[tuple[str, str]] = []
+
+    @bench.app.task
+    async def leaf() -> None:
+        ran.append(1)
+
+    @bench.app.task(retry=3)
+    async def root(ctx: Context) -> None:
+        job = leaf.job()
+        match how:
+            case "task":
+                await leaf.enqueue()
+            case "app":
+                handle = await bench.app.enqueue(job)
+                again = await bench.app.enqueue(job)
+                assert not again.created
+                sent.append((job.id, handle.id))
+            case "several":
+                handle, _ = await bench.app.enqueue([job, gate([job], queue=[other.job()])])
+                sent.append((job.id, handle.id))
+            case _:
+                async with bench.app.batch() as batch:
+                    batch.enqueue(job)
+                sent.append((job.id, batch.handles[0].id))
+        if ctx.deliveries < 3:
+            raise ending
+
+    @bench.app.task
+    async def other() -> None:
+        ran.append(10)
+
+    await root.enqueue()
+    await _in_three_runs(bench)
+    assert sum(ran) == (33 if how == "several" else 3)
+    assert all(job == handle for job, handle in sent)
+
+
+async def test_a_plan_keeps_a_job_like_one_that_an_earlier_run_has_sent(bench: Bench) -> None:
+    ran: list[str] = []
+
+    @bench.app.task
+    async def leaf() -> None:
+        ran.append("leaf")
+
+    @bench.app.task
+    async def last(ctx: Context) -> None:
+        ran.append(f"last of {len(ctx.dependents)}")
+
+    async def send() -> None:
+        await bench.app.enqueue(leaf.job())
+
+    @bench.app.task
+    async def root(ctx: Context) -> Plan[None, None]:
+        await ctx.step("send", send)
+        await ctx.sleep(1)
+        child = leaf.job()
+        ctx.enqueue(leaf.job())
+        return ctx.queue(child, gate([child], queue=[last.job()]))
+
+    handle = await root.enqueue()
+    await _in_three_runs(bench)
+    assert ran == ["leaf", "leaf", "leaf", "last of 1"]
+    members = (await bench.app.groups.members(handle.id)).items
+    assert len(members) == 4, "the one that was sent by itself is no member"
+
+
+async def test_a_job_with_an_id_of_its_own_is_queued_once_however_often_a_run_snoozes(
+    bench: Bench,
+) -> None:
+    ran: list[int] = []
+    job_id = bench.app.new_id()
+
+    @bench.app.task
+    async def leaf() -> None:
+        ran.append(1)
+
+    @bench.app.task
+    async def root(ctx: Context) -> None:
+        ctx.enqueue(leaf.options(id=job_id).job())
+        if ctx.deliveries < 3:
+            raise offpath.Snooze(1)
+
+    await root.enqueue()
+    await _in_three_runs(bench)
+    assert ran == [1]
+    assert (await bench.record(job_id)).state is JobState.SUCCEEDED
+
+
+async def test_plans_that_are_nested_without_end_are_an_error_of_the_program(bench: Bench) -> None:
+    @bench.app.task
+    async def leaf(n: int) -> None: ...
+
+    @bench.app.task(retry=5)
+    async def deep(ctx: Context) -> Plan[None, None]:
+        plan = ctx.queue(leaf.job(0))
+        for n in range(1, 3_000):
+            plan = ctx.queue(leaf.job(n), plan)
+        return plan
+
+    @bench.app.task(retry=5)
+    async def circle(ctx: Context) -> Plan[None, None]:
+        plan = ctx.queue(leaf.job(0))
+        return plan.next(plan)
+
+    handles = [await deep.enqueue(), await circle.enqueue()]
+    await bench.run()
+    for handle, said in zip(handles, ("too deeply", "in this plan twice"), strict=True):
+        with pytest.raises(JobDead, match=said) as failed:
+            await handle.result()
+        assert failed.value.reason is DeadReason.INVALID_PLAN
 
 
 async def test_a_job_that_snoozes_queues_anew_each_time(bench: Bench) -> None:
@@ -291,3 +415,29 @@ async def test_what_is_built_outside_of_a_handler_has_new_ids(bench: Bench) -> N
     async def leaf() -> None: ...
 
     assert leaf.job().id != leaf.job().id
+
+
+async def test_two_steps_that_send_the_same_send_it_twice(bench: Bench) -> None:
+    ran: list[int] = []
+
+    @bench.app.task
+    async def remind() -> None:
+        ran.append(1)
+
+    @bench.app.task
+    async def root(ctx: Context) -> None:
+        async def by_task() -> None:
+            await remind.enqueue()
+
+        async def by_app() -> None:
+            await bench.app.enqueue(remind.job())
+
+        await ctx.step("first", by_task)
+        await ctx.step("second", by_app)
+        await ctx.sleep(1)
+        await ctx.step("third", by_task)
+        await ctx.step("fourth", by_app)
+
+    await root.enqueue()
+    await _in_three_runs(bench)
+    assert len(ran) == 4
