@@ -48,6 +48,8 @@ from offpath.store.postgres.steps import (
 from offpath.store.sql import Catalogue, Query, Row
 
 KEPT_FAILURES: Final = 50
+_SKIPPED: Final = 8
+"""Batches that do not try the quick way after one that tried in vain."""
 
 
 class _Success(Struct, frozen=True):
@@ -88,6 +90,26 @@ def lone_successes(settlements: Iterable[Settlement]) -> bool:
         and (one.outcome.contributes or one.outcome.result is None)
         for one in settlements
     )
+
+
+class Company:
+    """Whether the quick way of :func:`succeed_steps` is worth a try: where none of a batch was
+    alone, the next ones are mostly of the same kind, and the try is a round trip for nothing.
+    """
+
+    __slots__ = ("_skip",)
+
+    def __init__(self) -> None:
+        self._skip = 0
+
+    def may_be_alone(self) -> bool:
+        """Whether to try it with this batch."""
+        self._skip = max(self._skip - 1, -1)
+        return self._skip < 0
+
+    def met(self, *, all_of_them: bool) -> None:
+        """A try has shown whether all jobs of the batch have company."""
+        self._skip = _SKIPPED if all_of_them else 0
 
 
 def succeed_steps(

@@ -57,6 +57,7 @@ from offpath.store.postgres.parting import settle_apart
 from offpath.store.postgres.schedules import ScheduleTables
 from offpath.store.postgres.session import Database
 from offpath.store.postgres.settling import (
+    Company,
     lone_successes,
     refused,
     settle_steps,
@@ -106,6 +107,7 @@ class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables):
         self._migrate_on_open = migrate
         self._address = address
         self._reach = Reach()
+        self._company = Company()
         self._joiner = Joiner(self._commit, self._commit_each)
         self._ear: Ear | None = None
 
@@ -241,10 +243,11 @@ class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables):
         now, sql = self._now(), self._sql
         quick: list[Settled | None] = [None] * len(settlements)
         with self._telling() as announced:
-            if lone_successes(settlements):
+            if self._company.may_be_alone() and lone_successes(settlements):
                 quick = await self._database.write(
                     lambda: succeed_steps(settlements, now, announced, sql=sql)
                 )
+                self._company.met(all_of_them=not any(quick))
             left = [settlements[n] for n, answer in enumerate(quick) if answer is None]
             if not left:
                 return [answer for answer in quick if answer is not None]
