@@ -24,6 +24,7 @@ from tests.conformance.builders import (
     succeed,
     take,
     take_one,
+    unique,
 )
 from tests.conformance.workflow_builders import (
     LATER,
@@ -328,3 +329,14 @@ async def test_a_gate_hears_of_a_job_whose_settlement_was_refused_and_then_taken
     dead = outcomes()["dead"]
     await end(store, job, dead)
     assert (await gate_of(store, gate)).state is GateState.UNSATISFIABLE
+
+
+async def test_a_gate_is_not_kept_whose_job_has_attached_to_another(store: Store) -> None:
+    """Promise 4: nothing would ever remove it."""
+    watched = new_job(delay=3600)
+    await store.commit(Effects(jobs=(watched, new_job(LATER, unique=unique("k"), delay=3600))))
+    gate = gate_on(watched.id)
+    late = new_job(LATER, unique=unique("k"), gate=gate.id)
+    (answer,) = await store.commit(Effects(jobs=(late,), gates=(gate,)))
+    assert not answer.created
+    assert await store.gates([gate.id]) == []

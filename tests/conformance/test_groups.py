@@ -264,6 +264,21 @@ async def test_a_group_that_jobs_name_themselves(store: Store) -> None:
     assert done == [False, False, True]
 
 
+async def test_a_group_that_is_named_after_a_member_of_another_goes_with_its_own_jobs(
+    store: Store,
+) -> None:
+    root, member, other = new_job(), new_job(), new_job()
+    await enqueue(store, root, new_job(id=member.id, group_id=root.id))
+    await enqueue(store, new_job(id=other.id, group_id=member.id))
+    await join(store)
+    for job in await take(store):
+        await succeed(store, job)
+    await store.delete([other.id])
+    assert await store.groups([member.id]) == []
+    await store.delete([root.id, member.id])
+    assert await store.groups([root.id, member.id]) == []
+
+
 async def test_a_commit_can_join_an_open_group(store: Store) -> None:
     root = await add(store, delay=60)
     member = await add(store, group_id=root)

@@ -36,9 +36,12 @@ class Writing:
         new_gates = {each.id for each in effects.gates}
         enqueued = [self.jobs.add(new, group_id, gates=new_gates) for new in effects.jobs]
         holders = {each.id: each.job_id for each in enqueued}
+        named = {each.gate for each in effects.jobs}
+        made = {new.gate for new, one in zip(effects.jobs, enqueued, strict=True) if one.created}
         for gate in effects.gates:
             on = gates.watched(self._tables, gate, holders, self.jobs.ids())
-            self._gates.append((gate, on))
+            if gate.id in made or gate.id not in named:  # else nothing would ever remove it
+                self._gates.append((gate, on))
         self.answers += enqueued
         self.answers += [self._mail.add(new) for new in effects.messages]
         for event in effects.log:

@@ -137,8 +137,9 @@ where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
     and not exists (
         select from offpath.job j
         where j.id = case
-            when g.id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then g.id::uuid
-        end
+                when g.id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then g.id::uuid
+            end
+            and j.group_id is null  -- a member of another group may have this one's name
     )
 
 -- name: groups

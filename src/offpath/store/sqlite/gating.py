@@ -160,12 +160,19 @@ class Following:
     def made(
         self, known: Known, jobs: Sequence[NewJob], answers: Sequence[Enqueued]
     ) -> Steps[None]:
-        """File new gates beside the jobs that were just written; decide those that can be."""
+        """File new gates beside the jobs that were just written; decide those that can be.
+
+        One whose jobs were all there already, or have attached to another, is not filed: nothing
+        would ever remove it.
+        """
+        held = {job.gate for job in jobs}
+        kept = {job.gate for job, one in zip(jobs, answers, strict=True) if one.created}
+        new = {each: gate for each, gate in known.new.items() if each in kept or each not in held}
+        known = known._replace(new=new)
         states = [(gate, state) for gate, state in known.states.items() if _is_over(state)]
         if known.new:
             states += yield from self._file(known, {each.id: each.job_id for each in answers})
-        held = {job.gate for job in jobs}
-        states = [(gate, state) for gate, state in states if gate in held or gate in known.new]
+        states = [(gate, state) for gate, state in states if gate in held or gate in new]
         fallen = yield from self.decided(states)
         yield from self.count([(each.id, "failed") for each, _ in fallen if each.watched])
 

@@ -116,7 +116,10 @@ where id in (select value from json_each(:ids)) and group_id = id
 delete from offpath_group
 where
     id in (select value from json_each(:groups))
-    and not exists (select 1 from offpath_job as root where root.id = offpath_group.id)
+    and not exists (
+        select 1 from offpath_job as root
+        where root.id = offpath_group.id and root.group_id = root.id
+    )
     and not exists (
         select 1 from offpath_job as member
         where member.group_id = offpath_group.id and member.group_id <> member.id

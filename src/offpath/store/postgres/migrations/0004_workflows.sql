@@ -53,8 +53,9 @@ begin
         or exists (
             select from offpath.job j
             where j.id = case
-                when old.id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then old.id::uuid
-            end
+                    when old.id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then old.id::uuid
+                end
+                and j.group_id is null
         )
     then
         return null;
