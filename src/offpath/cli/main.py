@@ -33,6 +33,7 @@ Try it:             offpath demo
 Run a worker:       offpath worker myservice.jobs:app
 See what happens:   offpath jobs list --url sqlite:///work.db
 Does work move?     offpath health; offpath workers
+Why does it wait?   offpath jobs show ID; offpath limits list
 Something wrong?    offpath doctor; offpath dead list
 Events:             offpath outbox list; offpath router status
 
