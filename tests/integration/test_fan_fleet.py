@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 TARGET = "tests.integration.workflow_service:app"
 PROCESSES = 4
 SLOTS = 8
-PARENTS = scaled(18, 400)
+PARENTS = scaled(15, 400)
 WIDTH = 10
 FAILING = 2
 """Children of every third parent that fail."""
-KILLS = scaled(4, 80)
+KILLS = scaled(3, 80)
 MOST = 100
 """No transition has more statements."""
 SETTLES = (
