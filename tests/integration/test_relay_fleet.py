@@ -68,10 +68,16 @@ async def test_four_relays_deliver_each_event_once(
 ) -> None:
     """Cases B6."""
     await _up(app, [start() for _ in range(RELAYS)])
-    ids = await _publish(app, EVENTS)
-    await _all_relayed(app, within=60)
-    delivered = fleet.journal.all("delivered")
-    assert len(delivered) == EVENTS
+    ids: list[str] = []
+    delivered: list[Entry] = []
+    # on a busy machine one of them may be done before the others have looked
+    for _ in range(20):
+        ids += await _publish(app, EVENTS)
+        await _all_relayed(app, within=60)
+        delivered = fleet.journal.all("delivered")
+        if len({one.pid for one in delivered}) > 1:
+            break
+    assert len(delivered) == len(ids)
     assert {one.job for one in delivered} == set(ids)
     assert {one.attempt for one in delivered} == {1}
     assert len({one.pid for one in delivered}) > 1, "they share the work"
