@@ -71,6 +71,7 @@ async def app(crew: Fleet) -> AsyncIterator[offpath.App]:
 async def test_a_hundred_children_that_add_one_make_a_hundred(
     app: offpath.App, crew: Fleet
 ) -> None:
+    ran: set[int] = set()
     for _ in range(REPEATS):
         handle = await app.enqueue(service.tally.job(CHILDREN))
         assert await handle.group(timeout=60) == CHILDREN
@@ -79,8 +80,10 @@ async def test_a_hundred_children_that_add_one_make_a_hundred(
         members = await app.groups.members(handle.id, limit=CHILDREN + 2)
         assert len(members.items) == CHILDREN + 1
         assert {one.deliveries for one in members.items} == {1}
-        ran = {one.pid for one in crew.journal.all("start") if one.job in set(_ids(members))}
-        assert len(ran) > 1, "by several processes"
+        ids = set(_ids(members))
+        ran |= {one.pid for one in crew.journal.all("start") if one.job in ids}
+    # of all groups: one process may be quickest with all of one
+    assert len(ran) > 1, "by several processes"
 
 
 def _ids(page: offpath.Page) -> list[str]:
