@@ -46,8 +46,9 @@ STATIC = {
     "typing": ("mypy tests/typing", "basedpyright tests/typing"),
     "imports": ("lint-imports --no-cache",),
 }
-SERIAL = frozenset({"architecture", "integration"})
-"""Suites that measure time or start many processes: they get the machine for themselves."""
+WORKERS = min(4, os.cpu_count() or 1)
+"""Processes that share a suite's tests. Most of what takes long is waiting: for a lease to end, for
+another process, for a disk. So no suite has the machine for itself, and none may count on it."""
 
 ORDER = ("unit", "conformance", "integration", "cli", "examples", "architecture")
 """The known suites, quickest news first; a new folder of tests is found and runs after them."""
@@ -79,9 +80,8 @@ def commands(step: str) -> tuple[str, ...]:
     """The command lines of a step."""
     if step in STATIC:
         return STATIC[step]
-    workers = "" if step in SERIAL else f" -n {min(4, os.cpu_count() or 1)}"
     color = " --color=yes" if sys.stdout.isatty() else ""
-    return (f"pytest -q tests/{step}{workers}{color}",)
+    return (f"pytest -q tests/{step} -n {WORKERS}{color}",)
 
 
 def run_step(step: str) -> Outcome:

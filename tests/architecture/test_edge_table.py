@@ -107,6 +107,7 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
     assert [name for name in named if name not in _collected()] == []
 
 
+@pytest.mark.timeout(180)
 def test_a_name_that_is_no_test_is_seen() -> None:
     name = "tests/unit/edge_cases/test_b6.py::test_b6_12_end_to_end"
     assert name in _collected()
