@@ -145,7 +145,7 @@ class Claimer:
             self._doubt_until = self._clock.monotonic() + DOUBT
             raise
         finally:
-            self.asking = False
+            self._answered()
         taken = len(leased.jobs)
         self.more = leased.more
         if taken:
@@ -157,6 +157,12 @@ class Claimer:
         # A task at its limit was not asked for, or not any further: it may have more.
         self._left_behind = self._left_behind or leased.more or self._hand.saturated
         return self._next(more=leased.more, due_in=leased.due_in), taken
+
+    def _answered(self) -> None:
+        """The store is asked no more. Who stops may wait for just that, though no job came."""
+        self.asking = False
+        if not self.open:
+            self._hand.changed.set()
 
     def _request(self, most: int) -> LeaseRequest | None:
         """What to ask for; None when there is no room for anything that could be had."""
@@ -187,7 +193,7 @@ class Claimer:
             now = await self._store.ping()
             held = await self._store.held(self._worker)
         finally:
-            self.asking = False
+            self._answered()
         at = self._clock.monotonic()
         time = StoreTime(now, at)
         strays = [job for job in held if job.id not in known]

@@ -346,3 +346,23 @@ async def test_cancelled_run_aborts_the_worker(rig: Rig) -> None:
     await breathe()
     assert run.cancelled()
     assert await rig.state(job) is JobState.QUEUED
+
+
+async def test_a_stop_waits_for_an_answer_that_brings_nothing_no_longer_than_it_takes(
+    rig: Rig,
+) -> None:
+    """It is the last thing the stop waits for, and no job tells of its end."""
+
+    async def never() -> None:
+        raise AssertionError("it ran")
+
+    rig.task(never)
+    door = rig.faulty.doors["lease"] = asyncio.Event()
+    worker = await rig.started()
+    await until(lambda: "lease" in rig.faulty.calls)
+    stop = stopping(worker, timeout=60.0)
+    await breathe()
+    assert not stop.done(), "the answer may bring jobs"
+    door.set()
+    await until(stop.done)  # and no time passes
+    assert stop.result() == Stopped(drained=True)
