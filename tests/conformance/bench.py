@@ -76,10 +76,13 @@ class Bench:
         """
         tables = self._backend.rows()
         _without_turns(tables)
-        # messages and the log have a sequence each, which need not keep step
-        mailbox = {name: rows for name, rows in tables.items() if name.endswith("message")}
-        others = {name: rows for name, rows in tables.items() if name not in mailbox}
-        return _settled(mailbox) | _settled(others)
+        # each of these has a sequence of its own, which need not keep step with the others'
+        alone = [name for name in tables if name.endswith(("message", "signal", "step"))]
+        others = {name: rows for name, rows in tables.items() if name not in alone}
+        settled = _settled(others)
+        for name in alone:
+            settled |= _settled({name: tables[name]})
+        return settled
 
     async def cut(self, call: Call, fuse: Fuse) -> bool:
         """Make the call with the fuse in; whether it raised."""
