@@ -130,13 +130,20 @@ async def _close_key(world: World, _member: str) -> None:
     await world.app.limits.pause("api")
 
 
+async def _pause_queue(world: World, _member: str) -> None:
+    await world.app.queues.pause("paused")
+
+
 def _plain(task: str, *arguments: Any, **options: Any) -> Callable[[World], Job[Any, Any]]:
     return lambda world: world.job(task, *arguments, **options)
 
 
-def _foreign(task: str, **arguments: Any) -> Callable[[World], Job[Any, Any]]:
+def _foreign(
+    task: str, deadline: float | None = None, **arguments: Any
+) -> Callable[[World], Job[Any, Any]]:
     elsewhere = App(auto_start=False)  # another service, which cannot check the arguments
-    return lambda _: elsewhere.by_name(task, registered=False).job(**arguments)
+    named = elsewhere.by_name(task, registered=False)
+    return lambda _: named.options(deadline=deadline).job(**arguments)
 
 
 def _gated(world: World) -> Gate[Any]:
@@ -167,6 +174,10 @@ COURSES = {
     "is cancelled and lost": Course(
         _plain("leaf", "x", priority=1), CANCELLED, None, _lose_cancelled
     ),
+    "is late in a queue that is paused": Course(
+        _plain("leaf", "x", queue="paused", deadline=20), DEAD, "deadline", _pause_queue
+    ),
+    "is late, of a task nobody knows": Course(_foreign("nobody.knows", 20), DEAD, "deadline"),
     "is of a task nobody knows, and cancelled": Course(
         _foreign("nobody.knows"), CANCELLED, None, _cancel
     ),

@@ -16,6 +16,7 @@ from offpath.store.protocol import Store
 from tests.conformance.builders import (
     START,
     add,
+    die,
     exists,
     join,
     new_job,
@@ -167,6 +168,42 @@ async def test_one_whose_time_is_over_is_removed(store: Store, clock: ManualCloc
     assert await store.send_signal(once)
 
 
+@pytest.mark.parametrize("how", ["succeeds", "dies", "is cancelled", "is lost"])
+async def test_a_signal_that_is_left_wakes_the_next(
+    store: Store, clock: ManualClock, how: str
+) -> None:
+    await join(store, lease=600)
+    first, second, third = [await sleeper(store) for _ in range(3)]
+    await store.send_signal(signal("1"))
+    if how == "is cancelled":
+        await store.cancel([first])
+    elif how == "is lost":
+        await join(store, "w2")
+        await take_one(store, "w2")
+        clock.advance(31)
+        await store.rescue(limit=10, max_deliveries=1)
+    else:
+        await (succeed if how == "succeeds" else die)(store, await take_one(store))
+    await store.expire_blocked(limit=10)
+    assert await fates(store, second, third) == [("queued", None), ("blocked", "signal")]
+    job = await take_one(store)
+    assert (job.id, await taken(store, job)) == (second, "1")
+    await succeed(store, job)
+    await store.expire_blocked(limit=10)
+    assert await fates(store, third) == [("blocked", "signal")]
+
+
+async def test_who_took_the_signal_leaves_none(store: Store) -> None:
+    await join(store)
+    first, second = await sleeper(store), await sleeper(store)
+    await store.send_signal(signal("1"))
+    job = await take_one(store)
+    assert (job.id, await taken(store, job)) == (first, "1")
+    await succeed(store, job)
+    assert await store.expire_blocked(limit=10) == []
+    assert await fates(store, second) == [("blocked", "signal")]
+
+
 async def test_a_wait_ends_with_its_time(store: Store, clock: ManualClock) -> None:
     await join(store)
     job_id = await sleeper(store, 10.0)
@@ -197,9 +234,9 @@ async def test_a_deadline_passes_while_waiting(store: Store, clock: ManualClock)
     clock.advance(6)
     assert [each.id for each in await store.expire_blocked(limit=10)] == [job_id]
     clock.advance(3)
-    (changed,) = await store.expire_blocked(limit=10)
-    assert (changed.id, changed.group_done) == (late, True)
-    assert await fates(store, late) == [("dead", "deadline")]
+    ended = {each.id: each.group_done for each in await store.expire_blocked(limit=10)}
+    assert ended == {job_id: True, late: True}
+    assert await fates(store, job_id, late) == [("dead", "deadline")] * 2
     assert (await record(store, late)).failure is not None
 
 

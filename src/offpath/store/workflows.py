@@ -58,13 +58,15 @@ class WorkflowStore(Protocol):
     async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[Changed]:
         """Give up waits whose time is over by the store's clock, and repair what was skipped.
 
-        In this order for each blocked job that is due: its deadline has passed: dead with reason
-        ``deadline``. Its gate's time is over: the gate is ``timed_out`` and its jobs are dead with
-        reason ``gate_timeout``. Its wait for a signal is over: queued, due at once. Each dead one
-        gets a failure in its history and is counted in groups and gates like any end. Jobs that
-        died at other gates because of it are answered too, behind the others. Also frees blocked
-        jobs of fired gates that could not be released at once, and removes signals whose time is
-        over. At most ``limit`` jobs a call.
+        In this order for each job that is due and that nobody runs: its deadline has passed: dead
+        with reason ``deadline``, be it blocked, ready or scheduled, whether or not a worker knows
+        its task or serves its queue. Its gate's time is over: the gate is ``timed_out`` and its
+        jobs are dead with reason ``gate_timeout``. Its wait for a signal is over: queued, due at
+        once. Each dead one gets a failure in its history and is counted in groups and gates like
+        any end. Jobs that died at other gates because of it are answered too, behind the others.
+        Also frees blocked jobs of fired gates that could not be released at once, removes signals
+        whose time is over, and wakes who waits for a signal that was left (:meth:`send_signal`).
+        At most ``limit`` jobs a call.
         """
         ...
 
@@ -89,6 +91,8 @@ class WorkflowStore(Protocol):
         """Keep a signal, and make the job that waits for it due at once. False: it was sent before.
 
         One signal wakes one job: the longest waiting of those that wait for this target and event.
+        When a job that was woken for it ends without having taken it, the next one is woken, at
+        once or by the next :meth:`expire_blocked`.
         """
         ...
 

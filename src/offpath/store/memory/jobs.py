@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJob
 from offpath.model.lease import Rescued
 from offpath.store.changes import Changed
-from offpath.store.memory import gates
+from offpath.store.memory import gates, signals
 from offpath.store.memory.moments import later, maybe_later
 from offpath.store.memory.records import (
     arrived,
@@ -171,6 +171,7 @@ def expire_blocked(tables: Tables, now: datetime, limit: int, keep: float | None
         answers.append(changed(job, after, group_done=tables.file(after, now)))
         along += gates.died(gates.follow(tables, now, expires_at))
     tables.signals.expire(now, limit)
+    answers += signals.pass_on(tables, now, limit - len(answers))
     return answers + along
 
 

@@ -140,7 +140,7 @@ def woken(job: JobRecord, now: datetime) -> JobRecord:
 def given_up(
     job: JobRecord, reason: DeadReason, now: datetime, expires_at: datetime | None
 ) -> JobRecord:
-    """A blocked job that dies of its waiting."""
+    """A job that dies of its waiting."""
     failure = Failure(
         kind=reason.value,
         type=_GIVEN_UP[reason][0],

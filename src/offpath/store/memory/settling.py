@@ -10,7 +10,7 @@ from msgspec import Struct
 from offpath.errors import Conflict, InvalidArgument, StoreRejected
 from offpath.model.changes import Changed
 from offpath.model.group import Contribution
-from offpath.model.job import JobRecord, JobState
+from offpath.model.job import BlockReason, JobRecord, JobState
 from offpath.model.settlement import (
     Settled,
     Settlement,
@@ -113,9 +113,8 @@ class _End:
     def _decide_wait(self, outcome: Waiting) -> None:
         until = maybe_later(self._now, outcome.timeout)
         address = outcome.target, outcome.event
-        if self._tables.signals.first(address, self._now) is None:
-            self._wait = Wait(address, until)
-        else:
+        self._wait = Wait(address, until)
+        if self._tables.signals.first(address, self._now) is not None:
             self._job = woken(self._job, self._now)
 
     def _decide_value(self, given: Sequence[Contribution]) -> None:
@@ -140,7 +139,7 @@ class _End:
             root = tables.root_of(job.group_id)
             tables.groups.row(job.group_id, root).value = self._value
         if self._wait is not None:
-            tables.waits.ask(job.id, self._wait)
+            self._await(job, self._wait)
         # Its children join the group before it leaves, or the group would seem done in between.
         write = self._writing
         group_done = tables.file(job, self._now) if write is None else write.apply(last=job.id)
@@ -153,6 +152,14 @@ class _End:
             done, along = self._follow(batch)
             group_done |= done
         return self._answer(along, group_done=group_done)
+
+    def _await(self, job: JobRecord, wait: Wait) -> None:
+        signals = self._tables.signals
+        signals.called.pop(job.id, None)
+        if job.reason == BlockReason.SIGNAL.value:
+            self._tables.waits.ask(job.id, wait)
+        else:
+            signals.call(job.id, wait.address)
 
     def _follow(self, batch: Batch) -> tuple[bool, list[Changed]]:
         """What follows at gates: whether it ended the job's group, and who died of it."""

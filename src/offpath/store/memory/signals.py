@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from offpath.model.job import LeasedJob
 from offpath.model.wait import NewSignal
+from offpath.store.changes import Changed
 from offpath.store.memory.heap import LazyHeap
 from offpath.store.memory.moments import later
-from offpath.store.memory.records import woken
+from offpath.store.memory.records import changed, woken
 from offpath.store.memory.waits import Address
 
 if TYPE_CHECKING:
@@ -19,13 +20,27 @@ if TYPE_CHECKING:
 class Signals:
     """All signals whose time is not over, taken ones included: sent again, they change nothing."""
 
-    __slots__ = ("expiring", "rows", "waiting")
+    __slots__ = ("called", "expiring", "left", "rows", "waiting")
 
     def __init__(self) -> None:
         self.rows: dict[str, NewSignal] = {}
         self.waiting: dict[Address, dict[str, datetime]] = {}
         """Untaken ones by address, the oldest first, with the end of each."""
         self.expiring: LazyHeap[datetime] = LazyHeap()
+        self.called: dict[str, Address] = {}
+        """Jobs that were woken for a signal and have not taken it, and for which."""
+        self.left: dict[Address, None] = {}
+        """Where a job that was woken has ended without taking the signal."""
+
+    def call(self, job_id: str, address: Address) -> None:
+        """This job is woken for a signal."""
+        self.called[job_id] = address
+
+    def ended(self, job_id: str) -> None:
+        """This job takes nothing any more."""
+        address = self.called.pop(job_id, None)
+        if address in self.waiting:
+            self.left[address] = None
 
     def keep(self, signal: NewSignal, until: datetime) -> None:
         """File a new one."""
@@ -64,10 +79,31 @@ def send(tables: Tables, now: datetime, signal: NewSignal) -> bool:
     if signal.id in tables.signals.rows:
         return False
     tables.signals.keep(signal, until)
-    sleeper = tables.waits.first((signal.target, signal.event))
-    if sleeper is not None:
-        tables.file(woken(tables.jobs[sleeper], now), now)
+    wake_first(tables, now, (signal.target, signal.event))
     return True
+
+
+def wake_first(tables: Tables, now: datetime, address: Address) -> Changed | None:
+    """Wake who waits longest for a signal that is there; None: nobody does."""
+    sleeper = tables.waits.first(address)
+    if sleeper is None:
+        return None
+    before = tables.jobs[sleeper]
+    after = woken(before, now)
+    tables.file(after, now)
+    tables.signals.call(sleeper, address)
+    return changed(before, after)
+
+
+def pass_on(tables: Tables, now: datetime, limit: int) -> list[Changed]:
+    """Wake the next ones for signals that were left by whom they had woken."""
+    answers: list[Changed] = []
+    while tables.signals.left and len(answers) < limit:
+        address, _ = tables.signals.left.popitem()
+        if tables.signals.first(address, now) is not None:
+            one = wake_first(tables, now, address)
+            answers += [] if one is None else [one]
+    return answers
 
 
 def take(tables: Tables, now: datetime, job: LeasedJob, address: Address, step: str) -> str | None:
@@ -80,5 +116,7 @@ def take(tables: Tables, now: datetime, job: LeasedJob, address: Address, step: 
     if signal is None:
         return None
     tables.signals.take(signal)
+    if tables.signals.called.get(job.id) == address:
+        del tables.signals.called[job.id]
     tables.steps.results.setdefault(job.id, {})[step] = signal.payload
     return signal.payload

@@ -191,6 +191,8 @@ class Tables:
         else:
             self.gates.counted(before, -1)
         self.steps.moved(job)
+        if job.id in self.signals.called:
+            self.signals.ended(job.id)
 
     def _announce(
         self, announce: int, before: JobRecord | None, job: JobRecord, now: datetime
@@ -222,6 +224,8 @@ class Tables:
             self.limits.leave(job)
         if job.state is _QUEUED:
             self.lanes.remove(job)
+            if job.deadline is not None:
+                self.waits.leave(job.id)
         elif job.state is _BLOCKED:
             self.waits.leave(job.id)
         elif job.worker is not None:
@@ -238,6 +242,8 @@ class Tables:
             self.limits.enter(job, self.terms(job.id).limit, now)
         if job.state is _QUEUED:
             self.lanes.add(job, now)
+            if job.deadline is not None:
+                self.waits.enter(job, None)
         elif job.state is _BLOCKED:
             self.waits.enter(job, self.gates.deadline_of(job))
         elif job.worker is not None:

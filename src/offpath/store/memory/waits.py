@@ -1,4 +1,4 @@
-"""Blocked jobs whose waiting has an end, and those that wait for a signal."""
+"""Jobs whose waiting has an end, and those that wait for a signal."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ class Wait(Struct, frozen=True):
 
 
 class Waits:
-    """All that is blocked, as far as it is not the key of a limit that holds it."""
+    """All whose waiting may end by itself: by a time, or by a signal."""
 
     __slots__ = ("_asked", "_by_address", "until")
 
     def __init__(self) -> None:
         self.until: LazyHeap[datetime] = LazyHeap()
-        """Blocked jobs by the moment at which they are given up or woken."""
+        """Blocked jobs by the moment at which they are given up or woken; queued ones by their
+        deadline."""
         self._asked: dict[str, Wait] = {}
         self._by_address: dict[Address, dict[str, None]] = {}  # the longest waiting first
 
@@ -45,14 +46,14 @@ class Waits:
         return self._asked.get(job_id)
 
     def enter(self, job: JobRecord, gate_deadline: datetime | None) -> None:
-        """A job is blocked."""
+        """A job is blocked, or queued with a deadline."""
         asked = self._asked.get(job.id)
         ends = (job.deadline, gate_deadline, None if asked is None else asked.until)
         if until := min((each for each in ends if each is not None), default=None):
             self.until.push(job.id, until)
 
     def leave(self, job_id: str) -> None:
-        """A job is blocked no more."""
+        """A job is blocked, or queued, no more."""
         self.until.remove(job_id)
         asked = self._asked.pop(job_id, None)
         if asked is not None:
