@@ -1,7 +1,8 @@
 -- name: job_insert
 -- New jobs. Those whose id or unique key is taken are left out; the answer names the others, and
 -- whether one is the root of a group that was there before it. The last columns are looked for
--- only where some job has them (`rich`): each is found by walking past all others.
+-- only where some job has them (`rich`): each is found by walking past all others. (Without the `+`
+-- SQLite does not use the index for what RETURNING asks, and walks all groups for each job.)
 insert into offpath_job (
     id, task, queue, state, priority, run_at, enqueued_at, group_id, parent, deadline,
     deadline_in, unique_key, unique_slot, unique_states, unique_until, fingerprint, dependents,
@@ -23,7 +24,7 @@ from json_each(:batch)
 where true
 on conflict do nothing
 returning id, group_id = id and exists (
-    select 1 from offpath_group as known where known.id = offpath_job.id
+    select 1 from offpath_group as known where known.id = +offpath_job.id
 )
 
 -- name: job_insert_one
@@ -42,7 +43,7 @@ values (
 )
 on conflict do nothing
 returning id, group_id = id and exists (
-    select 1 from offpath_group as known where known.id = offpath_job.id
+    select 1 from offpath_group as known where known.id = +offpath_job.id
 )
 
 -- name: job_same
