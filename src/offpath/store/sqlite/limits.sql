@@ -7,18 +7,19 @@ on conflict (key) do update set max_running = excluded.max_running, rate = exclu
 where max_running is not excluded.max_running or rate is not excluded.rate
 
 -- name: held_keys
--- Which keys have jobs that wait to be admitted: one probe each, however many there are.
+-- Which keys have jobs that wait to be admitted: one probe each, however many there are. (The
+-- second column of the order keeps the planner on the index of the held ones.)
 with recursive line (key) as (
     select (
         select job.limit_key from offpath_job as job
         where job.state = 'blocked' and job.reason = 'limit'
-        order by job.limit_key limit 1
+        order by job.limit_key, job.queue limit 1
     )
     union all
     select (
         select job.limit_key from offpath_job as job
         where job.state = 'blocked' and job.reason = 'limit' and job.limit_key > line.key
-        order by job.limit_key limit 1
+        order by job.limit_key, job.queue limit 1
     )
     from line where line.key is not null
 )
@@ -166,10 +167,11 @@ where
 returning key, admitted
 
 -- name: limit_running
--- Running jobs by key: a walk of the running ones, which are few.
+-- Running jobs by key: a walk of the running ones, which are few. `+` keeps the planner from the
+-- index of all jobs with a key, ended ones included.
 select limit_key, count(*) from offpath_job
-where state = 'running' and limit_key is not null
-group by limit_key
+where state = 'running' and +limit_key is not null
+group by +limit_key
 
 -- name: limit_close
 -- An earlier end never shortens a later one.

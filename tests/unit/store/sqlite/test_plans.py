@@ -7,12 +7,15 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from offpath.model.limit import LimitSpec
+from offpath.model.settlement import Settlement, Succeeded
 from offpath.store.sqlite import SqliteStore
 from offpath.store.sqlite.session import SQL
-from tests.conformance.builders import enqueue, new_job
+from tests.conformance.builders import TASK, enqueue, join, new_job, take
 
 HOT = (
     "ready_lanes",
@@ -29,6 +32,8 @@ HOT = (
     "group_ensure",
     "group_change",
     "group_forget",
+    "job_insert",
+    "job_insert_one",
     "failure_trim",
     "failure_remove",
     "jobs_known",
@@ -109,15 +114,39 @@ async def test_the_lanes_cost_the_same_however_many_jobs_there_are(
 ) -> None:
     """A pair comparison would walk the whole queue; counted in steps of SQLite's machine."""
     with closing(filled):
-        steps = 0
-
-        def count() -> int:
-            nonlocal steps
-            steps += 1
-            return 0
-
-        filled.set_progress_handler(count, 10)
-        lanes = filled.execute(SQL["ready_lanes"].named).fetchall()
-        filled.set_progress_handler(None, 0)
+        lanes, steps = counted(filled, "ready_lanes")
         assert len(lanes) == 5
-        assert steps < 200
+        assert steps < 2_000
+
+
+async def test_admission_walks_neither_ended_nor_held_jobs(store: SqliteStore, path: Path) -> None:
+    """The index of all jobs with a key has those that have ended, too."""
+    await join(store)
+    for key in ("a", "b"):
+        limit = LimitSpec(key=key, max_running=500)
+        await enqueue(store, *(new_job(limit=limit) for _ in range(1_500)))
+    await store.admit(limit=1_000)
+    held = await take(store, limit=600, tasks={TASK: 600})
+    await store.settle([Settlement(job=job, outcome=Succeeded()) for job in held[:599]])
+    with closing(sqlite3.connect(path)) as connection:
+        keys, steps = counted(connection, "held_keys")
+        assert [row[0] for row in keys] == ["a", "b"]
+        assert steps < 1_000
+        running, steps = counted(connection, "limit_running")
+        assert [row[1] for row in running] == [1]
+        assert steps < 1_000
+
+
+def counted(connection: sqlite3.Connection, name: str) -> tuple[list[tuple[Any, ...]], int]:
+    """The rows of a statement, and about how many steps SQLite's machine took for them."""
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 10
+        return 0
+
+    connection.set_progress_handler(count, 10)
+    rows = connection.execute(SQL[name].named).fetchall()
+    connection.set_progress_handler(None, 0)
+    return rows, steps
