@@ -257,6 +257,8 @@ async def test_a_deadline_passes_while_held(store: Store, clock: ManualClock) ->
     ids = ids_of(jobs := [limited(deadline_in=5.0) for _ in range(2)])
     await enqueue(store, *jobs)
     await store.admit(limit=10)
+    await join(store)
+    assert ids_of(await take(store)) == ids[:1]
     clock.advance(6)
     (changed,) = await store.expire_blocked(limit=10)
     assert (changed.id, changed.group_done) == (ids[1], True)
