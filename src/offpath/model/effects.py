@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from offpath.model.gate import NewGate
@@ -9,9 +11,12 @@ from offpath.model.group import Contribution
 from offpath.model.job import NewJob
 from offpath.model.new import NewLogEvent, NewMessage
 
+if TYPE_CHECKING:
+    from offpath.model.ledger.deciding import LedgerOp
+
 
 class Effects(Struct, frozen=True, kw_only=True):
-    """What comes into being in one commit; postings join here with the ledger."""
+    """What comes into being in one commit."""
 
     jobs: tuple[NewJob, ...] = ()
     messages: tuple[NewMessage, ...] = ()
@@ -19,10 +24,19 @@ class Effects(Struct, frozen=True, kw_only=True):
     gates: tuple[NewGate, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     """To the value of the settled job's group; refused outside of a settlement."""
+    operations: tuple[LedgerOp, ...] = ()
+    """Of the ledger: postings, or what an economy decides."""
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.jobs or self.messages or self.log or self.gates or self.contributions)
+        return bool(
+            self.jobs
+            or self.messages
+            or self.log
+            or self.gates
+            or self.contributions
+            or self.operations
+        )
 
 
 NOTHING = Effects()

@@ -38,6 +38,7 @@ from offpath.store.changes import Changed
 from offpath.store.events import EventStore
 from offpath.store.flow import FlowStore
 from offpath.store.hints import Hint
+from offpath.store.ledger import LedgerStore
 from offpath.store.schedules import ScheduleStore
 from offpath.store.workflows import WorkflowStore
 
@@ -99,7 +100,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     message: str
 
 
-class Store(EventStore, ScheduleStore, WorkflowStore, FlowStore, Protocol):
+class Store(EventStore, ScheduleStore, WorkflowStore, FlowStore, LedgerStore, Protocol):
     """One backend. All methods may be called concurrently from one event loop."""
 
     @property
@@ -185,6 +186,8 @@ class Store(EventStore, ScheduleStore, WorkflowStore, FlowStore, Protocol):
         *Limits*: a job with a limit is blocked (reason ``limit``) until it is admitted, without a
         lock on its key; a gated or scheduled one comes to that when it is released or due.
         *Contributions* are refused (``InvalidArgument``): they belong to a settlement.
+        *Operations* of the ledger are decided last, as by :meth:`post`; one that is declined or
+        faulty raises (``LedgerError``) and nothing at all is written.
         """
         ...
 
@@ -225,6 +228,8 @@ class Store(EventStore, ScheduleStore, WorkflowStore, FlowStore, Protocol):
         reason ``signal``; queued at once when the signal is there already (no signal is missed
         between the two). *Limits*: a job that leaves ready or running gives its room back in this
         commit, and the key's next jobs are admitted right after it; a released one keeps its room.
+        *Operations* of the ledger are decided in the order of the settlements, after everything
+        else; one that is declined or faulty makes its settlement ``REFUSED``.
         """
         ...
 

@@ -1,0 +1,1 @@
+"""Ledger values and rules: money, accounts, postings, chains, and how operations are decided."""

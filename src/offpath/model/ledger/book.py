@@ -1,0 +1,420 @@
+"""The book: the part of the ledger that a batch has locked, as a value that decisions write on.
+
+A store loads a book under its locks, has every operation decided on it in turn, and writes what
+changed in bulk. Within the batch each decision sees what those before it did; one that is declined
+or fails leaves no trace but its attempts. Everything here is pure: no I/O, no clock, no randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from offpath.model.ledger import money
+from offpath.model.ledger.chart import chart
+from offpath.model.ledger.faults import ChainBroken, Overdraft, Unplanned
+from offpath.model.ledger.needs import Wanted
+from offpath.model.ledger.posting import (
+    LinkRecord,
+    NewPosting,
+    PostingRecord,
+    balanced,
+    canonical,
+    link_hash,
+    verified,
+)
+from offpath.model.ledger.records import (
+    OPEN_PAYOUTS,
+    AccountRecord,
+    Attempt,
+    KeyRecord,
+    Lot,
+    Receipt,
+    SideKey,
+    SideRow,
+    Totals,
+)
+from offpath.model.new import NewMessage
+
+_ABSENT: Final[Any] = object()
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """What a store read under its locks for a :class:`Wanted`."""
+
+    wanted: Wanted
+    now: int
+    """The store's clock in milliseconds, read after the locks were taken."""
+    accounts: tuple[AccountRecord, ...] = ()
+    """Those that exist."""
+    sides: tuple[SideRow, ...] = ()
+    """Those asked for by id or by unique key, in any order; repeats do no harm."""
+    newest: tuple[SideRow, ...] = ()
+    postings: tuple[PostingRecord, ...] = ()
+    keys: tuple[KeyRecord, ...] = ()
+    lots: dict[str, tuple[Lot, ...]] = {}
+    """By account, newest first."""
+    raised: dict[tuple[str, int], int] = {}
+    """By account and time: what raised it after that."""
+    attempts: dict[tuple[str, int], int] = {}
+    """By subject and time: the sum of its attempts after that."""
+    attempted: frozenset[tuple[str, str]] = frozenset()
+    """Which of the asked subjects and keys were recorded."""
+    subjects: dict[str, Attempt] = {}
+    """The last attempt of each subject."""
+    totals: Totals | None = None
+
+
+class SideChange(Struct, frozen=True, kw_only=True):
+    """A side row to write: ``was`` is the version that it replaces, 0 for a new row."""
+
+    row: SideRow
+    was: int
+
+
+class AccountChange(Struct, frozen=True, kw_only=True):
+    """An account as it is from now on: ``was`` is how many links it had, 0 for a new account."""
+
+    account: AccountRecord
+    was: int
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """What a batch did, to be written as it is."""
+
+    accounts: tuple[AccountChange, ...]
+    """Ordered by id."""
+    postings: tuple[PostingRecord, ...]
+    """In the order in which they were decided; each with its links."""
+    sides: tuple[SideChange, ...]
+    """Ordered by kind and id."""
+    messages: tuple[NewMessage, ...]
+    keys: tuple[KeyRecord, ...]
+    attempts: tuple[Attempt, ...]
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self.postings or self.sides or self.messages or self.keys or self.attempts)
+
+
+class Book:
+    """Accounts, rows and keys under the batch's locks; see the module.
+
+    What was not asked for raises :class:`Unplanned`: a decision never reads what is not locked.
+    """
+
+    def __init__(self, loaded: Loaded) -> None:
+        wanted = loaded.wanted
+        self.now = loaded.now
+        """The time by which the current operation decides, in milliseconds."""
+        self.posted_at = loaded.now
+        """The store's clock: when postings are dated."""
+        self._wanted = wanted
+        self._accounts: dict[str, AccountRecord] = {
+            one: AccountRecord(id=one) for one in wanted.accounts
+        }
+        self._accounts.update({account.id: account for account in loaded.accounts})
+        self._before = dict(self._accounts)
+        self._sides: dict[SideKey, SideRow | None] = dict.fromkeys(wanted.sides)
+        self._sides.update({row.key: row for row in loaded.sides})
+        self._sides_before = dict(self._sides)
+        self._holders: dict[SideKey, SideKey | None] = dict.fromkeys(wanted.holders)
+        for row in loaded.sides:
+            if row.unique_key is not None:
+                self._holders[SideKey(row.kind, row.unique_key)] = row.key
+        self._newest: dict[SideKey, SideRow | None] = dict.fromkeys(wanted.newest)
+        self._newest.update({SideKey(row.kind, row.owner): row for row in loaded.newest})
+        self._postings: dict[str, PostingRecord | None] = dict.fromkeys(wanted.postings)
+        self._postings.update({posting.id: posting for posting in loaded.postings})
+        self._keys: dict[str, KeyRecord | None] = dict.fromkeys(wanted.keys)
+        self._keys.update({record.key: record for record in loaded.keys})
+        self._lots: dict[str, tuple[Lot, ...]] = dict.fromkeys((a for a, _ in wanted.lots), ())
+        self._lots.update(loaded.lots)
+        self._raised = dict(loaded.raised)
+        self._attempts = dict(loaded.attempts)
+        self._attempted = set(loaded.attempted)
+        self._subjects = dict(loaded.subjects)
+        self._balances = None if loaded.totals is None else dict(loaded.totals.balances)
+        self._quotes = 0 if loaded.totals is None else loaded.totals.quotes
+        self._new_postings: list[PostingRecord] = []
+        self._new_messages: list[NewMessage] = []
+        self._new_keys: dict[str, KeyRecord] = {}
+        self._new_attempts: list[Attempt] = []
+        self._undo: list[Callable[[], object]] = []
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def account(self, account: str) -> AccountRecord:
+        """An account as it is now; empty when no posting has touched it."""
+        return _planned(self._accounts, account, "account")
+
+    def balance(self, account: str) -> int:
+        """An account's balance in minor units, on the side on which it grows."""
+        return self.account(account).balance
+
+    def side(self, kind: str, row_id: str) -> SideRow | None:
+        """A side row; None when there is none."""
+        return _planned(self._sides, SideKey(kind, row_id), "side row")
+
+    def holder(self, kind: str, unique_key: str) -> SideRow | None:
+        """The row of the kind that holds the unique key; None when it is free."""
+        key = _planned(self._holders, SideKey(kind, unique_key), "unique key")
+        return None if key is None else self._sides[key]
+
+    def newest(self, kind: str, owner: str) -> SideRow | None:
+        """The owner's row of the kind that was touched last; None when it has none."""
+        return _planned(self._newest, SideKey(kind, owner), "newest row")
+
+    def posting(self, posting_id: str) -> PostingRecord | None:
+        """A posting that still hashes to its links; None when there is none.
+
+        Raises ``ChainBroken``: whatever derives money from history reads it here.
+        """
+        found = _planned(self._postings, posting_id, "posting")
+        return None if found is None else verified(found)
+
+    def recorded(self, key: str) -> Receipt | None:
+        """What was done under an idempotency key; None when it is free."""
+        found = self.key(key)
+        return None if found is None else found.receipt
+
+    def key(self, key: str) -> KeyRecord | None:
+        """The whole record of an idempotency key; None when it is free."""
+        return _planned(self._keys, key, "key")
+
+    def lots(self, account: str, since: int) -> tuple[Lot, ...]:
+        """What raised the account after a time, newest first, as far as its balance reaches.
+
+        The last lot may be cut, so that they never sum to more than the balance.
+        """
+        left = self.balance(account)
+        kept: list[Lot] = []
+        for lot in _planned(self._lots, account, "lots of"):
+            if lot.at <= since or left <= 0:
+                break
+            kept.append(
+                lot if lot.amount <= left else Lot(amount=left, at=lot.at, source=lot.source)
+            )
+            left -= lot.amount
+        return tuple(kept)
+
+    def raised(self, account: str, since: int) -> int:
+        """How much raised the account after a time, in minor units."""
+        return _planned(self._raised, (account, since), "sum of")
+
+    def totals(self) -> Totals:
+        """Sums over all accounts, with what this batch did."""
+        if self._balances is None:
+            raise Unplanned("the totals were not loaded")
+        return Totals(balances=dict(self._balances), quotes=self._quotes)
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def post(self, posting: NewPosting) -> PostingRecord:
+        """Make a posting: balances, chains and lots follow.
+
+        Raises ``Unbalanced``, ``UnknownAccount``, ``MoneyOverflow``, ``MalformedOperation``, and
+        ``Overdraft`` when a guarded account would sink below zero.
+        """
+        entries = balanced(posting.entries)
+        meta = canonical(posting.meta)
+        parts: dict[str, list[int]] = {}
+        for entry in entries:
+            parts.setdefault(entry.account, []).append(entry.amount)
+        source = posting.meta.get("source")
+        named = source if isinstance(source, str) else None
+        links = tuple(
+            self._link(account, tuple(parts[account]), posting.id, meta, named)
+            for account in sorted(parts)
+        )
+        record = PostingRecord(id=posting.id, meta=meta, at=self.posted_at, links=links)
+        for link in links:
+            self._follow(link)
+        self._append(self._new_postings, record)
+        self._set(self._postings, posting.id, record)
+        return record
+
+    def put(self, row: SideRow) -> SideRow:
+        """Write a side row, as changed from what :meth:`side` gave; returns it as it is now."""
+        before = _planned(self._sides, row.key, "side row")
+        written = msgspec.structs.replace(
+            row,
+            version=(0 if before is None else before.version) + 1,
+            created_at=self.posted_at if before is None else before.created_at,
+            touched_at=row.touched_at or self.posted_at,
+        )
+        self._set(self._sides, row.key, written)
+        self._hold(before, written)
+        owner = SideKey(row.kind, row.owner)
+        if owner in self._newest:
+            latest = self._newest[owner]
+            if latest is None or latest.id == row.id or latest.touched_at <= written.touched_at:
+                self._set(self._newest, owner, written)
+        self._owe(_quote(written) - _quote(before))
+        return written
+
+    def publish(self, message: NewMessage) -> None:
+        """Write a message to the outbox with the rest."""
+        self._append(self._new_messages, message)
+
+    def record(self, key: str, fingerprint: str, receipt: Receipt) -> None:
+        """Use up an idempotency key. Whoever asks for it from now on gets the receipt."""
+        _planned(self._keys, key, "key")
+        record = KeyRecord(key=key, fingerprint=fingerprint, receipt=receipt, at=self.posted_at)
+        self._set(self._keys, key, record)
+        self._set(self._new_keys, key, record)
+
+    def attempt(self, subject: str, key: str, amount: int, since: int) -> int:
+        """Count an attempt, and give the sum of the subject's attempts after ``since`` with it.
+
+        It stays counted when the operation is declined or fails; a repeat under the same key counts
+        once.
+        """
+        window = _planned(self._attempts, (subject, since), "attempts of")
+        if (subject, key) in self._attempted:
+            return window
+        last = self._subjects.get(subject)
+        made = Attempt(
+            subject=subject,
+            key=key,
+            amount=amount,
+            at=self.posted_at if last is None else max(self.posted_at, last.at),
+            total=amount + (0 if last is None else last.total),
+        )
+        self._subjects[subject] = made
+        self._attempted.add((subject, key))
+        self._new_attempts.append(made)
+        for other in self._attempts:
+            if other[0] == subject:
+                self._attempts[other] += amount
+        return window + amount
+
+    # -- for who decides -----------------------------------------------------------------------
+
+    @contextmanager
+    def trial(self, now: int | None) -> Iterator[None]:
+        """Decide one operation by this time (ms): an exception undoes all but its attempts."""
+        self.now = self.posted_at if now is None else now
+        self._undo.clear()
+        try:
+            yield
+        except BaseException:
+            while self._undo:
+                self._undo.pop()()
+            raise
+
+    def changes(self) -> Changes:
+        """What is to be written."""
+        return Changes(
+            accounts=tuple(
+                AccountChange(account=account, was=self._before[name].number)
+                for name, account in sorted(self._accounts.items())
+                if account is not self._before[name]
+            ),
+            postings=tuple(self._new_postings),
+            sides=tuple(
+                SideChange(row=row, was=_version(self._sides_before.get(key)))
+                for key, row in sorted(self._sides.items())
+                if row is not None and row is not self._sides_before.get(key)
+            ),
+            messages=tuple(self._new_messages),
+            keys=tuple(self._new_keys.values()),
+            attempts=tuple(self._new_attempts),
+        )
+
+    # -- within ------------------------------------------------------------------------------
+
+    def _link(
+        self, name: str, amounts: tuple[int, ...], posting: str, meta: str, source: str | None
+    ) -> LinkRecord:
+        account, known = self.account(name), chart(name)
+        amount = sum(amounts)
+        change = known.change(amount)
+        balance = money.checked(account.balance + change)
+        if known.guarded and change < 0 and balance < 0:
+            raise Overdraft(
+                f"{name} has {money.text(known.currency, account.balance)}, which is less than "
+                f"{money.text(known.currency, -change)}"
+            )
+        texts = [money.text(known.currency, one) for one in amounts]
+        return LinkRecord(
+            account=name,
+            number=account.number + 1,
+            posting=posting,
+            amount=amount,
+            entries=amounts,
+            balance=balance,
+            raised=account.raised + max(change, 0),
+            prev=account.head,
+            hash=link_hash(account.head, posting, texts, meta),
+            source=source,
+            at=self.posted_at,
+        )
+
+    def _follow(self, link: LinkRecord) -> None:
+        """The account and all that is known of it move on with its new link."""
+        known = chart(link.account)
+        change = known.change(link.amount)
+        moved = AccountRecord(
+            id=link.account,
+            balance=link.balance,
+            raised=link.raised,
+            head=link.hash,
+            number=link.number,
+        )
+        self._set(self._accounts, link.account, moved)
+        if change > 0 and link.account in self._lots:
+            lot = Lot(amount=change, at=link.at, source=link.source)
+            self._set(self._lots, link.account, (lot, *self._lots[link.account]))
+        for key, sum_ in tuple(self._raised.items()):
+            if key[0] == link.account and change > 0 and link.at > key[1]:
+                self._set(self._raised, key, sum_ + change)
+        if self._balances is not None:
+            before = self._balances.get(known.kind, 0)
+            self._set(self._balances, known.kind, before + change)
+
+    def _hold(self, before: SideRow | None, row: SideRow) -> None:
+        if before is not None and before.unique_key not in (None, row.unique_key):
+            self._set(self._holders, SideKey(row.kind, before.unique_key or ""), None)
+        if row.unique_key is not None:
+            self._set(self._holders, SideKey(row.kind, row.unique_key), row.key)
+
+    def _owe(self, quote: int) -> None:
+        before = self._quotes
+        self._quotes += quote
+        self._undo.append(lambda: setattr(self, "_quotes", before))
+
+    def _set(self, where: dict[Any, Any], key: object, value: object) -> None:
+        before = where.get(key, _ABSENT)
+        where[key] = value
+        self._undo.append(
+            lambda: where.pop(key) if before is _ABSENT else where.__setitem__(key, before)
+        )
+
+    def _append(self, where: list[Any], value: object) -> None:
+        where.append(value)
+        self._undo.append(where.pop)
+
+
+def _planned(where: dict[Any, Any], key: object, what: str) -> Any:  # noqa: ANN401 - of any table
+    found = where.get(key, _ABSENT)
+    if found is _ABSENT:
+        raise Unplanned(f"the {what} {key} was not loaded for this decision")
+    return found
+
+
+def _version(row: SideRow | None) -> int:
+    return 0 if row is None else row.version
+
+
+def _quote(row: SideRow | None) -> int:
+    """What an open payout owes, in USD minor units."""
+    if row is None or row.kind != "payout" or row.state not in OPEN_PAYOUTS:
+        return 0
+    if row.amount is None:
+        raise ChainBroken(f"payout {row.id} has no quote")
+    return row.amount

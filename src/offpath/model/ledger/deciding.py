@@ -1,0 +1,121 @@
+"""How a batch of operations is decided: one after the other, on the book that the store loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from offpath.model.ledger.book import Book
+from offpath.model.ledger.faults import KeyReused, LedgerError
+from offpath.model.ledger.needs import Needs, Wanted, wanted
+from offpath.model.ledger.records import Receipt
+
+
+class Declined(Exception):
+    """Raised in a decision: no, for this reason. Nothing of the operation stays but its attempts.
+
+    ``fields`` are plain JSON values that go with the reason.
+    """
+
+    def __init__(self, reason: str, **fields: Any) -> None:  # noqa: ANN401 - JSON
+        super().__init__(reason)
+        self.reason = reason
+        self.fields = fields
+
+
+class Repeat(Exception):
+    """Raised in a decision: that was done before, with this receipt. Nothing is written."""
+
+    def __init__(self, receipt: Receipt) -> None:
+        super().__init__("done before")
+        self.receipt = receipt
+
+
+class LedgerOp(Struct, frozen=True, kw_only=True):
+    """One operation for :meth:`LedgerStore.post`: what it needs, and the pure rule that decides it.
+
+    With a ``key``, the receipt is recorded under it when the operation commits, and a repeat gets
+    that receipt; the same key with another ``fingerprint`` is refused (``KeyReused``).
+    """
+
+    decide: Callable[[Book], Receipt]
+    needs: Needs = Needs()
+    key: str | None = None
+    fingerprint: str = ""
+    now: int | None = None
+    """The time to decide by, in milliseconds; None: the store's clock."""
+
+
+class Refusal(NamedTuple):
+    """Why an operation was declined."""
+
+    reason: str
+    fields: dict[str, Any]
+
+
+class Decided(Struct, frozen=True, kw_only=True):
+    """What became of an operation: exactly one of receipt, refusal and error is set."""
+
+    receipt: Receipt | None = None
+    duplicate: bool = False
+    """The receipt is of an earlier time: nothing was written now."""
+    refusal: Refusal | None = None
+    error: Exception | None = None
+    """A fault of the operation alone; ``Unplanned`` when it has to be planned anew."""
+
+
+def batch_wants(operations: Sequence[LedgerOp], now: int) -> Wanted:
+    """What a batch needs of the store, by the store's clock (milliseconds)."""
+    return wanted(
+        (
+            op.needs if op.key is None else replace(op.needs, keys=op.needs.keys | {op.key}),
+            now if op.now is None else op.now,
+        )
+        for op in operations
+    )
+
+
+def decide_all(book: Book, operations: Sequence[LedgerOp]) -> list[Decided]:
+    """Decide each on the book, in order. Never raises for what one operation does wrong."""
+    return [_decided(book, op) for op in operations]
+
+
+def _decided(book: Book, op: LedgerOp) -> Decided:
+    try:
+        with book.trial(op.now):
+            return _tried(book, op)
+    except Declined as declined:
+        return Decided(refusal=Refusal(declined.reason, declined.fields))
+    except Repeat as repeat:
+        return Decided(receipt=repeat.receipt, duplicate=True)
+    except Exception as error:  # noqa: BLE001 - an error of one decision is its own
+        return Decided(error=error)
+
+
+def _tried(book: Book, op: LedgerOp) -> Decided:
+    if op.key is None:
+        return Decided(receipt=op.decide(book))
+    if (known := book.key(op.key)) is not None:
+        if known.fingerprint != op.fingerprint:
+            raise KeyReused(
+                f"the key {op.key!r} was used for another operation: a new one needs a new key"
+            )
+        return Decided(receipt=known.receipt, duplicate=True)
+    receipt = op.decide(book)
+    book.record(op.key, op.fingerprint, receipt)
+    return Decided(receipt=receipt)
+
+
+def raised_by(decided: Decided) -> Receipt:
+    """The receipt; raises what went wrong. For who cannot go on without the posting."""
+    if decided.error is not None:
+        raise decided.error
+    if decided.refusal is not None:
+        reason, fields = decided.refusal
+        raise LedgerError(f"the operation was declined: {reason} {fields}")
+    if decided.receipt is None:
+        raise LedgerError("the store gave no answer to an operation")
+    return decided.receipt

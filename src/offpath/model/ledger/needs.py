@@ -1,0 +1,128 @@
+"""What a decision needs to have locked and read: named before, resolved for a whole batch at once.
+
+An operation names it from what cannot change (ids, the rows of sales and payouts that name their
+accounts), so that a store can lock everything of a batch once, in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from offpath.model.ledger.records import SideKey
+
+
+class LotsNeed(NamedTuple):
+    """The lots of an account of the last ``back`` milliseconds, newest first.
+
+    They stop once they cover its balance. ``back`` 0 needs nothing.
+    """
+
+    account: str
+    back: int
+
+
+class RaisedNeed(NamedTuple):
+    """How much raised an account in the last ``back`` milliseconds: one number, from two rows."""
+
+    account: str
+    back: int
+
+
+class AttemptNeed(NamedTuple):
+    """How much a subject tried to move in the last ``back`` ms, and whether under this key."""
+
+    subject: str
+    back: int
+    key: str
+
+
+class Needs(Struct, frozen=True, kw_only=True):
+    """What must be locked (accounts, sides) and what must be read with it."""
+
+    accounts: frozenset[str] = frozenset()
+    """Locked, also when they are only read; those that do not exist yet count as empty."""
+    sides: frozenset[SideKey] = frozenset()
+    """Rows by kind and id; locked."""
+    holders: frozenset[SideKey] = frozenset()
+    """Rows by kind and unique key; locked."""
+    newest: frozenset[SideKey] = frozenset()
+    """Of a kind and an owner the row with the latest ``touched_at``; read."""
+    postings: frozenset[str] = frozenset()
+    keys: frozenset[str] = frozenset()
+    """Idempotency keys besides the operation's own."""
+    lots: frozenset[LotsNeed] = frozenset()
+    raised: frozenset[RaisedNeed] = frozenset()
+    attempts: frozenset[AttemptNeed] = frozenset()
+    totals: bool = False
+    """Sums over all accounts, read after every lock was taken."""
+
+    def __or__(self, other: Needs) -> Needs:
+        """Both together."""
+        return Needs(
+            accounts=self.accounts | other.accounts,
+            sides=self.sides | other.sides,
+            holders=self.holders | other.holders,
+            newest=self.newest | other.newest,
+            postings=self.postings | other.postings,
+            keys=self.keys | other.keys,
+            lots=self.lots | other.lots,
+            raised=self.raised | other.raised,
+            attempts=self.attempts | other.attempts,
+            totals=self.totals or other.totals,
+        )
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """The needs of a batch: merged, absolute in time, each list sorted and without repeats.
+
+    Locks are taken in the order of the fields: ``sides`` (with ``holders``) by kind and id, then
+    ``accounts`` by id.
+    """
+
+    sides: tuple[SideKey, ...]
+    holders: tuple[SideKey, ...]
+    accounts: tuple[str, ...]
+    newest: tuple[SideKey, ...]
+    postings: tuple[str, ...]
+    keys: tuple[str, ...]
+    lots: tuple[tuple[str, int], ...]
+    """Account, and the time after which its lots are wanted."""
+    raised: tuple[tuple[str, int], ...]
+    """Account, and the time after which what raised it counts."""
+    attempts: tuple[tuple[str, int], ...]
+    """Subject, and the time after which its attempts count."""
+    attempted: tuple[tuple[str, str], ...]
+    """Subject and key, of which it is wanted whether they were recorded."""
+    totals: bool
+
+
+def wanted(needs: Iterable[tuple[Needs, int]]) -> Wanted:
+    """What a batch wants of the store; each operation's needs come with its time (ms)."""
+    pairs = list(needs)
+    lots: dict[str, int] = {}
+    for need, now in pairs:
+        for account, back in need.lots:
+            if back > 0:
+                lots[account] = min(now - back, lots.get(account, now))
+    return Wanted(
+        sides=tuple(sorted({one for need, _ in pairs for one in need.sides})),
+        holders=tuple(sorted({one for need, _ in pairs for one in need.holders})),
+        accounts=tuple(sorted({one for need, _ in pairs for one in need.accounts})),
+        newest=tuple(sorted({one for need, _ in pairs for one in need.newest})),
+        postings=tuple(sorted({one for need, _ in pairs for one in need.postings})),
+        keys=tuple(sorted({one for need, _ in pairs for one in need.keys})),
+        lots=tuple(sorted(lots.items())),
+        raised=tuple(
+            sorted({(one.account, now - one.back) for need, now in pairs for one in need.raised})
+        ),
+        attempts=tuple(
+            sorted({(one.subject, now - one.back) for need, now in pairs for one in need.attempts})
+        ),
+        attempted=tuple(
+            sorted({(one.subject, one.key) for need, _ in pairs for one in need.attempts})
+        ),
+        totals=any(need.totals for need, _ in pairs),
+    )

@@ -1,0 +1,199 @@
+"""Postings and their hashes: one chain per account, and what a link of it is made of.
+
+A posting extends the chain of each account that it touches by one link, however many entries it
+has there. The link's hash is SHA-256 over four frames, each led by its length in four bytes, big
+end first: the head before (32 bytes), the posting's id, the account's own entries as amount texts,
+sorted and joined by a NUL, and the posting's metadata as canonical JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from offpath.model.ledger import money
+from offpath.model.ledger.chart import chart
+from offpath.model.ledger.faults import (
+    ChainBroken,
+    MalformedOperation,
+    Unbalanced,
+)
+
+GENESIS: Final = "0" * 64
+"""The head of an account that no posting has touched."""
+SAFE: Final = 2**53 - 1
+"""Whole numbers in metadata must be exact in every language: beyond this they go as text."""
+LONGEST_META: Final = 65_536
+DEEPEST: Final = 16
+
+Meta: TypeAlias = Mapping[str, Any]
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class Entry(Struct, frozen=True, gc=False):
+    """One side of a posting: a signed amount in minor units, debit positive, of an account."""
+
+    account: str
+    amount: int
+
+
+class NewPosting(Struct, frozen=True, kw_only=True):
+    """A posting to make: a balanced set of entries with an id of its own.
+
+    ``meta`` is sealed by the chains: texts, whole numbers to 2**53, true, false, null, lists and
+    objects of these. ``source`` in it dates the lots that it raises.
+    """
+
+    id: str
+    entries: tuple[Entry, ...]
+    meta: Meta = {}
+
+
+class LinkRecord(Struct, frozen=True, kw_only=True, gc=False):
+    """An account's part of a posting, and its link in the account's chain."""
+
+    account: str
+    number: int
+    """1 for the account's first link, then without a gap."""
+    posting: str
+    amount: int
+    """The sum of its entries here, debit positive."""
+    entries: tuple[int, ...]
+    """Their amounts, in the order of the posting."""
+    balance: int
+    """The account's balance after it, on the side on which the account grows."""
+    raised: int
+    """All that ever raised the account, this included: never falls. Each posting counts by what
+    it does to the balance in sum."""
+    prev: str
+    hash: str
+    source: str | None
+    """``source`` of the posting's metadata, for the age of what it raised."""
+    at: int
+    """When it was posted, in milliseconds since 1970."""
+
+
+class PostingRecord(Struct, frozen=True, kw_only=True):
+    """A posting as it is stored, with its links ordered by account."""
+
+    id: str
+    meta: str
+    """Canonical JSON."""
+    at: int
+    links: tuple[LinkRecord, ...]
+    seq: int = 0
+    """The order in which postings were committed; 0 before it was."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The metadata, decoded."""
+        decoded: dict[str, Any] = msgspec.json.decode(self.meta)
+        return decoded
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Its entries, ordered by account."""
+        return tuple(Entry(link.account, one) for link in self.links for one in link.entries)
+
+
+def canonical(meta: Meta) -> str:
+    """Canonical JSON of metadata: keys sorted at every level, no blanks.
+
+    Raises ``MalformedOperation`` for floats, numbers beyond 2**53, other types, and what is too
+    large or too deep.
+    """
+    _checked(meta, "meta", 0)
+    encoded = _ENCODER.encode(meta).decode()
+    if len(encoded) > LONGEST_META:
+        raise MalformedOperation(f"metadata is longer than {LONGEST_META} characters")
+    return encoded
+
+
+def link_hash(prev: str, posting: str, amounts: Sequence[str], meta: str) -> str:
+    """The hash of a link; ``amounts`` are the account's own entries as amount texts."""
+    digest = hashlib.sha256()
+    for frame in (
+        bytes.fromhex(prev),
+        posting.encode(),
+        "\0".join(sorted(amounts)).encode(),
+        meta.encode(),
+    ):
+        digest.update(len(frame).to_bytes(4))
+        digest.update(frame)
+    return digest.hexdigest()
+
+
+def hash_of(link: LinkRecord, meta: str) -> str:
+    """What a stored link hashes to by its content."""
+    currency = chart(link.account).currency
+    return link_hash(
+        link.prev, link.posting, [money.text(currency, one) for one in link.entries], meta
+    )
+
+
+def balanced(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """The entries without those of zero. Raises ``Unbalanced`` unless each currency sums to zero,
+    ``UnknownAccount``, and ``MoneyOverflow`` for an amount out of range.
+    """
+    kept = tuple(entry for entry in entries if entry.amount)
+    sums: dict[str, int] = {}
+    for entry in kept:
+        money.checked(entry.amount)
+        currency = chart(entry.account).currency
+        sums[currency] = sums.get(currency, 0) + entry.amount
+    off = [f"{currency} by {total}" for currency, total in sums.items() if total]
+    if off or not kept:
+        raise Unbalanced(f"entries do not balance: {', '.join(off) or 'there are none'}")
+    return kept
+
+
+def verified(record: PostingRecord) -> PostingRecord:
+    """The posting, when it still hashes to its links and balances. Raises ``ChainBroken``."""
+    sums: dict[str, int] = {}
+    for link in record.links:
+        if link.posting != record.id or sum(link.entries) != link.amount:
+            raise ChainBroken(f"posting {record.id}: the entries of {link.account} were altered")
+        if hash_of(link, record.meta) != link.hash:
+            raise ChainBroken(f"posting {record.id} was altered: see its link of {link.account}")
+        currency = chart(link.account).currency
+        sums[currency] = sums.get(currency, 0) + link.amount
+    if not sums or any(sums.values()):
+        raise ChainBroken(f"posting {record.id} does not balance any more")
+    return record
+
+
+def _checked(value: object, path: str, depth: int) -> None:
+    if depth > DEEPEST:
+        raise MalformedOperation(f"{path} is nested deeper than {DEEPEST} levels")
+    if value is None or isinstance(value, bool):
+        return
+    if isinstance(value, int):
+        if abs(value) > SAFE:
+            raise MalformedOperation(f"{path}: {value} is not exact everywhere, write it as text")
+    elif isinstance(value, str):
+        _encodable(value, path)
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            if not isinstance(key, str):
+                raise MalformedOperation(f"{path}: keys are texts, not {type(key).__name__}")
+            _encodable(key, path)
+            _checked(part, f"{path}.{key}"[:200], depth + 1)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            _checked(part, f"{path}[]"[:200], depth + 1)
+    else:
+        raise MalformedOperation(
+            f"{path}: metadata holds texts, whole numbers, true, false, null, lists and objects, "
+            f"not {type(value).__name__}; amounts go as text, such as CREDIT:12.34"
+        )
+
+
+def _encodable(text: str, path: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise MalformedOperation(f"{path}: {text!r} is no valid text"[:300]) from None

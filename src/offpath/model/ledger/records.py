@@ -1,0 +1,153 @@
+"""What the store keeps of a ledger besides postings. Times are milliseconds since 1970."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
+
+from offpath.model.ledger.chart import chart
+from offpath.model.ledger.posting import GENESIS
+from offpath.model.quiet import Quiet
+
+
+class SideKey(NamedTuple):
+    """Where to look for a side row: its kind, and an id, an owner or a unique key."""
+
+    kind: str
+    name: str
+
+
+STATES: Final[dict[str, tuple[str, ...]]] = {
+    "payout": ("RESERVED", "SUBMITTED", "SETTLED", "FAILED"),
+    "subscription": ("ACTIVE", "LAPSED", "CANCELED"),
+    "promo": ("OPEN", "REVERSED", "DEAD"),
+    "sale": ("SOLD",),
+    "entitlement": ("OWNED", "REVOKED"),
+}
+"""The kinds of side rows and the states of each; the databases check the same."""
+OPEN_PAYOUTS: Final = ("RESERVED", "SUBMITTED")
+"""Payouts whose quote is owed."""
+DUE_STATES: Final = {"payout": OPEN_PAYOUTS, "subscription": ("ACTIVE",), "promo": ("OPEN",)}
+"""The kinds that sweeps lease, and the states in which a row may be due."""
+
+
+class SideRow(Quiet, frozen=True, kw_only=True):
+    """Money-bearing state beside the postings: a payout, a subscription, a sale, ...
+
+    Nothing in it is believed before it was compared with the sealed metadata of the posting that
+    made it, its ``anchor``.
+    """
+
+    kind: str
+    id: str
+    owner: str
+    """The user that it belongs to."""
+    state: str
+    version: int = 0
+    """Rises by one with every write and with every lease: a fence."""
+    due_at: int | None = None
+    """When a sweep looks at it; None: never (again)."""
+    attempts: int = 0
+    amount: int | None = None
+    """A payout's quote in USD minor units, a promo's grant in credit minor units."""
+    anchor: str | None = None
+    unique_key: str | None = None
+    """One row of the kind holds it; None gives it up."""
+    created_at: int = 0
+    touched_at: int = 0
+    body: str = "{}"
+    """The rest, as JSON."""
+
+    @property
+    def key(self) -> SideKey:
+        """Where it is found."""
+        return SideKey(self.kind, self.id)
+
+
+class AccountRecord(Struct, frozen=True, kw_only=True, gc=False):
+    """An account as it is now. Accounts that no posting has touched are not stored."""
+
+    id: str
+    balance: int = 0
+    raised: int = 0
+    """All that ever raised it."""
+    head: str = GENESIS
+    number: int = 0
+    """How many links its chain has."""
+
+    @property
+    def sum(self) -> int:
+        """The sum of its entries, debit positive."""
+        return chart(self.id).entry(self.balance)
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """What an operation did: kept under its key, and given again to who repeats it."""
+
+    id: str | None = None
+    """The operation's main posting, or the id of the row that it is about."""
+    postings: tuple[str, ...] = ()
+    facts: dict[str, Any] = {}
+
+
+class KeyRecord(Struct, frozen=True, kw_only=True):
+    """An idempotency key that was used, and what came of it."""
+
+    key: str
+    fingerprint: str
+    receipt: Receipt
+    at: int
+
+
+class Lot(Struct, frozen=True, kw_only=True, gc=False):
+    """An amount that raised an account, and when."""
+
+    amount: int
+    at: int
+    source: str | None = None
+
+
+class Attempt(Struct, frozen=True, kw_only=True, gc=False):
+    """An amount that somebody tried to move, committed or not: what velocity limits count."""
+
+    subject: str
+    key: str
+    amount: int
+    at: int
+    """Never before the subject's attempt before it, whatever the clock says."""
+    total: int
+    """The sum of all the subject's attempts with this one: the sum of a window is a difference."""
+
+
+class Totals(Struct, frozen=True, kw_only=True):
+    """Sums over all accounts."""
+
+    balances: dict[str, int] = {}
+    """By an account's kind (``spendable``, ``earned``, ...; the platform's by name)."""
+    quotes: int = 0
+    """The stored quotes of open payouts, in USD minor units."""
+
+
+class Leaf(Struct, frozen=True, kw_only=True, gc=False):
+    """An account in a checkpoint: where its chain stood."""
+
+    account: str
+    number: int
+    head: str
+    sum: int
+
+
+class Checkpoint(Struct, frozen=True, kw_only=True):
+    """A signed snapshot of all chains. ``prev`` is the id of the checkpoint before (version 3)."""
+
+    id: str
+    root: str
+    signature: str
+    count: int
+    at: int
+    v: int
+    sum: int | None = None
+    """The sum of all entries; None in version 1."""
+    kid: str | None = None
+    prev: str | None = None

@@ -1,0 +1,194 @@
+"""The part of the store that keeps a ledger.
+
+There is one way to move money: an operation (:class:`~offpath.model.ledger.deciding.LedgerOp`),
+given to :meth:`LedgerStore.post` or as an effect. This is the one place where the store calls a
+decision instead of applying it: heads and balances are known only under the lock.
+
+Every write transaction of a ledger does the same, in this order:
+
+1. rows named by :class:`~offpath.model.ledger.needs.Wanted` are locked: side rows (by id and by
+   unique key) ordered by kind and id, then accounts ordered by id. An account that does not exist
+   is made first, so that there is something to lock, and removed again if nothing was posted to it;
+2. in statements of their own, after the last lock, everything wanted is read into a
+   :class:`~offpath.model.ledger.book.Book`, with the store's clock;
+3. :func:`~offpath.model.ledger.deciding.decide_all` decides, in order;
+4. the book's changes are written in bulk. A version or a number of links that is not what was
+   read, a unique key or an idempotency key taken meanwhile: all of it is rolled back and done again
+   (at most ten times, then ``StoreBusy``).
+
+The databases enforce by themselves, also against a raw write: entries of a posting sum to zero per
+currency, an account's entries are in its currency, a guarded account is never below zero, each
+link follows the one before it (number, prev, balance), an account's balance, head and number are
+those of its last link, side rows have a known kind and state, one row per unique key, one record
+per idempotency key, and postings, links and checkpoints are neither changed nor removed
+by an UPDATE or a DELETE (a trigger).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from offpath.model.ledger.deciding import Decided, LedgerOp
+    from offpath.model.ledger.posting import LinkRecord, PostingRecord
+    from offpath.model.ledger.records import (
+        AccountRecord,
+        Checkpoint,
+        KeyRecord,
+        Leaf,
+        SideRow,
+        Totals,
+    )
+
+
+class Counts(Struct, frozen=True, kw_only=True):
+    """How much a ledger holds."""
+
+    accounts: int = 0
+    postings: int = 0
+    links: int = 0
+
+
+class LedgerReads(Protocol):
+    """What can be read of a ledger: of its present, or within a snapshot of one moment.
+
+    Every list is limited; ``after`` is the key of the last one of the page before.
+    """
+
+    async def ledger_accounts(
+        self, *, ids: Sequence[str] = (), prefix: str = "", after: str = "", limit: int = 1000
+    ) -> list[AccountRecord]:
+        """Accounts by id: these (those that exist), or all whose id begins with ``prefix``."""
+        ...
+
+    async def ledger_links(
+        self,
+        account: str,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        newest: bool = False,
+    ) -> list[LinkRecord]:
+        """The links of one account from number ``after`` + 1 on; with ``newest`` backwards, from
+        ``after`` - 1 down (0: from the last).
+        """
+        ...
+
+    async def ledger_walk(
+        self, *, after: tuple[str, int] = ("", 0), limit: int = 1000
+    ) -> list[tuple[LinkRecord, str]]:
+        """Every link with its posting's metadata, ordered by account and number: for a proof."""
+        ...
+
+    async def ledger_since(
+        self, account: str, number: int, *, limit: int = 1000
+    ) -> list[tuple[LinkRecord, str]]:
+        """The links of an account behind ``number``, with their postings' metadata."""
+        ...
+
+    async def ledger_postings(
+        self, *, ids: Sequence[str] = (), after: int = 0, limit: int = 1000
+    ) -> list[PostingRecord]:
+        """These postings (in no order), or all in the order of their commits from ``after`` on."""
+        ...
+
+    async def ledger_sides(
+        self,
+        kind: str,
+        *,
+        ids: Sequence[str] = (),
+        owner: str | None = None,
+        states: Sequence[str] = (),
+        after: str = "",
+        limit: int = 1000,
+    ) -> list[SideRow]:
+        """Side rows of a kind by id; each condition that is given narrows it."""
+        ...
+
+    async def ledger_key(self, key: str) -> KeyRecord | None:
+        """What was recorded under an idempotency key."""
+        ...
+
+    async def ledger_totals(self) -> Totals:
+        """Sums over all accounts, by the accounts' own balances."""
+        ...
+
+    async def ledger_sums(self) -> dict[str, int]:
+        """The sum of all entries (not of cached balances) by currency: 0 each, or something is
+        wrong.
+        """
+        ...
+
+    async def ledger_counts(self) -> Counts:
+        """How much there is."""
+        ...
+
+    async def ledger_checkpoints(self, *, before: str = "", limit: int = 10) -> list[Checkpoint]:
+        """Checkpoints, the latest first; with ``before`` only those sealed before that id's."""
+        ...
+
+    async def ledger_leaves(self, *, after: str = "", limit: int = 1000) -> list[Leaf]:
+        """The leaves of the last checkpoint, by account."""
+        ...
+
+    async def ledger_moved(self, *, after: str = "", limit: int = 1000) -> list[str]:
+        """Accounts, by id, that are not as the last checkpoint's leaf has them: moved on, new, or
+        gone. Costs no more than reading accounts and leaves side by side.
+        """
+        ...
+
+
+class LedgerStore(LedgerReads, Protocol):
+    """Accounts, postings, side rows and checkpoints."""
+
+    async def post(self, operations: Sequence[LedgerOp]) -> list[Decided]:
+        """Decide operations in order and commit what they did, in one transaction.
+
+        The answers are in their order. One that is declined or faulty costs the others nothing and
+        leaves only its attempts. Messages of the book are written to the outbox as by ``commit``.
+        Raises ``StoreBusy`` and ``StoreUnavailable`` as ``commit`` does: the outcome is unknown
+        then, and repeating operations with keys changes nothing twice. ``StoreRejected`` when the
+        store refuses the whole: nothing was written, and halves may do better.
+        """
+        ...
+
+    async def lease_sides(
+        self, kind: str, *, limit: int, hold: float, now: int | None = None
+    ) -> list[SideRow]:
+        """Due rows of a kind (``payout``, ``subscription``, ``promo``), the longest due first, in
+        the states of ``DUE_STATES``; each is due again in ``hold`` seconds and a version older.
+
+        ``now``: the time to be due by, in milliseconds; None: the store's clock. Rows that somebody
+        else has locked are passed over, so two callers never get the same row; the new version
+        fences every write by who leased it before.
+        """
+        ...
+
+    async def save_checkpoint(self, checkpoint: Checkpoint, leaves: Sequence[Leaf]) -> bool:
+        """Write a checkpoint, and the leaves that differ from the last one's, in one commit.
+
+        False, and nothing is written, unless ``checkpoint.prev`` is the id of the last one (None
+        for the first): somebody else sealed in the meantime.
+        """
+        ...
+
+    async def prune_ledger(
+        self, *, attempts_before: int, keys_before: int | None, limit: int
+    ) -> int:
+        """Remove attempts dated before a time (ms), keeping each subject's last one, and
+        idempotency keys recorded before a time (None: none); at most ``limit`` of each. Returns
+        how many. A key that is gone can be used again.
+        """
+        ...
+
+    def ledger_snapshot(self) -> AbstractAsyncContextManager[LedgerReads]:
+        """All reads within see the ledger as it was at one moment, whatever is posted meanwhile.
+
+        It holds a connection: short, and never across a call of the network.
+        """
+        ...
