@@ -196,7 +196,9 @@ class Store(EventStore, ScheduleStore, WorkflowStore, FlowStore, LedgerStore, Pr
 
         Rows appear when the caller commits and vanish when it rolls back. Accepts what
         ``store/within.py`` lists; anything else raises ``WrongConnection`` before a statement is
-        sent. Backends without the capability ``within`` raise ``CapabilityMissing``.
+        sent. Backends without the capability ``within`` raise ``CapabilityMissing``. Where it
+        raises, nothing of the effects is left in the transaction (unless the database has ended
+        that): a caller who goes on and commits does not commit half of them.
         """
         ...
 
