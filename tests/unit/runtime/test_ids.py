@@ -24,6 +24,12 @@ def test_derived_ids_repeat_and_differ() -> None:
     assert derive_id(parent.upper(), 1) == derive_id(parent, 1)
 
 
+def test_derived_ids_stay_what_they_were() -> None:
+    parent = "01890a5d-ac96-774b-bcce-b302099a8057"
+    assert derive_id(parent, 0) == "01890a5d-ac96-83ff-8ece-f2fff562d439"
+    assert derive_id(parent, "next/1") == "01890a5d-ac96-8516-9b9b-bf24f84eb5d8"
+
+
 def test_derived_ids_are_uuids_beside_their_parent() -> None:
     parent = new_id()
     child = derive_id(parent, "email")
