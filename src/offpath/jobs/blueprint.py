@@ -28,6 +28,7 @@ from offpath.model.options import (
     claim_of,
     over,
     resolve,
+    resolve_keys,
 )
 from offpath.runtime.codec import Codec, fingerprint
 from offpath.runtime.ids import parse_id
@@ -104,11 +105,6 @@ class Blueprint(Struct, frozen=True, kw_only=True):
     limit_of: LimitOf | None = None
     fair_key_of: FairKeyOf | None = None
 
-    @property
-    def asks(self) -> bool:
-        """Whether some function of the arguments decides over options."""
-        return bool(self.computed or self.unique_of or self.limit_of or self.fair_key_of)
-
     def job(
         self,
         args: Sequence[Any],
@@ -165,8 +161,9 @@ class Blueprint(Struct, frozen=True, kw_only=True):
     def _resolved(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], level: Level | None
     ) -> Resolved:
-        if level is None and not self.asks:
-            return self.plain
+        if level is None and self.computed is None:
+            keys = self._keyed(args, kwargs)
+            return self.plain if keys is None else resolve_keys(keys, self.plain)
         asked = (level, self._computed(args, kwargs), self._keyed(args, kwargs))
         return resolve((*(one for one in asked if one is not None), *self.levels))
 

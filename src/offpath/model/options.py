@@ -332,6 +332,18 @@ def resolve(levels: Sequence[Level]) -> Resolved:
     )
 
 
+def resolve_keys(keys: Level, below: Resolved) -> Resolved:
+    """As :func:`resolve`, where the highest level says no more than a unique key, a limit or a fair
+    key, and the levels below are resolved already.
+    """
+    return msgspec.structs.replace(
+        below,
+        unique=below.unique if keys.unique is None else keys.unique or None,
+        limit=below.limit if keys.limit is None else keys.limit or None,
+        fair_key=below.fair_key if keys.fair_key is None else keys.fair_key,
+    )
+
+
 def claim_of(task: str, claim: UniqueClaim | None) -> UniqueClaim | None:
     """The claim inside the task's own name space: two tasks never clash."""
     return claim and msgspec.structs.replace(claim, key=f"{task}:{claim.key}")

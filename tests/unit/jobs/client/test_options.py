@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from offpath.errors import InvalidArgument
-from offpath.model.job import JobState, UniquePolicy
+from offpath.model.job import JobState, UniqueClaim, UniquePolicy
+from offpath.model.limit import LimitSpec
 from offpath.model.options import (
     Level,
     Options,
@@ -21,6 +22,7 @@ from offpath.model.options import (
     decode_run,
     encode_run,
     resolve,
+    resolve_keys,
 )
 from offpath.model.retry import Backoff, RetryOptions, RetryPolicy
 
@@ -52,6 +54,25 @@ def test_retry_merges_inside() -> None:
     assert run(
         Options(retry=RetryOptions(attempts=9)), Options(retry=RetryOptions(base=4, attempts=2))
     ).retry == RetryPolicy(attempts=9, base=4.0)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        Level(),
+        Level(unique=False, limit=False),
+        Level(unique=UniqueClaim(key="mine"), limit=LimitSpec(key="mine"), fair_key="mine"),
+    ],
+)
+def test_keys_over_what_is_resolved_are_what_all_levels_give(keys: Level) -> None:
+    below = Level(
+        unique=UniqueClaim(key="below"),
+        limit=LimitSpec(key="below", max_running=2),
+        fair_key="below",
+        priority=3,
+        timeout=4.0,
+    )
+    assert resolve_keys(keys, resolve([below])) == resolve([keys, below])
 
 
 def test_times_are_seconds_and_utc() -> None:
