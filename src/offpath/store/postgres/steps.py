@@ -5,6 +5,7 @@ So one transition runs on our own pool, in a caller's transaction on any driver,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -54,6 +55,7 @@ Enqueueing = Generator[Query, Sequence[Row], T]
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _encoder = msgspec.json.Encoder()
+_canonical: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 
 
 def ask(query: Query, *, last: bool = False) -> Steps[Rows]:
@@ -113,7 +115,8 @@ def ids_json(ids: Iterable[str]) -> str:
 def job_id(text: str) -> str | None:
     """``text`` as a canonical job id, None when it is none."""
     try:
-        return str(UUID(text))
+        # nearly all are canonical: no object is made to find that out
+        return text if _canonical(text) else str(UUID(text))
     except (ValueError, AttributeError, TypeError):
         return None
 
