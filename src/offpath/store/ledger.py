@@ -132,13 +132,15 @@ class LedgerReads(Protocol):
         """Checkpoints, the latest first; with ``before`` only those sealed before that id's."""
         ...
 
-    async def ledger_leaves(self, *, after: str = "", limit: int = 1000) -> list[Leaf]:
-        """The leaves of the last checkpoint, by account."""
+    async def ledger_leaves(
+        self, *, ids: Sequence[str] = (), after: str = "", limit: int = 1000
+    ) -> list[Leaf]:
+        """The leaves of the last checkpoint, by account: of these accounts, or all."""
         ...
 
     async def ledger_moved(self, *, after: str = "", limit: int = 1000) -> list[str]:
-        """Accounts, by id, that are not as the last checkpoint's leaf has them: moved on, new, or
-        gone. Costs no more than reading accounts and leaves side by side.
+        """Accounts, by id, that are not as the last checkpoint's leaf has them: moved on, new, gone,
+        or whose link of the leaf's number is missing or has another hash than the leaf's head.
         """
         ...
 
