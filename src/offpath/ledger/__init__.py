@@ -1,0 +1,1 @@
+"""The credits ledger: operations, checkpoints and proofs. Users import from ``offpath.economy``."""

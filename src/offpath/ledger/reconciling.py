@@ -1,0 +1,203 @@
+"""Comparing what a payment processor cleared with what the ledger has: pure, and the same for any
+order of the records.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from enum import StrEnum
+from itertools import zip_longest
+
+from msgspec import Struct
+
+from offpath.errors import InvalidArgument
+from offpath.model import checks
+from offpath.model.ledger.money import Money
+
+
+class RecordKind(StrEnum):
+    """What a record is of; a purchase never matches a payout."""
+
+    BUY = "buy"
+    PAYOUT = "payout"
+
+    __hash__ = str.__hash__
+    """Enum's own is a Python function."""
+
+
+class Difference(StrEnum):
+    """How two sides disagree."""
+
+    PROCESSOR_ORPHAN = "processor_orphan"
+    """The processor cleared it, the ledger does not have it."""
+    LEDGER_ORPHAN = "ledger_orphan"
+    """The ledger has it, the processor does not."""
+    AMOUNT_DRIFT = "amount_drift"
+    """Both have it, with other amounts or currencies."""
+
+    __hash__ = str.__hash__
+    """Enum's own is a Python function."""
+
+
+class Window(Struct, frozen=True, kw_only=True):
+    """A stretch of time, ``since`` included and ``until`` not.
+
+    Raises ``InvalidArgument`` for times without a zone and for a window that is empty.
+    """
+
+    since: datetime
+    until: datetime
+
+    def __post_init__(self) -> None:
+        """Refuse what is no window."""
+        since, until = checks.aware(self.since, "since"), checks.aware(self.until, "until")
+        if since >= until:
+            raise InvalidArgument(
+                f"a window begins before it ends: since={since.isoformat()}, "
+                f"until={until.isoformat()}"
+            )
+
+    def __contains__(self, moment: datetime) -> bool:
+        """Whether a moment is in it."""
+        return self.since <= moment < self.until
+
+    def __str__(self) -> str:
+        """Show both ends."""
+        return f"{self.since.isoformat()}/{self.until.isoformat()}"
+
+
+class ReconcileRecord(Struct, frozen=True, kw_only=True):
+    """What one side knows of a movement of money. Records of both sides pair by kind and key."""
+
+    kind: RecordKind
+    key: str
+    """What both sides call it: a provider's reference, an idempotency key."""
+    amount: Money
+    ref: str
+    """What this side calls it."""
+    at: datetime
+
+
+class Pulled(Struct, frozen=True, kw_only=True):
+    """Both sides of a window, as a feed gives them. What is outside of the window is left out."""
+
+    processor: tuple[ReconcileRecord, ...] = ()
+    ledger: tuple[ReconcileRecord, ...] = ()
+
+
+class Discrepancy(Struct, frozen=True, kw_only=True):
+    """One disagreement; the side that lacks the record is None."""
+
+    difference: Difference
+    kind: RecordKind
+    key: str
+    processor: ReconcileRecord | None = None
+    ledger: ReconcileRecord | None = None
+
+
+class ReconcileReport(Struct, frozen=True, kw_only=True):
+    """How the two sides of a window compare.
+
+    ``matched + drifts + processor_orphans`` is ``processor_count``, and likewise for the ledger.
+    """
+
+    window: Window
+    matched: int
+    processor_count: int
+    ledger_count: int
+    discrepancies: tuple[Discrepancy, ...] = ()
+    """Ordered by difference, key and kind."""
+
+    @property
+    def reconciled(self) -> bool:
+        """Whether both sides agree on everything."""
+        return not self.discrepancies
+
+    @property
+    def processor_orphans(self) -> int:
+        """How many only the processor has."""
+        return self._count(Difference.PROCESSOR_ORPHAN)
+
+    @property
+    def ledger_orphans(self) -> int:
+        """How many only the ledger has."""
+        return self._count(Difference.LEDGER_ORPHAN)
+
+    @property
+    def amount_drifts(self) -> int:
+        """How many both have, with other amounts."""
+        return self._count(Difference.AMOUNT_DRIFT)
+
+    def _count(self, difference: Difference) -> int:
+        return sum(one.difference is difference for one in self.discrepancies)
+
+
+def reconcile(window: Window, pulled: Pulled) -> ReconcileReport:
+    """Compare both sides of a window.
+
+    Records of the same kind and key are paired: equal amounts first, then what is left in order
+    of amount, reference and time, so that the order in which a feed gives them makes no difference.
+    """
+    processor = [one for one in pulled.processor if one.at in window]
+    ledger = [one for one in pulled.ledger if one.at in window]
+    ours, theirs = _by_key(ledger), _by_key(processor)
+    matched, found = 0, list[Discrepancy]()
+    for place in sorted({*ours, *theirs}):
+        same, rest = _paired(theirs.get(place, ()), ours.get(place, ()))
+        matched += same
+        found += [_discrepancy(place, one, other) for one, other in rest]
+    return ReconcileReport(
+        window=window,
+        matched=matched,
+        processor_count=len(processor),
+        ledger_count=len(ledger),
+        discrepancies=tuple(sorted(found, key=_place)),
+    )
+
+
+_Place = tuple[RecordKind, str]
+
+
+def _by_key(records: Iterable[ReconcileRecord]) -> dict[_Place, list[ReconcileRecord]]:
+    found: dict[_Place, list[ReconcileRecord]] = defaultdict(list)
+    for record in sorted(records, key=_order):
+        found[record.kind, record.key].append(record)
+    return dict(found)
+
+
+def _paired(
+    processor: Sequence[ReconcileRecord], ledger: Sequence[ReconcileRecord]
+) -> tuple[int, list[tuple[ReconcileRecord | None, ReconcileRecord | None]]]:
+    """How many are equal, and the others in pairs as far as they go."""
+    left, unmatched = list(ledger), list[ReconcileRecord]()
+    for record in processor:
+        twin = next((one for one in left if one.amount == record.amount), None)
+        if twin is None:
+            unmatched.append(record)
+        else:
+            left.remove(twin)
+    return len(processor) - len(unmatched), list(zip_longest(unmatched, left))
+
+
+def _discrepancy(
+    place: _Place, processor: ReconcileRecord | None, ledger: ReconcileRecord | None
+) -> Discrepancy:
+    if ledger is None:
+        difference = Difference.PROCESSOR_ORPHAN
+    elif processor is None:
+        difference = Difference.LEDGER_ORPHAN
+    else:
+        difference = Difference.AMOUNT_DRIFT
+    return Discrepancy(
+        difference=difference, kind=place[0], key=place[1], processor=processor, ledger=ledger
+    )
+
+
+def _order(record: ReconcileRecord) -> tuple[str, int, str, datetime]:
+    return (record.amount.currency, record.amount.minor, record.ref, record.at)
+
+
+def _place(one: Discrepancy) -> tuple[str, str, str]:
+    return (one.difference, one.key, one.kind)
