@@ -112,8 +112,7 @@ async def verify_last(
     async with store.ledger_snapshot() as reads:
         last = await _last(reads)
         if last is None:
-            problems = () if anchored is None else (ROLLED_BACK,)
-            return Verification(problems=problems)
+            return Verification(problems=() if anchored is None else (ROLLED_BACK,))
         problems = await _problems(reads, last, keys, anchored)
         breaks = await _moved_breaks(reads)
     return Verification(checkpoint=last, problems=problems, breaks=tuple(breaks))
@@ -149,7 +148,11 @@ async def _trusts_leaves(reads: LedgerReads, last: Checkpoint, signer: Signer) -
         signed = signer.verify(signed_bytes(last), last.signature)
     except (ValueError, OverflowError):
         return False
-    return signed and await _leaves_root(reads, last.v) == (last.root, last.sum, last.count)
+    return signed and await _leaves_root(reads, last.v) == _root_in(last)
+
+
+def _root_in(checkpoint: Checkpoint) -> Root:
+    return Root(checkpoint.root, checkpoint.sum, checkpoint.count)
 
 
 async def _leaves_root(reads: LedgerReads, version: int) -> Root:
@@ -208,7 +211,7 @@ async def _problems(
     reads: LedgerReads, last: Checkpoint, keys: Verifies, anchored: Checkpoint | None
 ) -> tuple[str, ...]:
     problems = [] if verify_checkpoint(last, keys) else [SIGNATURE]
-    if await _leaves_root(reads, last.v) != (last.root, last.sum, last.count):
+    if await _leaves_root(reads, last.v) != _root_in(last):
         problems.append(LEAVES)
     if anchored is not None and not await _knows(reads, anchored):
         problems.append(ROLLED_BACK)

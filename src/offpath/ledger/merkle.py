@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from offpath.model.ledger.records import Leaf
 
 EMPTY: Final = "0" * 64
@@ -18,8 +20,8 @@ EMPTY: Final = "0" * 64
 _WIDTH = 8
 
 
-class Root(NamedTuple):
-    """A root: its hash in hex, the sum of all entries (None in version 1), and the leaves' count."""
+class Root(Struct, frozen=True):
+    """A root: its hash in hex, the sum of all entries (None in version 1), how many leaves."""
 
     hash: str
     sum: int | None

@@ -139,14 +139,16 @@ def _private(secret: str) -> Ed25519PrivateKey:
     if not seed:
         # Never with the secret in the text.
         raise EconomyConfigInvalid("a signing secret is hex bytes, such as `openssl rand -hex 32`")
-    return _ed25519().Ed25519PrivateKey.from_private_bytes(sha256(seed).digest())
+    key: Ed25519PrivateKey = _ed25519().Ed25519PrivateKey.from_private_bytes(sha256(seed).digest())
+    return key
 
 
 def _public(key: str) -> Ed25519PublicKey:
     try:
-        return _ed25519().Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+        public: Ed25519PublicKey = _ed25519().Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
     except ValueError:
         raise EconomyConfigInvalid(f"a public key is 32 hex bytes, not {key[:80]!r}") from None
+    return public
 
 
 def _hex(key: Ed25519PublicKey) -> str:

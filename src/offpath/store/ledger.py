@@ -139,8 +139,8 @@ class LedgerReads(Protocol):
         ...
 
     async def ledger_moved(self, *, after: str = "", limit: int = 1000) -> list[str]:
-        """Accounts, by id, that are not as the last checkpoint's leaf has them: moved on, new, gone,
-        or whose link of the leaf's number is missing or has another hash than the leaf's head.
+        """Accounts, by id, that are not as the last checkpoint's leaf has them: moved on, new,
+        gone, or whose link of the leaf's number is missing or has another hash than the leaf.
         """
         ...
 
