@@ -13,7 +13,7 @@ from offpath.errors import InvalidArgument
 from offpath.jobs.apart import set_apart
 from offpath.jobs.durable.verbs import DurableVerbs
 from offpath.jobs.job import Job
-from offpath.jobs.plan import Plan
+from offpath.jobs.plan import Plan, ordered
 from offpath.jobs.planning import PlanVerbs, joined
 from offpath.jobs.signals import Signal, in_loop
 from offpath.jobs.worker.running import LEASE_DOUBTED, Interruption
@@ -349,8 +349,11 @@ class Context(DurableVerbs, PlanVerbs):
         return joined(noted, self._planned)
 
     def _enqueued(self) -> tuple[NewJob, ...]:
-        parent, group = self._run.job.id, self._run.job.group_id
-        made = (structs.replace(one.new, parent=parent, group_id=group) for one in self._jobs)
+        parent, group, size = self._run.job.id, self._run.job.group_id, len(self._jobs)
+        made: list[NewJob] = []
+        for place, one in enumerate(self._jobs):
+            delay = ordered(one.new.delay, place, size)
+            made.append(structs.replace(one.new, parent=parent, group_id=group, delay=delay))
         return tuple(made)
 
     @property

@@ -208,6 +208,11 @@ class Plan(Generic[S_co, G_co]):
         for link in self._links:
             yield from link.items
 
+    @property
+    def size(self) -> int:
+        """How many jobs it has by itself at most, those that its gates hold included."""
+        return sum(len(one.jobs) if isinstance(one, Gate) else 1 for one in self.members())
+
     def jobs(self) -> Iterator[Job[Any, Any]]:
         """The jobs of it alone, those that its gates hold included."""
         for item in self.members():
@@ -281,7 +286,7 @@ class Carried(Struct, frozen=True, kw_only=True):
 
 def carried_out(plan: Plan[Any, Any], job: LeasedJob) -> Carried:
     """What the plan that ``job`` returned means. Raises ``PlanError``."""
-    carrier = _Carrier(job)
+    carrier = _Carrier(job, sum(one.size for one in plan.reach()))
     try:
         carrier.walk(plan, None, ())
     except RecursionError as error:
@@ -300,8 +305,9 @@ def carried_out(plan: Plan[Any, Any], job: LeasedJob) -> Carried:
 class _Carrier:
     """Collects what a plan means, in the order of its making."""
 
-    def __init__(self, job: LeasedJob) -> None:
+    def __init__(self, job: LeasedJob, size: int) -> None:
         self._job = job
+        self._size = size
         self._seen: set[int] = set()
         self._links = 0
         self.jobs: dict[str, NewJob] = {}
@@ -370,8 +376,7 @@ class _Carrier:
                 case Gate():
                     ids += self._gate(item, level, gate)
                 case _:
-                    new = _with(item, level)
-                    ids.append(self._add(replace(new, gate=gate, dependents=waited)))
+                    ids.append(self._add(_with(item, level), gate, waited))
         return tuple(dict.fromkeys(ids))
 
     def _gate(self, gate: Gate[Any], level: Level | None, outer: str | None) -> list[str]:
@@ -379,14 +384,39 @@ class _Carrier:
             raise PlanError("a job waits at one gate: `.next` takes jobs and plans, no gates")
         if gate.new is not None and gate.new not in self.gates:
             self.gates.append(gate.new)
-        return [self._add(gate.held(_with(job, level))) for job in gate.jobs]
+        holds = None if gate.new is None else gate.id
+        return [self._add(_with(job, level), holds, gate.on) for job in gate.jobs]
 
-    def _add(self, new: NewJob) -> str:
-        joined = replace(new, parent=self._job.id, group_id=self._job.group_id)
-        if self.jobs.setdefault(new.id, joined) != joined:
+    def _add(self, new: NewJob, gate: str | None, waited: tuple[str, ...]) -> str:
+        known = self.jobs.get(new.id)
+        place = len(self.jobs) if known is None else list(self.jobs).index(new.id)
+        joined = replace(
+            new,
+            parent=self._job.id,
+            group_id=self._job.group_id,
+            gate=gate,
+            dependents=waited,
+            delay=ordered(new.delay, place, self._size),
+        )
+        if known is None:
+            self.jobs[new.id] = joined
+        elif known != joined:
             msg = f"job {new.id} of task {new.task} is in this plan twice, in different places"
             raise PlanError(msg)
         return new.id
+
+
+_STEP = 1e-6
+
+
+def ordered(delay: float, place: int, size: int) -> float:
+    """The delay of a job at a place in a list of ``size``, such that equal ones go in their order.
+
+    The ids of what a handler queues follow from what it is, so that a handler that runs again
+    gives the same ones, and are in no order. So each is due a microsecond after the one before it,
+    and the last one when it should be: so what is due at once is due now.
+    """
+    return delay - (size - 1 - place) * _STEP
 
 
 def _with(job: Job[Any, Any], level: Level | None) -> NewJob:

@@ -135,7 +135,8 @@ class NewJob(Quiet, frozen=True, kw_only=True, gc=False):
     queue: str = "default"
     priority: int = 0
     delay: float = 0.0
-    """Seconds from the store's now; ignored when ``run_at`` is given."""
+    """Seconds from the store's now; ignored when ``run_at`` is given. A few microseconds less than
+    none put a job before others that are due at once."""
     run_at: datetime | None = None
     deadline: datetime | None = None
     deadline_in: float | None = None

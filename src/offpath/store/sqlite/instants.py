@@ -39,5 +39,7 @@ def later(now: int, seconds: float) -> int:
 
 
 def span(seconds: float | None) -> int | None:
-    """A duration in microseconds."""
-    return None if seconds is None else later(0, seconds)
+    """A duration in microseconds; it may be less than nothing."""
+    if seconds is None:
+        return None
+    return later(0, seconds) if seconds >= 0 else -later(0, -seconds)
