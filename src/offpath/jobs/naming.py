@@ -13,7 +13,6 @@ But what a step sends is named after the step too: a step that is done again mea
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -42,12 +41,12 @@ class Name(Struct, frozen=True):
 class Names:
     """The names given in one attempt. Usable from coroutines and threads."""
 
-    __slots__ = ("_given", "_run", "_step")
+    __slots__ = ("_given", "_place", "_run")
 
     def __init__(self, run: Run, step: str | None = None) -> None:
         self._run = run
-        self._step = step
-        self._given: Counter[str] = Counter()
+        self._place = "" if step is None else f"step/{step}/"
+        self._given: dict[str, int] = {}
 
     @property
     def over(self) -> bool:
@@ -57,7 +56,7 @@ class Names:
     @property
     def in_step(self) -> bool:
         """Whether these are the names of a step."""
-        return self._step is not None
+        return bool(self._place)
 
     def of_step(self, step: str) -> Names:
         """The names given in a step."""
@@ -66,12 +65,11 @@ class Names:
     def next(self, what: str) -> Name:
         """The name of the next one made of ``what``."""
         with _counting:
-            number = self._given[what]
+            number = self._given.get(what, 0)
             self._given[what] = number + 1
-        job, place = self._run.job, f"{what}/{number}"
-        if self._step is not None:
-            return Name(derive_id(job.id, f"step/{self._step}/{place}"), again=False)
-        return Name(derive_id(job.id, place), again=job.deliveries > 1)
+        job, place = self._run.job, self._place
+        made = derive_id(job.id, f"{place}{what}/{number}")
+        return Name(made, not place and job.deliveries > 1)
 
 
 _names: ContextVar[Names | None] = ContextVar("offpath_names", default=None)
