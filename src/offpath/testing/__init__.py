@@ -4,9 +4,15 @@
 ``assert_enqueued`` looks at what was enqueued, ``ManualClock`` is the time, moved by hand,
 ``pass_time`` moves it and runs what falls due on the way, and
 ``FlakyStore`` fails on demand. ``FakeCredits`` and ``FakeRecords`` are the two ports of a
-settlement run. ``signed_webhook`` makes the headers of a genuine webhook. The pytest plugin
-(``pytest_offpath``) offers the first of them as fixtures.
+settlement run. ``signed_webhook`` makes the headers of a genuine webhook. ``FakeProvider``,
+``FakeDirectory``, ``FakeFeed``, ``MemoryAnchor`` and ``TestSigner`` are the ports of an economy.
+The pytest plugin (``pytest_offpath``) offers the first of them as fixtures.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
 
 from offpath.runtime.clock import ManualClock
 from offpath.testing.asserting import assert_enqueued, enqueued
@@ -17,13 +23,31 @@ from offpath.testing.passing import pass_time
 from offpath.testing.signing import signed_webhook
 from offpath.testing.swapping import MemorySwap, swap_to_memory
 
+if TYPE_CHECKING:
+    from offpath.testing.economy import (
+        FakeDirectory,
+        FakeFeed,
+        FakeProvider,
+        Killed,
+        MemoryAnchor,
+        Mode,
+        TestSigner,
+    )
+
 __all__ = [
     "FakeCredits",
+    "FakeDirectory",
+    "FakeFeed",
+    "FakeProvider",
     "FakeRecords",
     "FlakyStore",
+    "Killed",
     "ManualClock",
+    "MemoryAnchor",
     "MemorySwap",
+    "Mode",
     "NeverIdle",
+    "TestSigner",
     "assert_enqueued",
     "drain",
     "enqueued",
@@ -31,3 +55,14 @@ __all__ = [
     "signed_webhook",
     "swap_to_memory",
 ]
+
+_LATE = frozenset(
+    {"FakeDirectory", "FakeFeed", "FakeProvider", "Killed", "MemoryAnchor", "Mode", "TestSigner"}
+)
+"""Loaded when they are used: most tests have no economy."""
+
+
+def __getattr__(name: str) -> object:
+    if name in _LATE:
+        return getattr(importlib.import_module("offpath.testing.economy"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
