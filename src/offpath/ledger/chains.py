@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from offpath.store.ledger import LedgerReads
 
 PAGE = 1000
+MOST_BREAKS = 100
+"""Breaks that one report names."""
 
 BROKEN_LINK = "broken-link"
 """A link does not follow the one before it."""

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from offpath.ledger.chains import (
+    MOST_BREAKS,
     Break,
     ChainWalk,
     all_accounts,
@@ -36,7 +37,6 @@ LEAVES: Final = "leaves"
 """The stored leaves are not those that were signed."""
 ROLLED_BACK: Final = "rolled-back"
 """The anchor knows a checkpoint that the store does not: an older ledger was put in place."""
-_MOST_BREAKS = 100
 
 
 class Verifies(Protocol):
@@ -236,7 +236,7 @@ async def _moved_breaks(reads: LedgerReads) -> list[Break]:
     async for account, live, leaf in _moved(reads):
         if (found := await prove_account(reads, account, live, leaf)) is not None:
             breaks.append(found)
-            if len(breaks) >= _MOST_BREAKS:
+            if len(breaks) >= MOST_BREAKS:
                 break
     return breaks
 

@@ -1,0 +1,246 @@
+"""A ledger as lines of JSON, to be kept elsewhere and verified without a database.
+
+The first line has the last checkpoint; then each account with what was sealed of it, followed by
+its links; the last line counts them, so that a file that was cut is known as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from offpath.ledger.chains import (
+    MOST_BREAKS,
+    REPLACED,
+    TRUNCATED,
+    VANISHED,
+    Break,
+    ChainWalk,
+    all_accounts,
+    all_leaves,
+    all_links,
+    leaf_of,
+)
+from offpath.ledger.checkpoint import LEAVES, SIGNATURE, Verifies, verify_checkpoint
+from offpath.ledger.merkle import Merkle, Root
+from offpath.ledger.signing import VERSION
+from offpath.model.ledger.chart import chart
+from offpath.model.ledger.faults import MalformedOperation
+from offpath.model.ledger.posting import LinkRecord
+from offpath.model.ledger.records import AccountRecord, Checkpoint, Leaf
+
+if TYPE_CHECKING:
+    from offpath.store.ledger import LedgerReads, LedgerStore
+
+FORMAT: Final = 1
+
+
+class Header(Struct, frozen=True, kw_only=True, tag="header", tag_field="type"):
+    """The first line."""
+
+    format: int = FORMAT
+    checkpoint: Checkpoint | None = None
+
+
+class AccountLine(Struct, frozen=True, kw_only=True, tag="account", tag_field="type"):
+    """An account: as it is (None: it is not there), and as it was sealed (None: it was not)."""
+
+    account: AccountRecord | None = None
+    leaf: Leaf | None = None
+
+
+class LinkLine(Struct, frozen=True, kw_only=True, tag="link", tag_field="type"):
+    """A link of the account above it, with its posting's metadata."""
+
+    link: LinkRecord
+    meta: str
+
+
+class End(Struct, frozen=True, kw_only=True, tag="end", tag_field="type"):
+    """The last line."""
+
+    accounts: int
+    links: int
+
+
+Line = Header | AccountLine | LinkLine | End
+_DECODER: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
+
+
+class Exported(Struct, frozen=True, kw_only=True):
+    """What an exported file proves."""
+
+    checkpoint: Checkpoint | None = None
+    problems: tuple[str, ...] = ()
+    """Of the checkpoint: ``signature``, ``leaves``; of the file: ``cut``, ``unbalanced``."""
+    breaks: tuple[Break, ...] = ()
+    """At most 100."""
+    accounts: int = 0
+    links: int = 0
+    root: str = ""
+    """The root of all accounts as they are in the file."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong with it."""
+        return not self.problems and not self.breaks
+
+
+async def export(store: LedgerStore) -> AsyncIterator[bytes]:
+    """The lines of a ledger as it is at this moment, each with its newline."""
+    async with store.ledger_snapshot() as reads:
+        checkpoints = await reads.ledger_checkpoints(limit=1)
+        yield _line(Header(checkpoint=checkpoints[0] if checkpoints else None))
+        links = all_links(reads)
+        pending = await anext(links, None)
+        accounts = linked = 0
+        async for account, leaf in _sides(reads):
+            accounts += 1
+            yield _line(AccountLine(account=account, leaf=leaf))
+            name = account.id if account is not None else leaf.account if leaf is not None else ""
+            while pending is not None and pending[0].account <= name:
+                linked += 1
+                yield _line(LinkLine(link=pending[0], meta=pending[1]))
+                pending = await anext(links, None)
+        yield _line(End(accounts=accounts, links=linked))
+
+
+def verify_lines(lines: Iterable[bytes], keys: Verifies | None) -> Exported:
+    """Replay an exported ledger; without ``keys`` the signature is not looked at.
+
+    Raises ``MalformedOperation`` for what is no such file.
+    """
+    run = _Replay(keys)
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            run.take(_parsed(line, number), number)
+    return run.done()
+
+
+class _Replay:
+    def __init__(self, keys: Verifies | None) -> None:
+        self._keys = keys
+        self._header: Header | None = None
+        self._walk: ChainWalk | None = None
+        self._line: AccountLine | None = None
+        self._whole = True
+        self._sealed = Merkle(VERSION)
+        self._live = Merkle(VERSION)
+        self._sums: dict[str, int] = {}
+        self._breaks: list[Break] = []
+        self._accounts = self._links = 0
+        self._end: End | None = None
+
+    def take(self, line: Line, number: int) -> None:
+        if (self._header is None) != isinstance(line, Header):
+            raise MalformedOperation(f"line {number}: this is no exported ledger")
+        match line:
+            case Header():
+                self._header = line
+                version = VERSION if line.checkpoint is None else line.checkpoint.v
+                self._sealed = Merkle(version)
+            case AccountLine():
+                self._finish()
+                self._begin(line)
+            case LinkLine():
+                self._step(line)
+            case End():
+                self._finish()
+                self._end = line
+
+    def done(self) -> Exported:
+        self._finish()
+        checkpoint = None if self._header is None else self._header.checkpoint
+        return Exported(
+            checkpoint=checkpoint,
+            problems=tuple(self._problems(checkpoint)),
+            breaks=tuple(self._breaks[:MOST_BREAKS]),
+            accounts=self._accounts,
+            links=self._links,
+            root=self._live.root().hash,
+        )
+
+    def _problems(self, checkpoint: Checkpoint | None) -> Iterable[str]:
+        if self._end is None or self._end != End(accounts=self._accounts, links=self._links):
+            yield "cut"
+        if any(self._sums.values()):
+            yield "unbalanced"
+        if checkpoint is None:
+            return
+        signed = Root(checkpoint.root, checkpoint.sum, checkpoint.count)
+        if self._sealed.root() != signed:
+            yield LEAVES
+        if self._keys is not None and not verify_checkpoint(checkpoint, self._keys):
+            yield SIGNATURE
+
+    def _begin(self, line: AccountLine) -> None:
+        self._accounts += 1
+        self._line, self._whole = line, True
+        if line.leaf is not None:
+            self._sealed.add(line.leaf)
+        if line.account is None:
+            name = "" if line.leaf is None else line.leaf.account
+            self._break(Break(account=name, reason=VANISHED))
+            return
+        self._live.add(leaf_of(line.account))
+        self._walk = ChainWalk(line.account.id)
+
+    def _step(self, line: LinkLine) -> None:
+        self._links += 1
+        link = line.link
+        currency = chart(link.account).currency
+        self._sums[currency] = self._sums.get(currency, 0) + sum(link.entries)
+        if self._walk is None or not self._whole:
+            return
+        if (found := self._walk.step(link, line.meta)) is not None:
+            self._break(found)
+            return
+        leaf = None if self._line is None else self._line.leaf
+        if leaf is not None and leaf.number == link.number and leaf.head != link.hash:
+            self._break(Break(account=link.account, reason=REPLACED, posting=link.posting))
+
+    def _finish(self) -> None:
+        """The account before is over: it must be as its chain says, and as long as was sealed."""
+        line, walk, self._line, self._walk = self._line, self._walk, None, None
+        if line is None or walk is None or not self._whole:
+            return
+        if line.leaf is not None and walk.number < line.leaf.number:
+            self._break(Break(account=walk.account, reason=TRUNCATED))
+        elif (found := walk.end(line.account)) is not None:
+            self._break(found)
+
+    def _break(self, found: Break) -> None:
+        self._whole = False
+        self._breaks.append(found)
+
+
+async def _sides(
+    reads: LedgerReads,
+) -> AsyncIterator[tuple[AccountRecord | None, Leaf | None]]:
+    """Accounts and leaves side by side, each account once; both come sorted."""
+    accounts, leaves = all_accounts(reads), all_leaves(reads)
+    account, leaf = await anext(accounts, None), await anext(leaves, None)
+    while account is not None or leaf is not None:
+        if leaf is None or (account is not None and account.id < leaf.account):
+            yield account, None
+            account = await anext(accounts, None)
+        elif account is None or leaf.account < account.id:
+            yield None, leaf
+            leaf = await anext(leaves, None)
+        else:
+            yield account, leaf
+            account, leaf = await anext(accounts, None), await anext(leaves, None)
+
+
+def _line(line: Line) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _parsed(line: bytes, number: int) -> Line:
+    try:
+        return _DECODER.decode(line)
+    except msgspec.DecodeError as error:
+        raise MalformedOperation(f"line {number} is no line of a ledger: {error}") from error
