@@ -12,7 +12,8 @@ from offpath.model.job import NewJob
 from offpath.model.new import NewLogEvent, NewMessage
 
 if TYPE_CHECKING:
-    from offpath.model.ledger.deciding import LedgerOp
+    # Effects are never decoded, so nobody asks for this type; `import offpath` loads no ledger.
+    from offpath.model.ledger.deciding import LedgerOp  # noqa: TC004 - see above
 
 
 class Effects(Struct, frozen=True, kw_only=True):

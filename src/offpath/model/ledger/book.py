@@ -7,7 +7,7 @@ or fails leaves no trace but its attempts. Everything here is pure: no I/O, no c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -16,7 +16,14 @@ from msgspec import Struct
 
 from offpath.model.ledger import money
 from offpath.model.ledger.chart import chart
-from offpath.model.ledger.faults import ChainBroken, Overdraft, Unplanned
+from offpath.model.ledger.faults import (
+    ChainBroken,
+    InvalidTransition,
+    KeyReused,
+    MalformedOperation,
+    Overdraft,
+    Unplanned,
+)
 from offpath.model.ledger.needs import Wanted
 from offpath.model.ledger.posting import (
     LinkRecord,
@@ -24,11 +31,13 @@ from offpath.model.ledger.posting import (
     PostingRecord,
     balanced,
     canonical,
+    identified,
     link_hash,
     verified,
 )
 from offpath.model.ledger.records import (
     OPEN_PAYOUTS,
+    STATES,
     AccountRecord,
     Attempt,
     KeyRecord,
@@ -41,6 +50,9 @@ from offpath.model.ledger.records import (
 from offpath.model.new import NewMessage
 
 _ABSENT: Final[Any] = object()
+_QUOTES: Final = "quotes"
+_LAST: Final[Any] = object()
+"""In place of a key: what was appended last."""
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -113,7 +125,6 @@ class Book:
         """The time by which the current operation decides, in milliseconds."""
         self.posted_at = loaded.now
         """The store's clock: when postings are dated."""
-        self._wanted = wanted
         self._accounts: dict[str, AccountRecord] = {
             one: AccountRecord(id=one) for one in wanted.accounts
         }
@@ -135,22 +146,28 @@ class Book:
         self._lots: dict[str, tuple[Lot, ...]] = dict.fromkeys((a for a, _ in wanted.lots), ())
         self._lots.update(loaded.lots)
         self._raised = dict(loaded.raised)
+        self._raised_since = _by_name(self._raised)
         self._attempts = dict(loaded.attempts)
-        self._attempted = set(loaded.attempted)
+        self._attempts_since = _by_name(self._attempts)
+        self._attempted = dict.fromkeys(wanted.attempted, False)
+        self._attempted.update(dict.fromkeys(loaded.attempted, True))
         self._subjects = dict(loaded.subjects)
         self._balances = None if loaded.totals is None else dict(loaded.totals.balances)
-        self._quotes = 0 if loaded.totals is None else loaded.totals.quotes
+        self._owed = {_QUOTES: 0 if loaded.totals is None else loaded.totals.quotes}
         self._new_postings: list[PostingRecord] = []
         self._new_messages: list[NewMessage] = []
         self._new_keys: dict[str, KeyRecord] = {}
         self._new_attempts: list[Attempt] = []
-        self._undo: list[Callable[[], object]] = []
+        self._depth = 0
+        self._undo: list[tuple[Any, Any, Any]] = []
+        """Where something was written, under which key, and what was there before."""
 
     # -- reading -----------------------------------------------------------------------------
 
     def account(self, account: str) -> AccountRecord:
         """An account as it is now; empty when no posting has touched it."""
-        return _planned(self._accounts, account, "account")
+        found: AccountRecord = _planned(self._accounts, account, "account")
+        return found
 
     def balance(self, account: str) -> int:
         """An account's balance in minor units, on the side on which it grows."""
@@ -158,7 +175,8 @@ class Book:
 
     def side(self, kind: str, row_id: str) -> SideRow | None:
         """A side row; None when there is none."""
-        return _planned(self._sides, SideKey(kind, row_id), "side row")
+        found: SideRow | None = _planned(self._sides, SideKey(kind, row_id), "side row")
+        return found
 
     def holder(self, kind: str, unique_key: str) -> SideRow | None:
         """The row of the kind that holds the unique key; None when it is free."""
@@ -167,7 +185,8 @@ class Book:
 
     def newest(self, kind: str, owner: str) -> SideRow | None:
         """The owner's row of the kind that was touched last; None when it has none."""
-        return _planned(self._newest, SideKey(kind, owner), "newest row")
+        found: SideRow | None = _planned(self._newest, SideKey(kind, owner), "newest row")
+        return found
 
     def posting(self, posting_id: str) -> PostingRecord | None:
         """A posting that still hashes to its links; None when there is none.
@@ -184,7 +203,8 @@ class Book:
 
     def key(self, key: str) -> KeyRecord | None:
         """The whole record of an idempotency key; None when it is free."""
-        return _planned(self._keys, key, "key")
+        found: KeyRecord | None = _planned(self._keys, key, "key")
+        return found
 
     def lots(self, account: str, since: int) -> tuple[Lot, ...]:
         """What raised the account after a time, newest first, as far as its balance reaches.
@@ -204,22 +224,26 @@ class Book:
 
     def raised(self, account: str, since: int) -> int:
         """How much raised the account after a time, in minor units."""
-        return _planned(self._raised, (account, since), "sum of")
+        found: int = _planned(self._raised, (account, since), "sum of")
+        return found
 
     def totals(self) -> Totals:
         """Sums over all accounts, with what this batch did."""
         if self._balances is None:
             raise Unplanned("the totals were not loaded")
-        return Totals(balances=dict(self._balances), quotes=self._quotes)
+        return Totals(balances=dict(self._balances), quotes=self._owed[_QUOTES])
 
     # -- writing -----------------------------------------------------------------------------
 
     def post(self, posting: NewPosting) -> PostingRecord:
         """Make a posting: balances, chains and lots follow.
 
-        Raises ``Unbalanced``, ``UnknownAccount``, ``MoneyOverflow``, ``MalformedOperation``, and
-        ``Overdraft`` when a guarded account would sink below zero.
+        Raises ``Unbalanced``, ``UnknownAccount``, ``MoneyOverflow``, ``MalformedOperation``,
+        ``KeyReused`` for an id that is known to be another posting's, and ``Overdraft`` when a
+        guarded account would sink below zero.
         """
+        if self._postings.get(identified(posting.id)) is not None:
+            raise KeyReused(f"there is a posting {posting.id!r} already: a new one needs a new id")
         entries = balanced(posting.entries)
         meta = canonical(posting.meta)
         parts: dict[str, list[int]] = {}
@@ -239,7 +263,14 @@ class Book:
         return record
 
     def put(self, row: SideRow) -> SideRow:
-        """Write a side row, as changed from what :meth:`side` gave; returns it as it is now."""
+        """Write a side row, as changed from what :meth:`side` gave; returns it as it is now.
+
+        Raises ``MalformedOperation`` for a kind or a state that there is not, and
+        ``InvalidTransition`` when another row holds its unique key. A key that the row did not have
+        before must be among the ``holders`` that were asked for (``Unplanned``).
+        """
+        if row.state not in STATES.get(row.kind, ()):
+            raise MalformedOperation(f"{row.kind} {row.id}: there is no state {row.state!r}")
         before = _planned(self._sides, row.key, "side row")
         written = msgspec.structs.replace(
             row,
@@ -262,8 +293,12 @@ class Book:
         self._append(self._new_messages, message)
 
     def record(self, key: str, fingerprint: str, receipt: Receipt) -> None:
-        """Use up an idempotency key. Whoever asks for it from now on gets the receipt."""
-        _planned(self._keys, key, "key")
+        """Use up an idempotency key. Whoever asks for it from now on gets the receipt.
+
+        Raises ``KeyReused`` when it is not free.
+        """
+        if _planned(self._keys, key, "key") is not None:
+            raise KeyReused(f"the key {key!r} was used before")
         record = KeyRecord(key=key, fingerprint=fingerprint, receipt=receipt, at=self.posted_at)
         self._set(self._keys, key, record)
         self._set(self._new_keys, key, record)
@@ -274,8 +309,8 @@ class Book:
         It stays counted when the operation is declined or fails; a repeat under the same key counts
         once.
         """
-        window = _planned(self._attempts, (subject, since), "attempts of")
-        if (subject, key) in self._attempted:
+        window: int = _planned(self._attempts, (subject, since), "attempts of")
+        if _planned(self._attempted, (subject, key), "attempt"):
             return window
         last = self._subjects.get(subject)
         made = Attempt(
@@ -286,26 +321,33 @@ class Book:
             total=amount + (0 if last is None else last.total),
         )
         self._subjects[subject] = made
-        self._attempted.add((subject, key))
+        self._attempted[subject, key] = True
         self._new_attempts.append(made)
-        for other in self._attempts:
-            if other[0] == subject:
-                self._attempts[other] += amount
+        for other in self._attempts_since[subject]:
+            self._attempts[subject, other] += amount
         return window + amount
 
     # -- for who decides -----------------------------------------------------------------------
 
     @contextmanager
     def trial(self, now: int | None) -> Iterator[None]:
-        """Decide one operation by this time (ms): an exception undoes all but its attempts."""
+        """Decide by this time (ms): an exception undoes all but the attempts.
+
+        Trials may be nested: an inner one that went well is undone with its outer one.
+        """
+        outer, mark = self.now, len(self._undo)
         self.now = self.posted_at if now is None else now
-        self._undo.clear()
+        self._depth += 1
         try:
             yield
         except BaseException:
-            while self._undo:
-                self._undo.pop()()
+            self._back_to(mark)
             raise
+        finally:
+            self.now = outer
+            self._depth -= 1
+            if not self._depth:
+                self._undo.clear()
 
     def changes(self) -> Changes:
         """What is to be written."""
@@ -332,7 +374,7 @@ class Book:
         self, name: str, amounts: tuple[int, ...], posting: str, meta: str, source: str | None
     ) -> LinkRecord:
         account, known = self.account(name), chart(name)
-        amount = sum(amounts)
+        amount = money.checked(sum(amounts))
         change = known.change(amount)
         balance = money.checked(account.balance + change)
         if known.guarded and change < 0 and balance < 0:
@@ -348,7 +390,7 @@ class Book:
             amount=amount,
             entries=amounts,
             balance=balance,
-            raised=account.raised + max(change, 0),
+            raised=money.checked(account.raised + max(change, 0)),
             prev=account.head,
             hash=link_hash(account.head, posting, texts, meta),
             source=source,
@@ -370,9 +412,11 @@ class Book:
         if change > 0 and link.account in self._lots:
             lot = Lot(amount=change, at=link.at, source=link.source)
             self._set(self._lots, link.account, (lot, *self._lots[link.account]))
-        for key, sum_ in tuple(self._raised.items()):
-            if key[0] == link.account and change > 0 and link.at > key[1]:
-                self._set(self._raised, key, sum_ + change)
+        if change > 0 and link.account in self._raised_since:
+            for since in self._raised_since[link.account]:
+                if link.at > since:
+                    key = link.account, since
+                    self._set(self._raised, key, self._raised[key] + change)
         if self._balances is not None:
             before = self._balances.get(known.kind, 0)
             self._set(self._balances, known.kind, before + change)
@@ -381,23 +425,43 @@ class Book:
         if before is not None and before.unique_key not in (None, row.unique_key):
             self._set(self._holders, SideKey(row.kind, before.unique_key or ""), None)
         if row.unique_key is not None:
-            self._set(self._holders, SideKey(row.kind, row.unique_key), row.key)
+            place = SideKey(row.kind, row.unique_key)
+            holder = _planned(self._holders, place, "unique key")
+            if holder not in (None, row.key):
+                raise InvalidTransition(
+                    f"{row.kind} {row.id}: {holder.name} holds the key {row.unique_key!r}"
+                )
+            self._set(self._holders, place, row.key)
 
     def _owe(self, quote: int) -> None:
-        before = self._quotes
-        self._quotes += quote
-        self._undo.append(lambda: setattr(self, "_quotes", before))
+        if quote:
+            self._set(self._owed, _QUOTES, self._owed[_QUOTES] + quote)
 
     def _set(self, where: dict[Any, Any], key: object, value: object) -> None:
-        before = where.get(key, _ABSENT)
+        self._undo.append((where, key, where.get(key, _ABSENT)))
         where[key] = value
-        self._undo.append(
-            lambda: where.pop(key) if before is _ABSENT else where.__setitem__(key, before)
-        )
 
     def _append(self, where: list[Any], value: object) -> None:
+        self._undo.append((where, _LAST, None))
         where.append(value)
-        self._undo.append(where.pop)
+
+    def _back_to(self, mark: int) -> None:
+        while len(self._undo) > mark:
+            where, key, before = self._undo.pop()
+            if key is _LAST:
+                where.pop()
+            elif before is _ABSENT:
+                del where[key]
+            else:
+                where[key] = before
+
+
+def _by_name(sums: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    """The times of each name."""
+    found: dict[str, list[int]] = {}
+    for name, since in sums:
+        found.setdefault(name, []).append(since)
+    return found
 
 
 def _planned(where: dict[Any, Any], key: object, what: str) -> Any:  # noqa: ANN401 - of any table

@@ -93,8 +93,9 @@ PROMO_FLOAT: Final = "platform:promo_float"
 REVENUE: Final = "platform:revenue"
 PAYOUT_RESERVE: Final = "platform:payout_reserve"
 
-# Letters of a user's or session's id: no colon (it parts the id), no blank, no control character.
-_PART = re.compile(r"[^\s:\x00-\x1f\x7f]+")
+# Letters of a user's or session's id: no colon (it parts the id), no blank, no control character,
+# no half of a surrogate pair (no store takes it).
+_PART = re.compile(r"[^\s:\x00-\x1f\x7f\ud800-\udfff]+")
 
 
 def spendable(user: str) -> str:

@@ -68,7 +68,11 @@ class Decided(Struct, frozen=True, kw_only=True):
 
 
 def batch_wants(operations: Sequence[LedgerOp], now: int) -> Wanted:
-    """What a batch needs of the store, by the store's clock (milliseconds)."""
+    """What a batch needs of the store, by the store's clock (milliseconds).
+
+    What is to be locked does not depend on ``now``; windows do, and are to be asked for with the
+    very time that goes into :class:`Loaded`: read after the last lock.
+    """
     return wanted(
         (
             op.needs if op.key is None else replace(op.needs, keys=op.needs.keys | {op.key}),
@@ -81,6 +85,16 @@ def batch_wants(operations: Sequence[LedgerOp], now: int) -> Wanted:
 def decide_all(book: Book, operations: Sequence[LedgerOp]) -> list[Decided]:
     """Decide each on the book, in order. Never raises for what one operation does wrong."""
     return [_decided(book, op) for op in operations]
+
+
+def decide_together(book: Book, operations: Sequence[LedgerOp]) -> list[Receipt]:
+    """Decide all of them or none, as effects are: the receipts, in order.
+
+    Raises what :func:`raised_by` raises for the first one that does not go, and the book is as it
+    was before.
+    """
+    with book.trial(None):
+        return [raised_by(_decided(book, op)) for op in operations]
 
 
 def _decided(book: Book, op: LedgerOp) -> Decided:
@@ -110,9 +124,14 @@ def _tried(book: Book, op: LedgerOp) -> Decided:
 
 
 def raised_by(decided: Decided) -> Receipt:
-    """The receipt; raises what went wrong. For who cannot go on without the posting."""
+    """The receipt; raises what went wrong, as a ``LedgerError`` in any case.
+
+    For who cannot go on without the posting.
+    """
     if decided.error is not None:
-        raise decided.error
+        if isinstance(decided.error, LedgerError):
+            raise decided.error
+        raise LedgerError(f"an operation cannot be decided: {decided.error!r}") from decided.error
     if decided.refusal is not None:
         reason, fields = decided.refusal
         raise LedgerError(f"the operation was declined: {reason} {fields}")

@@ -132,7 +132,7 @@ def usd(amount: int | str) -> Money:
 
 def checked(minor: int) -> int:
     """A number of minor units that fits. Raises ``MoneyOverflow``, ``InvalidAmount``."""
-    if not isinstance(minor, int) or isinstance(minor, bool):
+    if type(minor) is not int:
         raise InvalidAmount(
             f"an amount is a whole number of minor units, not {type(minor).__name__}: floats "
             "cannot hold money; give a text such as 'CREDIT:12.34'"
@@ -143,7 +143,7 @@ def checked(minor: int) -> int:
 
 
 def _amount(currency: Currency, amount: int | str) -> Money:
-    if isinstance(amount, bool) or not isinstance(amount, int | str):
+    if type(amount) not in (int, str):
         raise InvalidAmount(_shape(amount))
     return Money.parse(f"{currency}:{amount}")
 

@@ -28,10 +28,11 @@ GENESIS: Final = "0" * 64
 SAFE: Final = 2**53 - 1
 """Whole numbers in metadata must be exact in every language: beyond this they go as text."""
 LONGEST_META: Final = 65_536
+LONGEST_ID: Final = 300
 DEEPEST: Final = 16
 
 Meta: TypeAlias = Mapping[str, Any]
-_ENCODER = msgspec.json.Encoder(order="deterministic")
+_ENCODER = msgspec.json.Encoder(order="deterministic", enc_hook=dict)  # of other mappings
 
 
 class Entry(Struct, frozen=True, gc=False):
@@ -100,13 +101,25 @@ class PostingRecord(Struct, frozen=True, kw_only=True):
         return tuple(Entry(link.account, one) for link in self.links for one in link.entries)
 
 
+def identified(posting: object) -> str:
+    """The id of a posting. Raises ``MalformedOperation`` for what is none."""
+    if not isinstance(posting, str) or not 0 < len(posting) <= LONGEST_ID:
+        raise MalformedOperation(
+            f"a posting's id is a text of 1 to {LONGEST_ID} characters, not {posting!r}"[:300]
+        )
+    _written(posting, "the posting's id")
+    return posting
+
+
 def canonical(meta: Meta) -> str:
     """Canonical JSON of metadata: keys sorted at every level, no blanks.
 
     Raises ``MalformedOperation`` for floats, numbers beyond 2**53, other types, and what is too
     large or too deep.
     """
-    _checked(meta, "meta", 0)
+    if not isinstance(meta, Mapping):
+        raise MalformedOperation(f"metadata is an object, not {type(meta).__name__}")
+    _checked_object(meta, "meta", 0)
     encoded = _ENCODER.encode(meta).decode()
     if len(encoded) > LONGEST_META:
         raise MalformedOperation(f"metadata is longer than {LONGEST_META} characters")
@@ -171,17 +184,13 @@ def _checked(value: object, path: str, depth: int) -> None:
         raise MalformedOperation(f"{path} is nested deeper than {DEEPEST} levels")
     if value is None or isinstance(value, bool):
         return
-    if isinstance(value, int):
+    if isinstance(value, str):
+        _written(value, path)
+    elif isinstance(value, int):
         if abs(value) > SAFE:
             raise MalformedOperation(f"{path}: {value} is not exact everywhere, write it as text")
-    elif isinstance(value, str):
-        _encodable(value, path)
     elif isinstance(value, Mapping):
-        for key, part in value.items():
-            if not isinstance(key, str):
-                raise MalformedOperation(f"{path}: keys are texts, not {type(key).__name__}")
-            _encodable(key, path)
-            _checked(part, f"{path}.{key}"[:200], depth + 1)
+        _checked_object(value, path, depth)
     elif isinstance(value, list | tuple):
         for part in value:
             _checked(part, f"{path}[]"[:200], depth + 1)
@@ -192,8 +201,19 @@ def _checked(value: object, path: str, depth: int) -> None:
         )
 
 
-def _encodable(text: str, path: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise MalformedOperation(f"{path}: {text!r} is no valid text"[:300]) from None
+def _checked_object(value: Mapping[Any, object], path: str, depth: int) -> None:
+    for key, part in value.items():
+        if not isinstance(key, str):
+            raise MalformedOperation(f"{path}: keys are texts, not {type(key).__name__}")
+        _written(key, path)
+        _checked(part, f"{path}.{key}"[:200], depth + 1)
+
+
+def _written(text: str, path: str) -> None:
+    """Refuse what not every database can keep: half a surrogate pair, and the character NUL."""
+    if text.isascii():
+        valid = "\0" not in text
+    else:
+        valid = "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
+    if not valid:
+        raise MalformedOperation(f"{path}: {text!r} is no valid text"[:300])

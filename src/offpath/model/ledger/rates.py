@@ -11,6 +11,8 @@ from offpath.model.ledger.money import MINOR, checked
 
 BPS: Final = 10_000
 """Basis points of the whole."""
+FINEST: Final = 18
+"""The most decimals of a rate."""
 
 
 class Rate(Struct, frozen=True, kw_only=True):
@@ -34,15 +36,17 @@ class Rate(Struct, frozen=True, kw_only=True):
 
     def __le__(self, other: Rate) -> bool:
         """Compare exactly, across scales."""
-        return self.value * 10**other.scale <= other.value * 10**self.scale
+        return bool(self.value * 10**other.scale <= other.value * 10**self.scale)
 
 
 def rate(purpose: str, value: int, scale: int) -> Rate:
     """A rate with its usual id, ``par:CREDIT->USD:5/3``. Raises ``EconomyConfigInvalid``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+    if type(value) is not int or value <= 0:
         raise EconomyConfigInvalid(f"the {purpose} rate must be a positive whole number: {value!r}")
-    if isinstance(scale, bool) or not isinstance(scale, int) or not 0 <= scale <= 18:  # noqa: PLR2004
-        raise EconomyConfigInvalid(f"the scale of the {purpose} rate must be 0 to 18: {scale!r}")
+    if type(scale) is not int or not 0 <= scale <= FINEST:
+        raise EconomyConfigInvalid(
+            f"the scale of the {purpose} rate must be 0 to {FINEST}: {scale!r}"
+        )
     return Rate(value=value, scale=scale, id=f"{purpose}:CREDIT->USD:{value}/{scale}")
 
 
