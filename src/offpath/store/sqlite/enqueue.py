@@ -11,72 +11,36 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from offpath.errors import IdConflict, InvalidArgument, UniqueConflict, WrongConnection
 from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
 from offpath.model.group import GroupPolicy
-from offpath.model.job import (
-    BlockReason,
-    Enqueued,
-    JobState,
-    NewJob,
-    UniqueClaim,
-    UniquePolicy,
-)
+from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
 from offpath.model.new import NewLogEvent, NewMessage
-from offpath.store.sql import Query, Row
+from offpath.store.sql import Row
 from offpath.store.sqlite import gating
 from offpath.store.sqlite.groups import Ended, Joined, count_steps
-from offpath.store.sqlite.instants import instant, later, micros, span
+from offpath.store.sqlite.inserting import (
+    FINGERPRINT,
+    ID,
+    KEY,
+    RUN_AT,
+    STATE,
+    NewRow,
+    insert_one,
+    inserts,
+    row_of,
+)
+from offpath.store.sqlite.instants import instant, micros
 from offpath.store.sqlite.limits import agreed
-from offpath.store.sqlite.parameters import batch, texts
+from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Steps
 from offpath.store.sqlite.writing import Writing
 
 T = TypeVar("T")
-
-_COLUMNS: Final = (
-    "id",
-    "task",
-    "queue",
-    "state",
-    "priority",
-    "run_at",
-    "group_id",
-    "parent",
-    "deadline",
-    "deadline_in",
-    "unique_key",
-    "unique_slot",
-    "unique_states",
-    "unique_until",
-    "fingerprint",
-    "dependents",
-    "tags",
-    "options",
-    "input",
-    "announce",
-    "reason",
-    "gate",
-    "gated_delay",
-    "blocked_until",
-    "limit_key",
-    "fair_key",
-)
-_ID, _TASK, _STATE, _RUN_AT, _KEY, _FINGERPRINT = 0, 1, 3, 5, 10, 14
-"""Places in a row of ``job_insert``."""
-
-_PLAIN: Final = _COLUMNS.index("reason")
-_NOTHING_MORE: Final = (None,) * (len(_COLUMNS) - _PLAIN)
-"""Places from which on plain jobs have nothing."""
-
-_INNER: Final = {
-    state: "scheduled,ready" if state is JobState.QUEUED else state.value for state in JobState
-}
-"""States as they are kept: queued is two of them."""
 
 
 class _Holder(NamedTuple):
@@ -185,114 +149,44 @@ def insert_steps(
     """The jobs alone, without their gates and the counts of their groups."""
     if not jobs:
         return Inserted([])
-    rows = [_row(job, now, gates.deadlines) for job in jobs]
+    rows = [row_of(job, now, gates.deadlines, gates.watched) for job in jobs]
     agree = agreed(jobs, now)
-    if len(rows) == 1:
-        inserted = yield SQL["job_insert_one"](**_named(rows[0]), now=now)
-    else:
-        inserted = yield _insert(rows, now)
+    inserted: list[Row] = []
+    for query in (insert_one(rows[0], now),) if len(rows) == 1 else inserts(rows, now):
+        inserted += yield query
     rooted = _rooted(inserted)
     if agree is not None and inserted:
         yield agree
     if len(inserted) == len(jobs):
-        return Inserted([_created(row) for row in rows], rooted)
+        return Inserted(_created(rows), rooted)
     written = {row[0] for row in inserted}
     answers, later_rooted = yield from _resolved(jobs, rows, written, now)
     return Inserted(answers, rooted | later_rooted)
-
-
-def _insert(rows: Sequence[tuple[Any, ...]], now: int) -> Query:
-    """Of plain jobs the columns that only few have are not even sent."""
-    rich = any(row[_PLAIN:] != _NOTHING_MORE for row in rows)
-    sent = rows if rich else [row[:_PLAIN] for row in rows]
-    return SQL["job_insert"](batch=batch(sent), rich=int(rich), now=now)
 
 
 def _rooted(inserted: Iterable[Row]) -> frozenset[str]:
     return frozenset(row[0] for row in inserted if row[1])
 
 
-def _named(row: tuple[Any, ...]) -> dict[str, Any]:
-    """A row as parameters of ``job_insert_one``."""
-    if any("\0" in value for value in row if isinstance(value, str)):
-        batch([row])  # raises: one job is refused for what would be refused among others
-    return dict(zip(_COLUMNS, row, strict=True))
-
-
-def _created(row: Sequence[Any]) -> Enqueued:
-    return Enqueued(id=row[_ID], job_id=row[_ID], created=True, run_at=instant(row[_RUN_AT]))
-
-
-def _row(job: NewJob, now: int, gates: Mapping[str, int | None]) -> tuple[Any, ...]:
-    run_at = later(now, job.delay) if job.run_at is None else micros(job.run_at)
-    deadline_in = span(job.deadline_in)
-    deadline = _deadline(job, now)
-    waits = job.gate is not None or job.limit is not None
-    return (
-        job.id,
-        job.task,
-        job.queue,
-        "scheduled" if run_at > now and job.gate is None else _BLOCKED if waits else "ready",
-        job.priority,
-        run_at,
-        job.group_id or job.id,
-        job.parent,
-        deadline,
-        deadline_in,
-        *(_NO_KEY if job.unique is None else _key_columns(job.unique, now)),
-        job.fingerprint,
-        texts(job.dependents),
-        texts(job.tags),
-        job.options,
-        job.input,
-        job.announce,
-        *(_wait_columns(job, run_at <= now, deadline, gates) if waits else _NO_WAIT),
-        None if job.limit is None else job.limit.key,
-        job.fair_key or None,
-    )
-
-
-_BLOCKED: Final = JobState.BLOCKED.value
-_NO_KEY: Final = (None, None, None, None)
-_NO_WAIT: Final = (None, None, None, None)
-
-
-def _wait_columns(
-    job: NewJob, due: bool, deadline: int | None, gates: Mapping[str, int | None]
-) -> tuple[Any, ...]:
-    """Reason, gate, the delay that counts from its release, and when the wait is over."""
-    if job.gate is None:
-        return (BlockReason.LIMIT.value, None, None, deadline) if due else _NO_WAIT
-    ends = [at for at in (deadline, gates.get(job.gate)) if at is not None]
-    delay = span(job.delay) if job.run_at is None else None
-    return BlockReason.GATE.value, job.gate, delay, min(ends, default=None)
-
-
-def _deadline(job: NewJob, now: int) -> int | None:
-    """At a gate, one that counts from now counts from the release."""
-    if job.deadline is not None:
-        return micros(job.deadline)
-    return None if job.deadline_in is None or job.gate is not None else later(now, job.deadline_in)
-
-
-def _key_columns(unique: UniqueClaim, now: int) -> tuple[str, str | None, str, int | None]:
-    """Key, slot, states and end of the period."""
-    held = JobState.QUEUED in unique.states
-    until = None if unique.period is None else later(now, unique.period)
-    states = ",".join(_INNER[state] for state in unique.states)
-    return unique.key, unique.key if held else None, states, until
+def _created(rows: Sequence[NewRow]) -> list[Enqueued]:
+    """The answers of jobs that were written; most are due at the same moment."""
+    moments = {at: instant(at) for at in {row[RUN_AT] for row in rows}}
+    return [
+        Enqueued(id=row[ID], job_id=row[ID], created=True, run_at=moments[row[RUN_AT]])
+        for row in rows
+    ]
 
 
 # -- what the database left out --------------------------------------------------------------------
 
 
 def _resolved(
-    jobs: Sequence[NewJob], rows: Sequence[tuple[Any, ...]], inserted: set[str], now: int
+    jobs: Sequence[NewJob], rows: Sequence[NewRow], inserted: set[str], now: int
 ) -> Steps[tuple[list[Enqueued], frozenset[str]]]:
     """Some ids or keys were taken: say for each job what became of it, or take all back."""
     left = _left_out(rows, inserted)
-    known = yield SQL["job_same"](ids=batch([rows[at][_ID] for at in left]))
-    keys = batch([rows[at][_KEY] for at in left if rows[at][_KEY] is not None])
+    known = yield SQL["job_same"](ids=batch([rows[at][ID] for at in left]))
+    keys = batch([rows[at][KEY] for at in left if rows[at][KEY] is not None])
     held = yield SQL["slot_holders"](keys=keys)
     plan = _Plan(jobs, rows, known, held, now)
     try:
@@ -304,16 +198,17 @@ def _resolved(
         yield SQL["job_undo"](ids=batch(list(inserted)))
         raise
     rooted = yield from _carried_out(plan, now)
-    return [plan.answers.get(at) or _created(row) for at, row in enumerate(rows)], rooted
+    answers = enumerate(_created(rows))
+    return [plan.answers.get(at) or created for at, created in answers], rooted
 
 
-def _left_out(rows: Sequence[tuple[Any, ...]], inserted: set[str]) -> list[int]:
+def _left_out(rows: Sequence[NewRow], inserted: set[str]) -> list[int]:
     """The places of the rows that were not inserted; of a doubled id the first one was."""
     fresh = set(inserted)
     left = []
     for at, row in enumerate(rows):
-        if row[_ID] in fresh:
-            fresh.remove(row[_ID])
+        if row[ID] in fresh:
+            fresh.remove(row[ID])
         else:
             left.append(at)
     return left
@@ -323,7 +218,8 @@ def _carried_out(plan: _Plan, now: int) -> Steps[frozenset[str]]:
     rooted: frozenset[str] = frozenset()
     if plan.freed:
         yield SQL["slot_free"](keys=batch(list(plan.freed)), now=now)
-        rooted = _rooted((yield _insert(plan.second, now)))
+        for query in inserts(plan.second, now):
+            rooted |= _rooted((yield query))
     if plan.replaced:
         yield SQL["job_replace"](batch=batch(list(plan.replaced.values())), now=now)
     return rooted
@@ -335,7 +231,7 @@ class _Plan:
     def __init__(
         self,
         jobs: Sequence[NewJob],
-        rows: Sequence[tuple[Any, ...]],
+        rows: Sequence[NewRow],
         known: Iterable[Row],
         held: Iterable[Row],
         now: int,
@@ -347,8 +243,8 @@ class _Plan:
         self._holders = {row[0]: _Holder(*row[1:]) for row in held}
         self.answers: dict[int, Enqueued] = {}
         self.freed: dict[str, None] = {}
-        self.second: list[tuple[Any, ...]] = []
-        self.replaced: dict[str, tuple[Any, ...]] = {}
+        self.second: list[NewRow] = []
+        self.replaced: dict[str, NewRow] = {}
 
     def meet(self, at: int) -> None:
         """Decide about the job at this place."""
@@ -373,16 +269,16 @@ class _Plan:
         row = self._rows[at]
         self.freed[key] = None
         self.second.append(row)
-        self._holders[key] = _Holder(row[_ID], row[_FINGERPRINT], row[_STATE], row[_RUN_AT])
-        self._known[row[_ID]] = (row[_ID], row[_FINGERPRINT], row[_RUN_AT])
+        self._holders[key] = _Holder(row[ID], row[FINGERPRINT], row[STATE], row[RUN_AT])
+        self._known[row[ID]] = (row[ID], row[FINGERPRINT], row[RUN_AT])
 
     def _held(self, at: int, job: NewJob, unique: UniqueClaim, holder: _Holder) -> Enqueued:
         if unique.policy is UniquePolicy.ATTACH and holder.fingerprint == job.fingerprint:
             return _joined(job, holder)
         if unique.policy is UniquePolicy.REPLACE and holder.state in _WAITING:
-            row = (holder.id, *self._rows[at][_TASK:])
+            row = (holder.id, *self._rows[at][ID + 1 :])
             self.replaced[holder.id] = row
-            taken = holder._replace(fingerprint=job.fingerprint, run_at=row[_RUN_AT])
+            taken = holder._replace(fingerprint=job.fingerprint, run_at=row[RUN_AT])
             self._holders[unique.key] = taken
             return _joined(job, taken)
         message = _CONFLICTS[unique.policy].format(id=holder.id, state=_shown(holder.state))

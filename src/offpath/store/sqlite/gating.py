@@ -76,6 +76,8 @@ class Known(NamedTuple):
     new: Mapping[str, NewGate]
     states: Mapping[str, GateState]
     deadlines: Mapping[str, int | None]
+    watched: Collection[str] = frozenset()
+    """Whom the new ones watch. One of these that no gate watches in the end is no harm."""
 
 
 NO_GATES: Final = Known({}, {}, {})
@@ -171,12 +173,15 @@ class Following:
         known = known._replace(new=new)
         states = [(gate, state) for gate, state in known.states.items() if _is_over(state)]
         if known.new:
-            states += yield from self._file(known, {each.id: each.job_id for each in answers})
+            states += yield from self._file(known, answers)
         states = [(gate, state) for gate, state in states if gate in held or gate in new]
         fallen = yield from self.decided(states)
         yield from self.count([(each.id, "failed") for each, _ in fallen if each.watched])
 
-    def _file(self, known: Known, holders: Mapping[str, str]) -> Steps[list[tuple[str, GateState]]]:
+    def _file(
+        self, known: Known, answers: Sequence[Enqueued]
+    ) -> Steps[list[tuple[str, GateState]]]:
+        holders = {each.id: each.job_id for each in answers}
         gates: list[tuple[Any, ...]] = []
         watches: list[tuple[str, str, int]] = []
         for gate in known.new.values():
@@ -187,7 +192,10 @@ class Following:
         yield SQL["gate_insert"](gates=batch(gates))
         if watches:
             yield SQL["watch_insert"](watches=batch(watches))
-            yield SQL["watch_mark"](jobs=batch(list(dict.fromkeys(row[0] for row in watches))))
+            written = {each.id for each in answers if each.created}
+            others = dict.fromkeys(row[0] for row in watches if row[0] not in written)
+            if others:
+                yield SQL["watch_mark"](jobs=batch(list(others)))
         return _judged((yield SQL["gate_recount"](gates=batch(list(known.new)))))
 
 
@@ -210,7 +218,7 @@ def known_steps(jobs: Sequence[NewJob], gates: Sequence[NewGate], now: int) -> S
             message = f"job {job} waits at gate {name}, which is not stored: "
             raise GateError(message + "make it in the same call")
     yield from _check_watched(new, {job.id for job in jobs})
-    return Known(new, states, deadlines)
+    return Known(new, states, deadlines, {each for gate in new.values() for each in gate.on})
 
 
 def _check_watched(new: Mapping[str, NewGate], planned: set[str]) -> Steps[None]:
