@@ -34,6 +34,10 @@ class Value(Struct, frozen=True):
             return self
         return Value(_folded(self.payload, given), given.final)
 
+    def with_plain(self, payload: str) -> Value:
+        """The value after one more that is neither final nor folded."""
+        return self if self.final else Value(payload)
+
 
 class GroupRow(Struct):
     """What is known of a group beside its members."""
@@ -77,13 +81,20 @@ class Groups:
 
     def count(self, before: JobRecord | None, job: JobRecord, root: JobRecord | None) -> None:
         """A member has become this; ``root`` is the group's, as it is now."""
-        if job.group_id != job.id:
+        group_id, state = job.group_id, job.state
+        if group_id != job.id:
             if before is None:
-                self.row(job.group_id, root)
-                self.members.setdefault(job.group_id, set()).add(job.id)
-            _sort(self.open, job, inside=job.state not in TERMINAL)
-            _sort(self.failed, job, inside=job.state in _FAILED)
-        row = self.rows.get(job.group_id)
+                self.row(group_id, root)
+                _join(self.members, group_id, job.id)
+            if state in TERMINAL:
+                _discard(self.open, group_id, job.id)
+            else:
+                _join(self.open, group_id, job.id)
+            if state in _FAILED:
+                _join(self.failed, group_id, job.id)
+            elif before is not None:
+                _discard(self.failed, group_id, job.id)
+        row = self.rows.get(group_id)
         if row is not None:
             self._close_or_not(row, before, job)
 
@@ -199,11 +210,12 @@ def _folded(so_far: str | None, given: Contribution) -> str:
         ) from error
 
 
-def _sort(index: dict[str, set[str]], job: JobRecord, *, inside: bool) -> None:
-    if inside:
-        index.setdefault(job.group_id, set()).add(job.id)
+def _join(index: dict[str, set[str]], key: str, member: str) -> None:
+    members = index.get(key)
+    if members is None:
+        index[key] = {member}
     else:
-        _discard(index, job.group_id, job.id)
+        members.add(member)
 
 
 def _discard(index: dict[str, set[str]], key: str, member: str) -> None:

@@ -121,16 +121,15 @@ class _End:
         outcome = self._outcome
         result = outcome.result if isinstance(outcome, Succeeded) else None
         contributes = isinstance(outcome, Succeeded) and outcome.contributes
+        gives = result if contributes else None
         known = self._job.group_id in self._tables.groups.rows
         alone = not known and not self._settlement.effects.jobs
-        if alone and not given and (contributes or result is None):
-            return  # a lone job's record says it all
+        if not given and (gives is None if known else alone and gives == result):
+            return  # nothing is given, or a lone job's record says it all
         value = groups.value_of(self._tables, self._job.group_id)
         for each in given:
             value = value.with_one(each)
-        if contributes and result is not None:
-            value = value.with_one(Contribution(payload=result))
-        self._value = value
+        self._value = value if gives is None else value.with_plain(gives)
 
     def apply(self, batch: Batch) -> Settled:
         """File what was decided, and what follows from it."""

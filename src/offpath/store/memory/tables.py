@@ -169,15 +169,20 @@ class Tables:
             self._hold_key(job, job.unique_key, now)
         if before is None and job.gate is not None:
             self.gates.hold(job.id, job.gate)
-        self._count(before, job)
+        is_over = job.state in TERMINAL
+        was_over = before is not None and before.state in TERMINAL
+        if before is None or is_over or was_over:
+            self._count(before, job)
         if job.id in self._terms:
             self._announce(self._terms[job.id].announce, before, job, now)
-        if job.state not in TERMINAL or before is None or before.state in TERMINAL:
+        if not is_over or before is None or was_over:
             return False
         return not self._is_open(job.group_id) and self.groups.report(job)
 
     def _count(self, before: JobRecord | None, job: JobRecord) -> None:
-        """Keep what groups, gates and undo records know of this job."""
+        """Keep what groups, gates, signals and undo records know of a job that is new, has ended,
+        or had ended.
+        """
         if before is None and job.group_id == job.id:
             policy = self.terms(job.id).policy
             if policy is not _SETTLE_ALL:
@@ -188,11 +193,11 @@ class Tables:
             return
         if job.state in TERMINAL:
             self.gates.counted(job, 1)
+            if job.id in self.signals.called:
+                self.signals.ended(job.id)
         else:
             self.gates.counted(before, -1)
         self.steps.moved(job)
-        if job.id in self.signals.called:
-            self.signals.ended(job.id)
 
     def _announce(
         self, announce: int, before: JobRecord | None, job: JobRecord, now: datetime
