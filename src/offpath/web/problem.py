@@ -1,4 +1,4 @@
-"""Faults as ``application/problem+json`` (RFC 9457): a code, and nothing that a caller may not see."""
+"""Faults as ``application/problem+json`` (RFC 9457): a code, and nothing of the error's text."""
 
 from __future__ import annotations
 
