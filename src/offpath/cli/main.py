@@ -18,6 +18,7 @@ from offpath.cli.groups import groups
 from offpath.cli.health import health
 from offpath.cli.inbox import inbox
 from offpath.cli.jobs import jobs
+from offpath.cli.ledger import ledger
 from offpath.cli.outbox import outbox
 from offpath.cli.output import print_json
 from offpath.cli.router import router
@@ -36,6 +37,7 @@ Does work move?     offpath health; offpath workers
 Why does it wait?   offpath jobs show ID; offpath limits list
 Something wrong?    offpath doctor; offpath dead list
 Events:             offpath outbox list; offpath router status
+Money:              offpath ledger balance usr_a:spendable; offpath ledger prove
 
 \b
 The database: --url, else OFFPATH_URL, else DATABASE_URL.
@@ -103,6 +105,7 @@ for each in (
     schedules,
     settle,
     sweep,
+    ledger,
 ):
     cli.add_command(each)
 config.add_command(show_config)

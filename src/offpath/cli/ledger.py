@@ -1,0 +1,390 @@
+"""``offpath ledger``: balances, statements, proofs and checkpoints of the credits ledger."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from offpath.app import App
+from offpath.cli import output
+from offpath.cli.frame import FAILED, command, json_option, limit_option, url_option, with_app
+from offpath.errors import InvalidArgument, NotFound
+
+if TYPE_CHECKING:
+    from offpath.ledger.checkpoint import Verification, Verifies
+    from offpath.ledger.exporting import Exported
+    from offpath.ledger.proof import Proof
+    from offpath.ledger.signing import Ed25519Signer
+    from offpath.model.ledger.posting import LinkRecord
+    from offpath.model.ledger.rates import Rate, Rates
+    from offpath.model.ledger.records import AccountRecord, Checkpoint
+
+SECRET = "OFFPATH_ECONOMY_SIGNING_SECRET"  # noqa: S105 - the variable's name
+PRIOR = "OFFPATH_ECONOMY_SIGNING_SECRETS_PRIOR"
+
+key_option = click.option(
+    "--public-key",
+    "public_keys",
+    metavar="HEX",
+    multiple=True,
+    help=f"Who may have signed; may be repeated. Without it: the secrets in {SECRET} and {PRIOR}.",
+)
+
+
+def _rate_option(name: str) -> Callable[[Any], Any]:
+    return click.option(
+        f"--{name}",
+        metavar="VALUE/SCALE",
+        default="5/3",
+        show_default=True,
+        help=f"The {name} rate: VALUE/10**SCALE dollars a credit.",
+    )
+
+
+@click.group()
+def ledger() -> None:
+    """The credits ledger: balances, statements, proofs, checkpoints."""
+
+
+@ledger.command("balance")
+@click.argument("accounts", nargs=-1, metavar="ACCOUNT...")
+@click.option("--prefix", default="", help="All accounts whose id begins so, such as `usr_a:`.")
+@click.option("--after", metavar="ACCOUNT", default="", help="Go on after this account.")
+@limit_option
+@url_option
+@json_option
+@command
+def balance(
+    accounts: tuple[str, ...],
+    prefix: str,
+    after: str,
+    limit: int,
+    url: str | None,
+    *,
+    as_json: bool,
+) -> int | None:
+    """What accounts hold; without an ACCOUNT, all of them."""
+    _require_accounts(accounts)
+
+    async def work(app: App) -> None:
+        found = await app.store().ledger_accounts(
+            ids=accounts, prefix=prefix, after=after, limit=max(limit, len(accounts))
+        )
+        if missing := sorted(set(accounts) - {one.id for one in found}):
+            raise NotFound(f"nothing was ever posted to {', '.join(missing)}")
+        if as_json:
+            more = found[-1].id if not accounts and len(found) == limit else None
+            output.print_json({"items": [_account_document(one) for one in found], "next": more})
+        else:
+            rows = [(one.id, _money(one.id, one.balance), str(one.number)) for one in found]
+            output.print_table(("account", "balance", "postings"), rows, empty="no accounts")
+
+    return with_app(url, work)
+
+
+@ledger.command("statement")
+@click.argument("account")
+@click.option("--before", type=int, metavar="NUMBER", default=0, help="Go on below this number.")
+@limit_option
+@url_option
+@json_option
+@command
+def statement(
+    account: str, before: int, limit: int, url: str | None, *, as_json: bool
+) -> int | None:
+    """What was posted to ACCOUNT, the latest first."""
+    _require_accounts((account,))
+
+    async def work(app: App) -> None:
+        store = app.store()
+        links = await store.ledger_links(account, after=before, limit=limit, newest=True)
+        postings = await store.ledger_postings(ids=[one.posting for one in links], limit=limit)
+        kinds = {one.id: str(one.facts.get("kind", "")) for one in postings}
+        if as_json:
+            more = links[-1].number if len(links) == limit else None
+            items = [_link_document(one, kinds.get(one.posting, "")) for one in links]
+            output.print_json({"account": account, "items": items, "next": more})
+        else:
+            _print_statement(account, links, kinds)
+
+    return with_app(url, work)
+
+
+@ledger.command("prove")
+@click.option("--light", is_flag=True, help="Look at accounts only; do not replay the chains.")
+@_rate_option("par")
+@_rate_option("payout")
+@url_option
+@json_option
+@command
+def prove_ledger(
+    par: str, payout: str, url: str | None, *, light: bool, as_json: bool
+) -> int | None:
+    """Prove that the books hold: conserved, backed, nothing overdrawn, every chain whole."""
+    rates = _rates(par, payout)
+
+    async def work(app: App) -> int | None:
+        from offpath.ledger.proof import prove
+
+        proof = await prove(app.store(), rates, full=not light)
+        if as_json:
+            output.print_json(_proof_document(proof))
+        else:
+            _print_proof(proof)
+        return None if proof.holds else FAILED
+
+    return with_app(url, work)
+
+
+@ledger.command("verify")
+@click.option(
+    "--offline",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Verify a file that `ledger export` wrote, without a database.",
+)
+@key_option
+@url_option
+@json_option
+@command
+def verify(
+    offline: Path | None, public_keys: tuple[str, ...], url: str | None, *, as_json: bool
+) -> int | None:
+    """Verify that the ledger only grew since the last checkpoint, and that we signed it."""
+    keys = _keys(public_keys)
+    if offline is not None:
+        return _verify_file(offline, keys, as_json=as_json)
+
+    async def work(app: App) -> int | None:
+        from offpath.ledger.checkpoint import verify_last
+
+        found = await verify_last(app.store(), keys)
+        if as_json:
+            output.print_json(_verification_document(found))
+        else:
+            _print_verification(found)
+        return FAILED if found.mismatch else None
+
+    return with_app(url, work)
+
+
+@ledger.command("checkpoint")
+@url_option
+@json_option
+@command
+def checkpoint(url: str | None, *, as_json: bool) -> int | None:
+    """Prove what moved since the last checkpoint, and sign a new one."""
+    signer = _signer()
+
+    async def work(app: App) -> None:
+        from offpath.ledger.checkpoint import seal
+
+        def now() -> int:
+            return round(app.clock.now().timestamp() * 1000)
+
+        sealed = await seal(app.store(), signer, new_id=lambda: f"chk_{app.new_id()}", now=now)
+        if as_json:
+            output.print_json({"sealed": sealed and _checkpoint_document(sealed)})
+        elif sealed is None:
+            click.echo("nothing was posted since the last checkpoint")
+        else:
+            click.echo(f"sealed {sealed.id}: {sealed.count} accounts, root {sealed.root}")
+
+    return with_app(url, work)
+
+
+@ledger.command("export")
+@click.argument("file", type=click.File("wb", lazy=False))
+@url_option
+@command
+def export_ledger(file: Any, url: str | None) -> int | None:  # noqa: ANN401 - a binary file
+    """Write the whole ledger to FILE (- for standard output), to be verified anywhere."""
+
+    async def work(app: App) -> None:
+        from offpath.ledger.exporting import export
+
+        lines = 0
+        async for line in export(app.store()):
+            file.write(line)
+            lines += 1
+        click.echo(f"{lines} lines", err=True)
+
+    return with_app(url, work)
+
+
+def _verify_file(path: Path, keys: Verifies, *, as_json: bool) -> int | None:
+    from offpath.ledger.exporting import verify_lines
+
+    with path.open("rb") as lines:
+        found = verify_lines(lines, keys)
+    if as_json:
+        output.print_json(_exported_document(found))
+    else:
+        click.echo(f"{found.accounts} accounts, {found.links} links, root {found.root}")
+        _print_findings(found.checkpoint, [*found.problems, *map(str, found.breaks)])
+    return None if found.holds else FAILED
+
+
+# -- what is given ------------------------------------------------------------------------------
+
+
+def _require_accounts(accounts: tuple[str, ...]) -> None:
+    from offpath.model.ledger.chart import chart
+    from offpath.model.ledger.faults import UnknownAccount
+
+    for account in accounts:
+        try:
+            chart(account)
+        except UnknownAccount as error:
+            raise InvalidArgument(str(error)) from error
+
+
+def _rates(par: str, payout: str) -> Rates:
+    from offpath.model.ledger.rates import Rates
+
+    pegged = _rate("par", par)
+    return Rates(buy=pegged, par=pegged, payout=_rate("payout", payout))
+
+
+def _rate(name: str, given: str) -> Rate:
+    from offpath.model.ledger.rates import rate
+
+    value, _, scale = given.partition("/")
+    if not value.isdecimal() or not scale.isdecimal():
+        raise InvalidArgument(f"--{name} is VALUE/SCALE, as 5/3 for 0.005 dollars, not {given!r}")
+    return rate(name, int(value), int(scale))
+
+
+def _keys(public_keys: tuple[str, ...]) -> Verifies:
+    from offpath.ledger.signing import PublicKeys
+
+    return PublicKeys(*public_keys) if public_keys else _signer()
+
+
+def _signer() -> Ed25519Signer:
+    from offpath.ledger.signing import Ed25519Signer
+
+    secret = os.environ.get(SECRET, "")
+    if not secret:
+        raise InvalidArgument(f"set {SECRET} to the secret that checkpoints are signed with (hex)")
+    prior = os.environ.get(PRIOR, "")
+    return Ed25519Signer(secret, [one.strip() for one in prior.split(",") if one.strip()])
+
+
+# -- what is shown ------------------------------------------------------------------------------
+
+
+def _money(account: str, minor: int) -> str:
+    from offpath.model.ledger import money
+    from offpath.model.ledger.chart import chart
+
+    return money.text(chart(account).currency, minor)
+
+
+def _account_document(account: AccountRecord) -> dict[str, Any]:
+    return {
+        "account": account.id,
+        "balance": _money(account.id, account.balance),
+        "postings": account.number,
+        "head": account.head,
+    }
+
+
+def _link_document(link: LinkRecord, kind: str) -> dict[str, Any]:
+    from offpath.model.ledger.chart import chart
+
+    return {
+        "number": link.number,
+        "at": _moment(link.at),
+        "posting": link.posting,
+        "kind": kind,
+        "change": _money(link.account, chart(link.account).change(link.amount)),
+        "balance": _money(link.account, link.balance),
+        "hash": link.hash,
+    }
+
+
+def _print_statement(account: str, links: list[LinkRecord], kinds: dict[str, str]) -> None:
+    documents = [_link_document(one, kinds.get(one.posting, "")) for one in links]
+    columns = ("number", "at", "kind", "change", "balance", "posting")
+    rows = [tuple(str(one[name]) for name in columns) for one in documents]
+    output.print_table(columns, rows, empty=f"nothing was posted to {account}")
+
+
+def _proof_document(proof: Proof) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(proof)
+    return {"holds": proof.holds, "shortfall": f"{_usd(proof.shortfall)}", **document}
+
+
+def _print_proof(proof: Proof) -> None:
+    what = f"{proof.links} links replayed" if proof.full else "the chains were not replayed"
+    click.echo(f"{proof.accounts} accounts, {what}")
+    for name, holds in (
+        ("conserved", proof.conserved),
+        ("backed", proof.backed),
+        ("no overdraft", proof.no_overdraft),
+        ("chains intact", proof.chain_intact),
+        ("balances consistent", proof.consistent),
+    ):
+        click.echo(f"  {'yes' if holds else 'NO ':3}  {name}")
+    stand = proof.position
+    click.echo(f"owed {_usd(stand.obligations)}, held {_usd(stand.held)}")
+    if proof.shortfall:
+        click.echo(f"missing {_usd(proof.shortfall)}")
+    if proof.broken is not None:
+        click.echo(f"broken: {output.clean(str(proof.broken))}")
+    for drift in proof.drift:
+        cached, summed = (_money(drift.account, one) for one in (drift.cached, drift.summed))
+        click.echo(f"drift: {output.clean(drift.account)} says {cached}, its entries {summed}")
+    for account in proof.overdrawn:
+        click.echo(f"overdrawn: {output.clean(account)}")
+
+
+def _verification_document(found: Verification) -> dict[str, Any]:
+    return {
+        "verified": None if found.checkpoint is None else found.checkpoint.id,
+        "mismatch": found.mismatch,
+        "problems": list(found.problems),
+        "breaks": msgspec.to_builtins(found.breaks),
+    }
+
+
+def _print_verification(found: Verification) -> None:
+    _print_findings(found.checkpoint, [*found.problems, *map(str, found.breaks)])
+
+
+def _print_findings(sealed: Checkpoint | None, findings: list[str]) -> None:
+    if sealed is None and not findings:
+        click.echo("no checkpoint was sealed yet")
+    elif sealed is not None:
+        when = _moment(sealed.at)
+        verdict = "does NOT hold" if findings else "holds"
+        click.echo(f"checkpoint {sealed.id} of {when}, {sealed.count} accounts: {verdict}")
+    for finding in findings:
+        click.echo(f"  {output.clean(finding)}")
+
+
+def _exported_document(found: Exported) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(found)
+    return {"holds": found.holds, **document}
+
+
+def _checkpoint_document(sealed: Checkpoint) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(sealed)
+    return {**document, "at": _moment(sealed.at)}
+
+
+def _usd(minor: int) -> str:
+    from offpath.model.ledger import money
+
+    return money.text("USD", minor)
+
+
+def _moment(millis: int) -> str:
+    return datetime.fromtimestamp(millis / 1000, UTC).isoformat()
