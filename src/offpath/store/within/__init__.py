@@ -74,10 +74,16 @@ async def run_within(connection: Any, steps: Steps[T], *, dialect: Dialect) -> T
 
 
 def _drive(steps: Steps[T], joined: Joined) -> T:
+    """Whatever a query raises is raised where the steps asked for it, so that they may clean up."""
     try:
         query = next(steps)
         while True:
-            query = steps.send(joined.fetch(query))
+            try:
+                rows = joined.fetch(query)
+            except Exception as error:  # noqa: BLE001 - it is raised again there
+                query = steps.throw(error)
+            else:
+                query = steps.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result
@@ -86,15 +92,18 @@ def _drive(steps: Steps[T], joined: Joined) -> T:
 
 
 async def _drive_async(steps: Steps[T], joined: AsyncJoined) -> T:
-    rows: Sequence[Row] | None = None
     try:
+        query = next(steps)
         while True:
             try:
-                query = next(steps) if rows is None else steps.send(rows)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            rows = await joined.fetch(query)
+                rows = await joined.fetch(query)
+            except Exception as error:  # noqa: BLE001 - as above
+                query = steps.throw(error)
+            else:
+                query = steps.send(rows)
+    except StopIteration as end:
+        result: T = end.value
+        return result
     finally:
         steps.close()
 
