@@ -46,6 +46,11 @@ release savepoint offpath_request
 -- name: undo
 rollback to savepoint offpath_request
 
+-- name: transaction_begun
+-- Changes nothing, but is of the kind before which sqlite3 begins a transaction, if it does so at
+-- all. Without one, a savepoint would be a transaction of its own, and its release a commit.
+update offpath_job set seq = seq where false
+
 -- name: data_version
 -- Changes when another connection has committed, never by our own commits.
 pragma data_version

@@ -1,14 +1,14 @@
 """Enqueueing, without I/O: the same steps on our own connection and on the caller's.
 
-:func:`enqueue_steps` yields statements and is sent their rows. It makes no savepoint, because on a
-caller's connection that could end up as a commit of its own; what it has inserted before it finds
-a conflict it takes back itself.
+:func:`enqueue_steps` yields statements and is sent their rows. What it has inserted before it finds
+a conflict it takes back itself; on a caller's connection :func:`whole` takes back the rest.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -109,6 +109,21 @@ def effect_steps(
     if writing is not None:
         answers = [*answers, *(yield from writing.steps())]
     return answers
+
+
+def whole(steps: Steps[T]) -> Steps[T]:
+    """``steps`` on a caller's connection: where they raise, nothing of them is left behind."""
+    yield SQL["transaction_begun"]()
+    yield SQL["savepoint"]()
+    try:
+        answer = yield from steps
+        yield SQL["release"]()
+    except Exception:
+        with suppress(Exception):  # the error has ended the transaction, and all is gone with it
+            yield SQL["undo"]()
+            yield SQL["release"]()
+        raise
+    return answer
 
 
 def on_file(path: Path, steps: Steps[T]) -> Steps[T]:

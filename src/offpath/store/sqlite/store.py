@@ -29,7 +29,7 @@ from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing
 from offpath.store.sqlite import jobs, leasing, limits, migrate, reading, settling, workers
 from offpath.store.sqlite.diagnosing import diagnose
-from offpath.store.sqlite.enqueue import enqueue_steps, on_file
+from offpath.store.sqlite.enqueue import enqueue_steps, on_file, whole
 from offpath.store.sqlite.eventing import Eventing
 from offpath.store.sqlite.flowing import Flowing
 from offpath.store.sqlite.instants import micros
@@ -177,14 +177,14 @@ class SqliteStore(Eventing, Flowing, Scheduling, Workflowing):
         """Write all effects on the caller's connection, in its transaction."""
         from offpath.store import within
 
-        steps = on_file(self.path, enqueue_steps(effects, self._clock.now()))
+        steps = on_file(self.path, whole(enqueue_steps(effects, self._clock.now())))
         return await within.run_within(connection, steps, dialect="sqlite")
 
     def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
         """Write all effects on the caller's blocking connection, in its transaction."""
         from offpath.store import within
 
-        steps = on_file(self.path, enqueue_steps(effects, self._clock.now()))
+        steps = on_file(self.path, whole(enqueue_steps(effects, self._clock.now())))
         return within.run_within_blocking(connection, steps, dialect="sqlite")
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
