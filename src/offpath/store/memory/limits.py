@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -103,8 +104,11 @@ class Limits:
             return
         row = self.rows[job.limit_key]
         row.unended -= 1
-        row.ready.pop(job.id, None)
-        row.running.discard(job.id)
+        if job.state is _RUNNING:
+            row.running.discard(job.id)
+            return
+        if row.ready.pop(job.id, None) is not None:
+            return
         heap = row.held.get(job.queue)
         if heap is not None and heap.remove(job.id) and not len(heap):
             del row.held[job.queue]
@@ -187,7 +191,8 @@ def _best(tables: Tables, now: datetime, row: LimitRow) -> str:
 
 def _send_untaken_behind(tables: Tables, now: datetime, row: LimitRow) -> None:
     """Take back ready jobs that nobody took for long, as far as others could go instead."""
-    untaken = [each for each, since in row.ready.items() if since + _UNTAKEN <= now]
+    long_ago = takewhile(lambda each: each[1] + _UNTAKEN <= now, row.ready.items())
+    untaken = [each for each, _ in long_ago]
     others = _held(tables, now, row) if untaken else 0
     if not others or row.room(now) >= others:
         return
