@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from offpath.errors import InvalidArgument
@@ -9,8 +10,11 @@ from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
 from offpath.model.job import Enqueued
+from offpath.model.ledger.book import Changes
+from offpath.model.ledger.deciding import LedgerOp, decide_together
 from offpath.store.memory import gates
 from offpath.store.memory.enqueue import Plan
+from offpath.store.memory.ledger_loading import book_for
 from offpath.store.memory.log import LogPlan
 from offpath.store.memory.mailbox import MailPlan
 from offpath.store.memory.tables import Tables
@@ -19,7 +23,17 @@ from offpath.store.memory.tables import Tables
 class Writing:
     """The effects of one transition as they will be. Nothing is filed before :meth:`apply`."""
 
-    __slots__ = ("_gates", "_log", "_mail", "_now", "_tables", "answers", "jobs")
+    __slots__ = (
+        "_changes",
+        "_gates",
+        "_log",
+        "_mail",
+        "_now",
+        "_operations",
+        "_tables",
+        "answers",
+        "jobs",
+    )
 
     def __init__(self, tables: Tables, now: datetime) -> None:
         self._tables = tables
@@ -30,9 +44,11 @@ class Writing:
         self._mail = MailPlan(tables.mailbox, now)
         self._log = LogPlan(tables.log, now)
         self._gates: list[tuple[NewGate, tuple[str, ...]]] = []
+        self._operations: list[LedgerOp] = []
+        self._changes: Changes | None = None
 
     def add(self, effects: Effects, group_id: str | None = None) -> None:
-        """Decide about all of these. Raises Conflict kinds, StoreRejected and GateError."""
+        """Decide about all of these. Raises Conflict, Gate, LedgerError kinds and StoreRejected."""
         new_gates = {each.id for each in effects.gates}
         enqueued = [self.jobs.add(new, group_id, gates=new_gates) for new in effects.jobs]
         holders = {each.id: each.job_id for each in enqueued}
@@ -46,6 +62,18 @@ class Writing:
         self.answers += [self._mail.add(new) for new in effects.messages]
         for event in effects.log:
             self._log.add(event)
+        if effects.operations:
+            self._decide(effects.operations)
+
+    def _decide(self, operations: Sequence[LedgerOp]) -> None:
+        """Decide all of the ledger's operations so far; what they leave is filed with the rest."""
+        self._operations += operations
+        book = book_for(self._tables.ledger, self._now, self._operations)
+        decide_together(book, self._operations)
+        self._changes = book.changes()
+        self._tables.ledger.check(self._changes)
+        for message in self._changes.messages:
+            self._mail.add(message)
 
     def apply(self, last: str | None = None) -> bool:
         """File it all, the job ``last`` after all others; True when that ended its group."""
@@ -54,6 +82,8 @@ class Writing:
         group_done = self.jobs.apply(last)
         self._mail.apply()
         self._log.apply()
+        if self._changes is not None:
+            self._tables.ledger.apply(self._changes)
         return group_done
 
     def carry_out(self) -> list[Enqueued]:

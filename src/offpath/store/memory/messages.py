@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import islice
 
 from offpath.errors import Conflict, InvalidArgument, StoreRejected
+from offpath.model.ledger.faults import LedgerError
 from offpath.model.message import (
     Box,
     LeasedMessages,
@@ -136,7 +137,7 @@ def _settle_one(tables: Tables, now: datetime, settlement: MessageSettlement) ->
         if settlement.effects and isinstance(settlement.outcome, Succeeded):
             writing = Writing(tables, now)
             writing.add(settlement.effects)
-    except (Conflict, StoreRejected) as error:
+    except (Conflict, StoreRejected, LedgerError) as error:
         return MessageSettled(id=message.id, status=SettleStatus.REFUSED, error=error)
     tables.mailbox.file(row)
     enqueued = () if writing is None else tuple(writing.carry_out())

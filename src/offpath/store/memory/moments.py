@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from offpath.errors import StoreRejected
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def later(now: datetime, seconds: float) -> datetime:
@@ -20,3 +24,8 @@ def later(now: datetime, seconds: float) -> datetime:
 def maybe_later(now: datetime, seconds: float | None) -> datetime | None:
     """As :func:`later`; None stays None."""
     return None if seconds is None else later(now, seconds)
+
+
+def milliseconds(now: datetime) -> int:
+    """A moment in milliseconds since 1970, as ledgers have it."""
+    return (now - _EPOCH) // _MILLISECOND

@@ -11,6 +11,7 @@ from offpath.errors import Conflict, InvalidArgument, StoreRejected
 from offpath.model.changes import Changed
 from offpath.model.group import Contribution
 from offpath.model.job import BlockReason, JobRecord, JobState
+from offpath.model.ledger.faults import LedgerError
 from offpath.model.settlement import (
     Settled,
     Settlement,
@@ -56,7 +57,7 @@ def _settle_one(tables: Tables, now: datetime, settlement: Settlement, batch: Ba
     end = _End(tables, now, held, settlement)
     try:
         end.decide()
-    except (Conflict, StoreRejected, InvalidArgument) as error:
+    except (Conflict, StoreRejected, InvalidArgument, LedgerError) as error:
         return Settled(id=held.id, status=SettleStatus.REFUSED, error=error)
     return end.apply(batch)
 
@@ -92,7 +93,7 @@ class _End:
         self._writing: Writing | None = None
 
     def decide(self) -> None:
-        """Say what will be. Raises Conflict kinds, StoreRejected and InvalidArgument."""
+        """Say what will be. Raises what makes it refused."""
         self._expires_at = maybe_later(self._now, self._settlement.keep)
         self._job = settled(self._held, self._outcome, self._now, self._expires_at)
         if self._held.cancel_requested:

@@ -37,6 +37,7 @@ from offpath.store.memory import effects as doors
 from offpath.store.memory.schedules import MemorySchedules
 from offpath.store.memory.store_events import MemoryEvents, no_transactions
 from offpath.store.memory.store_flow import MemoryFlow
+from offpath.store.memory.store_ledger import MemoryLedger
 from offpath.store.memory.store_workflows import MemoryWorkflows
 from offpath.store.memory.tables import Tables
 from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
@@ -52,7 +53,7 @@ _CAPABILITIES = Capabilities(
 )
 
 
-class MemoryStore(MemoryEvents, MemorySchedules, MemoryWorkflows, MemoryFlow):
+class MemoryStore(MemoryEvents, MemorySchedules, MemoryWorkflows, MemoryFlow, MemoryLedger):
     """A :class:`~offpath.store.protocol.Store` in this process's memory, lost with the process.
 
     Belongs to one event loop. No method waits, so each is one step that nothing can interrupt.

@@ -22,6 +22,7 @@ from offpath.store.memory.gates import Gates
 from offpath.store.memory.groups import Groups
 from offpath.store.memory.heap import LazyHeap
 from offpath.store.memory.lanes import Lanes
+from offpath.store.memory.ledger import Ledger
 from offpath.store.memory.limits import Limits
 from offpath.store.memory.log import EventLog
 from offpath.store.memory.mailbox import Mailbox
@@ -61,6 +62,7 @@ class Tables:
         "jobs",
         "keys",
         "lanes",
+        "ledger",
         "limits",
         "log",
         "mailbox",
@@ -98,6 +100,7 @@ class Tables:
         self.expiring_claims: LazyHeap[datetime] = LazyHeap()
         self.mailbox = Mailbox()
         self.log = EventLog()
+        self.ledger = Ledger()
         self.routers = Routers()
         self.endpoints: dict[str, Endpoint] = {}
         self.schedules: dict[str, ScheduleRecord] = {}

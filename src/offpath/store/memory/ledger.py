@@ -1,0 +1,294 @@
+"""The ledger's rows in memory, and what refuses to write what does not follow from them.
+
+As with jobs, filing is the only write and keeps every index. What the databases refuse by
+constraints and triggers is refused here before the first row is written.
+"""
+
+from __future__ import annotations
+
+import copy
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import Final
+
+from msgspec.structs import replace
+
+from offpath.model.ledger.book import AccountChange, Changes, SideChange
+from offpath.model.ledger.chart import chart
+from offpath.model.ledger.faults import (
+    ChainBroken,
+    InvalidTransition,
+    KeyReused,
+    Overdraft,
+    Unbalanced,
+)
+from offpath.model.ledger.posting import LinkRecord, PostingRecord
+from offpath.model.ledger.records import (
+    DUE_STATES,
+    STATES,
+    AccountRecord,
+    Attempt,
+    Checkpoint,
+    KeyRecord,
+    Leaf,
+    SideKey,
+    SideRow,
+)
+from offpath.store.memory.heap import LazyHeap
+
+_TOUCHED: Final = attrgetter("touched_at")
+
+
+class Tries:
+    """The attempts of one subject, oldest first."""
+
+    __slots__ = ("keys", "made")
+
+    def __init__(self) -> None:
+        self.made: list[Attempt] = []
+        self.keys: set[str] = set()
+
+
+class Ledger:
+    """Accounts, chains, side rows, keys, attempts and checkpoints of one store."""
+
+    __slots__ = (
+        "accounts",
+        "checkpoints",
+        "count",
+        "due",
+        "holders",
+        "ids",
+        "keys",
+        "leaves",
+        "links",
+        "order",
+        "owned",
+        "postings",
+        "shared",
+        "sides",
+        "stale",
+        "tries",
+    )
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, AccountRecord] = {}
+        self.ids: list[str] = []
+        """Of accounts, sorted."""
+        self.links: dict[str, list[LinkRecord]] = {}
+        """By account: number n is at n - 1."""
+        self.postings: dict[str, PostingRecord] = {}
+        self.order: list[PostingRecord] = []
+        """By their commits."""
+        self.count = 0
+        """How many postings there are: in a view, of those in ``order``."""
+        self.sides: dict[str, dict[str, SideRow]] = {kind: {} for kind in STATES}
+        self.owned: dict[SideKey, list[SideRow]] = {}
+        """By kind and owner, in the order in which they were touched."""
+        self.holders: dict[SideKey, str] = {}
+        self.due: dict[str, LazyHeap[tuple[int, str]]] = {kind: LazyHeap() for kind in DUE_STATES}
+        self.keys: dict[str, KeyRecord] = {}
+        self.tries: dict[str, Tries] = {}
+        self.stale: LazyHeap[int] = LazyHeap()
+        """Subjects by the time of their oldest attempt; only those that have another."""
+        self.checkpoints: list[Checkpoint] = []
+        self.leaves: dict[str, Leaf] = {}
+        self.shared: list[View] = []
+        """Who still reads these very tables, and needs a copy before they change."""
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def check(self, changes: Changes) -> None:
+        """Raise the ``LedgerError`` for which these cannot be written."""
+        self._refuse_broken_chains(changes)
+        self._refuse_taken(changes)
+
+    def file(self, changes: Changes) -> None:
+        """Write what a batch did. Raises as :meth:`check` does, and then nothing is written."""
+        self.check(changes)
+        self.apply(changes)
+
+    def apply(self, changes: Changes) -> None:
+        """Write what was checked: that cannot fail."""
+        self.about_to_change()
+        for posting in changes.postings:
+            self._file_posting(posting)
+        for change in changes.accounts:
+            self._file_account(change.account)
+        for side in changes.sides:
+            self._drop_side(side.row.key)
+        for side in changes.sides:
+            self._file_side(side.row)
+        for record in changes.keys:
+            self.keys[record.key] = record
+        for attempt in changes.attempts:
+            self._file_attempt(attempt)
+
+    def put_side(self, row: SideRow) -> None:
+        """Write a side row in the place of the one before."""
+        self.about_to_change()
+        self._drop_side(row.key)
+        self._file_side(row)
+
+    def about_to_change(self) -> None:
+        """Give everybody who still reads these tables as they are a copy of his own."""
+        if self.shared:
+            kept = self._copied()
+            for view in self.shared:
+                view.ledger = kept
+            self.shared = []
+
+    def _copied(self) -> Ledger:
+        """As it is now. Lists of links and postings are shared: they only ever grow."""
+        kept = copy.copy(self)
+        kept.accounts = dict(self.accounts)
+        kept.ids = list(self.ids)
+        kept.sides = {kind: dict(rows) for kind, rows in self.sides.items()}
+        kept.owned = {}
+        for rows in kept.sides.values():
+            for row in rows.values():
+                kept.owned.setdefault(SideKey(row.kind, row.owner), []).append(row)
+        kept.keys = dict(self.keys)
+        kept.checkpoints = list(self.checkpoints)
+        kept.leaves = dict(self.leaves)
+        kept.shared = []
+        return kept
+
+    def _file_posting(self, posting: PostingRecord) -> None:
+        self.count += 1
+        stored = replace(posting, seq=self.count)
+        self.postings[stored.id] = stored
+        self.order.append(stored)
+        for link in stored.links:
+            chain = self.links.get(link.account)
+            if chain is None:
+                chain = self.links[link.account] = []
+            chain.append(link)
+
+    def _file_account(self, account: AccountRecord) -> None:
+        if account.id not in self.accounts:
+            insort(self.ids, account.id)
+        self.accounts[account.id] = account
+
+    def _drop_side(self, key: SideKey) -> None:
+        before = self.sides[key.kind].get(key.name)
+        if before is None:
+            return
+        self.owned[SideKey(before.kind, before.owner)].remove(before)
+        if before.unique_key is not None:
+            del self.holders[SideKey(before.kind, before.unique_key)]
+        if before.kind in self.due:
+            self.due[before.kind].remove(before.id)
+
+    def _file_side(self, row: SideRow) -> None:
+        self.sides[row.kind][row.id] = row
+        owned = self.owned.setdefault(SideKey(row.kind, row.owner), [])
+        insort(owned, row, key=_TOUCHED)
+        if row.unique_key is not None:
+            self.holders[SideKey(row.kind, row.unique_key)] = row.id
+        if row.due_at is not None and row.state in DUE_STATES.get(row.kind, ()):
+            self.due[row.kind].push(row.id, (row.due_at, row.id))
+
+    def _file_attempt(self, attempt: Attempt) -> None:
+        tries = self.tries.get(attempt.subject)
+        if tries is None:
+            tries = self.tries[attempt.subject] = Tries()
+        tries.made.append(attempt)
+        tries.keys.add(attempt.key)
+        if len(tries.made) > 1:
+            self.stale.push(attempt.subject, tries.made[0].at)
+
+    # -- refusing --------------------------------------------------------------------------
+
+    def _refuse_broken_chains(self, changes: Changes) -> None:
+        now = dict[str, AccountRecord]()
+        for posting in changes.postings:
+            sums: dict[str, int] = {}
+            for link in posting.links:
+                currency = chart(link.account).currency
+                sums[currency] = sums.get(currency, 0) + link.amount
+                before = now.get(link.account) or self.accounts.get(link.account)
+                now[link.account] = _followed(before or AccountRecord(id=link.account), link)
+            if any(sums.values()) or not sums:
+                raise Unbalanced(f"posting {posting.id} does not sum to zero")
+        for change in changes.accounts:
+            if now.pop(change.account.id, None) != change.account or not self._is_at(change):
+                raise ChainBroken(f"{change.account.id} is not as its last link says")
+        if now:
+            raise ChainBroken(f"{', '.join(now)}: a link without its account's balance")
+
+    def _is_at(self, change: AccountChange) -> bool:
+        known = self.accounts.get(change.account.id)
+        return change.was == (0 if known is None else known.number)
+
+    def _refuse_taken(self, changes: Changes) -> None:
+        for posting in changes.postings:
+            if posting.id in self.postings:
+                raise KeyReused(f"there is a posting {posting.id} already")
+        for record in changes.keys:
+            if record.key in self.keys:
+                raise KeyReused(f"the key {record.key!r} was used before")
+        leaving = {change.row.key for change in changes.sides}
+        taken = set(self._held_besides(changes.sides, leaving))
+        for change in changes.sides:
+            self._refuse_side(change, taken)
+
+    def _held_besides(
+        self, sides: Sequence[SideChange], leaving: set[SideKey]
+    ) -> Iterator[SideKey]:
+        """Unique keys asked for that rows hold which do not change."""
+        for change in sides:
+            if change.row.unique_key is not None:
+                place = SideKey(change.row.kind, change.row.unique_key)
+                holder = self.holders.get(place)
+                if holder is not None and SideKey(place.kind, holder) not in leaving:
+                    yield place
+
+    def _refuse_side(self, change: SideChange, taken: set[SideKey]) -> None:
+        row = change.row
+        if row.state not in STATES.get(row.kind, ()):
+            raise InvalidTransition(f"{row.kind} {row.id}: there is no state {row.state!r}")
+        known = self.sides[row.kind].get(row.id)
+        if change.was != (0 if known is None else known.version) or row.version <= change.was:
+            raise InvalidTransition(f"{row.kind} {row.id} is not of version {change.was} any more")
+        if row.unique_key is not None:
+            place = SideKey(row.kind, row.unique_key)
+            if place in taken:
+                raise InvalidTransition(f"{row.kind} {row.id}: another row has its unique key")
+            taken.add(place)
+
+
+class View:
+    """The ledger as it was when this was made; see :meth:`Ledger.about_to_change`."""
+
+    __slots__ = ("_live", "ledger")
+
+    def __init__(self, live: Ledger) -> None:
+        self._live = live
+        self.ledger = live
+        live.shared.append(self)
+
+    def close(self) -> None:
+        """Nobody reads it any more."""
+        if self in self._live.shared:
+            self._live.shared.remove(self)
+
+
+def _followed(before: AccountRecord, link: LinkRecord) -> AccountRecord:
+    """The account after its next link. Raises what is wrong with the link."""
+    known = chart(link.account)
+    change = known.change(link.amount)
+    if (link.number, link.prev) != (before.number + 1, before.head):
+        raise ChainBroken(f"{link.account}: link {link.number} does not follow the last one")
+    if link.balance != before.balance + change or sum(link.entries) != link.amount:
+        raise ChainBroken(f"{link.account}: link {link.number} has another balance than its sum")
+    if known.guarded and change < 0 and link.balance < 0:
+        raise Overdraft(f"{link.account} would be below zero")
+    return AccountRecord(
+        id=link.account,
+        balance=link.balance,
+        raised=link.raised,
+        head=link.hash,
+        number=link.number,
+    )

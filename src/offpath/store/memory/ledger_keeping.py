@@ -1,0 +1,82 @@
+"""What besides posting changes the ledger in memory: leases of side rows, checkpoints, pruning."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import islice, takewhile
+from operator import attrgetter
+from typing import Final
+
+from msgspec.structs import replace
+
+from offpath.errors import InvalidArgument
+from offpath.model.ledger.records import DUE_STATES, Checkpoint, Leaf, SideRow
+from offpath.store.memory.ledger import Ledger, Tries
+
+_AT: Final = attrgetter("at")
+
+
+def lease(ledger: Ledger, kind: str, *, limit: int, hold: float, now: int) -> list[SideRow]:
+    """Hand out due rows; each is due again after ``hold`` seconds."""
+    if kind not in DUE_STATES:
+        raise InvalidArgument(f"rows of kind {kind!r} are never due: {', '.join(DUE_STATES)} are")
+    due, rows = ledger.due[kind], ledger.sides[kind]
+    found: list[str] = []
+    while len(found) < limit and (first := due.first()) is not None and first[0][0] <= now:
+        due.remove(first[1])
+        found.append(first[1])
+    leased = [
+        replace(rows[each], due_at=now + round(hold * 1000), version=rows[each].version + 1)
+        for each in found
+    ]
+    for row in leased:
+        ledger.put_side(row)
+    return leased
+
+
+def seal(ledger: Ledger, checkpoint: Checkpoint, leaves: Sequence[Leaf]) -> bool:
+    """Write a checkpoint unless another one was sealed since."""
+    known = ledger.checkpoints
+    if checkpoint.prev != (known[-1].id if known else None):
+        return False
+    ledger.about_to_change()
+    ledger.checkpoints.append(checkpoint)
+    ledger.leaves.update({leaf.account: leaf for leaf in leaves})
+    return True
+
+
+def prune(ledger: Ledger, *, attempts_before: int, keys_before: int | None, limit: int) -> int:
+    """Remove at most ``limit`` attempts and as many keys; how many there were."""
+    ledger.about_to_change()
+    return _prune_attempts(ledger, attempts_before, limit) + (
+        0 if keys_before is None else _prune_keys(ledger, keys_before, limit)
+    )
+
+
+def _prune_keys(ledger: Ledger, before: int, limit: int) -> int:
+    """Keys are kept in the order of their commits."""
+    old = takewhile(lambda record: record.at < before, ledger.keys.values())
+    gone = [record.key for record in islice(old, max(limit, 0))]
+    for key in gone:
+        del ledger.keys[key]
+    return len(gone)
+
+
+def _prune_attempts(ledger: Ledger, before: int, limit: int) -> int:
+    stale, removed = ledger.stale, 0
+    while removed < limit and (first := stale.first()) is not None and first[0] < before:
+        tries = ledger.tries[first[1]]
+        removed += _forget(tries, before, limit - removed)
+        stale.remove(first[1])
+        if len(tries.made) > 1:
+            stale.push(first[1], tries.made[0].at)
+    return removed
+
+
+def _forget(tries: Tries, before: int, limit: int) -> int:
+    """The last one stays: windows are counted from it."""
+    count = min(bisect_left(tries.made, before, key=_AT), len(tries.made) - 1, limit)
+    tries.keys.difference_update(each.key for each in tries.made[:count])
+    del tries.made[:count]
+    return count

@@ -1,0 +1,194 @@
+"""Reads of the ledger in memory, of its present or of a moment that is kept."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from offpath.model.ledger.chart import chart
+from offpath.model.ledger.posting import LinkRecord, PostingRecord
+from offpath.model.ledger.records import (
+    AccountRecord,
+    Checkpoint,
+    KeyRecord,
+    Leaf,
+    SideKey,
+    SideRow,
+    Totals,
+)
+from offpath.store.ledger import Counts
+from offpath.store.memory import ledger_loading
+from offpath.store.memory.ledger import Ledger, View
+
+
+class LedgerReading:
+    """The part of a :class:`~offpath.store.ledger.LedgerStore` that reads. No method waits."""
+
+    def _ledger(self) -> Ledger:
+        """What is read."""
+        raise NotImplementedError
+
+    async def ledger_accounts(
+        self, *, ids: Sequence[str] = (), prefix: str = "", after: str = "", limit: int = 1000
+    ) -> list[AccountRecord]:
+        """Accounts by id."""
+        ledger = self._ledger()
+        names = sorted(set(ids) & ledger.accounts.keys()) if ids else ledger.ids
+        first = max(bisect_right(names, after), bisect_left(names, prefix))
+        found: list[AccountRecord] = []
+        for name in islice(names, first, None):
+            if len(found) >= limit or not name.startswith(prefix):
+                break
+            found.append(ledger.accounts[name])
+        return found
+
+    async def ledger_links(
+        self, account: str, *, after: int = 0, limit: int = 1000, newest: bool = False
+    ) -> list[LinkRecord]:
+        """The links of one account."""
+        links, count = _chain(self._ledger(), account)
+        if newest:
+            last = min(count, after - 1) if after else count
+            return [links[at] for at in range(last - 1, max(last - 1 - limit, -1), -1)]
+        return links[after : min(count, after + max(limit, 0))]
+
+    async def ledger_walk(
+        self, *, after: tuple[str, int] = ("", 0), limit: int = 1000
+    ) -> list[tuple[LinkRecord, str]]:
+        """Every link with its posting's metadata."""
+        ledger = self._ledger()
+        walked = ((link, ledger.postings[link.posting].meta) for link in _walk(ledger, *after))
+        return list(islice(walked, max(limit, 0)))
+
+    async def ledger_since(
+        self, account: str, number: int, *, limit: int = 1000
+    ) -> list[tuple[LinkRecord, str]]:
+        """The links of an account behind a number, with metadata."""
+        ledger = self._ledger()
+        links = await self.ledger_links(account, after=number, limit=limit)
+        return [(link, ledger.postings[link.posting].meta) for link in links]
+
+    async def ledger_postings(
+        self, *, ids: Sequence[str] = (), after: int = 0, limit: int = 1000
+    ) -> list[PostingRecord]:
+        """Postings by id, or by their commits."""
+        ledger = self._ledger()
+        if not ids:
+            return ledger.order[after : min(ledger.count, after + max(limit, 0))]
+        found = (ledger.postings.get(one) for one in dict.fromkeys(ids))
+        there = (one for one in found if one is not None and after < one.seq <= ledger.count)
+        return list(islice(there, max(limit, 0)))
+
+    async def ledger_sides(
+        self,
+        kind: str,
+        *,
+        ids: Sequence[str] = (),
+        owner: str | None = None,
+        states: Sequence[str] = (),
+        after: str = "",
+        limit: int = 1000,
+    ) -> list[SideRow]:
+        """Side rows of a kind by id."""
+        ledger = self._ledger()
+        rows = ledger.sides.get(kind, {})
+        if ids:
+            found = [row for one in set(ids) if (row := rows.get(one)) is not None]
+        elif owner is not None:
+            found = list(ledger.owned.get(SideKey(kind, owner), ()))
+        else:
+            found = list(rows.values())
+        matching = (
+            row
+            for row in found
+            if row.id > after
+            and (owner is None or row.owner == owner)
+            and (not states or row.state in states)
+        )
+        return sorted(matching, key=lambda row: row.id)[: max(limit, 0)]
+
+    async def ledger_key(self, key: str) -> KeyRecord | None:
+        """What was recorded under a key."""
+        return self._ledger().keys.get(key)
+
+    async def ledger_totals(self) -> Totals:
+        """Sums over all accounts."""
+        return ledger_loading.totals(self._ledger())
+
+    async def ledger_sums(self) -> dict[str, int]:
+        """The sum of all entries by currency."""
+        sums: dict[str, int] = {}
+        for link in _walk(self._ledger()):
+            currency = chart(link.account).currency.value
+            sums[currency] = sums.get(currency, 0) + link.amount
+        return sums
+
+    async def ledger_counts(self) -> Counts:
+        """How much there is."""
+        ledger = self._ledger()
+        return Counts(
+            accounts=len(ledger.accounts),
+            postings=ledger.count,
+            links=sum(account.number for account in ledger.accounts.values()),
+        )
+
+    async def ledger_checkpoints(self, *, before: str = "", limit: int = 10) -> list[Checkpoint]:
+        """Checkpoints, the latest first."""
+        known = self._ledger().checkpoints
+        end = next((at for at, one in enumerate(known) if one.id == before), len(known))
+        return known[:end][::-1][: max(limit, 0)]
+
+    async def ledger_leaves(
+        self, *, ids: Sequence[str] = (), after: str = "", limit: int = 1000
+    ) -> list[Leaf]:
+        """The leaves of the last checkpoint, by account."""
+        leaves = self._ledger().leaves
+        names = sorted(name for name in (set(ids) & leaves.keys() if ids else leaves))
+        first = bisect_right(names, after)
+        return [leaves[name] for name in names[first : first + max(limit, 0)]]
+
+    async def ledger_moved(self, *, after: str = "", limit: int = 1000) -> list[str]:
+        """Accounts that are not as their leaves have them."""
+        ledger = self._ledger()
+        names = sorted(ledger.accounts.keys() | ledger.leaves.keys())
+        later = islice(names, bisect_right(names, after), None)
+        moved = (name for name in later if _moved(ledger, name))
+        return list(islice(moved, max(limit, 0)))
+
+
+class LedgerMoment(LedgerReading):
+    """The ledger at one moment, whatever is posted meanwhile."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def _ledger(self) -> Ledger:
+        return self._view.ledger
+
+
+def _chain(ledger: Ledger, account: str) -> tuple[list[LinkRecord], int]:
+    """An account's links, and how many of them there are at the ledger's moment."""
+    known = ledger.accounts.get(account)
+    return ledger.links.get(account, []), 0 if known is None else known.number
+
+
+def _walk(ledger: Ledger, account: str = "", number: int = 0) -> Iterator[LinkRecord]:
+    """All links by account and number, from behind this one on."""
+    for name in islice(ledger.ids, bisect_left(ledger.ids, account), None):
+        links, count = _chain(ledger, name)
+        yield from links[number if name == account else 0 : count]
+
+
+def _moved(ledger: Ledger, name: str) -> bool:
+    account, leaf = ledger.accounts.get(name), ledger.leaves.get(name)
+    if account is None or leaf is None:
+        return True
+    links, _ = _chain(ledger, name)
+    at = leaf.number - 1
+    sealed = links[at].hash if 0 <= at < len(links) else None
+    return sealed != leaf.head or (account.number, account.head, account.sum) != (
+        leaf.number,
+        leaf.head,
+        leaf.sum,
+    )
