@@ -91,13 +91,20 @@ class CheckpointAnchor(Protocol):
 
 
 class Ports(Struct, frozen=True, kw_only=True):
-    """What a host has connected. What is None is not there, and what needs it rests."""
+    """What a host has connected, and how many seconds a call may take.
+
+    What is None is not there, and what needs it rests.
+    """
 
     provider: PayoutProvider | None = None
     directory: PayeeDirectory | None = None
     feed: ReconcileFeed | None = None
     anchor: CheckpointAnchor | None = None
     signer: Signer | None = None
+    provider_timeout: float = 30.0
+    directory_timeout: float = 10.0
+    feed_timeout: float = 60.0
+    anchor_timeout: float = 10.0
 
 
 class PortCalls:
