@@ -1,0 +1,1 @@
+"""The ten sweeps of an economy, one module each, and what they report."""

@@ -1,0 +1,65 @@
+"""The sweep that seals where every chain stands."""
+
+from __future__ import annotations
+
+import logging
+
+from offpath.ledger.checkpoint import seal
+from offpath.model.ledger.records import Checkpoint
+from offpath.sweeps.economy import telemetry
+from offpath.sweeps.economy.home import Pass, code_of, retryable
+from offpath.sweeps.economy.summaries import Coded, SealSummary
+
+
+async def checkpoint(run: Pass) -> SealSummary:
+    """Seal, and publish it at the anchor, which never blocks. Without a signer it rests."""
+    signer = run.home.ports.signer
+    if signer is None:
+        return SealSummary()
+    began = run.clock.monotonic()
+    try:
+        made = await seal(
+            run.store, signer, new_id=lambda: f"chk_{run.home.new_id()}", now=lambda: run.at
+        )
+    except Exception as error:  # noqa: BLE001 - told in the summary
+        summary = _failed(run, error)
+    else:
+        summary = SealSummary(sealed=None if made is None else made.id, skipped=made is None)
+        if made is not None:
+            await _published(run, made)
+    telemetry.sealed(run.metrics, _outcome(summary), run.clock.monotonic() - began)
+    return summary
+
+
+def _failed(run: Pass, error: Exception) -> SealSummary:
+    coded = (Coded("checkpoint", code_of(error)),)
+    again = retryable(error)
+    level = logging.WARNING if again else logging.ERROR
+    run.tell(level, "worker.checkpoint.failed", code=code_of(error))
+    return SealSummary(
+        skipped=False, retrying=coded if again else (), dead_lettered=() if again else coded
+    )
+
+
+async def _published(run: Pass, made: Checkpoint) -> None:
+    anchor = run.home.ports.anchor
+    if anchor is None:
+        return
+    try:
+        timeout = run.home.ports.anchor_timeout
+        await run.calls.call("the anchor's publish", anchor.publish, made, timeout=timeout)
+    except Exception as error:  # noqa: BLE001 - sealing goes on without it
+        run.tell(
+            logging.WARNING, "worker.checkpoint.anchor_failed", id=made.id, code=code_of(error)
+        )
+        telemetry.anchored(run.metrics, "failed")
+    else:
+        telemetry.anchored(run.metrics, "anchored")
+
+
+def _outcome(summary: SealSummary) -> str:
+    if summary.sealed is not None:
+        return "sealed"
+    if summary.retrying:
+        return "retrying"
+    return "dead_lettered" if summary.dead_lettered else "skipped"

@@ -1,0 +1,109 @@
+"""The rows of one pass, several at once, so that what they decide is written in few transactions.
+
+Each row has an error boundary of its own, in which also the recording of its failure lies: what
+goes wrong there is the row's alone, and its lease brings it back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TypeVar
+
+from offpath.model.ledger.records import SideRow
+from offpath.sweeps.economy.home import Pass, code_of, expected
+from offpath.sweeps.economy.summaries import Coded
+
+AT_ONCE = 64
+"""Rows in hand at the same time."""
+
+R = TypeVar("R")
+Step = Callable[[Pass, SideRow], Awaitable[R | None]]
+OnError = Callable[[Pass, SideRow, Exception], Awaitable[R | None]]
+
+
+async def leased(run: Pass, kind: str, hold: float) -> list[SideRow]:
+    """The due rows of a kind, each with its due time pushed by ``hold`` seconds."""
+    rows = await run.store.lease_sides(kind, limit=run.limit, hold=hold, now=run.at)
+    run.more = len(rows) >= run.limit
+    return rows
+
+
+async def each_row(
+    run: Pass,
+    rows: Sequence[SideRow],
+    step: Step[R],
+    failed: OnError[R],
+    unrecorded: Callable[[Coded], R],
+) -> list[R]:
+    """Take each row one step; the outcomes that there are, in the order of the rows.
+
+    ``failed`` records what ``step`` raised; what it raises itself becomes ``unrecorded``. Raises
+    nothing but what ends the process or the pass.
+    """
+
+    async def one(row: SideRow) -> R | None:
+        try:
+            return await step(run, row)
+        except Exception as error:  # noqa: BLE001 - this row's alone, told in the summary
+            return await _failed(run, row, error, failed, unrecorded)
+
+    return [found for found in await at_once(rows, one) if found is not None]
+
+
+async def _failed(
+    run: Pass,
+    row: SideRow,
+    error: Exception,
+    failed: OnError[R],
+    unrecorded: Callable[[Coded], R],
+) -> R | None:
+    if not expected(error):
+        run.report(error, f"economy:{row.kind}")
+    try:
+        return await failed(run, row, error)
+    except Exception as second:  # noqa: BLE001 - the row comes back when its lease ends
+        if not expected(second):
+            run.report(second, f"economy:{row.kind}")
+        code = code_of(error)
+        run.tell(
+            logging.WARNING,
+            f"worker.{row.kind}s.unrecorded",
+            id=row.id,
+            code=code,
+            second=code_of(second),
+        )
+        return unrecorded(Coded(row.id, code))
+
+
+T = TypeVar("T")
+
+
+async def at_once(
+    items: Sequence[T], act: Callable[[T], Awaitable[R]], most: int = AT_ONCE
+) -> list[R]:
+    """What ``act`` gives for each item, in their order, with at most ``most`` of them going.
+
+    The first that raises ends the others, and is raised.
+    """
+    answers: dict[int, R] = {}
+    waiting = iter(enumerate(items))
+    tasks = [
+        asyncio.ensure_future(_serve(waiting, act, answers)) for _ in range(min(most, len(items)))
+    ]
+    try:
+        for task in asyncio.as_completed(tasks):
+            await task
+    finally:
+        for left in tasks:
+            left.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return [answers[index] for index in range(len(items))]
+
+
+async def _serve(
+    waiting: Iterator[tuple[int, T]], act: Callable[[T], Awaitable[R]], answers: dict[int, R]
+) -> None:
+    for index, item in waiting:
+        answers[index] = await act(item)

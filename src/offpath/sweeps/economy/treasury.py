@@ -1,0 +1,46 @@
+"""The treasury sweep: whether what is owed is there. It reads, and posts nothing."""
+
+from __future__ import annotations
+
+import logging
+
+from offpath.ledger.obligations import Position, position
+from offpath.model.ledger.money import Currency, Money
+from offpath.sweeps.economy import telemetry
+from offpath.sweeps.economy.home import Pass, code_of, retryable
+from offpath.sweeps.economy.summaries import Breach, Coded, TreasurySummary
+
+
+async def treasury(run: Pass) -> TreasurySummary:
+    """Compare cash with obligations; a shortfall is a finding, not an error."""
+    try:
+        totals = await run.store.ledger_totals()
+    except Exception as error:  # noqa: BLE001 - told in the summary
+        found = (Coded("treasury", code_of(error)),)
+        again = retryable(error)
+        return TreasurySummary(retrying=found if again else (), failed=() if again else found)
+    stands = position(totals, run.home.rates)
+    telemetry.treasury(run.metrics, stands)
+    breaches = _breaches(stands)
+    for breach in breaches:
+        run.tell(
+            logging.ERROR,
+            "worker.treasury.under_backed",
+            shortfall=str(breach.shortfall),
+            required=str(breach.required),
+            held=str(breach.held),
+        )
+    run.tell(logging.DEBUG, "worker.treasury.swept")
+    return TreasurySummary(position=stands, breaches=breaches)
+
+
+def _breaches(stands: Position) -> tuple[Breach, ...]:
+    if not stands.shortfall:
+        return ()
+    return (
+        Breach(
+            shortfall=Money(Currency.USD, stands.shortfall),
+            required=Money(Currency.USD, stands.obligations),
+            held=Money(Currency.USD, stands.held),
+        ),
+    )
