@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -27,7 +27,6 @@ from offpath.model.ledger.records import Checkpoint
 from offpath.runtime.clock import Clock
 from offpath.runtime.threads import Threads
 
-T = TypeVar("T")
 PORT_THREADS = 64
 """Threads for plain functions of ports: as many as rows that a pass takes at once."""
 
@@ -117,14 +116,14 @@ class PortCalls:
     async def call(
         self,
         what: str,
-        function: Callable[..., T | Awaitable[T]],
+        function: Callable[..., Any],
         *args: object,
         timeout: float,  # noqa: ASYNC109 - the clock's, which tests move
-    ) -> T:
+    ) -> Any:  # noqa: ANN401 - the port's
         """The port's answer. Raises ``ProviderFailed`` for whatever it raises, and when it takes
         longer than ``timeout`` seconds; errors of the ledger come as they are.
         """
-        task: asyncio.Task[T] = asyncio.ensure_future(self._begun(function, args))
+        task: asyncio.Task[Any] = asyncio.ensure_future(self._begun(function, args))
         over = asyncio.Event()
         task.add_done_callback(lambda _: over.set())
         try:
@@ -157,7 +156,7 @@ class PortCalls:
         return await answer if inspect.isawaitable(answer) else answer
 
 
-def _answer(what: str, task: asyncio.Task[T]) -> T:
+def _answer(what: str, task: asyncio.Task[Any]) -> Any:  # noqa: ANN401 - the port's
     if task.cancelled():
         raise ProviderFailed(f"{what} was cancelled by itself")
     error = task.exception()

@@ -48,8 +48,11 @@ async def _anchored(run: Pass) -> Checkpoint | None:
         return None
     try:
         timeout = run.home.ports.anchor_timeout
-        return await run.calls.call("the anchor's latest", anchor.latest, timeout=timeout)
+        found: Checkpoint | None = await run.calls.call(
+            "the anchor's latest", anchor.latest, timeout=timeout
+        )
     except Exception as error:  # noqa: BLE001 - the ledger itself can still be verified
         run.tell(logging.WARNING, "worker.checkpoint.anchor_failed", code=code_of(error))
         telemetry.anchored(run.metrics, "failed")
         return None
+    return found
