@@ -142,6 +142,7 @@ ROWS = (
         "When a run last ended clean (Unix time).",
         ("kind",),
     ),
+    _counter("ledger_operations", "Operations of the ledger, by outcome.", ("outcome",)),
     _counter("sweep_passes", "Passes of sweeps, by how they went.", ("sweep", "outcome")),
     _counter("sweep_rows", "Rows that sweeps looked at, by bucket.", ("sweep", "bucket")),
     _time("sweep_pass", "Duration of a sweep's pass.", ("sweep",)),

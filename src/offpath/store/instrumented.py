@@ -30,6 +30,7 @@ from offpath.store.changes import Changed
 from offpath.store.hints import Hint
 from offpath.store.instrumented_events import InstrumentedEvents
 from offpath.store.instrumented_flow import InstrumentedFlow
+from offpath.store.instrumented_ledger import InstrumentedLedger
 from offpath.store.instrumented_schedules import InstrumentedSchedules
 from offpath.store.instrumented_workflows import InstrumentedWorkflows
 from offpath.store.metering import Metering
@@ -41,7 +42,11 @@ Fence = tuple[str, str, int]
 
 
 class InstrumentedStore(
-    InstrumentedEvents, InstrumentedSchedules, InstrumentedWorkflows, InstrumentedFlow
+    InstrumentedEvents,
+    InstrumentedSchedules,
+    InstrumentedWorkflows,
+    InstrumentedFlow,
+    InstrumentedLedger,
 ):
     """A :class:`Store` that tells observers what another one did."""
 
@@ -120,8 +125,11 @@ class InstrumentedStore(
         self._moved(observed.settled(settlements, answers))
         for settlement, answer in zip(settlements, answers, strict=True):
             effects = settlement.effects
-            if (effects.messages or effects.log) and carried_out(settlement, answer):
-                events = Effects(messages=effects.messages, log=effects.log)
+            more = effects.messages or effects.log or effects.operations
+            if more and carried_out(settlement, answer):
+                events = Effects(
+                    messages=effects.messages, log=effects.log, operations=effects.operations
+                )
                 self._carried_out(events, answer.enqueued[len(effects.jobs) :])
         return answers
 

@@ -40,7 +40,7 @@ from offpath.model.settlement import SettleStatus
 from offpath.runtime.clock import Clock
 from offpath.store import observed, observed_events
 from offpath.store.events import Decide
-from offpath.store.metering import Metering
+from offpath.store.metering import COMMITTED, Metering
 from offpath.store.protocol import Store
 from offpath.store.watching import MOST_DOUBTED, Observer, Watching
 
@@ -316,11 +316,14 @@ class InstrumentedEvents(Watching):
             self._messages_moved(observed_events.written(effects.messages, answers))
         if effects.log:
             self._metering.messages.appended(effects.log)
+        if effects.operations:
+            self._metering.operated(COMMITTED, len(effects.operations))
 
     def _carried_out(self, effects: Effects, answers: Sequence[Enqueued]) -> None:
         """As :meth:`_wrote`; of a repeated settlement it is not known what became of them."""
         known = bool(answers)
-        self._wrote(effects if known else Effects(log=effects.log), answers)
+        sure = Effects(log=effects.log, operations=effects.operations)
+        self._wrote(effects if known else sure, answers)
 
     def _decided(self, router: str, decisions: Decisions) -> None:
         self._metering.messages.decided(decisions.attempts)

@@ -8,7 +8,7 @@ call about other jobs.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from offpath.model.event import EventKind
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from offpath.model.ledger.deciding import Decided
     from offpath.runtime import metrics
     from offpath.runtime.metrics import Metrics
     from offpath.store.observed import Move, Step
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 NOWHERE = "none"
 """The state of a job before it is enqueued and after it is deleted, as a label."""
 PRUNED = "ended"
+COMMITTED = "committed"
+"""An operation of the ledger that did something; as an effect, also one that was done before."""
 
 _K = EventKind
 _COUNTED = {
@@ -149,6 +152,15 @@ class Metering:
             "offpath_job_moves_total", **labels, left=PRUNED, entered=NOWHERE
         ).add(count)
 
+    def decided(self, decided: Sequence[Decided]) -> None:
+        """Count operations of the ledger by what became of them."""
+        for outcome, count in Counter(map(_outcome, decided)).items():
+            self.operated(outcome, count)
+
+    def operated(self, outcome: str, count: int) -> None:
+        """So many operations of the ledger had this outcome."""
+        self._registry.counter("offpath_ledger_operations_total", outcome=outcome).add(count)
+
     def admitted(self, count: int) -> None:
         """So many jobs were let in by their limits."""
         self._admitted.add(count)
@@ -178,6 +190,14 @@ class Metering:
         if times is None:
             times = self._times[task, queue] = _Times(self._registry, task, queue)
         return times
+
+
+def _outcome(decided: Decided) -> str:
+    if decided.error is not None:
+        return "failed"
+    if decided.refusal is not None:
+        return "declined"
+    return "duplicate" if decided.duplicate else COMMITTED
 
 
 def _waits(step: Step) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
@@ -13,9 +14,10 @@ from offpath.errors import InvalidArgument, StoreUnavailable
 from offpath.store.protocol import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from offpath.store.instrumented import InstrumentedStore as _Shape
+    from offpath.store.ledger import LedgerReads
 else:
     # Any wrapper of a store has its shape; what it does is found at run time, by name.
     _Shape = object
@@ -121,6 +123,8 @@ class FlakyStore(_Shape):
     def __getattribute__(self, name: str) -> Any:  # noqa: ANN401 - whatever the store has
         if name.startswith("_") or name in _OWN:
             return object.__getattribute__(self, name)
+        if name == "ledger_snapshot":
+            return self._snapshot
         attribute = getattr(self._wrapped, name)
         if inspect.iscoroutinefunction(attribute):
             return partial(self._call, name, attribute)
@@ -144,6 +148,13 @@ class FlakyStore(_Shape):
         if fault.kind is _Kind.LOSE:
             await attribute(*args, **kwargs)
         raise fault.error
+
+    @asynccontextmanager
+    async def _snapshot(self) -> AsyncIterator[LedgerReads]:
+        """Fails where it begins; what is read within is the store's own."""
+        async with AsyncExitStack() as stack:
+            begin = partial(stack.enter_async_context, self._wrapped.ledger_snapshot())
+            yield await self._call("ledger_snapshot", begin)
 
     def _call_blocking(
         self,
