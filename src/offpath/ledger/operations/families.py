@@ -1,0 +1,84 @@
+"""All families of operations, and the way from a request to an operation of the ledger."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from offpath.ledger.actors import checked_actor
+from offpath.ledger.operations import (
+    adjusting,
+    checks,
+    entitlements,
+    payouts,
+    promos,
+    refunding,
+    spending,
+    subscriptions,
+    topping_up,
+)
+from offpath.ledger.operations.adjusting import Adjust, Reverse
+from offpath.ledger.operations.entitlements import GrantEntitlement, RevokeEntitlement
+from offpath.ledger.operations.payouts import RequestPayout, ReversePayout, SettlePayout
+from offpath.ledger.operations.planning import Family
+from offpath.ledger.operations.promos import GrantPromo
+from offpath.ledger.operations.refunding import Clawback, Refund
+from offpath.ledger.operations.spending import Spend
+from offpath.ledger.operations.subscriptions import CancelSubscription, Subscribe
+from offpath.ledger.operations.topping_up import TopUp
+from offpath.ledger.rules import Rules
+from offpath.model.ledger.faults import MalformedOperation
+
+Operation: TypeAlias = (
+    TopUp
+    | Spend
+    | Refund
+    | Clawback
+    | GrantPromo
+    | RequestPayout
+    | SettlePayout
+    | ReversePayout
+    | Subscribe
+    | CancelSubscription
+    | GrantEntitlement
+    | RevokeEntitlement
+    | Adjust
+    | Reverse
+)
+"""What can be submitted."""
+
+FAMILIES: Final[dict[type, Family]] = {
+    TopUp: topping_up.FAMILY,
+    Spend: spending.FAMILY,
+    Refund: refunding.REFUND,
+    Clawback: refunding.CLAWBACK,
+    GrantPromo: promos.FAMILY,
+    RequestPayout: payouts.REQUEST,
+    SettlePayout: payouts.SETTLE,
+    ReversePayout: payouts.REVERSE,
+    Subscribe: subscriptions.SUBSCRIBE,
+    CancelSubscription: subscriptions.CANCEL,
+    GrantEntitlement: entitlements.GRANT,
+    RevokeEntitlement: entitlements.REVOKE,
+    Adjust: adjusting.ADJUST,
+    Reverse: adjusting.REVERSE,
+}
+INTERNAL: Final = ("reversed:", "sub:", "sweep:", "posting:")
+"""How keys begin that the economy itself uses."""
+
+
+def checked(request: object, rules: Rules) -> Family:
+    """The family of a request that can be meant, by somebody who may.
+
+    Raises ``MalformedOperation``, ``InvalidAmount``, ``Unauthorized`` and the like.
+    """
+    family = FAMILIES.get(type(request))
+    if family is None:
+        raise MalformedOperation(
+            f"{type(request).__name__} is no operation: give a TopUp, a Spend, ..."
+        )
+    key: object = getattr(request, "key", None)
+    if checks.text(key, "key", checks.LONGEST_KEY).startswith(INTERNAL):
+        raise MalformedOperation(f"a key may not begin with {', '.join(INTERNAL)}")
+    checked_actor(getattr(request, "actor", None))
+    family.check(request, rules)
+    return family

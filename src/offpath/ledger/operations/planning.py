@@ -1,0 +1,71 @@
+"""From a request to an operation: what is looked up, and what a plan is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from offpath.ledger.rules import NewId, Rules
+from offpath.model.ledger.posting import PostingRecord
+from offpath.model.ledger.records import SideKey, SideRow
+
+_encode = msgspec.json.Encoder(order=None).encode
+_APART: Final = ("key", "actor")
+
+
+class Lookup(Struct, frozen=True, kw_only=True):
+    """What must be read before an operation can say what it needs: facts that never change, and
+    that are proved again when it is decided.
+    """
+
+    side: SideKey | None = None
+    posting: str | None = None
+    payee: str | None = None
+    """A user of whom the directory is asked whether he may be paid."""
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """What was found."""
+
+    side: SideRow | None = None
+    posting: PostingRecord | None = None
+    cleared: bool = True
+    """The directory's answer; True without one."""
+
+
+NOTHING_TO_SEE: Final = Seen()
+
+
+class Planning(Struct, frozen=True, kw_only=True):
+    """What a plan is made with."""
+
+    rules: Rules
+    new_id: NewId
+    seen: Seen = NOTHING_TO_SEE
+
+
+class Family(Struct, frozen=True, kw_only=True):
+    """How the requests of one kind become operations."""
+
+    kind: str
+    """As events, metadata and metrics name it."""
+    check: Callable[[Any, Rules], None]
+    """Refuse what cannot be meant, and who may not. Raises ledger faults."""
+    plan: Callable[[Any, Planning], Any]
+    """Make the :class:`~offpath.model.ledger.deciding.LedgerOp`."""
+    look: Callable[[Any, Rules], Lookup | None] | None = None
+
+
+def fingerprint(request: Struct) -> str:
+    """What tells a repeat from another operation under the same key.
+
+    It covers the kind and every field but ``key`` and ``actor``: who repeats an operation may be
+    another part of the system than who began it. Rules and rates are no part of it, so a repeat
+    after a change of them is still a repeat.
+    """
+    fields = [getattr(request, name) for name in request.__struct_fields__ if name not in _APART]
+    return sha256(_encode([request.__struct_config__.tag, *fields])).hexdigest()
