@@ -1,0 +1,93 @@
+"""The part of the SQLite store that keeps a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from offpath.model.ledger.deciding import Decided, LedgerOp
+from offpath.model.ledger.records import Checkpoint, Leaf, SideRow
+from offpath.store.ledger import LedgerReads
+from offpath.store.sqlite import ledger_upkeep as upkeep
+from offpath.store.sqlite.ledger_posting import MILLISECOND, post_steps
+from offpath.store.sqlite.ledger_reading import LedgerReading, Snapshot
+from offpath.store.sqlite.session import Session
+
+T = TypeVar("T")
+
+
+class Ledgering(LedgerReading):
+    """The part of the store that implements :class:`~offpath.store.ledger.LedgerStore`."""
+
+    def _now(self) -> int:
+        """The store's clock."""
+        raise NotImplementedError
+
+    async def _write(
+        self,
+        work: Callable[[Session], T],
+        *,
+        peek: Callable[[Session], T | None] | None = None,
+        relaxed: bool = False,
+    ) -> T:
+        """Run a transition."""
+        raise NotImplementedError
+
+    async def _block(self, work: Callable[[], T]) -> T:
+        """Run something that blocks for a moment."""
+        raise NotImplementedError
+
+    def _connect_reader(self) -> Session:
+        """A connection that only reads."""
+        raise NotImplementedError
+
+    async def post(self, operations: Sequence[LedgerOp]) -> list[Decided]:
+        """Decide operations in order and commit what they did."""
+        if not operations:
+            return []
+
+        def decide(session: Session) -> list[Decided]:
+            posted = session.drive(post_steps(operations, self._now()))
+            session.stirred = session.stirred or posted.stirred
+            return posted.decided
+
+        return await self._write(decide)
+
+    async def lease_sides(
+        self, kind: str, *, limit: int, hold: float, now: int | None = None
+    ) -> list[SideRow]:
+        """Hand out due rows."""
+
+        def at() -> int:
+            return self._now() // MILLISECOND if now is None else now
+
+        return await self._write(
+            lambda session: upkeep.lease(session, at(), kind, limit, hold),
+            peek=lambda session: None if upkeep.due(session, at(), kind, min(limit, 1)) else [],
+        )
+
+    async def save_checkpoint(self, checkpoint: Checkpoint, leaves: Sequence[Leaf]) -> bool:
+        """Write a checkpoint behind the last one."""
+        return await self._write(lambda session: upkeep.seal(session, checkpoint, leaves))
+
+    async def prune_ledger(
+        self, *, attempts_before: int, keys_before: int | None, limit: int
+    ) -> int:
+        """Remove old attempts and keys. They are looked for where that holds up no write."""
+        gone = await self._read(
+            lambda session: upkeep.old(session, attempts_before, keys_before, limit)
+        )
+        if not gone.attempts and not gone.keys:
+            return 0
+        return await self._write(lambda session: upkeep.forget(session, gone))
+
+    @asynccontextmanager
+    async def ledger_snapshot(self) -> AsyncIterator[LedgerReads]:
+        """Reads of one moment, on a connection of their own."""
+        snapshot = Snapshot(await self._block(self._connect_reader), self._block)
+        try:
+            await snapshot.begin()
+            yield snapshot
+        finally:
+            await snapshot.close()

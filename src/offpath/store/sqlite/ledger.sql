@@ -1,0 +1,251 @@
+-- name: ledger_accounts_of
+-- Accounts by id.
+select account.id, account.balance, account.raised, account.head, account.number
+from json_each(:ids) as wanted
+cross join offpath_ledger_account as account
+where account.id = wanted.value
+
+-- name: ledger_sides_of
+-- Rows by kind and id.
+select
+    side.kind, side.id, side.owner, side.state, side.version, side.due_at, side.attempts,
+    side.amount, side.anchor, side.unique_key, side.created_at, side.touched_at, side.body
+from json_each(:wanted) as wanted
+cross join offpath_ledger_side as side
+where side.kind = wanted.value ->> 0 and side.id = wanted.value ->> 1
+
+-- name: ledger_holders_of
+-- Rows by kind and unique key.
+select
+    side.kind, side.id, side.owner, side.state, side.version, side.due_at, side.attempts,
+    side.amount, side.anchor, side.unique_key, side.created_at, side.touched_at, side.body
+from json_each(:wanted) as wanted
+cross join offpath_ledger_side as side
+where side.kind = wanted.value ->> 0 and side.unique_key = wanted.value ->> 1
+
+-- name: ledger_newest_of
+-- Of a kind and an owner the row that was touched last.
+select
+    side.kind, side.id, side.owner, side.state, side.version, side.due_at, side.attempts,
+    side.amount, side.anchor, side.unique_key, side.created_at, side.touched_at, side.body
+from json_each(:wanted) as wanted
+cross join offpath_ledger_side as side
+where
+    side.seq = (
+        select owned.seq from offpath_ledger_side as owned
+        where owned.kind = wanted.value ->> 0 and owned.owner = wanted.value ->> 1
+        order by owned.touched_at desc, owned.seq desc
+        limit 1
+    )
+
+-- name: ledger_postings_of
+-- Postings by id with their links; the metadata comes with the first one.
+select
+    posting.seq, posting.id, posting.at, posting.source,
+    case link.id & 65535 when 0 then posting.meta end,
+    link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
+    link.hash
+from json_each(:ids) as wanted
+cross join offpath_ledger_posting as posting
+cross join offpath_ledger_link as link
+where
+    posting.id = wanted.value
+    and link.id between posting.seq * 65536 and posting.seq * 65536 + 65535
+order by link.id
+
+-- name: ledger_keys_of
+-- Idempotency keys.
+select known.key, known.fingerprint, known.receipt, known.at
+from json_each(:keys) as wanted
+cross join offpath_ledger_key as known
+where known.key = wanted.value
+
+-- name: ledger_lots_of
+-- What raised accounts after a time, newest first: link by link from the last one, no further than
+-- the balance reaches or the time.
+with recursive step (account, since, side, number, rest, change, at, source) as (
+    select
+        account.id, wanted.value ->> 1, account.side, link.number,
+        account.balance - max(account.side * link.amount, 0), account.side * link.amount,
+        posting.at, posting.source
+    from json_each(:wanted) as wanted
+    cross join offpath_ledger_account as account
+    cross join offpath_ledger_link as link
+    cross join offpath_ledger_posting as posting
+    where
+        account.id = wanted.value ->> 0 and account.balance > 0
+        and link.account = account.id and link.number = account.number
+        and posting.seq = link.id >> 16
+    union all
+    select
+        step.account, step.since, step.side, link.number,
+        step.rest - max(step.side * link.amount, 0), step.side * link.amount,
+        posting.at, posting.source
+    from step
+    cross join offpath_ledger_link as link
+    cross join offpath_ledger_posting as posting
+    where
+        step.rest > 0 and step.at > step.since
+        and link.account = step.account and link.number = step.number - 1
+        and posting.seq = link.id >> 16
+)
+select account, change, at, source
+from step
+where change > 0 and at > since
+order by account, number desc
+
+-- name: ledger_raised_of
+-- What raised accounts after a time: looked for by halves along the chain, whose times do not fall.
+with recursive place (account, since, low, high) as (
+    select account.id, wanted.value ->> 1, 0, account.number
+    from json_each(:wanted) as wanted
+    cross join offpath_ledger_account as account
+    where account.id = wanted.value ->> 0
+    union all
+    select
+        place.account, place.since,
+        case when posting.at <= place.since then link.number else place.low end,
+        case when posting.at <= place.since then place.high else link.number - 1 end
+    from place
+    cross join offpath_ledger_link as link
+    cross join offpath_ledger_posting as posting
+    where
+        place.low < place.high
+        and link.account = place.account and link.number = (place.low + place.high + 1) / 2
+        and posting.seq = link.id >> 16
+)
+select
+    place.account, place.since,
+    account.raised - coalesce((
+        select link.raised from offpath_ledger_link as link
+        where link.account = place.account and link.number = place.low
+    ), 0)
+from place
+cross join offpath_ledger_account as account
+where place.low = place.high and account.id = place.account
+
+-- name: ledger_attempts_of
+-- The sums of subjects' attempts after a time: of the first that is left, what was before it counts
+-- as before any time.
+select
+    wanted.value ->> 0, wanted.value ->> 1,
+    last.total - coalesce(
+        (
+            select before.total from offpath_ledger_attempt as before
+            where before.subject = wanted.value ->> 0 and before.at <= wanted.value ->> 1
+            order by before.at desc, before.seq desc
+            limit 1
+        ),
+        (
+            select first.total - first.amount from offpath_ledger_attempt as first
+            where first.subject = wanted.value ->> 0
+            order by first.at, first.seq
+            limit 1
+        )
+    )
+from json_each(:wanted) as wanted
+cross join offpath_ledger_attempt as last
+where
+    last.seq = (
+        select latest.seq from offpath_ledger_attempt as latest
+        where latest.subject = wanted.value ->> 0
+        order by latest.at desc, latest.seq desc
+        limit 1
+    )
+
+-- name: ledger_subjects_of
+-- The last attempt of each subject.
+select last.subject, last.key, last.amount, last.at, last.total
+from json_each(:subjects) as wanted
+cross join offpath_ledger_attempt as last
+where
+    last.seq = (
+        select latest.seq from offpath_ledger_attempt as latest
+        where latest.subject = wanted.value
+        order by latest.at desc, latest.seq desc
+        limit 1
+    )
+
+-- name: ledger_attempted_of
+-- Which subjects and keys were recorded.
+select attempt.subject, attempt.key
+from json_each(:wanted) as wanted
+cross join offpath_ledger_attempt as attempt
+where attempt.subject = wanted.value ->> 0 and attempt.key = wanted.value ->> 1
+
+-- name: ledger_balances
+-- Sums of balances by kind.
+select kind, sum(balance) from offpath_ledger_account group by kind
+
+-- name: ledger_quotes
+-- The quotes of open payouts.
+select coalesce(sum(amount), 0)
+from offpath_ledger_side
+where kind = 'payout' and (state = 'RESERVED' or state = 'SUBMITTED')
+
+-- name: ledger_account_add
+-- Accounts that something is about to be posted to.
+insert into offpath_ledger_account (id, kind, currency, side, guarded)
+select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
+from json_each(:batch)
+
+-- name: ledger_draft_add
+-- The links of postings that are about to be sealed.
+insert into offpath_ledger_draft (
+    posting, place, account, number, amount, entries, balance, raised, prev, hash
+)
+select
+    value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+    value ->> 7, value ->> 8, value ->> 9
+from json_each(:batch)
+
+-- name: ledger_posting_add
+-- Seals postings: a trigger makes their drafts links and moves the accounts.
+insert into offpath_ledger_posting (id, at, source, meta)
+select value ->> 0, value ->> 1, value ->> 2, value ->> 3
+from json_each(:batch)
+order by key
+
+-- name: ledger_side_add
+-- New rows.
+insert into offpath_ledger_side (
+    kind, id, owner, state, version, due_at, attempts, amount, anchor, unique_key, created_at,
+    touched_at, body
+)
+select
+    value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+    value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12
+from json_each(:batch)
+
+-- name: ledger_side_change
+-- Rows as they are from now on, if nobody else has written them.
+update offpath_ledger_side set
+    owner = one.value ->> 2,
+    state = one.value ->> 3,
+    version = one.value ->> 4,
+    due_at = one.value ->> 5,
+    attempts = one.value ->> 6,
+    amount = one.value ->> 7,
+    anchor = one.value ->> 8,
+    unique_key = one.value ->> 9,
+    created_at = one.value ->> 10,
+    touched_at = one.value ->> 11,
+    body = one.value ->> 12
+from json_each(:batch) as one
+where
+    offpath_ledger_side.kind = one.value ->> 0 and offpath_ledger_side.id = one.value ->> 1
+    and offpath_ledger_side.version = one.value ->> 13
+returning kind, id
+
+-- name: ledger_key_add
+-- Idempotency keys that are used up.
+insert into offpath_ledger_key (key, fingerprint, receipt, at)
+select value ->> 0, value ->> 1, value ->> 2, value ->> 3
+from json_each(:batch)
+
+-- name: ledger_attempt_add
+-- What somebody tried to move.
+insert into offpath_ledger_attempt (subject, key, amount, at, total)
+select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
+from json_each(:batch)
+order by key

@@ -1,0 +1,76 @@
+"""What a batch of operations wants to know, read without I/O: the same on every connection.
+
+Whoever runs this has the write lock, so nothing that is read here can change before the commit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from offpath.model.ledger.book import Loaded
+from offpath.model.ledger.needs import Wanted
+from offpath.model.ledger.records import Lot, Totals
+from offpath.store.sql import Row
+from offpath.store.sqlite import ledger_rows as rows
+from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.session import SQL, Steps
+
+_ASKED: Final = (
+    ("accounts", "ledger_accounts_of", "ids"),
+    ("sides", "ledger_sides_of", "wanted"),
+    ("holders", "ledger_holders_of", "wanted"),
+    ("newest", "ledger_newest_of", "wanted"),
+    ("postings", "ledger_postings_of", "ids"),
+    ("keys", "ledger_keys_of", "keys"),
+    ("lots", "ledger_lots_of", "wanted"),
+    ("raised", "ledger_raised_of", "wanted"),
+    ("attempts", "ledger_attempts_of", "wanted"),
+    ("attempted", "ledger_attempted_of", "wanted"),
+)
+"""What is wanted, the statement that answers it, and its parameter."""
+
+
+def load_steps(wanted: Wanted, now: int) -> Steps[Loaded]:
+    """Read it all; ``now`` is the store's clock in milliseconds."""
+    found: dict[str, Any] = {}
+    for name, statement, parameter in _ASKED:
+        asked = getattr(wanted, name)
+        found[name] = (yield SQL[statement](**{parameter: batch(asked)})) if asked else ()
+    subjects = sorted({subject for subject, _ in wanted.attempted})
+    last = (yield SQL["ledger_subjects_of"](subjects=batch(subjects))) if subjects else ()
+    totals = (yield from totals_steps()) if wanted.totals else None
+    sides = {row[:2]: rows.side_row(row) for row in (*found["sides"], *found["holders"])}
+    return Loaded(
+        wanted=wanted,
+        now=now,
+        accounts=tuple(rows.account_record(row) for row in found["accounts"]),
+        sides=tuple(sides.values()),
+        newest=tuple(rows.side_row(row) for row in found["newest"]),
+        postings=tuple(rows.postings(found["postings"])),
+        keys=tuple(rows.key_record(row) for row in found["keys"]),
+        lots=_lots(found["lots"]),
+        raised=_sums(wanted.raised, found["raised"]),
+        attempts=_sums(wanted.attempts, found["attempts"]),
+        attempted=frozenset((subject, key) for subject, key in found["attempted"]),
+        subjects={row[0]: rows.attempt(row) for row in last},
+        totals=totals,
+    )
+
+
+def totals_steps() -> Steps[Totals]:
+    """Sums over all accounts and open payouts."""
+    balances = yield SQL["ledger_balances"]()
+    [[quotes]] = yield SQL["ledger_quotes"]()
+    return Totals(balances=dict(map(tuple, balances)), quotes=quotes)
+
+
+def _lots(found: tuple[Row, ...]) -> dict[str, tuple[Lot, ...]]:
+    lots: dict[str, list[Lot]] = {}
+    for account, amount, at, source in found:
+        lots.setdefault(account, []).append(Lot(amount=amount, at=at, source=source))
+    return {account: tuple(each) for account, each in lots.items()}
+
+
+def _sums(asked: tuple[tuple[str, int], ...], found: tuple[Row, ...]) -> dict[tuple[str, int], int]:
+    """One for each that was asked for; 0 where there is nothing yet."""
+    return dict.fromkeys(asked, 0) | {(name, since): total for name, since, total in found}

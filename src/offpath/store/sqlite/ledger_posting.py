@@ -1,0 +1,102 @@
+"""Operations of the ledger, without I/O: loaded, decided, written, the same on every connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from offpath.errors import StoreBusy
+from offpath.model.ledger.book import Book, Changes, SideChange
+from offpath.model.ledger.deciding import (
+    Decided,
+    LedgerOp,
+    batch_wants,
+    decide_all,
+    decide_together,
+)
+from offpath.store.sql import Query
+from offpath.store.sqlite import ledger_rows as rows
+from offpath.store.sqlite.ledger_loading import load_steps
+from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.session import SQL, Steps
+from offpath.store.sqlite.writing import Writing
+
+MILLISECOND: Final = 1_000
+"""Microseconds, in which the store's clock counts."""
+
+
+class Posted(NamedTuple):
+    """What became of operations, and whether they wrote messages."""
+
+    decided: list[Decided]
+    stirred: bool
+
+
+def post_steps(operations: Sequence[LedgerOp], now: int) -> Steps[Posted]:
+    """Decide operations in order at ``now`` (microseconds), and write what they did."""
+    book = yield from _book_steps(operations, now)
+    decided = decide_all(book, operations)
+    changes = book.changes()
+    yield from _write_steps(changes, now)
+    return Posted(decided, bool(changes.messages))
+
+
+def together_steps(operations: Sequence[LedgerOp], now: int) -> Steps[bool]:
+    """All of them or none, as effects are; whether they wrote messages.
+
+    Raises ``LedgerError`` for one that is declined or faulty, and has then written nothing.
+    """
+    book = yield from _book_steps(operations, now)
+    decide_together(book, operations)
+    changes = book.changes()
+    yield from _write_steps(changes, now)
+    return bool(changes.messages)
+
+
+def _book_steps(operations: Sequence[LedgerOp], now: int) -> Steps[Book]:
+    at = now // MILLISECOND
+    return Book((yield from load_steps(batch_wants(operations, at), at)))
+
+
+def _write_steps(changes: Changes, now: int) -> Steps[None]:
+    """Write what a book has changed, in bulk."""
+    writing = Writing(changes.messages, (), now) if changes.messages else None
+    if changes.postings:
+        yield from _posting_steps(changes)
+    if changes.sides:
+        yield from _side_steps(changes.sides)
+    if changes.keys:
+        yield _add("ledger_key_add", map(rows.key_columns, changes.keys))
+    if changes.attempts:
+        yield _add("ledger_attempt_add", map(rows.attempt_columns, changes.attempts))
+    if writing is not None:
+        yield from writing.steps()
+
+
+def _posting_steps(changes: Changes) -> Steps[None]:
+    new = [rows.new_account(one.account.id) for one in changes.accounts if one.was == 0]
+    if new:
+        yield _add("ledger_account_add", new)
+    drafts = (draft for posting in changes.postings for draft in rows.drafts(posting))
+    yield _add("ledger_draft_add", drafts)
+    yield _add("ledger_posting_add", map(rows.sealed, changes.postings))
+
+
+def _side_steps(changes: Sequence[SideChange]) -> Steps[None]:
+    """Those that hold no unique key first: one may hold what another gives up."""
+    changed = [one for one in changes if one.was]
+    for holding in (False, True):
+        some = [one for one in changed if (one.row.unique_key is not None) is holding]
+        if some:
+            columns = [(*rows.side_columns(one.row), one.was) for one in some]
+            written = yield _add("ledger_side_change", columns)
+            if len(written) != len(some):
+                message = "somebody else has written a row of the ledger meanwhile: do it again"
+                raise StoreBusy(message)
+    new = [rows.side_columns(one.row) for one in changes if not one.was]
+    if new:
+        yield _add("ledger_side_add", new)
+
+
+def _add(name: str, some: Iterable[Any]) -> Query:
+    return SQL[name](batch=batch(some))

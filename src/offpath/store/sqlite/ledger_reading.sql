@@ -1,0 +1,184 @@
+-- name: ledger_accounts_some
+-- Accounts of these ids.
+select id, balance, raised, head, number
+from offpath_ledger_account
+where id in (select value from json_each(:ids)) and id > :after and number > 0
+order by id
+limit :limit
+
+-- name: ledger_accounts_all
+-- Accounts whose id begins so: nothing sorts behind the last letter that there is.
+select id, balance, raised, head, number
+from offpath_ledger_account
+where id > :after and id >= :prefix and id < :prefix || char(1114111) and number > 0
+order by id
+limit :limit
+
+-- name: ledger_links_on
+-- The links of an account from a number on.
+select
+    link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
+    link.hash, posting.id, posting.at, posting.source, posting.meta
+from offpath_ledger_link as link
+cross join offpath_ledger_posting as posting
+where link.account = :account and link.number > :after and posting.seq = link.id >> 16
+order by link.number
+limit :limit
+
+-- name: ledger_links_back
+-- The links of an account from a number down.
+select
+    link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
+    link.hash, posting.id, posting.at, posting.source
+from offpath_ledger_link as link
+cross join offpath_ledger_posting as posting
+where link.account = :account and link.number < :before and posting.seq = link.id >> 16
+order by link.number desc
+limit :limit
+
+-- name: ledger_links_walk
+-- Every link, by account and number.
+select
+    link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
+    link.hash, posting.id, posting.at, posting.source, posting.meta
+from offpath_ledger_link as link
+cross join offpath_ledger_posting as posting
+where (link.account, link.number) > (:account, :number) and posting.seq = link.id >> 16
+order by link.account, link.number
+limit :limit
+
+-- name: ledger_postings_on
+-- Postings in the order of their commits, with their links; the metadata comes with the first one.
+select
+    posting.seq, posting.id, posting.at, posting.source,
+    case link.id & 65535 when 0 then posting.meta end,
+    link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
+    link.hash
+from offpath_ledger_posting as posting
+cross join offpath_ledger_link as link
+where
+    posting.seq > :after and posting.seq <= :after + :limit
+    and link.id between posting.seq * 65536 and posting.seq * 65536 + 65535
+order by posting.seq, link.id
+
+-- name: ledger_sides_some
+-- Rows of a kind by id.
+select
+    kind, id, owner, state, version, due_at, attempts, amount, anchor, unique_key, created_at,
+    touched_at, body
+from offpath_ledger_side
+where
+    kind = :kind and id in (select value from json_each(:ids)) and id > :after
+    and (:owner is null or owner = :owner)
+    and (:states is null or state in (select value from json_each(:states)))
+order by id
+limit :limit
+
+-- name: ledger_sides_owned
+-- Rows of a kind and an owner.
+select
+    kind, id, owner, state, version, due_at, attempts, amount, anchor, unique_key, created_at,
+    touched_at, body
+from offpath_ledger_side
+where
+    kind = :kind and owner = :owner and id > :after
+    and (:states is null or state in (select value from json_each(:states)))
+order by id
+limit :limit
+
+-- name: ledger_sides_all
+-- Rows of a kind.
+select
+    kind, id, owner, state, version, due_at, attempts, amount, anchor, unique_key, created_at,
+    touched_at, body
+from offpath_ledger_side
+where
+    kind = :kind and id > :after
+    and (:states is null or state in (select value from json_each(:states)))
+order by id
+limit :limit
+
+-- name: ledger_sums
+-- The sum of all entries by currency.
+select account.currency, sum(each.total)
+from (select account, sum(amount) as total from offpath_ledger_link group by account) as each
+cross join offpath_ledger_account as account
+where account.id = each.account
+group by account.currency
+
+-- name: ledger_counts
+-- How many accounts, postings and links there are; both of the latter are numbered without a gap.
+select
+    (select count(*) from offpath_ledger_account where number > 0),
+    (select coalesce(max(seq), 0) from offpath_ledger_posting),
+    (select coalesce(sum(number), 0) from offpath_ledger_account)
+
+-- name: ledger_checkpoints
+-- Checkpoints, the latest first.
+select id, root, signature, count, at, v, sum, kid, prev
+from offpath_ledger_checkpoint
+where
+    seq < case
+        when :before = '' then 9223372036854775807
+        else (select seq from offpath_ledger_checkpoint where id = :before)
+    end
+order by seq desc
+limit :limit
+
+-- name: ledger_leaves_some
+-- The leaves of these accounts.
+select account, number, head, sum
+from offpath_ledger_leaf
+where account in (select value from json_each(:ids)) and account > :after
+order by account
+limit :limit
+
+-- name: ledger_leaves_all
+-- The leaves of the last checkpoint.
+select account, number, head, sum
+from offpath_ledger_leaf
+where account > :after
+order by account
+limit :limit
+
+-- name: ledger_moved
+-- Accounts that are not as their leaf has them, then leaves without an account.
+select id from (
+    select account.id as id
+    from offpath_ledger_account as account
+    left join offpath_ledger_leaf as leaf on leaf.account = account.id
+    where
+        account.id > :after and account.number > 0
+        and (
+            leaf.number is not account.number
+            or leaf.head is not account.head
+            or leaf.sum is not account.balance * account.side
+            or not exists (
+                select 1 from offpath_ledger_link as link
+                where
+                    link.account = leaf.account and link.number = leaf.number
+                    and link.hash = leaf.head
+            )
+        )
+    order by account.id
+    limit :limit
+)
+union all
+select id from (
+    select leaf.account as id
+    from offpath_ledger_leaf as leaf
+    left join offpath_ledger_account as account on account.id = leaf.account
+    where leaf.account > :after and account.id is null
+    order by leaf.account
+    limit :limit
+)
+order by 1
+limit :limit
+
+-- name: ledger_snapshot
+-- Several reads of one moment, which is that of the first.
+begin deferred
+
+-- name: ledger_seen
+-- The first read of a snapshot.
+select max(seq) from offpath_ledger_posting
