@@ -19,6 +19,7 @@ from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
 from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
+from offpath.model.ledger.deciding import LedgerOp
 from offpath.model.new import NewLogEvent, NewMessage
 from offpath.store.sql import Row
 from offpath.store.sqlite import gating
@@ -35,6 +36,7 @@ from offpath.store.sqlite.inserting import (
     row_of,
 )
 from offpath.store.sqlite.instants import instant, micros
+from offpath.store.sqlite.ledger_posting import together_steps
 from offpath.store.sqlite.limits import agreed
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Steps
@@ -65,12 +67,18 @@ def enqueue_steps(effects: Effects, now: datetime) -> Steps[list[Enqueued]]:
     """Write ``effects`` at ``now``, inside whatever transaction is open.
 
     Answers in the order of ``effects.jobs``, then of ``effects.messages``. Raises ``IdConflict``,
-    ``UniqueConflict``, ``InvalidArgument`` and ``StoreRejected``, and has then written nothing.
+    ``UniqueConflict``, ``InvalidArgument`` and ``StoreRejected``, and has then written nothing; an
+    operation of the ledger that is declined raises ``LedgerError`` after everything was written.
     """
     refuse_contributions(effects)
     return (
         yield from effect_steps(
-            effects.jobs, effects.messages, effects.log, micros(now), gates=effects.gates
+            effects.jobs,
+            effects.messages,
+            effects.log,
+            micros(now),
+            gates=effects.gates,
+            operations=effects.operations,
         )
     )
 
@@ -92,8 +100,12 @@ def effect_steps(
     now: int,
     *,
     gates: Sequence[NewGate] = (),
+    operations: Sequence[LedgerOp] = (),
 ) -> Steps[list[Enqueued]]:
-    """As :func:`enqueue_steps`, of effects that may be those of several transitions."""
+    """As :func:`enqueue_steps`, of effects that may be those of several transitions.
+
+    A declined operation raises ``LedgerError``, with what was written before it in the transaction.
+    """
     writing = Writing(messages, log, now) if messages or log else None
     known = yield from gating.known_steps(jobs, gates, now)
     inserted = yield from insert_steps(jobs, now, known)
@@ -108,6 +120,8 @@ def effect_steps(
         answers = with_deaths(answers, following.told(closed.done))
     if writing is not None:
         answers = [*answers, *(yield from writing.steps())]
+    if operations:
+        yield from together_steps(operations, now)
     return answers
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from offpath.errors import Conflict, InvalidArgument, StoreRejected
+from offpath.model.ledger.faults import LedgerError
 from offpath.store.sqlite.session import SQL, Session
 
 P = TypeVar("P")
@@ -28,7 +29,7 @@ def isolating(
     session.control(SQL["savepoint"])
     try:
         answers = attempt(parts)
-    except (Conflict, InvalidArgument, StoreRejected) as error:
+    except (Conflict, InvalidArgument, LedgerError, StoreRejected) as error:
         session.control(SQL["undo"])
         session.control(SQL["release"])
         if len(parts) == 1:

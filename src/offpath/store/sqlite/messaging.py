@@ -213,9 +213,13 @@ def _carry_out(
     messages = [new for one in carriers for new in one.effects.messages]
     log = [new for one in carriers for new in one.effects.log]
     gates = [gate for one in carriers for gate in one.effects.gates]
+    operations = [each for one in carriers for each in one.effects.operations]
     refuse_contributions(*(one.effects for one in carriers))
-    answers = session.drive(effect_steps(jobs, messages, log, now, gates=gates))
-    session.stirred = session.stirred or bool(messages or log or any(job.announce for job in jobs))
+    answers = session.drive(
+        effect_steps(jobs, messages, log, now, gates=gates, operations=operations)
+    )
+    told = messages or log or operations or any(job.announce for job in jobs)
+    session.stirred = session.stirred or bool(told)
     of_jobs, of_messages = iter(answers[: len(jobs)]), iter(answers[len(jobs) :])
     return {
         one.message.id: (

@@ -262,7 +262,8 @@ def advance(session: Session, now: int, cursor: Cursor, decisions: Decisions) ->
 
 def _stir(session: Session, effects: Effects) -> None:
     jobs = any(job.announce for job in effects.jobs)
-    session.stirred = session.stirred or jobs or bool(effects.messages or effects.log)
+    told = effects.messages or effects.log or effects.operations
+    session.stirred = session.stirred or jobs or bool(told)
 
 
 def _advance_steps(
@@ -284,7 +285,14 @@ def _advance_steps(
     if not moved:
         return False
     effects = decisions.effects
-    yield from effect_steps(effects.jobs, effects.messages, effects.log, now, gates=effects.gates)
+    yield from effect_steps(
+        effects.jobs,
+        effects.messages,
+        effects.log,
+        now,
+        gates=effects.gates,
+        operations=effects.operations,
+    )
     if decisions.attempts:
         yield SQL["attempt_add"](batch=attempts, now=now)
     if decisions.letters:
@@ -416,7 +424,14 @@ def record_replay(
     _stir(session, effects)
     session.run(SQL["attempt_add"](batch=batch([_attempt_row(attempt)]), now=now))
     session.drive(
-        effect_steps(effects.jobs, effects.messages, effects.log, now, gates=effects.gates)
+        effect_steps(
+            effects.jobs,
+            effects.messages,
+            effects.log,
+            now,
+            gates=effects.gates,
+            operations=effects.operations,
+        )
     )
     return True
 

@@ -33,6 +33,7 @@ from offpath.store.sqlite.enqueue import enqueue_steps, on_file, whole
 from offpath.store.sqlite.eventing import Eventing
 from offpath.store.sqlite.flowing import Flowing
 from offpath.store.sqlite.instants import micros
+from offpath.store.sqlite.ledger import Ledgering
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
 from offpath.store.sqlite.schedules import Scheduling
@@ -53,7 +54,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class SqliteStore(Eventing, Flowing, Scheduling, Workflowing):
+class SqliteStore(Eventing, Flowing, Ledgering, Scheduling, Workflowing):
     """A :class:`~offpath.store.protocol.Store` in one SQLite file, shared by any processes.
 
     Writes go through one thread with group commit, reads through others; the event loop waits
@@ -169,7 +170,8 @@ class SqliteStore(Eventing, Flowing, Scheduling, Workflowing):
             lambda session: session.drive(enqueue_steps(effects, self._clock.now()))
         )
         self._tell(waiting=bool(effects.jobs))
-        if effects.messages or effects.log or any(job.announce for job in effects.jobs):
+        told = effects.messages or effects.log or effects.operations
+        if told or any(job.announce for job in effects.jobs):
             self._hints.emit(Hint.MESSAGES)
         return answers
 

@@ -108,7 +108,8 @@ class Workflowing:
             lambda session: waiting.compensate(session, self._now(), job_id, effects)
         )
         self._tell(waiting=done and bool(effects.jobs))
-        if done and (effects.messages or effects.log or any(job.announce for job in effects.jobs)):
+        told = effects.messages or effects.log or effects.operations
+        if done and (told or any(job.announce for job in effects.jobs)):
             self._hints.emit(Hint.MESSAGES)
         return done
 
