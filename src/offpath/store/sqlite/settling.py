@@ -28,6 +28,7 @@ from offpath.store.sqlite.groups import Ended, Joined
 from offpath.store.sqlite.histories import failure_steps
 from offpath.store.sqlite.instants import instant, later, micros
 from offpath.store.sqlite.isolating import isolating
+from offpath.store.sqlite.ledger_posting import together_steps
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER
 from offpath.store.sqlite.session import SQL, Session
@@ -116,7 +117,7 @@ class _Batch:
         self._following = gating.Following(now, _kept(settlements, now))
 
     def settle(self) -> list[Settled]:
-        """Write it all; the groups come last."""
+        """Write it all; the groups come last, but for the ledger, which may refuse."""
         due = self._write_jobs()
         mine = [one for one in self._settlements if one.job.id in self._applied]
         self._write_failures(mine)
@@ -133,6 +134,7 @@ class _Batch:
             ensured=[one.job.group_id for one in mine if self._needs_row(one)],
         )
         self._contribute(mine, after)
+        self._post(mine)
         return [self._answer(one, due, after) for one in self._settlements]
 
     def _write_jobs(self) -> dict[str, int | None]:
@@ -239,6 +241,13 @@ class _Batch:
                     given.setdefault(one.job.group_id, []).extend(contributions)
         if given:
             groups.contribute(self._session, given)
+
+    def _post(self, mine: list[Settlement]) -> None:
+        """Decide the operations of all, in order; one that does not go raises."""
+        operations = [each for one in mine if self._carries(one) for each in one.effects.operations]
+        if operations:
+            wrote = self._session.drive(together_steps(operations, self._now))
+            self._session.stirred = self._session.stirred or wrote
 
     def _answer(
         self, settlement: Settlement, due: dict[str, int | None], after: Aftermath

@@ -141,7 +141,14 @@ def compensate(session: Session, now: int, job_id: str, effects: Effects) -> boo
         return False
     session.run(SQL["step_forget"](job=job_id))
     session.drive(
-        effect_steps(effects.jobs, effects.messages, effects.log, now, gates=effects.gates)
+        effect_steps(
+            effects.jobs,
+            effects.messages,
+            effects.log,
+            now,
+            gates=effects.gates,
+            operations=effects.operations,
+        )
     )
     return True
 
