@@ -39,7 +39,7 @@ _REASONS: Final = {
 
 
 class Fallen(NamedTuple):
-    """A blocked job that died of its waiting."""
+    """A job that died of its waiting."""
 
     id: str
     seq: int
@@ -53,6 +53,7 @@ class Fallen(NamedTuple):
     redrives: int
     reason: str
     gate: str | None
+    was: JobState = JobState.BLOCKED
 
     def told(self, *, group_done: bool = False) -> Changed:
         """What is told of it."""
@@ -61,7 +62,7 @@ class Fallen(NamedTuple):
             task=self.task,
             queue=self.queue,
             group_id=self.group_id,
-            was=JobState.BLOCKED,
+            was=self.was,
             state=JobState.DEAD,
             attempt=self.attempt,
             parent=self.parent,
@@ -146,9 +147,15 @@ class Following:
                 fallen += yield from self.fell(rows)
         return fallen
 
-    def fell(self, rows: Sequence[Row]) -> Steps[list[tuple[Fallen, str]]]:
-        """Jobs that have just died of their waiting, with their histories."""
+    def fell(
+        self, rows: Sequence[Row], queued: Collection[int] = ()
+    ) -> Steps[list[tuple[Fallen, str]]]:
+        """Jobs that have just died of their waiting, with their histories. ``queued`` are those
+        that were not blocked.
+        """
         dead = [Fallen(*row) for row in sorted(rows, key=lambda row: str(row[0]))]
+        if queued:
+            dead = [job._replace(was=JobState.QUEUED) if job.seq in queued else job for job in dead]
         yield from failure_steps(self._now, [(job.seq, _given_up(job, self._now)) for job in dead])
         self.stirred = self.stirred or any(job.announce for job in dead)
         caused = [(job, self.causes.get(job.gate or "", job.id)) for job in dead]

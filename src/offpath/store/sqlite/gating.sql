@@ -148,7 +148,6 @@ returning
 select
     job.seq,
     case
-        when job.deadline <= :now then 'deadline'
         when job.reason = 'gate' then coalesce(gate.state, 'timed_out')
         when job.reason = 'signal' then 'signal'
     end,
@@ -159,8 +158,16 @@ where job.state = 'blocked' and job.blocked_until <= :now
 order by job.blocked_until, job.seq
 limit :limit
 
--- name: blocked_fail
--- Blocked jobs die.
+-- name: deadlines_over
+-- Jobs whose deadline has passed and that nobody runs. Those that run are walked past: they are
+-- few, and their worker ends them.
+select seq, state <> 'blocked' from offpath_job
+where finished_at is null and deadline <= :now and +state <> 'running'
+order by deadline, seq
+limit :limit
+
+-- name: wait_fail
+-- Waiting jobs die.
 update offpath_job set
     state = 'dead',
     reason = new.value ->> 1,
@@ -182,16 +189,21 @@ update offpath_job set
             then unique_key
     end
 from json_each(:jobs) as new
-where offpath_job.seq = new.value ->> 0 and +offpath_job.state = 'blocked'
+where
+    offpath_job.seq = new.value ->> 0
+    and offpath_job.finished_at is null
+    and +offpath_job.state <> 'running'
 returning
     id, seq, task, queue, group_id, attempt, parent, announce, watched, redrives, reason, gate
 
 -- name: blocked_wake
--- Jobs whose wait is over are due.
+-- Jobs whose wait is over are due. Who is called for a signal knows for which.
 update offpath_job set
     state = 'ready',
     run_at = :now,
     reason = null,
+    called_target = case when :called then wait_target end,
+    called_event = case when :called then wait_event end,
     wait_target = null,
     wait_event = null,
     wait_since = null,

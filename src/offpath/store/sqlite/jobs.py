@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from offpath.store.sqlite.instants import instant, later
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER, leased_job
 from offpath.store.sqlite.session import SQL, Session
-from offpath.store.sqlite.settling import record_failures
+from offpath.store.sqlite.settling import given_back, record_failures
 
 GONE_KEPT: Final = 3_600_000_000
 """Microseconds for which a worker that is gone is remembered."""
@@ -230,7 +230,8 @@ def rescue(session: Session, now: int, rules: Rules) -> list[Rescued]:
     rows = session.run(SQL["orphans"](now=now, limit=rules.limit))
     if any(row[19] for row in rows):
         session.stirred = True
-    orphans = [_orphan(row, now, rules.max_deliveries) for row in rows]
+    shut = limits.shut(session, now, [row[16] for row in rows])
+    orphans = [_orphan(row, now, rules.max_deliveries, shut) for row in rows]
     rescued = _move_on(session, now, orphans, rules.keep) if orphans else []
     gone = [row[0] for row in session.run(SQL["workers_gone"](now=now))]
     if gone:
@@ -238,15 +239,15 @@ def rescue(session: Session, now: int, rules: Rules) -> list[Rescued]:
     return rescued
 
 
-def _orphan(row: Row, now: int, max_deliveries: int) -> _Orphan:
+def _orphan(row: Row, now: int, max_deliveries: int, shut: Container[str]) -> _Orphan:
     job = leased_job(row)
     job = replace(job, losses=job.losses + 1)
     seq, cancel_requested, marks = row[17], row[18], row[20:22]
     if cancel_requested:
         return _Orphan(job, seq, JobState.CANCELLED, (seq, "cancelled", "cancelled", 1), *marks)
     if job.losses < max_deliveries:
-        inner = "ready" if row[10] <= now else "scheduled"
-        return _Orphan(job, seq, JobState.QUEUED, (seq, inner, None, 0), *marks)
+        inner, _, reason = given_back(job, now, shut)
+        return _Orphan(job, seq, OUTER[inner], (seq, inner, reason, 0), *marks)
     lost = DeadReason.WORKER_LOST.value
     return _Orphan(job, seq, JobState.DEAD, (seq, "dead", lost, 1), *marks)
 

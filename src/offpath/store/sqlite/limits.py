@@ -273,6 +273,13 @@ def close(session: Session, now: int, key: str, until: int | None) -> int:
     return len(session.run(SQL["limit_hold"](key=key, now=now)))
 
 
+def shut(session: Session, now: int, keys: Iterable[str | None]) -> set[str]:
+    """Those of these keys that are closed now."""
+    names = sorted({key for key in keys if key is not None})
+    rows = session.run(SQL["limit_shut"](keys=batch(names), now=now)) if names else []
+    return {row[0] for row in rows}
+
+
 def reopen(session: Session, now: int, key: str) -> bool:
     """End a pause and a cool-down; False: there was none."""
     return bool(session.run(SQL["limit_open"](key=key, now=now)))

@@ -182,6 +182,11 @@ on conflict (key) do update set
         excluded.closed_until),
     paused = max(paused, excluded.paused)
 
+-- name: limit_shut
+-- Which of these keys admit nothing now.
+select key from offpath_limit
+where key in (select value from json_each(:keys)) and (paused = 1 or closed_until > :now)
+
 -- name: limit_open
 -- Ends a pause and a cool-down.
 update offpath_limit set paused = 0, closed_until = null

@@ -77,6 +77,8 @@ update offpath_job set
     wait_target = case when not cancel_requested then new.value ->> 7 end,
     wait_event = case when not cancel_requested then new.value ->> 8 end,
     wait_since = case when not cancel_requested then :now end,
+    called_target = null,
+    called_event = null,
     blocked_until = case when not cancel_requested then new.value ->> 9 end,
     reason = case when cancel_requested then 'cancelled' else new.value ->> 5 end,
     changed_at = :now,

@@ -21,7 +21,7 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
-from offpath.store.sqlite import gating, groups
+from offpath.store.sqlite import gating, groups, limits
 from offpath.store.sqlite.ending import Aftermath, aftermath
 from offpath.store.sqlite.enqueue import insert_steps, joining
 from offpath.store.sqlite.groups import Ended, Joined
@@ -140,7 +140,8 @@ class _Batch:
     def _write_jobs(self) -> dict[str, int | None]:
         """Move the jobs on; returns when those that wait again are due."""
         there = self._signals()
-        rows = [_columns(one, self._now, there) for one in self._settlements]
+        shut = self._shut()
+        rows = [_columns(one, self._now, there, shut) for one in self._settlements]
         kinds = (
             ("settle_ended", [row for row in rows if len(row) == _ENDING]),
             ("settle_waiting", [row for row in rows if len(row) == _WAITING]),
@@ -152,6 +153,8 @@ class _Batch:
                 self._applied.update({row[0]: _Applied(*row) for row in found})
                 if any(row[4] for row in found):
                     self._session.stirred = True
+        if there:
+            self._call(there)
         return {row[0]: row[4] for row in rows if len(row) > _ENDING}
 
     def _signals(self) -> set[tuple[str, str]]:
@@ -162,6 +165,22 @@ class _Batch:
             return set()
         query = SQL["signals_there"](wanted=batch(sorted(wanted)), now=self._now)
         return {(target, event) for target, event in self._session.run(query)}
+
+    def _shut(self) -> set[str]:
+        """The closed keys among those whose jobs are given back."""
+        given_back = (one for one in self._settlements if isinstance(one.outcome, Released))
+        return limits.shut(self._session, self._now, [one.job.limit_key for one in given_back])
+
+    def _call(self, there: Container[tuple[str, str]]) -> None:
+        """Those whose signal is there already have it to take."""
+        called = [
+            (one.job.id, one.outcome.target, one.outcome.event)
+            for one in self._settlements
+            if isinstance(one.outcome, Waiting)
+            and (one.outcome.target, one.outcome.event) in there
+            and one.job.id in self._applied
+        ]
+        self._session.run(SQL["signal_called"](jobs=batch(called)))
 
     def _write_failures(self, mine: list[Settlement]) -> None:
         failures = [
@@ -296,7 +315,10 @@ def _children(settlement: Settlement) -> Iterable[NewJob]:
 
 
 def _columns(
-    settlement: Settlement, now: int, there: Container[tuple[str, str]] = ()
+    settlement: Settlement,
+    now: int,
+    there: Container[tuple[str, str]],
+    shut: Container[str],
 ) -> tuple[Any, ...]:
     """Id, worker, deliveries, state, result or run time, reason, expiry, and the attempt's step."""
     job = settlement.job
@@ -321,7 +343,7 @@ def _columns(
             wait = (target, event, _until(job, outcome, now))
             return (*head, "blocked", None, BlockReason.SIGNAL.value, expires, *wait)
         case Released():
-            return (*head, *_given_back(now, micros(job.run_at)), expires, 0)
+            return (*head, *given_back(job, now, shut), expires, 0)
         case other:
             assert_never(other)
 
@@ -345,9 +367,14 @@ def _due(
     return "ready", run_at, reason
 
 
-def _given_back(now: int, run_at: int) -> tuple[str, int, None]:
-    """The same of a job whose turn is not over: it keeps its room."""
-    return "ready" if run_at <= now else "scheduled", run_at, None
+def given_back(job: LeasedJob, now: int, shut: Container[str]) -> tuple[str, int, str | None]:
+    """The same of a job whose turn is not over: it keeps its room, unless its key is closed."""
+    run_at = micros(job.run_at)
+    if run_at > now:
+        return "scheduled", run_at, None
+    if job.limit_key is not None and job.limit_key in shut:
+        return "blocked", run_at, BlockReason.LIMIT.value
+    return "ready", run_at, None
 
 
 def record_failures(session: Session, now: int, failures: Sequence[tuple[int, Failure]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -28,7 +28,6 @@ _STEP: Final = "step"
 _UNDO: Final = "undo"
 
 _DIES: Final = {
-    "deadline": DeadReason.DEADLINE,
     GateState.TIMED_OUT.value: DeadReason.GATE_TIMEOUT,
     GateState.UNSATISFIABLE.value: DeadReason.UNSATISFIABLE,
 }
@@ -73,10 +72,14 @@ def send_signal(session: Session, now: int, signal: NewSignal) -> bool:
     )
     if not session.run(query):
         return False
-    sleeper = session.run(SQL["signal_sleeper"](**address))
-    if sleeper:
-        _wake(session, now, [row[0] for row in sleeper])
+    _call(session, now, signal.target, signal.event)
     return True
+
+
+def _call(session: Session, now: int, target: str, event: str) -> list[Changed]:
+    """Wake who waits longest for a signal that is there, if anybody does."""
+    sleeper = session.run(SQL["signal_sleeper"](target=target, event=event))
+    return _wake(session, now, [row[0] for row in sleeper], called=True) if sleeper else []
 
 
 def take_signal(
@@ -93,13 +96,17 @@ def take_signal(
         return None
     [[position, payload]] = found
     session.run(SQL["signal_take"](position=position, now=now))
+    session.run(SQL["signal_met"](id=job.id, target=target, event=event))
     session.run(SQL["step_put"](job=job.id, kind=_STEP, name=step, result=payload))
     text: str = payload
     return text
 
 
-def _wake(session: Session, now: int, jobs: Sequence[int]) -> list[Changed]:
-    rows = session.run(SQL["blocked_wake"](jobs=batch(list(jobs)), now=now))
+def _wake(
+    session: Session, now: int, jobs: Sequence[int], *, called: bool = False
+) -> list[Changed]:
+    query = SQL["blocked_wake"](jobs=batch(list(jobs)), now=now, called=int(called))
+    rows = session.run(query)
     session.released = session.released or bool(rows)
     session.stirred = session.stirred or any(row[6] for row in rows)
     return [
@@ -178,10 +185,12 @@ def gates(session: Session, ids: Sequence[str]) -> list[GateRecord]:
 def nothing_is_up(session: Session, now: int) -> list[Changed] | None:
     """An empty list when there is nothing to give up, to repair or to remove; else None."""
     probes = (
+        SQL["deadlines_over"](now=now, limit=1),
         SQL["blocked_due"](now=now, limit=1),
         SQL["gates_late"](now=now, limit=1),
         SQL["uncounted"](limit=1),
         SQL["signals_over"](now=now),
+        SQL["signals_left"](limit=1),
     )
     return None if any(session.run(probe) for probe in probes) else []
 
@@ -192,8 +201,15 @@ def expire_blocked(session: Session, now: int, limit: int, keep: float | None) -
     late = [(row[0], GateState.TIMED_OUT.value) for row in _late(session, now, limit)]
     if late:
         session.run(SQL["gate_end"](states=batch(late)))
-    up = session.run(SQL["blocked_due"](now=now, limit=limit))
-    fallen = _give_up(session, now, following, [row for row in up if row[1] in _DIES])
+    overdue = session.run(SQL["deadlines_over"](now=now, limit=max(limit, 0)))
+    deadline = [(seq, DeadReason.DEADLINE) for seq, _ in overdue]
+    queued = {seq for seq, queued in overdue if queued}
+    fallen = _give_up(session, now, following, deadline, queued)
+    left = max(limit - len(overdue), 0)
+    up = session.run(SQL["blocked_due"](now=now, limit=left))
+    fallen += _give_up(
+        session, now, following, [(row[0], _DIES[row[1]]) for row in up if row[1] in _DIES]
+    )
     woken = _wake(session, now, [row[0] for row in up if row[1] == "signal"])
     fired = {row[2] for row in up if row[1] == GateState.FIRED.value}
     if fired:  # they were left behind
@@ -201,7 +217,19 @@ def expire_blocked(session: Session, now: int, limit: int, keep: float | None) -
     missed = _uncounted(session, limit)
     after = aftermath(session, following, (), watched=[*fallen, *missed])
     session.run(SQL["signal_expire"](now=now, limit=limit))
+    woken += _pass_on(session, now, left - len(up))
     return [*woken, *after.all_along()]
+
+
+def _pass_on(session: Session, now: int, limit: int) -> list[Changed]:
+    """Wake the next ones for signals that were left by whom they had woken."""
+    left = session.run(SQL["signals_left"](limit=max(limit, 0)))
+    if not left:
+        return []
+    addresses = batch([(target, event) for target, event in left])
+    session.run(SQL["signals_passed_on"](addresses=addresses))
+    there = session.run(SQL["signals_there"](wanted=addresses, now=now))
+    return [each for target, event in there for each in _call(session, now, target, event)]
 
 
 def _late(session: Session, now: int, limit: int) -> list[Row]:
@@ -209,14 +237,18 @@ def _late(session: Session, now: int, limit: int) -> list[Row]:
 
 
 def _give_up(
-    session: Session, now: int, following: Following, up: Sequence[Row]
+    session: Session,
+    now: int,
+    following: Following,
+    up: Sequence[tuple[int, DeadReason]],
+    queued: Collection[int] = (),
 ) -> list[tuple[str, str]]:
-    """Jobs that die now; those of them that are watched, as ends."""
+    """Jobs that die now, some of which were ``queued``; those of them that are watched, as ends."""
     if not up:
         return []
-    reasons = [(row[0], _DIES[row[1]].value) for row in up]
-    query = SQL["blocked_fail"](jobs=batch(reasons), now=now, expires_at=following.expires_at)
-    dead = session.drive(following.fell(session.run(query)))
+    reasons = batch([(seq, reason.value) for seq, reason in up])
+    query = SQL["wait_fail"](jobs=reasons, now=now, expires_at=following.expires_at)
+    dead = session.drive(following.fell(session.run(query), queued))
     return [(job.id, "failed") for job, _ in dead if job.watched]
 
 

@@ -94,6 +94,26 @@ where
 -- name: signal_take
 update offpath_signal set taken_at = :now where position = :position
 
+-- name: signal_met
+-- A held job has taken the signal that it was woken for.
+update offpath_job set called_target = null, called_event = null
+where id = :id and called_target = :target and called_event = :event
+
+-- name: signal_called
+-- Jobs that need not wait, since the signal is there.
+update offpath_job set called_target = new.value ->> 1, called_event = new.value ->> 2
+from json_each(:jobs) as new
+where offpath_job.id = new.value ->> 0
+
+-- name: signals_left
+-- Where jobs have ended without taking the signal that they were woken for.
+select target, event from offpath_signal_left limit :limit
+
+-- name: signals_passed_on
+delete from offpath_signal_left
+where
+    (target, event) in (select value ->> 0, value ->> 1 from json_each(:addresses))
+
 -- name: signal_expire
 -- Removes signals whose time is over, a bounded number.
 delete from offpath_signal

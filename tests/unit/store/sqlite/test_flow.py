@@ -14,7 +14,7 @@ from offpath.errors import InvalidArgument, LeaseLost
 from offpath.model.job import JobState, LeasedJob
 from offpath.model.lease import LeaseRequest, Order
 from offpath.model.limit import LimitRecord, LimitSpec, RateSpec
-from offpath.model.settlement import Released, Retry, Snoozed
+from offpath.model.settlement import Released, Retry, Settlement, Snoozed
 from offpath.runtime.clock import ManualClock
 from offpath.store.sqlite import SqliteStore
 from offpath.store.sqlite.session import SQL
@@ -137,6 +137,37 @@ async def test_rescue_keeps_the_room_of_a_job_that_runs_again(
     assert len(await store.rescue(limit=10, max_deliveries=5)) == 2
     found = await key(store)
     assert (found.admitted, found.running) == (2, 0)
+
+
+@pytest.mark.parametrize("how", ["released", "rescued"])
+@pytest.mark.parametrize("pausing", [True, False])
+async def test_a_job_that_is_given_back_to_a_closed_key_is_held_again(
+    store: SqliteStore, clock: ManualClock, how: str, pausing: bool
+) -> None:
+    await join(store)
+    late, other = [await add(store, limit=KEY, deadline_in=90.0) for _ in range(2)]
+    await store.admit(limit=10)
+    job, _ = await take(store)
+    await store.close_limit("api", seconds=None if pausing else 60)
+    if how == "released":
+        (answer,) = await store.settle([Settlement(job=job, outcome=Released())])
+        assert answer.state is JobState.BLOCKED
+        assert (await key(store)).admitted == 1
+    else:
+        clock.advance(LEASE + 1)
+        rescued = await store.rescue(limit=10, max_deliveries=5)
+        assert [each.state for each in rescued] == [JobState.BLOCKED] * 2
+        assert (await key(store)).admitted == 0
+    assert (await record(store, late)).reason == "limit"
+    await join(store)
+    assert await take(store) == ()
+    await store.open_limit("api")
+    await store.admit(limit=10)
+    assert late in {each.id for each in await take(store)}
+    await store.close_limit("api")
+    clock.advance(90 + LEASE)
+    await store.rescue(limit=10, max_deliveries=5)
+    assert {each.id for each in await store.expire_blocked(limit=10)} == {late, other}
 
 
 async def test_cancelling_dying_and_redriving_move_the_count(
@@ -318,6 +349,7 @@ HOT = (
     "limit_running",
     "held_count",
     "limit_named",
+    "limit_shut",
     "limit_idle",
     "queue_names",
     "queue_running",

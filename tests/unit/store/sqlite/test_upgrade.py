@@ -116,3 +116,35 @@ async def test_an_older_files_leftovers_do_not_hinder_new_jobs(
 
 def test_new_jobs_of_builders_announce_nothing() -> None:
     assert new_job().announce == 0
+
+
+async def test_whom_gates_watch_is_kept_when_the_table_is_made_anew(
+    path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gate that was made, and half counted, by the version before fires as ever."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as before:
+        with monkeypatch.context() as patch:
+            patch.setattr(migrate, "KNOWN", migrate.KNOWN[:6])
+            before.executescript(migrate.script())
+        for job, state in (("done", "ready"), ("here", "ready"), ("held", "blocked")):
+            before.execute(OLD_INSERT.replace("'ready'", f"'{state}'"), {"id": job})
+        before.executescript("""
+            update offpath_job set watched = 1 where id in ('done', 'here');
+            update offpath_job set gate = 'g', reason = 'gate' where id = 'held';
+            insert into offpath_job_gate (id, need, counting, total, succeeded)
+            values ('g', 3, 'succeeded', 3, 1);
+            insert into offpath_gate_watch (job, gate, place, early, outcome)
+            values ('done', 'g', 0, 0, 'succeeded'), ('here', 'g', 1, 0, null),
+                ('early', 'g', 2, 1, null);
+        """)
+    store = SqliteStore(path, clock=clock)
+    await store.open()
+    [gate] = await store.gates(["g"])
+    assert (gate.on, gate.succeeded) == (("done", "here", "early"), 1)
+    await add(store, id="early")
+    await join(store)
+    ended = [each for each in await take(store) if each.id != "done"]
+    assert {each.id for each in ended} == {"here", "early"}
+    await store.settle([Settlement(job=each, outcome=Succeeded()) for each in ended])
+    assert await store.states(["held"]) == {"held": JobState.QUEUED}
+    await store.close()
