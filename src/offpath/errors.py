@@ -8,6 +8,7 @@
     │   ├── TooLarge                      an input or result over the configured limit
     │   ├── GateError                     a gate that can never fire, or on jobs that nobody knows
     │   ├── PlanError                     a plan that was not returned, or cannot be carried out
+    │   ├── SignalError                   a signal's payload that is not what the wait asked for
     │   ├── StepError                     a step's name that was used twice in one attempt
     │   └── WrongConnection               `within=` was given something this app cannot join
     ├── ConfigurationError                settings, environment or project file are wrong
@@ -105,7 +106,8 @@ class GateError(InvalidArgument):
 
 
 class PlanError(InvalidArgument):
-    """A handler made a plan and did not return it, or returned one that cannot be carried out.
+    """A handler made a plan and did not return it, returned one that cannot be carried out, or
+    made a gate that cannot be.
 
     The job is dead at once: it is an error of the program, and a retry cannot help.
     """
@@ -113,8 +115,19 @@ class PlanError(InvalidArgument):
     code = "plan_error"
 
 
+class SignalError(InvalidArgument):
+    """The payload of a signal that a wait took is not of the type that the wait asked for.
+
+    Not caught by the handler, it ends the job as dead at once with reason ``bad_input``. The
+    payload is kept with the job: redriven, it is read again, as the task then reads it, and a
+    signal that came since is taken where it still does not fit.
+    """
+
+    code = "signal_error"
+
+
 class StepError(InvalidArgument):
-    """Two steps of one attempt have the same name: the second would get the first one's result."""
+    """Two steps of one attempt have the same name: one would get what the other one recorded."""
 
     code = "step_error"
 

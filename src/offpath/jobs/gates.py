@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from msgspec.structs import replace
 
-from offpath.errors import GateError, InvalidArgument
+from offpath.errors import GateError, InvalidArgument, PlanError
 from offpath.jobs import naming
 from offpath.jobs.job import G_co, Job, Member, Unknowable
 from offpath.model import checks
@@ -145,8 +145,18 @@ def gate(
 
     With a timeout, ``on`` may have ids that nobody has enqueued (yet); without one the commit
     raises ``GateError`` for them. Raises ``GateError`` for a condition that can never hold, and
-    ``InvalidArgument``.
+    ``InvalidArgument``; inside a handler with a context ``PlanError`` for both, which ends its
+    job as dead at once, since a retry would make the same gate.
     """
+    try:
+        return _made(on, queue, when, timeout)
+    except InvalidArgument as error:
+        if naming.in_handler() and not isinstance(error, PlanError):
+            raise PlanError(f"a gate that cannot be: {error}") from error
+        raise
+
+
+def _made(on: object, queue: object, when: object, timeout: float | timedelta | None) -> Gate[Any]:
     watched = _watched(on)
     new = NewGate(
         id=new_id(),

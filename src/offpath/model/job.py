@@ -65,7 +65,8 @@ class DeadReason(StrEnum):
     WORKER_LOST = "worker_lost"
     """Workers died holding it as often as is allowed."""
     BAD_INPUT = "bad_input"
-    """Its stored input does not decode for the task as it is defined now."""
+    """Its stored input, or a signal that it took, does not decode for the task as it is defined
+    now."""
     UNSETTLEABLE = "unsettleable"
     """Its result or effects could not be stored."""
     REJECTED = "rejected"

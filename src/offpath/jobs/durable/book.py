@@ -70,8 +70,10 @@ class Book:
     def _use(self, key: str, what: str) -> str:
         if key in self._used:
             raise StepError(
-                f"{what} of task {self.run.job.task!r} is there twice in one attempt: the second "
-                "would get what the first one recorded. Give it another name"
+                f"{what} of task {self.run.job.task!r} is there twice in one attempt. A name is "
+                "for one record: the second would get the first one's, or, where that failed, a "
+                "later attempt would give the second's to the first. Give it another name, or let "
+                "the next attempt of the job do it again"
             )
         self._used.add(key)
         return key

@@ -115,8 +115,10 @@ class DurableVerbs:
         same event are told apart by their order, or by ``name``.
 
         ``timeout`` counts from the first call. When it is over the wait raises ``SignalTimeout``,
-        and does so at every later attempt. Raises ``StepError``, ``InvalidArgument`` when the
-        payload is no ``type``, and the errors of :meth:`step` about recording.
+        and does so at every later attempt. Raises ``StepError``, the errors of :meth:`step` about
+        recording, and ``SignalError`` when the payload is no ``type`` and no other signal has
+        come: not caught, it ends the job as dead at once (``bad_input``), and the payload is kept
+        with the job, for a redrive.
         """
         from offpath.jobs.durable.waits import wait_for
 

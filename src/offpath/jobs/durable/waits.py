@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from offpath.errors import InvalidArgument, SignalTimeout, Snooze
+from offpath.errors import InvalidArgument, SignalError, SignalTimeout, Snooze
 from offpath.model import checks
 from offpath.model.settlement import Waiting
 from offpath.runtime.ids import parse_id
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from offpath.jobs.durable.book import Book
 
 SLEEPING = "sleeping"
@@ -51,16 +54,34 @@ async def wait_for(
     book.require_going()
     if (missed := step.replace("wait", "missed", 1)) in known:
         raise _timed_out(event, target)
-    payload = known.get(step)
-    if payload is None:
-        payload = await book.take(step, target=target, event=event)
-    if payload is not None:
-        return _read(book, payload, kind, event)
+    wrong: SignalError | None = None
+    async for payload in _payloads(book, step, target, event):
+        try:
+            return _read(book, payload, kind, event)
+        except SignalError as error:
+            wrong = error
+    if wrong is not None:
+        raise wrong
     left = None if limit is None else await _left(book, step.replace("wait", "until", 1), limit)
     if left is not None and left <= 0:
         await book.put(missed, None)
         raise _timed_out(event, target)
     return await book.suspend(Waiting(target=target, event=event, timeout=left))
+
+
+async def _payloads(book: Book, step: str, target: str, event: str) -> AsyncIterator[str]:
+    """What this wait took before, then what it can take now, the oldest first. Each is recorded, so
+    one that does not fit the task as it is now may fit a later one.
+    """
+    known = await book.recorded()
+    for number in count(1):
+        record = step if number == 1 else step.replace("wait", f"wait{number}", 1)
+        payload = known.get(record)
+        if payload is None:
+            payload = await book.take(record, target=target, event=event)
+        if payload is None:
+            return
+        yield payload
 
 
 async def _left(book: Book, key: str, limit: float) -> float:
@@ -99,7 +120,10 @@ def _read(book: Book, payload: str, kind: Any, event: str) -> Any:  # noqa: ANN4
     try:
         return book.home.codec.decode(payload, Any if kind is None else kind)
     except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"the payload of signal {event!r}: {error}") from error
+        raise SignalError(
+            f"the payload of signal {event!r} does not fit: {error}. It is kept with the job: send "
+            "the right one, or mend the task, and redrive the job"
+        ) from error
 
 
 def _timed_out(event: str, target: str) -> SignalTimeout:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct
 
-from offpath.errors import Abort, Conflict, PlanError, Snooze
+from offpath.errors import Abort, Conflict, PlanError, SignalError, Snooze
 from offpath.jobs import classify
 from offpath.jobs.classify import Decision, FailureInfo, Moment
 from offpath.jobs.planning import named_anew
@@ -132,7 +132,7 @@ class Judge:
         return classify.expired(moment, deadline, "before it ran") if moment.over else None
 
     def unreadable(self, run: Run, error: Exception) -> Dead:
-        """Judge an input that does not decode: no attempt of any worker can run it."""
+        """Judge an input, or a signal, that does not decode: no attempt of any worker can."""
         return Dead(reason=DeadReason.BAD_INPUT, failure=self._failure(run, error, "bad_input"))
 
     def refused(self, run: Run, error: Exception | None) -> Outcome:
@@ -194,6 +194,8 @@ class Judge:
         if isinstance(error, PlanError):
             wrong = self._failure(run, error, "invalid_plan")
             return Dead(reason=DeadReason.INVALID_PLAN, failure=wrong)
+        if isinstance(error, SignalError):
+            return self.unreadable(run, error)
         verdict = await self._classified(run, error)
         if isinstance(verdict, Snooze):
             return self._snoozed(run, verdict, moment)

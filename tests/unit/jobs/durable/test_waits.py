@@ -8,12 +8,13 @@ from datetime import timedelta
 import pytest
 from msgspec import Struct
 
-from offpath.errors import SignalTimeout
+from offpath.errors import SignalError, SignalTimeout
 from offpath.jobs.context import Context
 from offpath.model.job import DeadReason, JobRecord, JobState
 from offpath.model.wait import NewSignal
 from offpath.runtime.codec import JsonCodec
 from offpath.runtime.ids import new_id
+from offpath.store.protocol import Redrive
 from tests.unit.jobs.worker.rig import Rig, at, breathe, until
 
 DAY = 86_400.0
@@ -224,17 +225,66 @@ async def test_a_wait_without_time_only_looks(rig: Rig) -> None:
     assert (await rig.record(job)).result == '"nothing"'
 
 
-async def test_a_payload_that_does_not_fit_fails_the_attempt(rig: Rig) -> None:
-    async def wait(ctx: Context) -> int:
-        return await ctx.wait_for("go", type=int)
+async def _waits_for_a_number(ctx: Context) -> int:
+    return await ctx.wait_for("go", type=int)
 
-    rig.task(wait)
-    job = await rig.enqueue("wait", attempts=1)
+
+async def test_a_payload_that_does_not_fit_is_dead_at_once_with_what_is_wrong(rig: Rig) -> None:
+    rig.task(_waits_for_a_number)
+    job = await rig.enqueue("_waits_for_a_number", attempts=5)
     await signal(rig, job, "go", "seven")
     await rig.run()
-    failure = (await rig.record(job)).failure
-    assert failure is not None
-    assert "signal 'go'" in failure.message
+    record = await rig.record(job)
+    assert (record.state, record.reason, record.attempt) == (JobState.DEAD, "bad_input", 1)
+    assert record.failure is not None
+    assert record.failure.type == "SignalError"
+    assert "signal 'go'" in record.failure.message
+
+
+async def test_a_right_one_that_came_since_ends_the_wait_of_a_redriven_job(rig: Rig) -> None:
+    rig.task(_waits_for_a_number)
+    job = await rig.enqueue("_waits_for_a_number")
+    await signal(rig, job, "go", "seven")
+    await rig.run()
+    await signal(rig, job, "go", 7)
+    await rig.store.redrive([Redrive(id=job)])
+    await rig.run()
+    assert (await rig.record(job)).result == "7"
+    assert await rig.store.steps(job) == {"~wait go#1": '"seven"', "~wait2 go#1": "7"}
+
+
+async def test_a_payload_that_did_not_fit_is_read_by_a_task_that_can(rig: Rig) -> None:
+    kind: list[type] = [int]
+
+    async def wait(ctx: Context) -> object:
+        return await ctx.wait_for("go", type=kind[0])
+
+    rig.task(wait)
+    job = await rig.enqueue("wait")
+    await signal(rig, job, "go", "seven")
+    await rig.run()
+    assert await rig.state(job) is JobState.DEAD
+    kind[0] = str
+    await rig.store.redrive([Redrive(id=job)])
+    await rig.run()
+    assert (await rig.record(job)).result == '"seven"'
+
+
+async def test_a_handler_may_heed_what_does_not_fit_and_wait_again(rig: Rig) -> None:
+    async def wait(ctx: Context) -> str:
+        try:
+            return f"at once {await ctx.wait_for('go', type=int)}"
+        except SignalError:
+            return f"later {await ctx.wait_for('again', type=int)}"
+
+    rig.task(wait)
+    job = await rig.enqueue("wait")
+    await signal(rig, job, "go", "seven")
+    await rig.run()
+    assert await rig.state(job) is JobState.BLOCKED
+    await signal(rig, job, "again", 7)
+    await rig.run()
+    assert (await rig.record(job)).result == '"later 7"'
 
 
 async def test_a_sync_handler_sleeps_and_waits(rig: Rig) -> None:

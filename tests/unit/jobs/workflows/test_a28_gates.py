@@ -195,6 +195,34 @@ def test_what_no_gate_can_be(bench: Bench, ran: list[str], wrong: object, error:
 @pytest.mark.parametrize(
     "wrong",
     [
+        lambda job: offpath.gate(on=[job], queue=[job]),
+        lambda job: offpath.gate(on=[job], queue=[]),
+        lambda job: offpath.gate(on=[], queue=[job], when=offpath.at_least(2)),
+        lambda job: GATE(on=[job], queue=["x"]),
+    ],
+)
+async def test_a_gate_that_cannot_be_costs_its_handler_no_retry(
+    bench: Bench, ran: list[str], wrong: object
+) -> None:
+    assert callable(wrong)
+    runs: list[int] = []
+
+    @bench.app.task(retry=5)
+    async def root(ctx: Context) -> Plan[None, str]:
+        runs.append(1)
+        return ctx.queue(wrong(leaf(bench, "a")))
+
+    handle = await root.enqueue()
+    await bench.run()
+    record = await bench.record(handle.id)
+    assert (record.state, record.reason, len(runs)) == (JobState.DEAD, "invalid_plan", 1)
+    assert record.failure is not None
+    assert record.failure.type == "PlanError"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
         lambda ctx, a, b: ctx.queue(a).next(b, when=offpath.at_least(2)),
         lambda ctx, a, b: ctx.queue(a).next(a),
         lambda ctx, a, b: ctx.queue(a).next(offpath.gate(on=[a], queue=[b])),
