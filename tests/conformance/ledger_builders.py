@@ -48,7 +48,9 @@ def op(decide: Callable[[Book], object], key: str | None = None, **needs: Any) -
     """An operation that does this; what it needs is given as lists or sets."""
     fingerprint = needs.pop("fingerprint", "")
     now = needs.pop("now", None)
-    frozen = {name: one if isinstance(one, bool) else frozenset(one) for name, one in needs.items()}
+    frozen: dict[str, Any] = {
+        name: one if isinstance(one, bool) else frozenset(one) for name, one in needs.items()
+    }
 
     def deciding(book: Book) -> Receipt:
         made = decide(book)
