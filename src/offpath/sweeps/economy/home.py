@@ -10,12 +10,12 @@ from offpath.errors import OffpathError
 from offpath.ledger.ports import PortCalls, Ports
 from offpath.model.ledger.deciding import Decided, LedgerOp
 from offpath.model.ledger.faults import LedgerError, StoreFailed
-from offpath.model.ledger.rates import Rates
 from offpath.model.ledger.records import Receipt
 from offpath.runtime.log import logger
 
 if TYPE_CHECKING:
     from offpath.ledger.reconciling import Window
+    from offpath.ledger.rules import Rules
     from offpath.ledger.settings import EconomySettings
     from offpath.runtime.clock import Clock
     from offpath.runtime.metrics import Metrics
@@ -29,7 +29,7 @@ class EconomyHome(Protocol):
 
     app: Any
     """The :class:`offpath.App`."""
-    rates: Rates
+    rules: Rules
     settings: EconomySettings
     ports: Ports
 

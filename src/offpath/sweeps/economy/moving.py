@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from offpath.errors import PassFailed
 from offpath.ledger.operations.events import STREAM
+from offpath.ledger.outcome import Committed, Duplicate
 from offpath.model.ledger.faults import ProviderFailed
-from offpath.model.ledger.records import Receipt
 from offpath.model.message import Box
 from offpath.model.tally import Tally
 from offpath.store.protocol import Store
@@ -39,10 +39,10 @@ class Notes(Struct):
 _notes: ContextVar[Notes | None] = ContextVar("offpath_economy_notes", default=None)
 
 
-def applied(receipt: Receipt) -> None:
-    """Told by the handler: it applied an operation."""
-    if (notes := _notes.get()) is not None:
-        notes.postings.extend(receipt.postings)
+def applied(outcome: Committed | Duplicate) -> None:
+    """Told by the handler: it applied an operation, or that was done before."""
+    if (notes := _notes.get()) is not None and isinstance(outcome, Committed):
+        notes.postings.extend(outcome.receipt.postings)
 
 
 def not_applied(message_id: str, code: str, *, retryable: bool) -> None:

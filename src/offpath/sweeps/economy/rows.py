@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from offpath.model.ledger.records import SideRow
 from offpath.sweeps.economy.home import Pass, code_of, expected
@@ -18,9 +18,20 @@ from offpath.sweeps.economy.summaries import Coded
 AT_ONCE = 64
 """Rows in hand at the same time."""
 
-R = TypeVar("R")
-Step = Callable[[Pass, SideRow], Awaitable[R | None]]
-OnError = Callable[[Pass, SideRow, Exception], Awaitable[R | None]]
+Found = tuple[str, Any]
+"""The bucket of a row, and what the summary has of it."""
+Step = Callable[[Pass, SideRow], Awaitable[Found | None]]
+OnError = Callable[[Pass, SideRow, Exception], Awaitable[Found | None]]
+FIRST_WAIT = 30.0
+LONGEST_WAIT = 3_600.0
+
+
+def after_failures(run: Pass, failures: int) -> int:
+    """When a row that failed so often is looked at again (ms): each time twice as late, at most an
+    hour.
+    """
+    wait = min(FIRST_WAIT * 2.0 ** min(max(failures - 1, 0), 30), LONGEST_WAIT)
+    return run.at + round(wait * 1000)
 
 
 async def leased(run: Pass, kind: str, hold: float) -> list[SideRow]:
@@ -31,34 +42,30 @@ async def leased(run: Pass, kind: str, hold: float) -> list[SideRow]:
 
 
 async def each_row(
-    run: Pass,
-    rows: Sequence[SideRow],
-    step: Step[R],
-    failed: OnError[R],
-    unrecorded: Callable[[Coded], R],
-) -> list[R]:
-    """Take each row one step; the outcomes that there are, in the order of the rows.
+    run: Pass, rows: Sequence[SideRow], step: Step, failed: OnError, bucket: str
+) -> dict[str, list[Any]]:
+    """Take each row one step; what the summary has of them, by bucket, in the order of the rows.
 
-    ``failed`` records what ``step`` raised; what it raises itself becomes ``unrecorded``. Raises
-    nothing but what ends the process or the pass.
+    ``failed`` records what ``step`` raised; when that fails too the row is in ``bucket`` with the
+    code of the first error. Raises nothing but what ends the process or the pass.
     """
 
-    async def one(row: SideRow) -> R | None:
+    async def one(row: SideRow) -> Found | None:
         try:
             return await step(run, row)
         except Exception as error:  # noqa: BLE001 - this row's alone, told in the summary
-            return await _failed(run, row, error, failed, unrecorded)
+            return await _failed(run, row, error, failed, bucket)
 
-    return [found for found in await at_once(rows, one) if found is not None]
+    found: dict[str, list[Any]] = {}
+    for outcome in await at_once(rows, one):
+        if outcome is not None:
+            found.setdefault(outcome[0], []).append(outcome[1])
+    return found
 
 
 async def _failed(
-    run: Pass,
-    row: SideRow,
-    error: Exception,
-    failed: OnError[R],
-    unrecorded: Callable[[Coded], R],
-) -> R | None:
+    run: Pass, row: SideRow, error: Exception, failed: OnError, bucket: str
+) -> Found | None:
     if not expected(error):
         run.report(error, f"economy:{row.kind}")
     try:
@@ -67,16 +74,12 @@ async def _failed(
         if not expected(second):
             run.report(second, f"economy:{row.kind}")
         code = code_of(error)
-        run.tell(
-            logging.WARNING,
-            f"worker.{row.kind}s.unrecorded",
-            id=row.id,
-            code=code,
-            second=code_of(second),
-        )
-        return unrecorded(Coded(row.id, code))
+        event = f"worker.{row.kind}s.unrecorded"
+        run.tell(logging.WARNING, event, id=row.id, code=code, second=code_of(second))
+        return bucket, Coded(row.id, code)
 
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 

@@ -19,7 +19,7 @@ async def treasury(run: Pass) -> TreasurySummary:
         found = (Coded("treasury", code_of(error)),)
         again = retryable(error)
         return TreasurySummary(retrying=found if again else (), failed=() if again else found)
-    stands = position(totals, run.home.rates)
+    stands = position(totals, run.home.rules.rates)
     telemetry.treasury(run.metrics, stands)
     breaches = _breaches(stands)
     for breach in breaches:

@@ -1,0 +1,91 @@
+"""Operations that come in from outside: kept in the inbox once per event, and applied later.
+
+Nothing is posted where a message arrives. Its row holds the operation; a drain submits it under
+the operation's own key, so that it happens once however often it is delivered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from offpath.errors import Abort
+from offpath.events.inbox import InboxMessage, Rejected
+from offpath.ledger.operations.families import Operation as Request
+from offpath.ledger.outcome import Outcome
+from offpath.ledger.outcome import Rejected as Declined
+from offpath.model import checks
+from offpath.model.ledger.faults import LedgerError, MalformedOperation, ProviderFailed
+from offpath.sweeps.economy.moving import SOURCE, applied, not_applied
+
+if TYPE_CHECKING:
+    from offpath.events.inbox import Accepted
+
+AT_ONCE = 128
+"""Operations in hand at the same time: as many as may share one transaction."""
+
+
+class Inbound(Protocol):
+    """What an economy is asked for here."""
+
+    app: Any
+
+    async def submit(self, request: Request) -> Outcome:
+        """Have an operation decided."""
+        ...
+
+
+def event_key(event_id: str) -> str:
+    """The idempotency key of what an event from outside makes: ``whk:<event id>``."""
+    return f"whk:{event_id}"
+
+
+async def accept_operation(
+    economy: Inbound, event_id: str, request: Request, *, within: object = None
+) -> Accepted:
+    """Keep an operation for later, once per ``event_id``; says whether it was new.
+
+    With ``within`` it joins the caller's transaction: rolled back, it leaves no row.
+    """
+    checks.text(event_id, "event_id", longest=checks.MAX_KEY)
+    payload = msgspec.to_builtins(request)
+    accepted: Accepted = await economy.app.accept(SOURCE, event_id, payload, within=within)
+    return accepted
+
+
+def register_inbox(economy: Inbound) -> None:
+    """Have the app's workers apply what :func:`accept_operation` kept."""
+
+    async def apply(message: InboxMessage) -> None:
+        await _applied(economy, message)
+
+    economy.app.inbox(SOURCE, concurrency=AT_ONCE)(apply)
+
+
+async def _applied(economy: Inbound, message: InboxMessage) -> None:
+    """Submit one. Raises what says whether it comes again: see :class:`Rejected`."""
+    try:
+        outcome = await economy.submit(_decoded(message))
+    except LedgerError as error:
+        not_applied(message.id, error.code, retryable=error.retryable)
+        if error.retryable:
+            raise
+        raise Abort(error.code) from error
+    except Exception:
+        not_applied(message.id, ProviderFailed.code, retryable=True)
+        raise
+    if isinstance(outcome, Declined):
+        not_applied(message.id, outcome.reason, retryable=False)
+        raise Rejected(outcome.reason)
+    applied(outcome)
+
+
+def _decoded(message: InboxMessage) -> Request:
+    try:
+        request: Request = msgspec.convert(message.payload, Request)
+    except (msgspec.ValidationError, LedgerError) as error:
+        raise MalformedOperation(
+            f"the message {message.id} holds no operation that is known here"
+        ) from error
+    return request

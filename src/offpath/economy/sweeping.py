@@ -1,0 +1,203 @@
+"""The sweeps of an economy as a host calls them: each alone, all together, or by its app."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from offpath.economy.worker import EconomyWorker
+from offpath.ledger.reconciling import Window
+from offpath.model.tally import Tally
+from offpath.sweeps.context import SweepContext
+from offpath.sweeps.economy.home import Pass
+from offpath.sweeps.economy.running import SWEEP_NAMES, EconomyRun, EconomySweeps, SweepInput
+from offpath.sweeps.economy.summaries import (
+    FeesSummary,
+    InboxSummary,
+    PayoutsSummary,
+    PromosSummary,
+    ReconcileSummary,
+    RelaySummary,
+    SealSummary,
+    SubscriptionsSummary,
+    Summary,
+    TreasurySummary,
+    VerifySummary,
+)
+from offpath.sweeps.registry import Sweep, SweepInfo
+
+if TYPE_CHECKING:
+    from offpath.ledger.ports import Ports
+    from offpath.ledger.rules import Rules
+    from offpath.ledger.settings import EconomySettings
+    from offpath.model.ledger.deciding import Decided, LedgerOp
+
+S_co = TypeVar("S_co", covariant=True)
+
+PREFIX = "economy."
+"""What the names of these sweeps begin with among the app's."""
+_DRIVEN_BY_THE_APP = frozenset({"relay", "drain_inbox"})
+"""A worker has loops for every stream and source of the app."""
+_EVERY = {"payouts": 5.0, "subscriptions": 5.0, "promos": 5.0}
+"""Seconds from one look to the next when nothing was due; others: ``worker_interval``."""
+PASS_TIMEOUT = 600.0
+"""Seconds for one pass of a loop; each call of a port has a shorter limit of its own."""
+
+
+class EconomyVerbs:
+    """What an economy offers for its sweeps."""
+
+    app: Any
+    rules: Rules
+    settings: EconomySettings
+    ports: Ports
+
+    def new_id(self) -> str:
+        """A new id."""
+        raise NotImplementedError
+
+    async def run_op(self, op: LedgerOp) -> Decided:
+        """Decide one operation, in a batch with whatever else is submitted at the same time."""
+        raise NotImplementedError
+
+    def report(self, error: BaseException, phase: str) -> None:
+        """Tell the app's ``on_error`` and log of an error that is survived."""
+        self.app._report(error, phase)  # noqa: SLF001 - the economy is a part of its app
+
+    @cached_property
+    def sweeps(self) -> EconomySweeps:
+        """The sweeps; see also the functions of :mod:`offpath.economy`."""
+        return EconomySweeps(self)
+
+    async def run_sweeps(self, asked: SweepInput | None = None, /) -> EconomyRun:
+        """Run every sweep once, one after the other in the order of ``SWEEP_NAMES``.
+
+        A sweep that fails is told in its result and stops none of the others; a run raises nothing
+        but ``InvalidArgument``, before anything is done.
+        """
+        await self.app.open()
+        return await self.sweeps.run(asked or SweepInput())
+
+    def worker(self) -> EconomyWorker:
+        """What runs the sweeps again and again, in a host without ``offpath worker``."""
+        return EconomyWorker(self.run_sweeps, self.app.clock, self.report)
+
+    def register_sweeps(self) -> None:
+        """Have the app's workers drive the sweeps: each by a loop, on one worker of the fleet.
+
+        Raises ``InvalidArgument`` when the app has an economy already.
+        """
+        for name in SWEEP_NAMES:
+            info = SweepInfo(
+                name=f"{PREFIX}{name}",
+                every=_EVERY.get(name, self.settings.worker_interval),
+                limit=self.settings.worker_batch,
+                claim_timeout=PASS_TIMEOUT,
+                by_rows=False,
+            )
+            driven = name not in _DRIVEN_BY_THE_APP
+            self.app.sweeps.add(Sweep(info=info, target=AppSweep(self, name), driven=driven))
+            self.app._sweep_added(info.name)  # noqa: SLF001 - as the app's own verb does
+
+
+class AppSweep:
+    """One sweep of an economy as a sweep of its app: a bounded pass that gives a tally."""
+
+    def __init__(self, economy: EconomyVerbs, name: str) -> None:
+        self._economy = economy
+        self._name = name
+
+    def skip(self) -> str | None:
+        """Say that there is nothing to do it with, if so."""
+        return _absent(self._economy, self._name)
+
+    async def run(self, _ctx: SweepContext, now: datetime, limit: int) -> Tally:
+        """One pass over up to ``limit`` rows."""
+        sweeps = self._economy.sweeps
+        run = sweeps.new_pass(now, limit)
+        summary = await sweeps.sweep(self._name, run)
+        return counted(summary, run)
+
+
+def counted(summary: Summary, run: Pass) -> Tally:
+    """A summary as a tally, with what the pass posted and whether there may be more."""
+    tally = summary.tally()
+    return Tally(
+        buckets=tally.buckets,
+        bad=tally.bad,
+        reasons=tally.reasons,
+        facts=tally.facts,
+        postings=tuple(run.postings),
+        more=run.more,
+    )
+
+
+def _absent(economy: EconomyVerbs, name: str) -> str | None:
+    ports = economy.ports
+    match name:
+        case "payouts" if ports.provider is None:
+            return "the economy has no provider"
+        case "checkpoint" | "checkpoint_verify" if ports.signer is None:
+            return "the economy has no signer"
+        case "reconcile":
+            return "windows are given by hand: economy.run_sweeps(SweepInput(windows=...))"
+        case _:
+            return None
+
+
+class _Swept(Protocol[S_co]):
+    """A sweep as a function of its own."""
+
+    async def __call__(
+        self,
+        economy: EconomyVerbs,
+        *,
+        now: datetime | None = None,
+        limit: int | None = None,
+        windows: Iterable[Window] = (),
+    ) -> S_co:
+        """One pass; ``now`` and ``limit`` as in :class:`SweepInput`."""
+        ...
+
+
+K = TypeVar("K")
+
+
+def _alone(name: str, kind: type[K]) -> _Swept[K]:
+    async def swept(
+        economy: EconomyVerbs,
+        *,
+        now: datetime | None = None,
+        limit: int | None = None,
+        windows: Iterable[Window] = (),
+    ) -> K:
+        await economy.app.open()
+        summary = await economy.sweeps.sweep(name, economy.sweeps.new_pass(now, limit, windows))
+        assert isinstance(summary, kind)  # noqa: S101 - each sweep has its own
+        return summary
+
+    return swept
+
+
+settle_due_payouts = _alone("payouts", PayoutsSummary)
+"""Take due payouts one step: to the provider, or to what the provider says of them."""
+renew_subscriptions = _alone("subscriptions", SubscriptionsSummary)
+"""Charge the next period of due subscriptions."""
+check_treasury = _alone("treasury", TreasurySummary)
+"""Compare cash with obligations."""
+sweep_fees_due = _alone("fee_sweep", FeesSummary)
+"""Realise as much of the platform's revenue as is matured and covered."""
+verify_checkpoint = _alone("checkpoint_verify", VerifySummary)
+"""Verify that the ledger only grew since the last checkpoint."""
+seal_checkpoint = _alone("checkpoint", SealSummary)
+"""Seal where every chain stands."""
+relay_outbox = _alone("relay", RelaySummary)
+"""Hand due events to their dispatcher."""
+drain_inbox = _alone("drain_inbox", InboxSummary)
+"""Apply the operations that came in."""
+reconcile_windows = _alone("reconcile", ReconcileSummary)
+"""Compare windows with the feed; ``windows`` says which."""
+expire_promos = _alone("promos", PromosSummary)
+"""Take back what is left of expired grants."""

@@ -1,0 +1,22 @@
+"""The sweep that realises the platform's revenue, as far as it is the platform's own."""
+
+from __future__ import annotations
+
+from offpath.ledger.operations.steps_fees import fees_swept
+from offpath.model.ledger.deciding import Decided
+from offpath.model.ledger.money import Money
+from offpath.sweeps.economy.home import Pass
+from offpath.sweeps.economy.summaries import FeesSummary
+
+
+async def fee_sweep(run: Pass) -> FeesSummary:
+    """Take all that may be taken by now, once for each time."""
+    op = fees_swept(f"fees:{run.at}", run.home.rules, run.home.new_id, now=run.at)
+    return fees_of(await run.post(op))
+
+
+def fees_of(decided: Decided) -> FeesSummary:
+    """What a fee sweep came to."""
+    if decided.receipt is None or decided.duplicate:
+        return FeesSummary(skipped=True, duplicate=decided.duplicate)
+    return FeesSummary(swept=Money.parse(decided.receipt.facts["amount"]), skipped=False)

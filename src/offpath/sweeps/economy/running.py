@@ -1,0 +1,206 @@
+"""The ten sweeps of an economy: one after the other in a fixed order, none able to stop the next.
+
+The order matters: what is verified is the seal of the run before, and what the first ones publish
+the relay hands on in the same run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from offpath.errors import InvalidArgument
+from offpath.ledger.ports import PortCalls
+from offpath.ledger.reconciling import Window
+from offpath.model import checks
+from offpath.sweeps.economy import telemetry
+from offpath.sweeps.economy.checkpoint import checkpoint
+from offpath.sweeps.economy.checkpoint_verify import checkpoint_verify
+from offpath.sweeps.economy.drain_inbox import drain_inbox, drain_mover
+from offpath.sweeps.economy.fee_sweep import fee_sweep
+from offpath.sweeps.economy.home import EconomyHome, Pass, code_of, expected, retryable
+from offpath.sweeps.economy.payouts import payouts
+from offpath.sweeps.economy.promos import promos
+from offpath.sweeps.economy.reconcile import reconcile
+from offpath.sweeps.economy.relay import relay, relay_mover
+from offpath.sweeps.economy.subscriptions import subscriptions
+from offpath.sweeps.economy.summaries import (
+    FeesSummary,
+    InboxSummary,
+    PayoutsSummary,
+    PromosSummary,
+    ReconcileSummary,
+    RelaySummary,
+    SealSummary,
+    SubscriptionsSummary,
+    Summary,
+    TreasurySummary,
+    VerifySummary,
+)
+from offpath.sweeps.economy.treasury import treasury
+from offpath.sweeps.registry import MOST_ROWS
+
+IDLE: Final[dict[str, Summary]] = {
+    "payouts": PayoutsSummary(),
+    "subscriptions": SubscriptionsSummary(),
+    "treasury": TreasurySummary(),
+    "fee_sweep": FeesSummary(),
+    "checkpoint_verify": VerifySummary(),
+    "checkpoint": SealSummary(),
+    "relay": RelaySummary(),
+    "drain_inbox": InboxSummary(),
+    "reconcile": ReconcileSummary(),
+    "promos": PromosSummary(),
+}
+"""What a sweep reports that had nothing to do, or was not asked for."""
+SWEEP_NAMES: Final = tuple(IDLE)
+"""The sweeps, in the order in which they run."""
+
+Sweep = Callable[[Pass], Awaitable[Summary]]
+
+
+class SweepInput(Struct, frozen=True, kw_only=True):
+    """What one run of the sweeps is asked to do."""
+
+    now: datetime | None = None
+    """By which everything is claimed and decided; None: the app's clock, read once."""
+    limit: int | None = None
+    """Most rows of each sweep; None: the setting ``worker_batch``."""
+    only: str | Iterable[str] | None = None
+    """Sweeps to run; the others report that they were idle. None: all."""
+    windows: tuple[Window, ...] = ()
+    """What ``reconcile`` compares."""
+
+
+class EconomyResult(Struct, frozen=True, kw_only=True):
+    """How one sweep went: its summary, or the code of what it raised."""
+
+    name: str
+    summary: Summary | None = None
+    code: str | None = None
+    retryable: bool = False
+    more: bool = False
+    """Whether its page was full, so that there may be more due at once."""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether it came to its end; rows may have failed all the same."""
+        return self.code is None
+
+
+class EconomyRun(Struct, frozen=True, kw_only=True):
+    """What a run of the sweeps did: ``batch, postings = await worker.run_once(...)``."""
+
+    batch: tuple[EconomyResult, ...]
+    """One result for each of :data:`SWEEP_NAMES`, in their order."""
+    postings: tuple[str, ...] = ()
+    """Ids of all postings that the run made."""
+
+    def __iter__(self) -> Iterator[tuple[EconomyResult, ...] | tuple[str, ...]]:
+        """Give both parts."""
+        return iter((self.batch, self.postings))
+
+    def __getitem__(self, name: str) -> EconomyResult:
+        """The result of a sweep; raises KeyError when there is none of this name."""
+        for result in self.batch:
+            if result.name == name:
+                return result
+        raise KeyError(name)
+
+
+class EconomySweeps:
+    """The sweeps of one economy in one process. Passes of the same sweep never overlap."""
+
+    def __init__(self, home: EconomyHome) -> None:
+        self._home = home
+        self._calls = PortCalls(home.app.clock)
+        relaying, draining = relay_mover(home), drain_mover(home)
+        self._sweeps: dict[str, Sweep] = {
+            "payouts": payouts,
+            "subscriptions": subscriptions,
+            "treasury": treasury,
+            "fee_sweep": fee_sweep,
+            "checkpoint_verify": checkpoint_verify,
+            "checkpoint": checkpoint,
+            "relay": lambda run: relay(run, relaying),
+            "drain_inbox": lambda run: drain_inbox(run, draining),
+            "reconcile": reconcile,
+            "promos": promos,
+        }
+        self._locks = {name: asyncio.Lock() for name in SWEEP_NAMES}
+
+    def new_pass(
+        self,
+        now: datetime | None = None,
+        limit: int | None = None,
+        windows: Iterable[Window] = (),
+    ) -> Pass:
+        """A pass, with checked arguments. Raises ``InvalidArgument``."""
+        home = self._home
+        given = home.app.clock.now() if now is None else checks.aware(now, "now")
+        rows = home.settings.worker_batch if limit is None else limit
+        return Pass(
+            home,
+            self._calls,
+            now=given,
+            limit=checks.integer(rows, "limit", least=1, most=MOST_ROWS),
+            windows=tuple(windows),
+        )
+
+    async def sweep(self, name: str, run: Pass) -> Summary:
+        """One sweep on its own. Raises what it cannot tell in its summary."""
+        async with self._locks[name]:
+            return await self._sweeps[name](run)
+
+    async def run(self, asked: SweepInput) -> EconomyRun:
+        """Run the sweeps; raises nothing but ``InvalidArgument``, before anything is done."""
+        chosen = chosen_of(asked.only)
+        first = self.new_pass(asked.now, asked.limit, asked.windows)
+        batch: list[EconomyResult] = []
+        postings: list[str] = []
+        for name in SWEEP_NAMES:
+            if name in chosen:
+                run = self.new_pass(first.now, first.limit, first.windows)
+                batch.append(await self._result(name, run))
+                postings += run.postings
+            else:
+                batch.append(EconomyResult(name=name, summary=IDLE[name]))
+        telemetry.run_made(first.metrics, sum(not result.ok for result in batch))
+        return EconomyRun(batch=tuple(batch), postings=tuple(postings))
+
+    def close(self) -> None:
+        """End the threads in which ports were called. Idempotent."""
+        self._calls.close()
+
+    async def _result(self, name: str, run: Pass) -> EconomyResult:
+        began = run.clock.monotonic()
+        try:
+            summary = await self.sweep(name, run)
+        except Exception as error:  # noqa: BLE001 - this sweep's alone; the others must run
+            if not expected(error):
+                run.report(error, f"economy:{name}")
+            return EconomyResult(
+                name=name,
+                code=code_of(error),
+                retryable=retryable(error),
+                seconds=run.clock.monotonic() - began,
+            )
+        seconds = run.clock.monotonic() - began
+        return EconomyResult(name=name, summary=summary, more=run.more, seconds=seconds)
+
+
+def chosen_of(only: str | Iterable[str] | None) -> frozenset[str]:
+    """The sweeps of these names. Raises ``InvalidArgument`` that lists those that there are."""
+    if only is None:
+        return frozenset(SWEEP_NAMES)
+    chosen = frozenset({only} if isinstance(only, str) else only)
+    if unknown := sorted(map(repr, chosen.difference(SWEEP_NAMES))):
+        raise InvalidArgument(
+            f"an economy has no sweep {', '.join(unknown)}; it has: {', '.join(SWEEP_NAMES)}"
+        )
+    return chosen
