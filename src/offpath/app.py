@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 from offpath.config import MEMORY_URL, Settings, load_settings
+from offpath.errors import InvalidArgument
 from offpath.events.messages import MessagesView
 from offpath.events.registry import Events
 from offpath.events.surface import EventLog, EventVerbs
@@ -49,6 +50,7 @@ from offpath.sweeps.registry import SweepRegistry
 from offpath.sweeps.verbs import SweepVerbs
 
 if TYPE_CHECKING:
+    from offpath.economy import Economy
     from offpath.jobs.group_events import OnOrphanGroup, OrphanWatch
     from offpath.jobs.groups import GroupsView
     from offpath.jobs.runnable import LogContext, OnError, OnEvent, OnFailure
@@ -154,6 +156,8 @@ class App(
         self.settlements = SettlementRuns(lambda: self.clock, self.metrics, self._report)
         """Runs that credit users for a period: define, run, status."""
         self.sweeps = SweepRegistry(self._own_sweeps)
+        self.economies: list[Economy] = []
+        """The credits economies on this app; each adds itself when it is made."""
         self.blocking = BlockingClient(self)
         """The same verbs for code without an event loop."""
 
@@ -234,6 +238,21 @@ class App(
         from offpath.jobs.groups import GroupsView
 
         return GroupsView(self._session, self._codec)
+
+    @property
+    def economy(self) -> Economy:
+        """The app's economy. Raises ``InvalidArgument`` when it has none."""
+        if not self.economies:
+            raise InvalidArgument("this app has no economy: make one with Economy(app, ...)")
+        return self.economies[0]
+
+    def add_economy(self, economy: Economy) -> None:
+        """Called by an economy that is made. Raises ``InvalidArgument`` for a second one: both
+        would share one ledger with two sets of rules.
+        """
+        if self.economies:
+            raise InvalidArgument("this app has an economy already: use app.economy")
+        self.economies.append(economy)
 
     async def workers(self) -> list[WorkerRecord]:
         """Every registered worker of the fleet, oldest first."""

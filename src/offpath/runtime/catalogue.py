@@ -146,6 +146,10 @@ ROWS = (
     _counter("sweep_passes", "Passes of sweeps, by how they went.", ("sweep", "outcome")),
     _counter("sweep_rows", "Rows that sweeps looked at, by bucket.", ("sweep", "bucket")),
     _time("sweep_pass", "Duration of a sweep's pass.", ("sweep",)),
+    _counter(
+        "economy_submit", "Operations of an economy, by outcome.", ("kind", "status", "reason")
+    ),
+    _time("economy_submit", "From an operation's submission to its outcome.", ("kind",)),
     _counter("economy_runs", "Runs of an economy's sweeps, by how many failed.", ("failed",)),
     _time("economy_payout_age", "How long due payouts have been as they are.", ("state",)),
     _counter("economy_payouts_dead", "Payouts given up, their reserve given back.", ("reason",)),

@@ -1,0 +1,220 @@
+"""The economy: a credits ledger with its operations, on the store of an app."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from offpath.economy.inbound import register_inbox
+from offpath.economy.sweeping import EconomyVerbs
+from offpath.ledger.batching import Batcher
+from offpath.ledger.configuring import load_economy_settings
+from offpath.ledger.metering import OperationMeter, told
+from offpath.ledger.operations.steps_fees import fees_swept
+from offpath.ledger.outcome import Outcome, outcome_of
+from offpath.ledger.ports import PortCalls, Ports
+from offpath.ledger.reading import EconomyReading
+from offpath.ledger.rules import rules_of
+from offpath.ledger.submitting import Submitting
+from offpath.model.ledger.faults import EconomyConfigInvalid, LedgerError
+from offpath.model.ledger.rates import Rates
+from offpath.runtime.log import logger
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from offpath.app import App
+    from offpath.ledger.ports import (
+        CheckpointAnchor,
+        PayeeDirectory,
+        PayoutProvider,
+        ReconcileFeed,
+    )
+    from offpath.ledger.requests import Request
+    from offpath.ledger.signing import Signer
+    from offpath.model.ledger.deciding import Decided, LedgerOp
+    from offpath.model.ledger.money import Money
+    from offpath.store.protocol import Store
+
+_log = logger("economy")
+
+
+class Declinable:
+    """The type of :data:`DECLINED`."""
+
+    def __repr__(self) -> str:
+        return "DECLINED"
+
+
+DECLINED: Final = Declinable()
+"""Given for a port: it is left out on purpose, also in production."""
+
+
+class Economy(EconomyVerbs):
+    """A credits economy: ``economy = Economy(app, rates=Rates(...))``, then
+    ``await economy.submit(TopUp(...))``.
+
+    Its ledger lives in the app's store and its events go to the app's outbox. Settings come from
+    arguments, the environment (``OFFPATH_ECONOMY_*``) and defaults. With ``production=True`` a
+    velocity limit, a horizon for cards, a directory and an anchor must be given, the ports also as
+    ``DECLINED``. Raises one ``EconomyConfigInvalid`` that lists all that is wrong.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        rates: Rates | None = None,
+        provider: PayoutProvider | None = None,
+        directory: PayeeDirectory | Declinable | None = None,
+        feed: ReconcileFeed | None = None,
+        anchor: CheckpointAnchor | Declinable | None = None,
+        signer: Signer | None = None,
+        production: bool = False,
+        new_id: Callable[[], str] | None = None,
+        **settings: Any,  # noqa: ANN401 - checked against the settings' types
+    ) -> None:
+        self.app = app
+        """The app whose store and outbox it uses."""
+        self.rates = Rates() if rates is None else rates
+        self.settings = load_economy_settings(**settings)
+        """What it is configured with."""
+        if production:
+            _for_production(self.settings.origins, directory=directory, anchor=anchor)
+        self.ports = Ports(
+            provider=provider,
+            directory=None if isinstance(directory, Declinable) else directory,
+            feed=feed,
+            anchor=None if isinstance(anchor, Declinable) else anchor,
+            signer=signer,
+        )
+        """What the host has connected."""
+        self.rules = rules_of(self.settings, self.rates)
+        """What operations are decided by."""
+        self.read = EconomyReading(self._opened, self.rates, self._now)
+        """Balances, statements, payouts, subscriptions, who owns what."""
+        self._new_id = new_id or app.new_id
+        self._meter = OperationMeter(app.metrics)
+        self._calls = PortCalls(app.clock)
+        self._batcher = Batcher(self._post, self.settings.max_batch)
+        self._submitting = Submitting(
+            self.rules,
+            self._batcher,
+            opened=self._opened,
+            new_id=self.new_id,
+            now=self._now,
+            cleared=None if self.ports.directory is None else self._cleared,
+        )
+        app.add_economy(self)
+        self.register_sweeps()
+        register_inbox(self)
+
+    def __repr__(self) -> str:
+        """Show the app and the rates."""
+        return f"<Economy of {self.app!r} par={self.rates.par.id}>"
+
+    def new_id(self) -> str:
+        """A new id."""
+        return self._new_id()
+
+    # -- operations ------------------------------------------------------------------------
+
+    async def submit(self, request: Request) -> Outcome:
+        """Have an operation decided and, if it is, committed: once for each key.
+
+        ``Committed`` and ``Duplicate`` have the receipt, ``Rejected`` the reason; none of the three
+        needs to be repeated. Raises the ledger's faults: of a bad request at once, before anything
+        is written; ``StoreFailed`` and ``ProviderFailed`` are retryable, by the same key, which
+        does nothing twice.
+        """
+        return await self._metered(request, self._submitting.submit(request))
+
+    async def submit_many(self, requests: Sequence[Request]) -> list[Outcome | LedgerError]:
+        """Many at once, in few transactions: an outcome or a fault for each, in their order.
+
+        Each stands for itself: one that is rejected stops none of the others. Of two with one key
+        the second is refused with ``KeyReused``.
+        """
+        began = time.perf_counter()
+        outcomes = await self._submitting.submit_many(requests)
+        seconds = time.perf_counter() - began
+        for request, outcome in zip(requests, outcomes, strict=True):
+            self._tell(request, outcome, seconds)
+        return outcomes
+
+    async def prepare(self, request: Request) -> LedgerOp:
+        """An operation to commit with other things: ``ctx.post(await economy.prepare(...))``,
+        ``Effects(operations=...)``. Raises faults of the request; it is decided when the other
+        things are committed.
+        """
+        return await self._submitting.prepare(request)
+
+    async def sweep_fees(self, key: str, amount: Money | None = None) -> Outcome:
+        """Take matured revenue out in real money, once for each key; None takes all that may be.
+
+        ``Rejected`` with ``NOTHING_TO_SWEEP`` when there is nothing. Raises ``InvalidAmount``, and
+        ``Commingling`` when it is more than the platform may take.
+        """
+        return outcome_of(
+            await self.run_op(fees_swept(key, self.rules, self.new_id, amount=amount))
+        )
+
+    async def run_op(self, op: LedgerOp) -> Decided:
+        """Decide one operation, in a batch with whatever else is submitted at the same time."""
+        return await self._submitting.run(op)
+
+    # -- within ----------------------------------------------------------------------------
+
+    def _now(self) -> datetime:
+        now: datetime = self.app.clock.now()  # asked each time: tests may swap the app's clock
+        return now
+
+    async def _opened(self) -> Store:
+        store: Store = await self.app._opened()  # noqa: SLF001 - the economy is a part of its app
+        return store
+
+    async def _post(self, operations: Sequence[LedgerOp]) -> list[Decided]:
+        return await (await self._opened()).post(operations)
+
+    async def _cleared(self, user: str) -> bool:
+        directory = self.ports.directory
+        if directory is None:
+            return True
+        timeout = self.ports.directory_timeout
+        answer = await self._calls.call(
+            "the directory's cleared", directory.cleared, user, timeout=timeout
+        )
+        return answer is True
+
+    async def _metered(self, request: Request, call: Awaitable[Outcome]) -> Outcome:
+        began = time.perf_counter()
+        try:
+            outcome = await call
+        except LedgerError as fault:
+            self._tell(request, fault, time.perf_counter() - began)
+            raise
+        self._tell(request, outcome, time.perf_counter() - began)
+        return outcome
+
+    def _tell(self, request: Request, outcome: Outcome | LedgerError, seconds: float) -> None:
+        try:
+            kind = str(type(request).__struct_config__.tag)
+            self._meter.outcome(kind, outcome, seconds)
+            if isinstance(outcome, LedgerError) and _log.isEnabledFor(logging.WARNING):
+                _, reason = told(outcome)
+                _log.warning("economy.submit", extra={"kind": kind, "reason": reason})
+        except Exception as error:  # noqa: BLE001 - a meter never changes an outcome
+            self.report(error, "economy meter")
+
+
+def _for_production(
+    origins: tuple[tuple[str, str], ...], *, directory: object, anchor: object
+) -> None:
+    given = {name for name, _ in origins}
+    missing = [name for name in ("velocity_limit_minor", "maturity_card") if name not in given]
+    ports = {"directory": directory, "anchor": anchor}
+    missing += [f"{name} (give one, or DECLINED)" for name, port in ports.items() if port is None]
+    if missing:
+        raise EconomyConfigInvalid(f"in production these must be given: {', '.join(missing)}")

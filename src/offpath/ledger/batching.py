@@ -1,0 +1,128 @@
+"""Many callers, one transaction: what is submitted while a transaction runs goes into the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from offpath.errors import StoreRejected
+from offpath.model.ledger.deciding import Decided, LedgerOp
+from offpath.model.ledger.faults import LedgerError, StoreFailed
+
+Post: TypeAlias = Callable[[Sequence[LedgerOp]], Awaitable[list[Decided]]]
+
+
+class _Waiting(NamedTuple):
+    op: LedgerOp
+    answer: asyncio.Future[Decided]
+
+
+class Batcher:
+    """Gathers operations for ``post``. A lone one goes at once; under load, batches grow by
+    themselves up to ``most``. Order is kept. Belongs to one event loop at a time.
+    """
+
+    def __init__(self, post: Post, most: int) -> None:
+        self._post = post
+        self._most = most
+        self._waiting: deque[_Waiting] = deque()
+        self._flushing: asyncio.Task[None] | None = None
+
+    async def submit(self, op: LedgerOp) -> Decided:
+        """The answer of the store to one operation.
+
+        Raises ``StoreFailed``: retryable when the outcome is unknown, so that repeating the same
+        key is safe; not retryable when the store refused the operation. A caller that is cancelled
+        before its batch began is left out of it; later, its operation is committed without him.
+        """
+        return await self._added(op)
+
+    async def submit_all(self, ops: Sequence[LedgerOp]) -> list[Decided | LedgerError]:
+        """The answers to many, in order; a failure of the store is the answer of those it met."""
+        answers = [self._added(op) for op in ops]
+        done = await asyncio.gather(*answers, return_exceptions=True)
+        return [_answer(one) for one in done]
+
+    async def idle(self) -> None:
+        """Return when nothing is being written, nor waits to be."""
+        while self._flushing is not None:
+            await asyncio.wait({self._flushing})
+
+    def _added(self, op: LedgerOp) -> asyncio.Future[Decided]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Decided] = loop.create_future()
+        self._waiting.append(_Waiting(op, answer))
+        if self._flushing is None or self._flushing.get_loop() is not loop:
+            self._flushing = loop.create_task(self._flush(), name="offpath economy batch")
+        return answer
+
+    async def _flush(self) -> None:
+        try:
+            while batch := self._next():
+                await self._written(batch)
+        finally:
+            self._flushing = None
+
+    def _next(self) -> list[_Waiting]:
+        batch: list[_Waiting] = []
+        while self._waiting and len(batch) < self._most:
+            one = self._waiting.popleft()
+            if not one.answer.done():
+                batch.append(one)
+        return batch
+
+    async def _written(self, batch: list[_Waiting]) -> None:
+        try:
+            answers = await self._post([one.op for one in batch])
+        except StoreRejected as error:
+            await self._halved(batch, error)
+        except asyncio.CancelledError:
+            _fail(batch, StoreFailed("the process stopped while the store was at it: unknown"))
+            raise
+        except Exception as error:  # noqa: BLE001 - each caller gets it, typed
+            _fail(batch, failure(error))
+        else:
+            for one, decided in zip(batch, answers, strict=True):
+                if not one.answer.done():
+                    one.answer.set_result(decided)
+
+    async def _halved(self, batch: list[_Waiting], error: StoreRejected) -> None:
+        """The store refused the whole and wrote nothing: find out for whose sake."""
+        if len(batch) == 1:
+            _fail(batch, failure(error))
+            return
+        middle = len(batch) // 2
+        await self._written(batch[:middle])
+        await self._written(batch[middle:])
+
+
+def failure(error: Exception) -> LedgerError:
+    """What went wrong beneath an operation, as a fault; the cause is for logs."""
+    if isinstance(error, LedgerError):
+        return error
+    refused = isinstance(error, StoreRejected)
+    known = (
+        "the store refused it: nothing was written, and repeating it cannot help"
+        if refused
+        else "the store failed: whether it was written is unknown, repeat it with the same key"
+    )
+    fault = StoreFailed(f"{known} ({type(error).__name__})", retryable=not refused)
+    fault.__cause__ = error
+    return fault
+
+
+def _fail(batch: list[_Waiting], fault: LedgerError) -> None:
+    for one in batch:
+        if not one.answer.done():
+            # Each gets his own: a traceback grows on the one that is raised.
+            mine = type(fault)(str(fault), retryable=fault.retryable)
+            mine.__cause__ = fault.__cause__
+            one.answer.set_exception(mine)
+
+
+def _answer(one: Decided | BaseException) -> Decided | LedgerError:
+    if isinstance(one, Decided | LedgerError):
+        return one
+    raise one

@@ -1,0 +1,158 @@
+"""From a request to its outcome: check, authorise, pause, look up, plan, decide in a batch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+from offpath.ledger.batching import Batcher, failure
+from offpath.ledger.operations.families import Operation, checked
+from offpath.ledger.operations.planning import (
+    NOTHING_TO_SEE,
+    Family,
+    Lookup,
+    Planning,
+    Seen,
+)
+from offpath.ledger.outcome import Outcome, Rejected, outcome_of
+from offpath.ledger.rules import NewId, Rules
+from offpath.model.ledger.book import Book
+from offpath.model.ledger.deciding import Decided, Declined, LedgerOp
+from offpath.model.ledger.faults import KeyReused, LedgerError, StoreFailed, Unplanned
+from offpath.model.ledger.records import Receipt
+from offpath.store.ledger import LedgerReads
+
+PLANS: Final = 8
+"""How often an operation is planned anew, since what it needs came to be in the meantime."""
+
+Cleared = Callable[[str], Awaitable[bool]]
+Opened = Callable[[], Awaitable[LedgerReads]]
+
+
+class Submitting:
+    """What one economy submits by."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        batcher: Batcher,
+        *,
+        opened: Opened,
+        new_id: NewId,
+        now: Callable[[], datetime],
+        cleared: Cleared | None,
+    ) -> None:
+        self.rules = rules
+        self.batcher = batcher
+        self._opened = opened
+        self._new_id = new_id
+        self._now = now
+        self._cleared = cleared
+
+    async def submit(self, request: Operation) -> Outcome:
+        """Raises the ledger's faults."""
+        family = checked(request, self.rules)
+        if (until := self._paused(request)) is not None:
+            return Rejected("ECONOMY_PAUSED", {"resumesAt": until})
+        return outcome_of(await self._decided(family, request))
+
+    async def submit_many(self, requests: Sequence[Operation]) -> list[Outcome | LedgerError]:
+        """Each has its own outcome or fault. Of two with one key the second is refused."""
+        seen: set[str] = set()
+        jobs = []
+        for request in requests:
+            key = str(getattr(request, "key", ""))
+            repeated = key in seen
+            seen.add(key)
+            jobs.append(_refused(key) if repeated else self._one(request))
+        return list(await asyncio.gather(*jobs))
+
+    async def prepare(self, request: Operation) -> LedgerOp:
+        """The operation for somebody else's transaction.
+
+        It is planned now. Should what it needs change until then, as when a sale is refunded that
+        was not there yet, it answers with ``Unplanned`` there: prepare it again.
+        """
+        family = checked(request, self.rules)
+        if (until := self._paused(request)) is not None:
+            return _declining("ECONOMY_PAUSED", until)
+        return await self._planned(family, request)
+
+    async def run(self, op: LedgerOp) -> Decided:
+        """One operation that is planned already."""
+        return await self.batcher.submit(op)
+
+    async def _one(self, request: Operation) -> Outcome | LedgerError:
+        try:
+            return await self.submit(request)
+        except LedgerError as fault:
+            return fault
+
+    async def _decided(self, family: Family, request: Operation) -> Decided:
+        for _ in range(PLANS):
+            decided = await self.batcher.submit(await self._planned(family, request))
+            if not isinstance(decided.error, Unplanned):
+                return _normal(decided)
+        raise StoreFailed(
+            f"what the operation {request.key!r} needs changed {PLANS} times while it was planned: "
+            "repeat it with the same key"
+        )
+
+    async def _planned(self, family: Family, request: Operation) -> LedgerOp:
+        lookup = None if family.look is None else family.look(request, self.rules)
+        seen = NOTHING_TO_SEE if lookup is None else await self._seen(lookup)
+        planning = Planning(rules=self.rules, new_id=self._new_id, seen=seen)
+        planned: LedgerOp = family.plan(request, planning)
+        return planned
+
+    async def _seen(self, lookup: Lookup) -> Seen:
+        cleared = True
+        if lookup.payee is not None and self._cleared is not None:
+            cleared = await self._cleared(lookup.payee)
+        if lookup.side is None and lookup.posting is None:
+            return Seen(cleared=cleared)
+        try:
+            return await self._read(lookup, cleared=cleared)
+        except LedgerError:
+            raise
+        except Exception as error:
+            raise failure(error) from error
+
+    async def _read(self, lookup: Lookup, *, cleared: bool) -> Seen:
+        store = await self._opened()
+        side, posting = None, None
+        if lookup.side is not None:
+            kind, name = lookup.side
+            rows = await store.ledger_sides(kind, ids=(name,), limit=1)
+            side = rows[0] if rows else None
+        if lookup.posting is not None:
+            postings = await store.ledger_postings(ids=(lookup.posting,), limit=1)
+            posting = postings[0] if postings else None
+        return Seen(side=side, posting=posting, cleared=cleared)
+
+    def _paused(self, request: Operation) -> int | None:
+        """When users may go on, if this is a user's and they may not now."""
+        start, end = self.rules.settings.pause_start, self.rules.settings.pause_end
+        if start is None or end is None or request.actor.kind != "user":
+            return None
+        return round(end.timestamp() * 1_000) if start <= self._now() < end else None
+
+
+def _normal(decided: Decided) -> Decided:
+    """With an error that is a fault: what else was raised is an error of the store or of ours."""
+    if decided.error is None or isinstance(decided.error, LedgerError):
+        return decided
+    return Decided(error=failure(decided.error))
+
+
+async def _refused(key: str) -> LedgerError:
+    return KeyReused(f"the key {key!r} is twice in one batch: the first one stands")
+
+
+def _declining(reason: str, until: int) -> LedgerOp:
+    def decide(_: Book) -> Receipt:
+        raise Declined(reason, resumesAt=until)
+
+    return LedgerOp(decide=decide)
