@@ -8,6 +8,7 @@ the same ids, with their places in the order of writing beside them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
@@ -20,7 +21,7 @@ from offpath.model.gate import NewGate
 from offpath.model.job import Enqueued, NewJob
 from offpath.model.new import NewLogEvent
 from offpath.store.postgres.changing import dead, told
-from offpath.store.postgres.enqueue import add_jobs, join_roots
+from offpath.store.postgres.enqueue import add_jobs, independent, join_roots
 from offpath.store.postgres.gates import add_gates, require_gates
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.mailing import add_messages, require_keys
@@ -59,6 +60,32 @@ def commit_steps(
     return with_deaths(answers[0], told(dead(work.moved), left))
 
 
+def commit_within_steps(
+    effects: Effects, now: datetime | None, *, sql: Catalogue
+) -> Enqueueing[list[Enqueued]]:
+    """The same in a caller's transaction, who may go on after an error: nothing stays of it.
+
+    A job on its own is one statement, which needs no savepoint for that.
+    """
+    if _is_lone_job(effects):
+        return (yield from commit_steps(effects, now, sql=sql))
+    yield sql["savepoint"]()
+    try:
+        answers = yield from commit_steps(effects, now, sql=sql)
+        yield sql["release_savepoint"]()
+    except Exception:
+        with suppress(Exception):  # a cut connection: all is gone with its transaction
+            yield sql["rollback_to_savepoint"]()
+            yield sql["release_savepoint"]()
+        raise
+    return answers
+
+
+def _is_lone_job(effects: Effects) -> bool:
+    others = effects.messages or effects.log or effects.gates or effects.operations
+    return not others and len(effects.jobs) == 1 and independent(effects.jobs)
+
+
 def carry_out(
     carried: Mapping[int, Effects],
     now: datetime | None,
@@ -84,6 +111,7 @@ def carry_out(
         yield from require_gates(jobs, gates, sql=sql)
     answers, work = yield from add_jobs(jobs, now, gates, sql=sql)
     work.more.update(dict.fromkeys(joining, 0))
+    work.operations = {n: one.operations for n, one in carried.items() if one.operations}
     yield from join_roots(work, settled, sql=sql)
     written = yield from add_messages(
         [one for effects in carried.values() for one in effects.messages], now, sql=sql

@@ -20,7 +20,18 @@ _AGAIN = frozenset({"40001", "40P01"})
 _FORGOTTEN = frozenset({"26000", "42P05", "0A000"})
 _BUSY = frozenset({"55P03", "57014"})
 _TAKEN = "23505"
-_KEY_INDEX = "job_unique"
+_CHANGES_HANDS = frozenset(
+    {
+        "job_unique",
+        "ledger_key_pkey",
+        "ledger_link_pkey",
+        "ledger_posting_id",
+        "ledger_side_pkey",
+        "ledger_side_unique",
+        "ledger_attempt_key",
+    }
+)
+"""Unique indexes of which a transaction looks first who holds a key, and then writes it."""
 _FORBIDDEN = "42501"
 # Bad values, violated constraints, and rows or keys that are too big for the server.
 _REFUSED_CLASSES = frozenset({"22", "23", "54"})
@@ -43,7 +54,7 @@ def retryable(error: psycopg.Error) -> bool:
     the next look sees it.
     """
     return error.sqlstate in _AGAIN | _FORGOTTEN or (
-        error.sqlstate == _TAKEN and error.diag.constraint_name == _KEY_INDEX
+        error.sqlstate == _TAKEN and error.diag.constraint_name in _CHANGES_HANDS
     )
 
 

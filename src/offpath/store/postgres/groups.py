@@ -12,6 +12,8 @@ import msgspec
 
 from offpath.errors import StoreRejected
 from offpath.model.group import Contribution, GroupPolicy, GroupRecord
+from offpath.model.ledger.deciding import LedgerOp
+from offpath.store.postgres.ledger_post import OperationsFailed, carry_embedded, carry_steps
 from offpath.store.postgres.steps import Enqueueing, Send, Steps, ask, moment, to_json
 from offpath.store.sql import Catalogue, Query, Row
 
@@ -59,6 +61,8 @@ class GroupWork:
     given: defaultdict[str, list[Contribution]] = field(default_factory=lambda: defaultdict(list))
     moved: list[Row] = field(default_factory=list)
     """Jobs that gates moved as they were made, in the columns of a change."""
+    operations: dict[int, tuple[LedgerOp, ...]] = field(default_factory=dict)
+    """Of the ledger, by the number of the effects that they belong to: decided after all else."""
 
     def end(self, group: str, *, failed: bool) -> None:
         """A member that is counted has ended."""
@@ -97,21 +101,38 @@ class GroupWork:
         return (self._lock(sql), *more, count) if more else (count,)
 
     def lasting(self, now: datetime | None, *, sql: Catalogue) -> Steps[dict[str, Left]]:
-        """Write it all, as the last of a transaction of our own; how each group is left."""
+        """Write it all, as the last of a transaction of our own; how each group is left.
+
+        Raises ``OperationsFailed``, and then nothing may be committed.
+        """
+        left = yield from self._last(now, sql)
+        if self.operations:
+            yield from carry_steps(self.operations, now, sql=sql)
+        return left
+
+    def writing(self, now: datetime | None, *, sql: Catalogue) -> Enqueueing[dict[str, Left]]:
+        """Write it all in anybody's transaction; how each group that lost members is left.
+
+        Raises ``LedgerError`` for an operation that does not go, and then nothing may be committed.
+        """
+        rows: Sequence[Row] = ()
+        for query in self.queries(now, sql=sql):
+            rows = yield query
+        if self.operations:
+            try:
+                yield from carry_embedded(self.operations, now, sql=sql)
+            except OperationsFailed as failed:
+                raise failed.first from failed.first.__cause__
+        return _left(rows) if self.ended else {}
+
+    def _last(self, now: datetime | None, sql: Catalogue) -> Steps[dict[str, Left]]:
         if any(one.fold for given in self.given.values() for one in given):
             return (yield from self._fold(now, sql))
         queries = self.queries(now, sql=sql)
         if not queries:
             return {}
-        answers = yield Send(queries, last=True)
+        answers = yield Send(queries, last=not self.operations)
         return _left(answers[-1])
-
-    def writing(self, now: datetime | None, *, sql: Catalogue) -> Enqueueing[dict[str, Left]]:
-        """Write it all in anybody's transaction; how each group that lost members is left."""
-        rows: Sequence[Row] = ()
-        for query in self.queries(now, sql=sql):
-            rows = yield query
-        return _left(rows) if self.ended else {}
 
     def _fold(self, now: datetime | None, sql: Catalogue) -> Steps[dict[str, Left]]:
         """Folds are called while the rows are held: one more round trip."""
@@ -124,7 +145,7 @@ class GroupWork:
         }
         batch = to_json(self._counts(given))
         count = sql["count_groups"](now=moment(now), batch=batch)
-        return _left((yield from ask(count, last=True)))
+        return _left((yield from ask(count, last=not self.operations)))
 
     def _lock(self, sql: Catalogue) -> Query:
         return sql["lock_groups"](ids=to_json(self.groups()))

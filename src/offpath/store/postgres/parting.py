@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from offpath.errors import Conflict, InvalidArgument, StoreRejected
+from offpath.store.postgres.ledger_post import OperationsFailed
 
 S = TypeVar("S")
 A = TypeVar("A")
@@ -26,6 +27,8 @@ async def settle_apart(
         good = [n for n in range(len(settlements)) if n not in culprits]
         try:
             settled = await together([settlements[n] for n in good])
+        except OperationsFailed as failed:
+            culprits |= {good[n]: error for n, error in failed.errors.items()}
         except (StoreRejected, Conflict, InvalidArgument) as error:
             culprits |= await _culprits(settlements, good, error, rehearse)
         else:
@@ -48,6 +51,8 @@ async def _culprits(
     for part in (suspects[:half], suspects[half:]):
         try:
             await rehearse([settlements[n] for n in part])
+        except OperationsFailed as failed:
+            found |= {part[n]: one for n, one in failed.errors.items()}
         except (StoreRejected, Conflict, InvalidArgument) as own:
             found |= await _culprits(settlements, part, own, rehearse)
     # each half alone can be stored: the later one gives way

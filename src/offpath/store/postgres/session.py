@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final, Literal, TypeVar, cast
 
 import psycopg
@@ -117,6 +118,18 @@ class Database:
                 await self._one(connection, query)
                 return connection.info.backend_pid
         except (psycopg.Error, TimeoutError) as error:
+            raise translated(error, self.address.shown) from error
+
+    @contextlib.asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Snapshot]:
+        """A transaction that only reads, all of it as of one moment. It holds a connection."""
+        try:
+            async with self._connection() as connection:
+                pins = self._settings(connection, "pin")
+                await self._pipeline(connection, (self._sql["begin_snapshot"](), *pins))
+                yield Snapshot(functools.partial(self._one, connection), self.address.shown)
+                await self._one(connection, self._sql["commit"]())
+        except psycopg.Error as error:
             raise translated(error, self.address.shown) from error
 
     # -- one transaction ---------------------------------------------------------------------
@@ -247,6 +260,23 @@ class Database:
         return error
 
 
+class Snapshot:
+    """Reads of one moment, one after the other, whoever asks at the same time."""
+
+    def __init__(self, ask: Callable[[Query], Awaitable[Rows]], shown: str) -> None:
+        self._ask = ask
+        self._shown = shown
+        self._turn = asyncio.Lock()
+
+    async def ask(self, query: Query) -> Rows:
+        """Run one statement."""
+        try:
+            async with self._turn, asyncio.timeout(_PATIENCE):
+                return await self._ask(query)
+        except (psycopg.Error, TimeoutError) as error:
+            raise translated(error, self._shown) from error
+
+
 def _whole(send: Send, opening: Sequence[Query]) -> bool:
     """Whether these are a whole transaction without BEGIN and COMMIT, with nothing else to set.
 
@@ -281,4 +311,4 @@ def unavailable(error: BaseException) -> bool:
     return isinstance(error, (StoreUnavailable, OSError, psycopg.OperationalError))
 
 
-__all__ = ["Connection", "Database", "Pin", "Send", "unavailable"]
+__all__ = ["Connection", "Database", "Pin", "Send", "Snapshot", "unavailable"]

@@ -4,6 +4,19 @@ begin isolation level read committed read write
 -- name: commit
 commit
 
+-- name: begin_snapshot
+begin isolation level repeatable read read only
+
+-- name: savepoint
+-- In a caller's transaction: where it is taken back to when it does not go.
+savepoint offpath_effects
+
+-- name: rollback_to_savepoint
+rollback to savepoint offpath_effects
+
+-- name: release_savepoint
+release savepoint offpath_effects
+
 -- name: pin
 -- Only for this transaction: times are read in UTC, nothing takes for ever, and plans do not
 -- depend on statistics. A table just filled has none, and the planner then takes whole-table plans.

@@ -1,0 +1,88 @@
+"""The store's part for the ledger; each write is one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+from offpath.model.ledger.deciding import Decided, LedgerOp
+from offpath.model.ledger.records import Checkpoint, Leaf, SideRow
+from offpath.store.hints import Hint
+from offpath.store.ledger import LedgerReads
+from offpath.store.postgres import ledger_keeping
+from offpath.store.postgres.ledger_post import millis, post_steps
+from offpath.store.postgres.ledger_reading import LedgerReading
+from offpath.store.postgres.session import Database, Snapshot
+from offpath.store.postgres.steps import Rows, one
+from offpath.store.sql import Catalogue, Query
+
+
+class LedgerMoment(LedgerReading):
+    """The ledger at one moment, whatever is posted meanwhile."""
+
+    def __init__(self, snapshot: Snapshot, sql: Catalogue) -> None:
+        self._snapshot = snapshot
+        self._sql = sql
+
+    async def _ask_ledger(self, query: Query) -> Rows:
+        return await self._snapshot.ask(query)
+
+
+class LedgerTables(LedgerReading):
+    """Accounts, postings, side rows and checkpoints on Postgres."""
+
+    _database: Database
+
+    def _now(self) -> datetime | None:
+        """The time that was given; None is the database's own."""
+        raise NotImplementedError
+
+    def _tell(self, *hints: Hint) -> None:
+        """Tell of what was committed."""
+        raise NotImplementedError
+
+    async def post(self, operations: Sequence[LedgerOp]) -> list[Decided]:
+        """Decide operations and commit what they did."""
+        if not operations:
+            return []
+        now = self._now()
+        posted = await self._database.write(lambda: post_steps(operations, now, sql=self._sql))
+        if posted.told:
+            self._tell(Hint.MESSAGES)
+        return posted.decided
+
+    async def lease_sides(
+        self, kind: str, *, limit: int, hold: float, now: int | None = None
+    ) -> list[SideRow]:
+        """Due rows of a kind, the longest due first."""
+        given = self._now()
+        at = millis(given) if now is None and given is not None else now
+        return await self._database.write(
+            lambda: ledger_keeping.lease_sides_steps(kind, limit, hold, at, sql=self._sql)
+        )
+
+    async def save_checkpoint(self, checkpoint: Checkpoint, leaves: Sequence[Leaf]) -> bool:
+        """Write a checkpoint and the leaves that differ from the last one's."""
+        return await self._database.write(
+            lambda: ledger_keeping.save_checkpoint_steps(checkpoint, leaves, sql=self._sql)
+        )
+
+    async def prune_ledger(
+        self, *, attempts_before: int, keys_before: int | None, limit: int
+    ) -> int:
+        """Remove old attempts and old keys."""
+        return await self._database.write(
+            lambda: ledger_keeping.prune_ledger_steps(
+                attempts_before, keys_before, limit, sql=self._sql
+            )
+        )
+
+    @asynccontextmanager
+    async def ledger_snapshot(self) -> AsyncIterator[LedgerReads]:
+        """The ledger as it is now, on a connection that is held until the end."""
+        async with self._database.snapshot() as snapshot:
+            yield LedgerMoment(snapshot, self._sql)
+
+    async def _ask_ledger(self, query: Query) -> Rows:
+        return await self._database.write(lambda: one(query))

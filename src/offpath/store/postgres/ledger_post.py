@@ -1,0 +1,374 @@
+"""Operations of a ledger in one transaction: lock and read, decide, write.
+
+The locks and what is read behind them travel together, and so do the writes and the COMMIT: a batch
+costs two round trips, however many operations it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from offpath.model.ledger.book import Book, Changes, Loaded, SideChange
+from offpath.model.ledger.deciding import (
+    Decided,
+    LedgerOp,
+    batch_wants,
+    decide_all,
+    decide_together,
+)
+from offpath.model.ledger.faults import LedgerError
+from offpath.model.ledger.needs import Wanted
+from offpath.model.ledger.posting import PostingRecord
+from offpath.model.ledger.records import (
+    AccountRecord,
+    Attempt,
+    KeyRecord,
+    Lot,
+    Receipt,
+    SideKey,
+    SideRow,
+    Totals,
+)
+from offpath.store.postgres.mailing import message_queries
+from offpath.store.postgres.steps import EPOCH, Enqueueing, Rows, Send, Steps, to_json
+from offpath.store.sql import Catalogue, Query, Row
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+class _Read(Struct, frozen=True):
+    """What ``read_ledger`` answers."""
+
+    now: int
+    accounts: tuple[AccountRecord, ...]
+    sides: tuple[SideRow, ...]
+    newest: tuple[SideRow, ...]
+    postings: tuple[PostingRecord, ...]
+    keys: tuple[KeyRecord, ...]
+    lots: tuple[tuple[str, tuple[Lot, ...]], ...]
+    raised: tuple[tuple[str, int, int], ...]
+    attempts: tuple[tuple[str, int, int], ...]
+    attempted: tuple[tuple[str, str], ...]
+    subjects: tuple[Attempt, ...]
+    totals: Totals | None
+
+
+class _Posting(Struct, frozen=True):
+    id: str
+    meta: str
+
+
+class _Link(Struct, frozen=True):
+    account: str
+    number: int
+    posting: str
+    amount: int
+    entries: tuple[int, ...]
+    balance: int
+    raised: int
+    prev: str
+    hash: str
+    source: str | None
+
+
+class _Account(Struct, frozen=True):
+    id: str
+    balance: int
+    raised: int
+    head: str
+    number: int
+    was: int
+
+
+class _Key(Struct, frozen=True):
+    key: str
+    fingerprint: str
+    receipt: str
+
+
+_reader = msgspec.json.Decoder(_Read)
+_receipts = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What became of a batch."""
+
+    decided: list[Decided]
+    told: bool = False
+    """Whether messages were written."""
+
+
+def post_steps(
+    operations: Sequence[LedgerOp], now: datetime | None, *, sql: Catalogue
+) -> Steps[Posted]:
+    """Decide operations in order and write what they did, as the last of a transaction."""
+    answers = yield Send(opening(operations, now, sql))
+    deal = _deal(operations, answers)
+    decided = decide_all(deal.book, operations)
+    changes = deal.book.changes()
+    queries = _closing(changes, deal.made, now, sql)
+    if queries:
+        yield Send(queries, last=True)
+    return Posted(decided, told=bool(changes.messages))
+
+
+class OperationsFailed(Exception):
+    """Operations among effects do not go, so nothing of their transaction may stay."""
+
+    def __init__(self, errors: Mapping[int, LedgerError]) -> None:
+        super().__init__("operations of the ledger were declined or are faulty")
+        self.errors = errors
+        """By the number of the effects that they belong to."""
+
+    @property
+    def first(self) -> LedgerError:
+        """The first of them."""
+        return self.errors[min(self.errors)]
+
+
+def carry_steps(
+    carried: Mapping[int, Sequence[LedgerOp]], now: datetime | None, *, sql: Catalogue
+) -> Steps[bool]:
+    """Decide the operations of effects, as the last of a transaction of our own; whether messages
+    were written. Raises ``OperationsFailed``.
+    """
+    operations = [op for some in carried.values() for op in some]
+    deal = _deal(operations, (yield Send(opening(operations, now, sql))))
+    changes = _carried(deal.book, carried)
+    if queries := _closing(changes, deal.made, now, sql):
+        yield Send(queries, last=True)
+    return bool(changes.messages)
+
+
+def carry_embedded(
+    carried: Mapping[int, Sequence[LedgerOp]], now: datetime | None, *, sql: Catalogue
+) -> Enqueueing[bool]:
+    """The same within anybody's transaction, one statement at a time."""
+    operations = [op for some in carried.values() for op in some]
+    answers: list[Rows] = []
+    for query in opening(operations, now, sql):
+        rows: Sequence[Row] = yield query
+        answers.append(list(rows))
+    deal = _deal(operations, answers)
+    changes = _carried(deal.book, carried)
+    for query in _closing(changes, deal.made, now, sql):
+        yield query
+    return bool(changes.messages)
+
+
+def _carried(book: Book, carried: Mapping[int, Sequence[LedgerOp]]) -> Changes:
+    """All that is wrong is found at once, each as if the others that do not go were not there."""
+    errors: dict[int, LedgerError] = {}
+    for n, operations in carried.items():
+        try:
+            decide_together(book, operations)
+        except LedgerError as error:
+            errors[n] = error
+    if errors:
+        raise OperationsFailed(errors)
+    return book.changes()
+
+
+@dataclass(frozen=True, slots=True)
+class _Deal:
+    book: Book
+    made: list[str]
+    """Accounts that were made to be locked."""
+
+
+def _deal(operations: Sequence[LedgerOp], answers: Sequence[Rows]) -> _Deal:
+    read = _reader.decode(answers[-1][0][0])
+    made = [row[0] for row in answers[0]]
+    return _Deal(Book(_loaded(read, batch_wants(operations, read.now))), made)
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def opening(
+    operations: Sequence[LedgerOp], now: datetime | None, sql: Catalogue
+) -> tuple[Query, ...]:
+    """The locks in their order, then the read. The first makes accounts; the last answers all."""
+    wants = batch_wants(operations, 0)
+    windows = [
+        (batch_wants([op for op in operations if (op.now is None) is relative], 0), relative)
+        for relative in (True, False)
+    ]
+    accounts, sides, holders = to_json(wants.accounts), _keys(wants.sides), _keys(wants.holders)
+    read = sql["read_ledger"](
+        now=None if now is None else millis(now),
+        accounts=accounts,
+        sides=sides,
+        holders=holders,
+        newest=_keys(wants.newest),
+        postings=to_json(wants.postings),
+        keys=to_json(wants.keys),
+        lots=_windows("account", ((one.lots, relative) for one, relative in windows)),
+        raised=_windows("account", ((one.raised, relative) for one, relative in windows)),
+        attempts=_windows("subject", ((one.attempts, relative) for one, relative in windows)),
+        attempted=to_json([{"subject": one, "key": key} for one, key in wants.attempted]),
+        subjects=to_json(_subjects(wants)),
+        totals=wants.totals,
+    )
+    make = sql["make_accounts"](accounts=accounts)
+    hold = sql["lock_accounts"](accounts=accounts)
+    if wants.sides or wants.holders:
+        return make, sql["lock_sides"](sides=sides, holders=holders), hold, read
+    return make, hold, read
+
+
+def millis(at: datetime) -> int:
+    """A time in milliseconds since 1970, rounded down."""
+    return (at - EPOCH) // _MILLISECOND
+
+
+def _loaded(read: _Read, wants: Wanted) -> Loaded:
+    return Loaded(
+        wanted=wants,
+        now=read.now,
+        accounts=read.accounts,
+        sides=read.sides,
+        newest=read.newest,
+        postings=read.postings,
+        keys=read.keys,
+        lots=_longest(read.lots),
+        raised=_by_window(wants.raised, read.raised),
+        attempts=_by_window(wants.attempts, read.attempts),
+        attempted=frozenset(read.attempted),
+        subjects={one.subject: one for one in read.subjects},
+        totals=read.totals,
+    )
+
+
+def _longest(lots: Iterable[tuple[str, tuple[Lot, ...]]]) -> dict[str, tuple[Lot, ...]]:
+    """Of an account asked for with two windows, the wider one."""
+    found: dict[str, tuple[Lot, ...]] = {}
+    for account, some in lots:
+        if len(some) >= len(found.get(account, ())):
+            found[account] = some
+    return found
+
+
+def _by_window(
+    wanted: Iterable[tuple[str, int]], found: Iterable[tuple[str, int, int]]
+) -> dict[tuple[str, int], int]:
+    sums = dict.fromkeys(wanted, 0)
+    sums.update({(name, since): total for name, since, total in found})
+    return sums
+
+
+def _keys(keys: Iterable[SideKey]) -> str:
+    return to_json([{"kind": kind, "name": name} for kind, name in keys])
+
+
+def _windows(what: str, parts: Iterable[tuple[Iterable[tuple[str, int]], bool]]) -> str:
+    return to_json(
+        [
+            {what: name, "since": since, "relative": relative}
+            for windows, relative in parts
+            for name, since in windows
+        ]
+    )
+
+
+def _subjects(wants: Wanted) -> list[str]:
+    return sorted({one for one, _ in wants.attempts} | {one for one, _ in wants.attempted})
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def _closing(
+    changes: Changes, made: Sequence[str], now: datetime | None, sql: Catalogue
+) -> tuple[Query, ...]:
+    """What is written. Sides come after postings, so that a turn is not waited for with them."""
+    queries: list[Query] = []
+    if changes.postings:
+        queries.append(sql["take_ledger_turn"]())
+    queries += message_queries(changes.messages, now, sql=sql)
+    if changes.postings or changes.keys or changes.attempts:
+        queries.append(_write(changes, sql))
+    queries += _sides(changes.sides, sql)
+    touched = {one.account.id for one in changes.accounts}
+    if unused := [name for name in made if name not in touched]:
+        queries.append(sql["drop_accounts"](accounts=to_json(sorted(unused))))
+    return tuple(queries)
+
+
+def _write(changes: Changes, sql: Catalogue) -> Query:
+    return sql["write_ledger"](
+        at=_written_at(changes),
+        postings=to_json([_Posting(one.id, one.meta) for one in changes.postings]),
+        links=to_json(
+            [
+                _Link(
+                    link.account,
+                    link.number,
+                    link.posting,
+                    link.amount,
+                    link.entries,
+                    link.balance,
+                    link.raised,
+                    link.prev,
+                    link.hash,
+                    link.source,
+                )
+                for one in changes.postings
+                for link in one.links
+            ]
+        ),
+        accounts=to_json(
+            [
+                _Account(
+                    one.account.id,
+                    one.account.balance,
+                    one.account.raised,
+                    one.account.head,
+                    one.account.number,
+                    one.was,
+                )
+                for one in changes.accounts
+            ]
+        ),
+        keys=to_json(
+            [_Key(one.key, one.fingerprint, _receipt(one.receipt)) for one in changes.keys]
+        ),
+        attempts=to_json(changes.attempts),
+        moved=len(changes.accounts),
+    )
+
+
+def _written_at(changes: Changes) -> int:
+    """All of a batch is dated alike; attempts bring times of their own."""
+    if changes.postings:
+        return changes.postings[0].at
+    return changes.keys[0].at if changes.keys else 0
+
+
+def _receipt(receipt: Receipt) -> str:
+    return _receipts.encode(receipt).decode()
+
+
+def _sides(changes: Sequence[SideChange], sql: Catalogue) -> list[Query]:
+    """Changed rows first: a new one may take a unique key that an old one gives up."""
+    old = [_side(one) for one in changes if one.was]
+    new = [_side(one) for one in changes if not one.was]
+    queries = []
+    if len(old) > 1 and any(one["unique_key"] is not None for one in old):
+        queries.append(sql["give_up_unique_keys"](sides=to_json(old)))
+    if old:
+        queries.append(sql["change_sides"](sides=to_json(old), count=len(old)))
+    if new:
+        queries.append(sql["add_sides"](sides=to_json(new)))
+    return queries
+
+
+def _side(change: SideChange) -> Mapping[str, Any]:
+    return {**msgspec.structs.asdict(change.row), "was": change.was}

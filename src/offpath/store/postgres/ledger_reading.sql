@@ -1,0 +1,256 @@
+-- name: ledger_accounts_by_id
+-- These accounts, as one JSON document. Those that were only made to be locked are not there.
+select coalesce(json_agg(x), '[]')::text
+from (
+    select a.id, a.balance, a.raised, a.head, a.number
+    from jsonb_array_elements_text(:ids::text::jsonb) as b (id)
+    join offpath.ledger_account a on a.id = b.id
+    where a.number > 0 and starts_with(a.id, :prefix::text) and a.id > :after::text
+    order by a.id
+    limit :limit::bigint
+) as x
+
+-- name: ledger_accounts_by_prefix
+-- Accounts whose id begins so, by id.
+select coalesce(json_agg(x), '[]')::text
+from (
+    select a.id, a.balance, a.raised, a.head, a.number
+    from offpath.ledger_account a
+    where a.number > 0
+        and starts_with(a.id, :prefix::text)
+        and a.id > :after::text
+        and a.id >= :prefix::text
+        and (:beyond::text is null or a.id < :beyond::text)
+    order by a.id
+    limit :limit::bigint
+) as x
+
+-- name: ledger_links_on
+-- Links of an account behind a number, forwards, each with its posting's metadata.
+select coalesce(json_agg(json_build_array(l, l.meta) order by l.number), '[]')::text
+from (
+    select l.*, p.meta
+    from (
+        select *
+        from offpath.ledger_link
+        where account = :account::text and number > :after::bigint
+        order by number
+        limit :limit::bigint
+    ) as l
+    join offpath.ledger_posting p on p.id = l.posting
+) as l
+
+-- name: ledger_links_back
+-- Links of an account before a number, backwards.
+select coalesce(json_agg(l order by l.number desc), '[]')::text
+from (
+    select *
+    from offpath.ledger_link
+    where account = :account::text and number < :before::bigint
+    order by number desc
+    limit :limit::bigint
+) as l
+
+-- name: ledger_walk
+-- Every link by account and number, with its posting's metadata.
+select coalesce(
+    json_agg(json_build_array(l, l.meta) order by l.account, l.number), '[]'
+)::text
+from (
+    select l.*, p.meta
+    from (
+        select *
+        from offpath.ledger_link
+        where (account, number) > (:account::text, :number::bigint)
+        order by account, number
+        limit :limit::bigint
+    ) as l
+    join offpath.ledger_posting p on p.id = l.posting
+) as l
+
+-- name: ledger_postings_by_id
+-- These postings with their links.
+select coalesce(json_agg(x), '[]')::text
+from (
+    select p.seq, p.id, p.meta, p.at, (
+        select coalesce(json_agg(l order by l.account), '[]')
+        from offpath.ledger_link l
+        where l.posting = p.id
+    ) as links
+    from jsonb_array_elements_text(:ids::text::jsonb) as b (id)
+    join offpath.ledger_posting p on p.id = b.id
+    where p.seq > :after::bigint
+    limit :limit::bigint
+) as x
+
+-- name: ledger_postings_on
+-- Postings in the order of their commits, with their links.
+select coalesce(json_agg(x order by x.seq), '[]')::text
+from (
+    select p.seq, p.id, p.meta, p.at, (
+        select coalesce(json_agg(l order by l.account), '[]')
+        from offpath.ledger_link l
+        where l.posting = p.id
+    ) as links
+    from (
+        select *
+        from offpath.ledger_posting
+        where seq > :after::bigint
+        order by seq
+        limit :limit::bigint
+    ) as p
+) as x
+
+-- name: ledger_sides_by_id
+-- These side rows, those that also meet the other conditions.
+select coalesce(json_agg(x), '[]')::text
+from (
+    select s.*
+    from jsonb_array_elements_text(:ids::text::jsonb) as b (id)
+    join offpath.ledger_side s on s.kind = :kind::text and s.id = b.id
+    where (:owner::text is null or s.owner = :owner::text)
+        and (:states::text is null or s.state = any (
+            array(select jsonb_array_elements_text(:states::text::jsonb))
+        ))
+        and s.id > :after::text
+    order by s.id
+    limit :limit::bigint
+) as x
+
+-- name: ledger_sides_of_owner
+-- Side rows of an owner, by id.
+select coalesce(json_agg(x), '[]')::text
+from (
+    select s.*
+    from offpath.ledger_side s
+    where s.kind = :kind::text
+        and s.owner = :owner::text
+        and (:states::text is null or s.state = any (
+            array(select jsonb_array_elements_text(:states::text::jsonb))
+        ))
+        and s.id > :after::text
+    order by s.id
+    limit :limit::bigint
+) as x
+
+-- name: ledger_sides_of_kind
+-- Side rows of a kind, by id.
+select coalesce(json_agg(x), '[]')::text
+from (
+    select s.*
+    from offpath.ledger_side s
+    where s.kind = :kind::text
+        and (:states::text is null or s.state = any (
+            array(select jsonb_array_elements_text(:states::text::jsonb))
+        ))
+        and s.id > :after::text
+    order by s.id
+    limit :limit::bigint
+) as x
+
+-- name: ledger_key
+-- What was recorded under an idempotency key.
+select to_json(k)::text from offpath.ledger_key k where k.key = :key::text
+
+-- name: ledger_totals
+-- Sums of the accounts' balances by kind, and the quotes of open payouts.
+select json_build_object(
+    'balances', (
+        select coalesce(json_object_agg(x.kind, x.total), '{}')
+        from (
+            select a.kind, sum(a.balance) as total
+            from offpath.ledger_account a
+            where a.number > 0
+            group by a.kind
+        ) as x
+    ),
+    'quotes', (
+        select coalesce(sum(s.amount), 0)
+        from offpath.ledger_side s
+        where s.kind = 'payout' and s.state in ('RESERVED', 'SUBMITTED')
+    )
+)::text
+
+-- name: ledger_sums
+-- The sums of all entries by currency.
+select coalesce(json_object_agg(x.currency, x.total), '{}')::text
+from (
+    select l.currency, sum(l.amount) as total from offpath.ledger_link l group by l.currency
+) as x
+
+-- name: ledger_counts
+-- How much there is.
+select
+    (select count(*) from offpath.ledger_account a where a.number > 0),
+    (select count(*) from offpath.ledger_posting),
+    (select count(*) from offpath.ledger_link)
+
+-- name: ledger_checkpoints
+-- Checkpoints, the latest first.
+select coalesce(json_agg(c order by c.n desc), '[]')::text
+from (
+    select *
+    from offpath.ledger_checkpoint
+    where :before::text = ''
+        or n < (select o.n from offpath.ledger_checkpoint o where o.id = :before::text)
+    order by n desc
+    limit :limit::bigint
+) as c
+
+-- name: ledger_leaves
+-- Leaves of the last checkpoint by account.
+select coalesce(json_agg(f order by f.account), '[]')::text
+from (
+    select *
+    from offpath.ledger_leaf
+    where account > :after::text
+    order by account
+    limit :limit::bigint
+) as f
+
+-- name: ledger_leaves_of
+-- Leaves of these accounts.
+select coalesce(json_agg(f order by f.account), '[]')::text
+from (
+    select f.*
+    from jsonb_array_elements_text(:ids::text::jsonb) as b (id)
+    join offpath.ledger_leaf f on f.account = b.id
+    where f.account > :after::text
+    order by f.account
+    limit :limit::bigint
+) as f
+
+-- name: ledger_moved
+-- Accounts that are not as their leaf has them, from either side, each read in the order of its ids.
+with moved as (
+    select a.id
+    from offpath.ledger_account a
+    left join offpath.ledger_leaf f on f.account = a.id
+    left join offpath.ledger_link l on l.account = a.id and l.number = f.number
+    where a.id > :after::text
+        and a.number > 0
+        and (
+            f.number is distinct from a.number
+            or f.head is distinct from a.head
+            or f.sum is distinct from a.balance * offpath.ledger_grows(a.id)
+            or l.hash is distinct from f.head
+        )
+    order by a.id
+    limit :limit::bigint
+),
+gone as (
+    select f.account as id
+    from offpath.ledger_leaf f
+    where f.account > :after::text
+        and not exists (
+            select from offpath.ledger_account a where a.id = f.account and a.number > 0
+        )
+    order by f.account
+    limit :limit::bigint
+)
+select coalesce(json_agg(x.id order by x.id), '[]')::text
+from (
+    select id from (select id from moved union select id from gone) as both_of_them
+    order by id
+    limit :limit::bigint
+) as x
