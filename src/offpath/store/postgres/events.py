@@ -85,7 +85,7 @@ class EventTables:
             settlements, self._end_messages, self._rehearse_messages, messages.refused
         )
         for settlement, answer in zip(settlements, answers, strict=True):
-            if answer.enqueued or settlement.effects.log:
+            if answer.enqueued or settlement.effects.log or settlement.effects.operations:
                 self._tell_effects(settlement.effects)
         if any(isinstance(each.outcome, (Released, Retry)) for each in settlements):
             self._tell(Hint.MESSAGES)
@@ -386,5 +386,10 @@ class EventTables:
         """Tell of what was committed. Announced jobs have become messages, too."""
         if effects.jobs:
             self._tell(Hint.WORK)
-        if effects.messages or effects.log or any(job.announce for job in effects.jobs):
+        if (
+            effects.messages
+            or effects.log
+            or effects.operations  # these may have written messages
+            or any(job.announce for job in effects.jobs)
+        ):
             self._tell(Hint.MESSAGES)

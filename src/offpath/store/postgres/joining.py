@@ -60,10 +60,15 @@ class Joiner:
             self._task = None
 
     def _next(self) -> list[_Waiting]:
-        """The callers of the next commit, in the order in which they came."""
+        """The callers of the next commit, in the order in which they came.
+
+        Whoever has operations of a ledger goes alone: one that is declined would stop the others.
+        """
         group: list[_Waiting] = []
         size = 0
         while self._waiting and (not group or size + _size(self._waiting[0]) <= MOST_JOBS):
+            if group and (group[-1][0].operations or self._waiting[0][0].operations):
+                break
             group.append(self._waiting.popleft())
             size += _size(group[-1])
         return [one for one in group if not one[1].cancelled()]
@@ -144,6 +149,7 @@ def _size(one: _Waiting) -> int:
         + len(effects.log)
         + sum(1 + len(gate.on) for gate in effects.gates)
         + len(effects.contributions)
+        + len(effects.operations)
     )
 
 

@@ -39,12 +39,13 @@ from offpath.store.hints import Hint
 from offpath.store.postgres import crew, operating, reading
 from offpath.store.postgres.address import parse_address
 from offpath.store.postgres.diagnosing import diagnose_steps
-from offpath.store.postgres.effects import commit_steps
+from offpath.store.postgres.effects import commit_steps, commit_within_steps
 from offpath.store.postgres.enqueue import each_answer, enqueue_each
 from offpath.store.postgres.events import EventTables
 from offpath.store.postgres.flow import FlowTables
 from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
+from offpath.store.postgres.ledger import LedgerTables
 from offpath.store.postgres.listening import Ear, channel
 from offpath.store.postgres.migrating import (
     PACKAGE,
@@ -80,7 +81,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables):
+class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables, LedgerTables):
     """Jobs and events in a Postgres database, in a schema of their own.
 
     ``url`` may carry ``?offpath_direct=1`` or ``=0``: whether statements may be prepared. Else
@@ -192,7 +193,7 @@ class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables):
         answers = await self._joiner.commit(effects)
         if effects.log:
             await self._learn_horizon()
-        if effects.log or any(answer.created for answer in answers):
+        if effects.log or effects.operations or any(answer.created for answer in answers):
             self._tell_effects(effects)
         return answers
 
@@ -209,14 +210,14 @@ class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables):
         """Write in the caller's transaction, on its connection."""
         from offpath.store.within import run_within
 
-        steps = commit_steps(effects, self._now(), sql=self._sql)
+        steps = commit_within_steps(effects, self._now(), sql=self._sql)
         return await run_within(connection, steps, dialect="postgres")
 
     def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
         """As :meth:`commit_within`, for a blocking connection."""
         from offpath.store.within import run_within_blocking
 
-        steps = commit_steps(effects, self._now(), sql=self._sql)
+        steps = commit_within_steps(effects, self._now(), sql=self._sql)
         return run_within_blocking(connection, steps, dialect="postgres")
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
@@ -229,7 +230,7 @@ class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables):
         self._tell_settled(answers)
         await self._admit_after(settlements)
         for settlement, answer in zip(settlements, answers, strict=True):
-            if answer.enqueued or settlement.effects.log:
+            if answer.enqueued or settlement.effects.log or settlement.effects.operations:
                 self._tell_effects(settlement.effects)
         return answers
 
