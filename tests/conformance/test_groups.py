@@ -29,6 +29,7 @@ from tests.conformance.builders import (
     uid,
     unique,
 )
+from tests.conformance.workflow_builders import group_of
 
 # Every way for a job to end; each answers whether its group was done by it.
 End = Callable[[Store, ManualClock, LeasedJob], Awaitable[bool]]
@@ -312,6 +313,23 @@ async def test_the_end_of_a_group_is_told_once_also_after_a_redrive(
     (changed,) = await store.redrive([Redrive(id=job.id)])
     assert not changed.group_done
     assert not (await succeed(store, await take_one(store))).group_done
+
+
+@pytest.mark.parametrize("company", [False, True])
+async def test_the_end_of_a_group_is_told_once_also_when_it_is_joined_afterwards(
+    store: Store, *, company: bool
+) -> None:
+    root = await start(store)
+    if company:
+        await succeed(store, root, effects=[new_job(parent=root.id)])
+        assert (await succeed(store, await take_one(store))).group_done
+    else:
+        assert (await succeed(store, root)).group_done
+    for _ in range(2):
+        await enqueue(store, new_job(group_id=root.id))
+        await store.expire_blocked(limit=10)
+        assert (await group_of(store, root.id)).open == 1
+        assert not (await succeed(store, await take_one(store))).group_done
 
 
 async def test_a_group_that_ends_everywhere_at_once_ends_once(rivals: tuple[Store, ...]) -> None:

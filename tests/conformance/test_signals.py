@@ -193,15 +193,17 @@ async def test_a_signal_that_is_left_wakes_the_next(
     assert await fates(store, third) == [("blocked", "signal")]
 
 
-async def test_who_took_the_signal_leaves_none(store: Store) -> None:
+async def test_who_took_its_signal_wakes_nobody_else_by_its_end(store: Store) -> None:
     await join(store)
-    first, second = await sleeper(store), await sleeper(store)
-    await store.send_signal(signal("1"))
-    job = await take_one(store)
-    assert (job.id, await taken(store, job)) == (first, "1")
-    await succeed(store, job)
-    assert await store.expire_blocked(limit=10) == []
-    assert await fates(store, second) == [("blocked", "signal")]
+    first, second, third = [await sleeper(store) for _ in range(3)]
+    for _ in range(2):
+        await store.send_signal(signal())
+    held = {job.id: job for job in await take(store)}
+    assert held.keys() == {first, second}
+    await taken(store, held[first])
+    await succeed(store, held[first])
+    await store.expire_blocked(limit=10)
+    assert await fates(store, third) == [("blocked", "signal")]
 
 
 async def test_a_wait_ends_with_its_time(store: Store, clock: ManualClock) -> None:

@@ -18,9 +18,6 @@ from tests.conformance.workflow_builders import (
     gate_on,
     group_of,
     hold_one,
-    signal,
-    sleeper,
-    taken,
 )
 from tests.integration.polling import eventually
 
@@ -117,29 +114,3 @@ async def test_what_never_comes_is_looked_for_no_longer_than_somebody_may_be_add
         return not await unseen(pg_url)
 
     await eventually(forgotten, within=60, what="they are forgotten")
-
-
-async def test_a_job_that_is_cancelled_before_it_took_its_signal_leaves_it_to_the_next(
-    store: PostgresStore,
-) -> None:
-    first, second = await sleeper(store), await sleeper(store)
-    await store.send_signal(signal())
-    await store.cancel([first])
-    await store.expire_blocked(limit=10)
-    (job,) = await take(store)
-    assert job.id == second
-    assert await taken(store, job) == '"yes"'
-
-
-async def test_a_job_that_took_its_signal_wakes_nobody_else_by_its_end(
-    store: PostgresStore,
-) -> None:
-    first, second, third = [await sleeper(store) for _ in range(3)]
-    for _ in range(2):
-        await store.send_signal(signal())
-    held = {job.id: job for job in await take(store)}
-    assert held.keys() == {first, second}
-    await taken(store, held[first])
-    await store.settle([Settlement(job=held[first], outcome=Succeeded())])
-    await store.expire_blocked(limit=10)
-    assert (await record(store, third)).state is JobState.BLOCKED
