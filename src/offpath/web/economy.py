@@ -1,0 +1,254 @@
+"""The economy's HTTP service: an ASGI app to mount in a service of your own.
+
+``POST /submit`` takes an operation, ``POST /webhooks/{provider}`` keeps what a provider reports,
+``GET /healthz`` says that the process answers, ``GET /readyz`` that the store does, and
+``GET /openapi.json`` describes it. See :func:`economy_service`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from offpath.errors import InvalidArgument, MissingExtra
+from offpath.ledger.actors import Actor
+from offpath.ledger.outcome import Outcome, Rejected
+from offpath.ledger.wire import decode
+from offpath.model.ledger.faults import LedgerError, MalformedOperation
+from offpath.web.correlation import HEADER, correlation_id
+from offpath.web.openapi import document
+from offpath.web.problem import MEDIA_TYPE, Problem, problem, problem_of
+from offpath.web.reading import MOST_BYTES, TIMEOUT, SlowBody, TooLargeBody, read_body
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
+    from offpath.economy import Economy
+
+_log = logging.getLogger("offpath.economy.http")
+DEGRADED: Final = "offpath_economy_ratelimit_degraded_total"
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What an authenticator and a rate limiter see of a request. Never its body."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    client: str | None
+    """The peer's address."""
+
+
+Authenticate = Callable[[Asked], "Actor | None | Awaitable[Actor | None]"]
+"""Who asks, by his credentials; None: nobody that we know."""
+
+
+class RateLimiter(Protocol):
+    """Says who asks too often."""
+
+    def __call__(self, asked: Asked, /) -> float | Awaitable[float | None] | None:
+        """None to let it through, or the seconds after which to come again."""
+        ...
+
+
+class Stop(Exception):
+    """Ends a request with a problem."""
+
+    def __init__(self, found: Problem, **headers: str) -> None:
+        super().__init__(found.code)
+        self.problem = found
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def economy_service(
+    economy: Economy,
+    *,
+    authenticate: Authenticate | Literal[False],
+    rate_limit: RateLimiter | None = None,
+    webhooks: Mapping[str, ASGIApp] | None = None,
+    cors_origins: Sequence[str] = (),
+    max_body_bytes: int = MOST_BYTES,
+    body_timeout: float = TIMEOUT,
+) -> ASGIApp:
+    """The service, as a Starlette app.
+
+    ``authenticate`` tells who asks, before the body is read; a request that it knows nobody for is
+    401, and a body must not name an actor. ``False`` trusts whoever can reach the service, and the
+    body names the actor. ``rate_limit`` comes first; what it denies is 429 with ``Retry-After``,
+    and one that raises lets requests through and counts ``economy_ratelimit_degraded``.
+    ``webhooks`` maps a provider's name to its door (``economy.webhook_door(...)``). Bodies over
+    ``max_body_bytes`` are 413, those that take longer than ``body_timeout`` seconds 408. There is
+    no CORS unless ``cors_origins`` are listed.
+
+    Outcomes are 200, also declines: ``{"status": "rejected", "reason": …, "detail": {…}}``. Faults
+    are ``application/problem+json``. Raises ``InvalidArgument``, ``MissingExtra``.
+    """
+    if authenticate is not False and not callable(authenticate):
+        raise InvalidArgument(
+            "authenticate is a function from a request to an Actor; or say authenticate=False to "
+            "trust everybody who reaches the service"
+        )
+    try:
+        from offpath.web import routing
+    except ImportError as error:
+        raise MissingExtra(
+            "the HTTP service needs starlette: pip install 'offpath[web]'"
+        ) from error
+    service = Service(economy, authenticate, rate_limit, max_body_bytes, body_timeout)
+    return routing.app(service, dict(webhooks or {}), tuple(cors_origins))
+
+
+class Service:
+    """Answers the requests of one economy."""
+
+    def __init__(
+        self,
+        economy: Economy,
+        authenticate: Authenticate | Literal[False],
+        rate_limit: RateLimiter | None,
+        max_body_bytes: int,
+        body_timeout: float,
+    ) -> None:
+        self._economy = economy
+        self._authenticate = authenticate
+        self._rate_limit = rate_limit
+        self._most = max_body_bytes
+        self._timeout = body_timeout
+        self._described = document(authenticated=authenticate is not False)
+
+    async def submit(self, request: Request) -> Response:
+        """``POST /submit``."""
+        return await self._answered(request, self._submitted)
+
+    async def healthz(self, request: Request) -> Response:
+        """``GET /healthz``: without I/O."""
+        return self._json(request, 200, {"status": "ok"})
+
+    async def readyz(self, request: Request) -> Response:
+        """``GET /readyz``: one read of the store."""
+        return await self._answered(request, self._ready)
+
+    async def openapi(self, request: Request) -> Response:
+        """``GET /openapi.json``."""
+        return self._json(request, 200, self._described)
+
+    async def missing(self, request: Request, _: Exception) -> Response:
+        """Every other path, and every other method of ours: 404."""
+        return self._problem(request, problem(404, "NOT_FOUND"))
+
+    async def refused(self, request: Request) -> Response | None:
+        """The answer to who asks too often; None lets it through."""
+        try:
+            await self._admit(request)
+        except Stop as stop:
+            return self._problem(request, stop.problem, stop.headers)
+        return None
+
+    async def _admit(self, request: Request) -> None:
+        if self._rate_limit is None:
+            return
+        try:
+            wait = self._rate_limit(_asked(request))
+            seconds = await wait if inspect.isawaitable(wait) else wait
+        except Exception:
+            # A limiter that is down must not take the service down with it.
+            _log.warning("the rate limiter failed: let through", exc_info=True)
+            self._economy.app.metrics.count(DEGRADED)
+            return
+        if seconds is not None:
+            whole = max(1, -int(-seconds // 1))
+            raise Stop(problem(429, "RATE_LIMITED", retryable=True), retry_after=str(whole))
+
+    async def _submitted(self, request: Request) -> Any:  # noqa: ANN401 - JSON
+        await self._admit(request)
+        actor = await self._actor(request)
+        body = await read_body(request, most=self._most, timeout=self._timeout)
+        operation = decode(_parsed(body), actor=actor)
+        return _outcome(await self._economy.submit(operation))
+
+    async def _ready(self, _: Request) -> Any:  # noqa: ANN401 - JSON
+        try:
+            await self._economy.read.balance("platform:trust_cash")
+        except Exception as error:
+            _log.warning("not ready: %s", type(error).__name__)
+            raise Stop(problem(503, "NOT_READY", retryable=True)) from error
+        return {"status": "ready"}
+
+    async def _actor(self, request: Request) -> Actor | None:
+        if self._authenticate is False:
+            return None
+        found = self._authenticate(_asked(request))
+        actor = await found if inspect.isawaitable(found) else found
+        if actor is None:
+            raise Stop(problem(401, "AUTH.UNAUTHORIZED"), www_authenticate="Bearer")
+        return actor
+
+    async def _answered(
+        self, request: Request, work: Callable[[Request], Awaitable[Any]]
+    ) -> Response:
+        try:
+            return self._json(request, 200, await work(request))
+        except Stop as stop:
+            return self._problem(request, stop.problem, stop.headers)
+        except TooLargeBody:
+            return self._problem(request, problem(413, "BODY_TOO_LARGE"))
+        except SlowBody:
+            return self._problem(request, problem(408, "BODY_TOO_SLOW", retryable=True))
+        except LedgerError as error:
+            return self._fault(request, error)
+        except Exception as error:  # noqa: BLE001 - a caller is answered, the cause logged
+            return self._fault(request, error)
+
+    def _fault(self, request: Request, error: Exception) -> Response:
+        found = problem_of(error)
+        if found.status >= 500:  # noqa: PLR2004 - HTTP's own
+            _log.error("%s %s: %s", request.method, request.url.path, found.code, exc_info=error)
+        return self._problem(request, found)
+
+    def _json(self, request: Request, status: int, content: object) -> Response:
+        return self._response(request, status, msgspec.json.encode(content), "application/json", {})
+
+    def _problem(
+        self, request: Request, found: Problem, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        return self._response(request, found.status, found.body(), MEDIA_TYPE, headers or {})
+
+    def _response(
+        self, request: Request, status: int, body: bytes, kind: str, headers: Mapping[str, str]
+    ) -> Response:
+        from starlette.responses import Response
+
+        given = {**headers, HEADER: correlation_id(request.headers, self._economy.app.new_id)}
+        return Response(body, status, given, kind)
+
+
+def _asked(request: Request) -> Asked:
+    return Asked(
+        method=request.method,
+        path=request.url.path,
+        headers=dict(request.headers),
+        client=None if request.client is None else request.client.host,
+    )
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise MalformedOperation(f"the body is no JSON: {error}") from error
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    if isinstance(outcome, Rejected):
+        return {"status": "rejected", "reason": outcome.reason, "detail": outcome.fields}
+    receipt = outcome.receipt
+    transaction = {"id": receipt.id, "postings": list(receipt.postings), **receipt.facts}
+    return {"status": outcome.__struct_config__.tag, "transaction": transaction}
