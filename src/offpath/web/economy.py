@@ -19,7 +19,7 @@ from offpath.errors import InvalidArgument, MissingExtra
 from offpath.ledger.actors import Actor
 from offpath.ledger.outcome import Outcome, Rejected
 from offpath.ledger.wire import decode
-from offpath.model.ledger.faults import LedgerError, MalformedOperation
+from offpath.model.ledger.faults import MalformedOperation
 from offpath.web.correlation import HEADER, correlation_id
 from offpath.web.openapi import document
 from offpath.web.problem import MEDIA_TYPE, Problem, problem, problem_of
@@ -47,7 +47,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     """The peer's address."""
 
 
-Authenticate = Callable[[Asked], "Actor | None | Awaitable[Actor | None]"]
+Authenticate = Callable[[Asked], "Actor | Awaitable[Actor | None] | None"]
 """Who asks, by his credentials; None: nobody that we know."""
 
 
@@ -158,7 +158,7 @@ class Service:
         try:
             wait = self._rate_limit(_asked(request))
             seconds = await wait if inspect.isawaitable(wait) else wait
-        except Exception:
+        except Exception:  # noqa: BLE001 - the host's
             # A limiter that is down must not take the service down with it.
             _log.warning("the rate limiter failed: let through", exc_info=True)
             self._economy.app.metrics.count(DEGRADED)
@@ -202,8 +202,6 @@ class Service:
             return self._problem(request, problem(413, "BODY_TOO_LARGE"))
         except SlowBody:
             return self._problem(request, problem(408, "BODY_TOO_SLOW", retryable=True))
-        except LedgerError as error:
-            return self._fault(request, error)
         except Exception as error:  # noqa: BLE001 - a caller is answered, the cause logged
             return self._fault(request, error)
 

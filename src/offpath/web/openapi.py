@@ -53,6 +53,7 @@ def document(*, authenticated: bool) -> dict[str, Any]:
 
 
 def _submit(body: dict[str, Any]) -> dict[str, Any]:
+    outcome = {"$ref": "#/components/schemas/Outcome"}
     return {
         "operationId": "submit",
         "summary": "Have an operation decided; a decline is an outcome, not an error.",
@@ -60,9 +61,7 @@ def _submit(body: dict[str, Any]) -> dict[str, Any]:
         "responses": {
             "200": {
                 "description": "What became of it.",
-                "content": {
-                    "application/json": {"schema": {"$ref": "#/components/schemas/Outcome"}}
-                },
+                "content": {"application/json": {"schema": outcome}},
             },
             **_problems("400", "401", "408", "413", "422", "429", "500", "503"),
         },
