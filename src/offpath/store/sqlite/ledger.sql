@@ -189,15 +189,19 @@ insert into offpath_ledger_account (id, kind, currency, side, guarded)
 select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
 from json_each(:batch)
 
+-- name: ledger_draft_clear
+-- Nothing of ours is ever left there.
+delete from offpath_ledger_draft
+
 -- name: ledger_draft_add
--- The links of postings that are about to be sealed.
-insert into offpath_ledger_draft (
-    posting, place, account, number, amount, entries, balance, raised, prev, hash
-)
+-- The links of the next postings, which are about to be sealed in this order.
+insert into offpath_ledger_draft (id, account, number, amount, balance, hash, entries)
 select
-    value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-    value ->> 7, value ->> 8, value ->> 9
-from json_each(:batch)
+    last.id + (value ->> 0), value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
+    value ->> 6
+from
+    (select coalesce(max(seq), 0) * 65536 as id from offpath_ledger_posting) as last
+    cross join json_each(:batch)
 
 -- name: ledger_posting_add
 -- Seals postings: a trigger makes their drafts links and moves the accounts.

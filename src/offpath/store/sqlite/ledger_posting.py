@@ -77,7 +77,9 @@ def _posting_steps(changes: Changes) -> Steps[None]:
     new = [rows.new_account(one.account.id) for one in changes.accounts if one.was == 0]
     if new:
         yield _add("ledger_account_add", new)
-    drafts = (draft for posting in changes.postings for draft in rows.drafts(posting))
+    numbered = enumerate(changes.postings, 1)
+    drafts = (draft for number, posting in numbered for draft in rows.drafts(number, posting))
+    yield SQL["ledger_draft_clear"]()
     yield _add("ledger_draft_add", drafts)
     yield _add("ledger_posting_add", map(rows.sealed, changes.postings))
 

@@ -24,6 +24,8 @@ _entries: Final = msgspec.json.Decoder(tuple[int, ...]).decode
 _receipt: Final = msgspec.json.Decoder(Receipt).decode
 _encode: Final = msgspec.json.Encoder().encode
 
+PLACES: Final = 65_536
+"""Ids of links for each posting."""
 _LINK: Final = 5
 """Where a posting's row goes on with a link."""
 
@@ -130,22 +132,11 @@ def new_account(account: str) -> tuple[Any, ...]:
     return (account, known.kind, known.currency.value, side, int(known.guarded))
 
 
-def drafts(posting: PostingRecord) -> Iterable[tuple[Any, ...]]:
-    """The links of a posting that is to be sealed."""
-    for place, link in enumerate(posting.links):
-        alone = link.entries == (link.amount,)
-        yield (
-            posting.id,
-            place,
-            link.account,
-            link.number,
-            link.amount,
-            None if alone else _encode(link.entries).decode(),
-            link.balance,
-            link.raised,
-            link.prev,
-            link.hash,
-        )
+def drafts(number: int, posting: PostingRecord) -> Iterable[tuple[Any, ...]]:
+    """The links of a posting that is to be sealed as the ``number``-th from now, from 1."""
+    for place, link in enumerate(posting.links, number * PLACES):
+        head = (place, link.account, link.number, link.amount, link.balance, link.hash)
+        yield head if link.entries == (link.amount,) else (*head, _encode(link.entries).decode())
 
 
 def sealed(posting: PostingRecord) -> tuple[Any, ...]:

@@ -48,20 +48,16 @@ create table offpath_ledger_link (
 
 create unique index offpath_ledger_link_chain on offpath_ledger_link (account, number);
 
--- What is about to be posted; empty between transactions.
+-- What is about to be posted, each under the id that its link will have; empty between transactions.
 create table offpath_ledger_draft (
-    posting text not null,
-    place integer not null check (place between 0 and 65535),
+    id integer primary key,
     account text not null,
     number integer not null,
     amount integer not null,
-    entries text,
     balance integer not null,
-    raised integer not null,
-    prev text not null,
     hash text not null,
-    primary key (posting, place)
-) strict, without rowid;
+    entries text
+) strict;
 
 create table offpath_ledger_side (
     seq integer primary key,
@@ -203,15 +199,12 @@ end;
 create trigger offpath_ledger_account_moved
 before update of balance, raised, head, number on offpath_ledger_account
 when
-    not exists (
+    new.number <> old.number + 1
+    or not exists (
         select 1 from offpath_ledger_link as link
         where
             link.account = new.id and link.number = new.number and link.hash = new.head
             and link.balance = new.balance and link.raised = new.raised
-    )
-    or exists (
-        select 1 from offpath_ledger_link as link
-        where link.account = new.id and link.number = new.number + 1
     )
 begin
     select raise(abort, 'offpath: an account of the ledger is as its last link says');
@@ -225,7 +218,7 @@ end;
 -- -- postings --------------------------------------------------------------------------------
 
 create trigger offpath_ledger_draft_new before insert on offpath_ledger_draft
-when exists (select 1 from offpath_ledger_posting as posted where posted.id = new.posting)
+when exists (select 1 from offpath_ledger_posting as posting where posting.seq = new.id >> 16)
 begin
     select raise(abort, 'offpath: this posting of the ledger is sealed');
 end;
@@ -237,10 +230,8 @@ end;
 
 create trigger offpath_ledger_posting_new before insert on offpath_ledger_posting
 when
-    exists (
-        select 1 from offpath_ledger_posting as known
-        where known.id = new.id or known.seq = new.seq
-    )
+    exists (select 1 from offpath_ledger_posting as known where known.id = new.id)
+    or exists (select 1 from offpath_ledger_posting as known where known.seq = new.seq)
 begin
     select raise(abort, 'offpath: the ledger has this posting');
 end;
@@ -248,13 +239,9 @@ end;
 -- Drafts exist together with their posting only while the next trigger runs.
 create trigger offpath_ledger_link_new before insert on offpath_ledger_link
 when
-    not exists (
-        select 1
-        from offpath_ledger_posting as posting
-        cross join offpath_ledger_draft as draft
-        where
-            posting.seq = new.id >> 16
-            and draft.posting = posting.id and draft.place = (new.id & 65535)
+    not exists (select 1 from offpath_ledger_draft as draft where draft.id = new.id)
+    or not exists (
+        select 1 from offpath_ledger_posting as posting where posting.seq = new.id >> 16
     )
 begin
     select raise(abort, 'offpath: a link of the ledger comes with its posting only');
@@ -269,56 +256,49 @@ begin
                 select 1 from offpath_ledger_posting as before where before.seq = new.seq - 1
             )
             then raise(abort, 'offpath: postings of the ledger are numbered without a gap')
-        when
-            not exists (select 1 from offpath_ledger_draft as draft where draft.posting = new.id)
+        when count(*) = 0
             then raise(abort, 'offpath: a posting of the ledger has links')
         when
-            exists (
-                select 1
-                from offpath_ledger_draft as draft
-                left join offpath_ledger_account as account on account.id = draft.account
-                where
-                    draft.posting = new.id
-                    and (
-                        draft.number is not account.number + 1
-                        or draft.prev is not account.head
-                        or draft.balance is not account.balance + account.side * draft.amount
-                        or draft.raised
-                        is not account.raised + max(account.side * draft.amount, 0)
-                        or (
-                            draft.entries is not null
-                            and draft.amount
-                            is not (select sum(one.value) from json_each(draft.entries) as one)
-                        )
-                    )
-            )
+            sum(
+                draft.number is not account.number + 1
+                or draft.balance is not account.balance + account.side * draft.amount
+                or (
+                    draft.entries is not null
+                    and draft.amount
+                    is not (select sum(one.value) from json_each(draft.entries) as one)
+                )
+            ) > 0
             then raise(abort, 'offpath: a link of the ledger follows the last one of its account')
         when
-            exists (
-                select 1
-                from offpath_ledger_draft as draft
-                cross join offpath_ledger_account as account
-                where draft.posting = new.id and account.id = draft.account
-                group by account.currency
-                having sum(draft.amount) <> 0
-            )
+            sum(case account.currency when 'CREDIT' then draft.amount else 0 end) <> 0
+            or sum(case account.currency when 'USD' then draft.amount else 0 end) <> 0
             then raise(abort, 'offpath: entries of a posting sum to zero in each currency')
-    end;
+    end
+    from offpath_ledger_draft as draft
+    left join offpath_ledger_account as account on account.id = draft.account
+    where draft.id between new.seq * 65536 and new.seq * 65536 + 65535;
     insert into offpath_ledger_link (
         id, account, number, amount, entries, balance, raised, prev, hash
     )
     select
-        new.seq * 65536 + place, account, number, amount, entries, balance, raised, prev, hash
-    from offpath_ledger_draft
-    where posting = new.id;
-    update offpath_ledger_account set
-        balance = draft.balance,
-        raised = draft.raised,
-        head = draft.hash,
-        number = draft.number
+        draft.id, draft.account, draft.number, draft.amount, draft.entries, draft.balance,
+        account.raised + max(account.side * draft.amount, 0), account.head, draft.hash
     from offpath_ledger_draft as draft
-    where draft.posting = new.id and offpath_ledger_account.id = draft.account;
-    delete from offpath_ledger_draft where posting = new.id;
+    cross join offpath_ledger_account as account
+    where
+        draft.id between new.seq * 65536 and new.seq * 65536 + 65535
+        and account.id = draft.account;
+    update offpath_ledger_account set
+        balance = link.balance,
+        raised = link.raised,
+        head = link.hash,
+        number = link.number
+    from offpath_ledger_link as link
+    where
+        link.id between new.seq * 65536 and new.seq * 65536 + 65535
+        and offpath_ledger_account.id = link.account;
+    delete from offpath_ledger_draft
+    where id between new.seq * 65536 and new.seq * 65536 + 65535;
 end;
 
 create trigger offpath_ledger_posting_fixed before update on offpath_ledger_posting
