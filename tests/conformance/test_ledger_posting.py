@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from offpath.model.ledger.book import Book
@@ -99,7 +101,11 @@ class TestHeads:
         assert (found.number, found.balance, found.raised) == (1, 0, 0)
 
     async def test_texts_of_metadata_come_back_as_they_were(self, store: Store) -> None:
-        meta = {"kind": "ü ☃ 𝄞", "\u007f": "\\ \" ' \n\t", "n": [2**53 - 1, -1, None, {}]}
+        meta: dict[str, Any] = {
+            "kind": "ü ☃ 𝄞",
+            "\u007f": "\\ \" ' \n\t",
+            "n": [2**53 - 1, -1, None, {}],
+        }
         await done(store, posting_op(NewPosting(id="☃", entries=FIRST.entries, meta=meta)))
         (posting,) = await store.ledger_postings(ids=["☃"])
         assert posting.facts == meta

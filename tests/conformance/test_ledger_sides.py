@@ -141,7 +141,7 @@ class TestUniqueKeys:
 
     @pytest.mark.parametrize("names", ["st", "ts"])
     async def test_it_goes_from_row_to_row_in_one_batch(self, store: Store, names: str) -> None:
-        one, two = names
+        one, two = list(names)
         await done(store, put(side("sale", one, "SOLD", unique_key="k")))
         await done(store, put(side("sale", two, "SOLD", unique_key="l")))
         both = {SideKey("sale", "k"), SideKey("sale", "l"), SideKey("sale", "free")}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.deciding import Declined, LedgerOp
-from offpath.model.ledger.needs import AttemptNeed, RaisedNeed
+from offpath.model.ledger.needs import AttemptNeed, LotsNeed, RaisedNeed
 from offpath.model.ledger.records import Lot
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
+from tests.conformance.builders import START
 from tests.conformance.ledger_builders import (
     ANN,
     NOW,
     done,
     failed,
-    look,
     lots,
     op,
     plain,
@@ -65,8 +67,6 @@ class TestLots:
     async def test_many_windows_of_one_account_in_a_batch(
         self, store: Store, clock: ManualClock
     ) -> None:
-        from offpath.model.ledger.needs import LotsNeed
-
         await done(store, plain(100))
         clock.advance(1)
         await done(store, plain(200))
@@ -185,18 +185,22 @@ class TestAttempts:
     ) -> None:
         seen: list[int] = []
         await done(store, tried("out:ann", "a", 10, 1_000, seen))
-        clock.advance(-5)
+        clock.set(START - timedelta(seconds=5))
         await done(store, tried("out:ann", "b", 20, 1_000, seen))
-        clock.advance(5)
+        clock.set(START)
         await done(store, tried("out:ann", "c", 40, 1_000, seen))
         assert seen == [10, 30, 70]
 
-    async def test_a_limit_lowered_by_nobody_is_read_without_trying(self, store: Store) -> None:
+    async def test_windows_of_several_lengths_in_one_batch(
+        self, store: Store, clock: ManualClock
+    ) -> None:
         seen: list[int] = []
         await done(store, tried("out:ann", "a", 10, 1_000, seen))
-        need = {AttemptNeed("out:ann", 1_000, "a")}
-        await look(
-            store, lambda book: book.attempt("out:ann", "a", 0, book.now - 1_000), attempts=need
+        clock.advance(2)
+        await done(
+            store,
+            tried("out:ann", "b", 20, 1_000, seen),
+            tried("out:ann", "c", 40, 9_000, seen),
+            tried("out:ann", "d", 80, 1_000, seen),
         )
-        await done(store, tried("out:ann", "b", 1, 1_000, seen))
-        assert seen == [10, 11]
+        assert seen == [10, 20, 70, 140]
