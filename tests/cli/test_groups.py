@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -153,8 +154,24 @@ def test_a_job_at_a_gate_tells_its_counts_and_whom_it_waits_for(shell: Shell) ->
     assert (waits["kind"], waits["need"], waits["watched"]) == ("gate", 2, 2)
     assert (waits["succeeded"], waits["failed"], waits["open"]) == (1, 0, 1)
     assert waits["waiting_for"] == [late]
+    assert waits["deadline"] is None
     assert f"1 succeeded, 0 failed, 1 open: {late}\n" in shell.text("jobs", "show", held)
     assert "blocked (gate)" in shell.text("jobs", "list")
+
+
+def test_a_job_at_a_gate_with_a_timeout_tells_until_when(shell: Shell) -> None:
+    async def gated(app: App) -> tuple[str, ...]:
+        note = app.tasks["note"]
+        late = await note.options(delay=3600).enqueue("late")
+        (held,) = await app.enqueue(
+            [offpath.gate(on=[late], queue=[note.job("after")], timeout=7200)]
+        )
+        return (held.id,)
+
+    (held,) = filled(shell.url, gated)
+    until = shell.json("jobs", "show", held)["waits_for"]["deadline"]
+    assert datetime.fromisoformat(until) > datetime.now(UTC)
+    assert f"1 open, until {until[:10]}" in shell.text("jobs", "show", held)
 
 
 def test_a_job_that_waits_for_a_signal_tells_how_to_send_it(shell: Shell) -> None:

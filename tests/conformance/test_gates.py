@@ -367,6 +367,7 @@ async def test_a_gate_gives_up_when_its_time_is_over(store: Store, clock: Manual
     gate = gate_on(first, timeout=10)
     waiting = await hold(store, gate, 2)
     patient = await hold_one(store, gate_on(second, timeout=100))
+    assert (await gate_of(store, gate)).deadline == START + timedelta(seconds=10)
     clock.advance(9)
     assert await store.expire_blocked(limit=10) == []
     clock.advance(2)

@@ -35,6 +35,8 @@ def _names(recorded: Iterable[str]) -> Iterable[str]:
             yield name
         elif kind in _MARKS:
             yield f"{_MARKS[kind]} {rest}"
+        elif kind.startswith("wait"):  # what came first did not fit, and the next was taken
+            yield f"wait {rest}, signal {kind.removeprefix('wait')}"
 
 
 async def wait_of(app: App, job: JobRecord) -> dict[str, Any] | None:
@@ -69,6 +71,7 @@ async def _gate(app: App, gate: GateRecord) -> dict[str, Any]:
         "watched": len(gate.on),
         **counts,
         "waiting_for": waiting[:_LISTED],
+        "deadline": gate.deadline,
         "text": _gate_text(gate, waiting),
     }
 
@@ -79,6 +82,8 @@ def _gate_text(gate: GateRecord, waiting: list[str]) -> str:
         f"gate {gate.id}: {gate.need} of {len(gate.on)} jobs {what}; {gate.succeeded} succeeded, "
         f"{gate.failed} failed, {len(waiting)} open"
     )
+    if gate.deadline is not None:
+        text += f", until {output.when(gate.deadline)}"
     if not waiting:
         return text
     more = "" if len(waiting) <= _LISTED else " …"

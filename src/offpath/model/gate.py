@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
@@ -72,6 +73,8 @@ class GateRecord(Struct, frozen=True, kw_only=True):
     of: Counting
     succeeded: int
     failed: int
+    deadline: datetime | None = None
+    """When it gives up; None: it waits as long as the jobs that it watches."""
 
 
 def verdict(*, need: int, of: Counting, total: int, succeeded: int, failed: int) -> GateState:

@@ -212,6 +212,7 @@ def records(tables: Tables, ids: Sequence[str]) -> list[GateRecord]:
             of=row.of,
             succeeded=row.succeeded,
             failed=row.failed,
+            deadline=row.deadline,
         )
         for row in rows
         if row is not None

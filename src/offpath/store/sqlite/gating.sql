@@ -251,7 +251,8 @@ select
             where seen.gate = offpath_job_gate.id
             order by seen.place
         )
-    )
+    ),
+    deadline
 from offpath_job_gate
 where id in (select value from json_each(:ids))
 
