@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
-
 from offpath.errors import Abort
 from offpath.events.inbox import InboxMessage, Rejected
-from offpath.ledger.operations.families import Operation as Request
+from offpath.ledger import wire
+from offpath.ledger.operations.families import Operation
 from offpath.ledger.outcome import Outcome
 from offpath.ledger.outcome import Rejected as Declined
 from offpath.model import checks
-from offpath.model.ledger.faults import LedgerError, MalformedOperation, ProviderFailed
+from offpath.model.ledger.faults import LedgerError, ProviderFailed
 from offpath.sweeps.economy.moving import SOURCE, applied, not_applied
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class Inbound(Protocol):
 
     app: Any
 
-    async def submit(self, request: Request) -> Outcome:
+    async def submit(self, request: Operation) -> Outcome:
         """Have an operation decided."""
         ...
 
@@ -42,14 +41,14 @@ def event_key(event_id: str) -> str:
 
 
 async def accept_operation(
-    economy: Inbound, event_id: str, request: Request, *, within: object = None
+    economy: Inbound, event_id: str, request: Operation, *, within: object = None
 ) -> Accepted:
     """Keep an operation for later, once per ``event_id``; says whether it was new.
 
     With ``within`` it joins the caller's transaction: rolled back, it leaves no row.
     """
     checks.text(event_id, "event_id", longest=checks.MAX_KEY)
-    payload = msgspec.to_builtins(request)
+    payload = wire.encode(request)
     accepted: Accepted = await economy.app.accept(SOURCE, event_id, payload, within=within)
     return accepted
 
@@ -66,7 +65,7 @@ def register_inbox(economy: Inbound) -> None:
 async def _applied(economy: Inbound, message: InboxMessage) -> None:
     """Submit one. Raises what says whether it comes again: see :class:`Rejected`."""
     try:
-        outcome = await economy.submit(_decoded(message))
+        outcome = await economy.submit(wire.decode(message.payload))
     except LedgerError as error:
         not_applied(message.id, error.code, retryable=error.retryable)
         if error.retryable:
@@ -79,13 +78,3 @@ async def _applied(economy: Inbound, message: InboxMessage) -> None:
         not_applied(message.id, outcome.reason, retryable=False)
         raise Rejected(outcome.reason)
     applied(outcome)
-
-
-def _decoded(message: InboxMessage) -> Request:
-    try:
-        request: Request = msgspec.convert(message.payload, Request)
-    except (msgspec.ValidationError, LedgerError) as error:
-        raise MalformedOperation(
-            f"the message {message.id} holds no operation that is known here"
-        ) from error
-    return request
