@@ -15,6 +15,7 @@ from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
 from offpath.store.postgres.groups import GroupWork
+from offpath.store.postgres.nudging import Nudge, nudge_limits
 from offpath.store.postgres.steps import (
     Enqueueing,
     chunks,
@@ -140,6 +141,8 @@ class _Batch:
     jobs: Sequence[NewJob]
     ids: list[str]
     gates: _Gates = _NO_GATES
+    limited: bool = False
+    """Whether some have a limit."""
     answers: dict[int, Enqueued] = field(default_factory=dict)
     added: set[str] = field(default_factory=set)
     """Ids of the rows that this call wrote."""
@@ -174,6 +177,17 @@ class _Batch:
         """These jobs as a parameter."""
         return to_json([_Sent.of(self.jobs[at], self.ids[at], self.gates) for at in positions])
 
+    def limits(self) -> list[Nudge]:
+        """What the jobs that were added say of their keys: the last of each holds."""
+        if not self.limited:
+            return []
+        said = {
+            job.limit.key: job.limit
+            for at, job in enumerate(self.jobs)
+            if job.limit is not None and self.answers[at].created
+        }
+        return [Nudge(key=key, spec=to_json(limit)) for key, limit in said.items()]
+
     def group_work(self) -> GroupWork:
         """What the jobs that were added mean for their groups."""
         work = GroupWork()
@@ -203,7 +217,8 @@ def add_jobs(
     """
     if not jobs:
         return [], GroupWork()
-    batch = _Batch(jobs, [_canonical(job.id) for job in jobs], _Gates.of(gates))
+    limited = any(job.limit is not None for job in jobs)
+    batch = _Batch(jobs, [_canonical(job.id) for job in jobs], _Gates.of(gates), limited)
     batch.left = _order(jobs)
     yield from _insert(batch, now, sql)
     if batch.left:
@@ -214,6 +229,8 @@ def add_jobs(
                 yield sql["withdraw"](ids=ids_json(batch.added))
             raise
         yield from _replace(batch, now, sql)
+    if limits := batch.limits():
+        yield nudge_limits(limits, sql=sql)
     return [batch.answers[at] for at in range(len(jobs))], batch.group_work()
 
 
@@ -234,7 +251,7 @@ def enqueue_each(jobs: Sequence[NewJob], now: datetime | None, *, sql: Catalogue
     It answers with the rows of :func:`each_answer`.
     """
     batch = [_Sent.of(jobs[at], _canonical(jobs[at].id), _NO_GATES) for at in _order(jobs)]
-    return sql["enqueue"](now=moment(now), batch=to_json(batch), alone=True)
+    return sql["enqueue"](now=moment(now), batch=to_json(batch), alone=True, together=False)
 
 
 def each_answer(jobs: Sequence[NewJob], rows: Iterable[Row]) -> list[Enqueued | None]:
@@ -283,7 +300,9 @@ def _order(jobs: Sequence[NewJob]) -> list[int]:
 
 def _insert(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[None]:
     for piece in chunks(list(batch.left), _CHUNK):
-        rows = yield sql["enqueue"](now=moment(now), batch=batch.sent(piece), alone=False)
+        rows = yield sql["enqueue"](
+            now=moment(now), batch=batch.sent(piece), alone=False, together=batch.limited
+        )
         batch.note_added(rows)
 
 

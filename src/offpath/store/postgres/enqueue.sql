@@ -5,7 +5,9 @@
 with clock as materialized (
     select
         coalesce(:now::text::timestamptz, clock_timestamp()) as now,
-        exists (select from offpath.gate_watch w where w.early) as awaited
+        exists (select from offpath.gate_watch w where w.early) as awaited,
+        -- for the trigger of jobs with a limit: whether who asked adds their nudges up itself
+        set_config('offpath_store.nudging', case when :together::boolean then 'together' end, true)
 )
 insert into offpath.job (
     id, state, task, queue, priority, enqueued_at, run_at, deadline, deadline_in, input,

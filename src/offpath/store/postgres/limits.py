@@ -178,6 +178,22 @@ def cool_down_steps(
     )
 
 
+def hold_again_steps(
+    keys: Sequence[str], now: datetime | None, *, sql: Catalogue
+) -> Steps[set[str]]:
+    """Hold what this transaction has put back of keys that are closed; which jobs these are.
+
+    The rows of the keys are locked, so that nobody closes one who does not see these jobs.
+    """
+    if not keys:
+        return set()
+    names = to_json(sorted(set(keys)))
+    _, held = yield Send(
+        (sql["lock_limits"](keys=names), sql["hold_closed"](keys=names, now=moment(now)))
+    )
+    return {row[0] for row in held}
+
+
 def cool_downs(settlements: Iterable[Settlement]) -> dict[str, float]:
     """Which keys cool down by these, and for how long."""
     found: dict[str, float] = {}

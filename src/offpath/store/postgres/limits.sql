@@ -67,6 +67,16 @@ where not exists (select from offpath.limit_key k where k.key = given.key)
 order by given.key
 on conflict do nothing
 
+-- name: nudge_together
+-- Who ends jobs in this transaction adds their nudges up itself, so that the trigger need not.
+select set_config('offpath_store.nudging', 'together', true)
+
+-- name: nudge_limits
+-- What was added up: room that was given back, or a limit that is said anew.
+insert into offpath.limit_nudge (key, freed, spec)
+select b.key, coalesce(b.freed, 0), b.spec
+from jsonb_to_recordset(:batch::text::jsonb) as b (key text, freed integer, spec text)
+
 -- name: lock_limits
 -- Keeps these keys still, in one order.
 select 1
@@ -392,7 +402,7 @@ held as materialized (
 update offpath.job j
 set state = 'blocked', reason = 'limit', blocked_until = j.deadline, admitted_at = null
 where j.id = any (array(select h.id from held h))
-returning 1
+returning j.id::text
 
 -- name: open_limit
 -- Ends a pause and a cool-down; no row in the answer when there was none.

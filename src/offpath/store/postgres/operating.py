@@ -15,6 +15,7 @@ from offpath.store.changes import Changed
 from offpath.store.postgres.changing import change, dead, ended, told
 from offpath.store.postgres.gates import COUNTED, count_ends
 from offpath.store.postgres.groups import GroupWork, Left, drop_steps, texts
+from offpath.store.postgres.limits import hold_again_steps
 from offpath.store.postgres.steps import (
     Send,
     Steps,
@@ -138,6 +139,10 @@ def rescue_steps(
         if one.grouped:
             work.end(one.group_id, failed=True)
     work.end_moved(moved)
+    keys = [
+        key for one in taken if one.state not in TERMINAL and (key := one.limit_key) is not None
+    ]
+    held = yield from hold_again_steps(keys, now, sql=sql)
     left = yield from work.lasting(now, sql=sql)
     last = {one.group_id: one.id for one in over}
     along = tuple(told(dead(moved), left, elsewhere=last))
@@ -145,7 +150,7 @@ def rescue_steps(
     return [
         Rescued(
             job=_leased(one),
-            state=one.state,
+            state=JobState.BLOCKED if one.id in held else one.state,
             group_done=_is_done(one, last, left),
             along=along if one.id == cause else (),
         )

@@ -32,6 +32,37 @@ where j.id = b.id
     and not coalesce(j.grouped or j.has_undo or j.watched <> 0, true)
 returning b.n, j.cancel_requested::int, j.announce, j.redrives
 
+-- name: succeed_in_company
+-- As succeed, of any job, in the columns of settle.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+update offpath.job j
+set state = case when j.cancel_requested then 'cancelled' else 'succeeded' end,
+    result = case when j.cancel_requested then null else b.result end,
+    reason = case when j.cancel_requested then 'cancelled' end,
+    worker = null,
+    watched = case when j.watched = 1 then 2 else j.watched end,
+    finished_at = (select clock.now from clock),
+    expires_at = (select clock.now from clock) + b.keep * interval '1 second',
+    unique_held = case
+        when j.unique_key is null then false
+        else offpath.may_hold(
+            j.id, j.unique_key, j.unique_states, j.unique_until,
+            case when j.cancel_requested then 'cancelled' else 'succeeded' end, (select clock.now from clock)
+        )
+    end
+from jsonb_to_recordset(:batch::text::jsonb) as b (
+    n integer, id uuid, worker text, deliveries bigint, result text, keep double precision
+)
+where j.id = b.id
+    and j.worker = b.worker
+    and j.deliveries = b.deliveries
+returning
+    b.n, j.state, (extract(epoch from j.run_at) * 1000000)::bigint,
+    case when j.grouped then coalesce(j.group_id, j.id::text) end, j.announce,
+    j.watched, j.has_undo::int, j.redrives
+
 -- name: settle
 -- Ends attempts in any way, and writes down their failures. Lost leases are missing in the answer.
 with clock as materialized (

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple, assert_never
+from typing import Any, Final, assert_never
 
-import msgspec
 from msgspec import Struct
 
-from offpath.model.changes import Changed
-from offpath.model.effects import Effects
-from offpath.model.group import Contribution
-from offpath.model.job import TERMINAL, BlockReason, Enqueued, Failure, JobState, NewJob
+from offpath.model.effects import NOTHING
+from offpath.model.job import BlockReason, Failure, JobState
 from offpath.model.settlement import (
     Cancelled,
     Dead,
@@ -27,25 +24,24 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
-from offpath.store.postgres.changing import dead, told
+from offpath.store.postgres.changing import dead
 from offpath.store.postgres.effects import carry_out
-from offpath.store.postgres.gates import COUNTED, count_ends, released
-from offpath.store.postgres.groups import GroupWork, Left
-from offpath.store.postgres.limits import cool_down_steps, cool_downs
+from offpath.store.postgres.ending import Batch
+from offpath.store.postgres.gates import count_ends, released
+from offpath.store.postgres.limits import cool_down_steps, cool_downs, hold_again_steps
+from offpath.store.postgres.nudging import Nudge, nudge_limits
 from offpath.store.postgres.steps import (
     Announced,
     Send,
     Steps,
     ask,
     embed,
-    from_micros,
     ids_json,
     moment,
-    public,
     to_json,
     told_the_time,
 )
-from offpath.store.sql import Catalogue, Query, Row
+from offpath.store.sql import Catalogue, Query
 
 KEPT_FAILURES: Final = 50
 _SKIPPED: Final = 8
@@ -123,9 +119,12 @@ def succeed_steps(
 
     None for those that were not written: their lease is lost, or somebody counts them by now.
     """
-    successes = [_success(n, one) for n, one in enumerate(settlements)]
-    successes.sort(key=_by_id)
-    rows = yield from ask(sql["succeed"](now=moment(now), batch=to_json(successes)), last=True)
+    succeed = sql["succeed"](now=moment(now), batch=_successes(settlements))
+    if any(one.job.limit_key is not None for one in settlements):
+        _, rows = yield Send((sql["nudge_together"](), succeed))
+        yield from _free_rooms((settlements[row[0]] for row in rows), sql, last=True)
+    else:
+        rows = yield from ask(succeed, last=True)
     answers: list[Settled | None] = [None] * len(settlements)
     if announced is not None:
         announced.hear(row[2] for row in rows)
@@ -147,14 +146,16 @@ def settle_steps(
     sql: Catalogue,
 ) -> Steps[list[Settled]]:
     """Settle anything. Jobs first, then what they enqueue, then gates, then their groups."""
-    ends = [_end(n, one) for n, one in enumerate(settlements)]
-    ends.sort(key=_by_id)
     first = _lock_others(settlements, sql)
-    settle = sql["settle"](now=moment(now), batch=to_json(ends))
-    rows = yield from told_the_time(settle, now, sql, first=first)
-    batch = _Batch(settlements, {row[0]: _Ended.of(row) for row in rows})
+    if limited := any(one.job.limit_key is not None for one in settlements):
+        first = (*first, sql["nudge_together"]())
+    rows = yield from told_the_time(_settle(settlements, now, sql), now, sql, first=first)
+    batch = Batch.of(settlements, rows)
     if announced is not None:
         announced.hear(row[4] for row in rows)
+    if limited:
+        over = (settlements[n] for n, one in batch.ended.items() if one.over)
+        yield from _free_rooms(over, sql)
     yield from _catch_signals(batch, now, sql)
     carried = batch.carried()
     enqueued, work = yield from embed(
@@ -169,7 +170,9 @@ def settle_steps(
     )
     yield from _trim(batch, sql)
     moved = yield from embed(count_ends(batch.watched(), batch.keep(), now, sql=sql))
-    yield from cool_down_steps(cool_downs(settlements[n] for n in batch.applied()), now, sql=sql)
+    yield from cool_down_steps(cool_downs(settlements[n] for n in batch.applied), now, sql=sql)
+    if limited:
+        batch.hold((yield from hold_again_steps(batch.given_back(), now, sql=sql)))
     batch.count(work, moved)
     if announced is not None:
         announced.moved |= released(moved)
@@ -177,10 +180,34 @@ def settle_steps(
     return batch.answers(enqueued, work, left, dead([*work.moved, *moved]))
 
 
+def _settle(settlements: Sequence[Settlement], now: datetime | None, sql: Catalogue) -> Query:
+    """The statement for these: where all are successes, as mostly, one that does less."""
+    if all(type(one.outcome) is Succeeded for one in settlements):
+        return sql["succeed_in_company"](now=moment(now), batch=_successes(settlements))
+    ends = [_end(n, one) for n, one in enumerate(settlements)]
+    ends.sort(key=_by_id)
+    return sql["settle"](now=moment(now), batch=to_json(ends))
+
+
+def _successes(settlements: Sequence[Settlement]) -> str:
+    successes = [_success(n, one) for n, one in enumerate(settlements)]
+    successes.sort(key=_by_id)
+    return to_json(successes)
+
+
+def _free_rooms(ended: Iterable[Settlement], sql: Catalogue, *, last: bool = False) -> Steps[None]:
+    """Give back the room that these had under their limits."""
+    freed = Counter(one.job.limit_key for one in ended if one.job.limit_key is not None)
+    if freed:
+        nudges = [Nudge(key=key, freed=count) for key, count in sorted(freed.items())]
+        yield from ask(nudge_limits(nudges, sql=sql), last=last)
+
+
 def _lock_others(settlements: Sequence[Settlement], sql: Catalogue) -> tuple[Query, ...]:
     """Effects that touch other jobs of the store: then all are locked first, in one order."""
-    others = {each for one in settlements for each in _touched(one)}
-    others -= {job.id for one in settlements for job in one.effects.jobs}
+    busy = [one for one in settlements if one.effects is not NOTHING]
+    others = {each for one in busy for each in _touched(one)}
+    others -= {job.id for one in busy for job in one.effects.jobs}
     if not others:
         return ()
     return (sql["lock_jobs"](ids=ids_json(others | {one.job.id for one in settlements})),)
@@ -195,173 +222,7 @@ def _touched(one: Settlement) -> Iterable[str]:
             yield job.group_id
 
 
-class _Ended(NamedTuple):
-    """What the statement says of one settlement that it applied."""
-
-    state: JobState
-    run_at: int
-    group: str | None
-    """The group that counts it."""
-    announce: int
-    watched: bool
-    has_undo: bool
-    redrives: int
-
-    @classmethod
-    def of(cls, row: Row) -> _Ended:
-        _, state, run_at, group, announce, watched, has_undo, redrives = row
-        counted = watched == COUNTED
-        return cls(public(state), run_at, group, announce, counted, bool(has_undo), redrives)
-
-    @property
-    def over(self) -> bool:
-        return self.state in TERMINAL
-
-    @property
-    def failed(self) -> bool:
-        return self.over and self.watched and self.state is not JobState.SUCCEEDED
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Settlements, and what became of those that were applied, by their places."""
-
-    settlements: Sequence[Settlement]
-    ended: dict[int, _Ended]
-
-    def ids(self) -> frozenset[str]:
-        """The jobs."""
-        return frozenset(self.settlements[n].job.id for n in self.ended)
-
-    def applied(self) -> list[int]:
-        """The places of those that came out as they wanted to, in order."""
-        wanted = (Succeeded, Snoozed, Waiting)
-        return [
-            n
-            for n, one in sorted(self.ended.items())
-            if isinstance(self.settlements[n].outcome, wanted)
-            and one.state is not JobState.CANCELLED
-        ]
-
-    def carried(self) -> dict[int, Effects]:
-        """The effects to carry out."""
-        carried = {}
-        for n in self.applied():
-            one = self.settlements[n]
-            if one.effects:
-                jobs = tuple(_member(job, one) for job in one.effects.jobs)
-                carried[n] = msgspec.structs.replace(one.effects, jobs=jobs)
-        return carried
-
-    def makers(self, carried: Mapping[int, Effects]) -> list[str]:
-        """Lone jobs whose group has a value other than their result: it needs a row."""
-        return [
-            self.settlements[n].job.id
-            for n in self.applied()
-            if self.ended[n].group is None
-            and (
-                (n in carried and carried[n].contributions) or _keeps_to_itself(self.settlements[n])
-            )
-        ]
-
-    def watched(self) -> dict[str, bool]:
-        """Jobs that gates watch and that have ended; whether they succeeded."""
-        return {
-            self.settlements[n].job.id: one.state is JobState.SUCCEEDED
-            for n, one in self.ended.items()
-            if one.watched and one.over
-        }
-
-    def keep(self) -> float | None:
-        """How long jobs that die of these ends are kept: as the longest kept of what failed."""
-        keeps = [
-            self.settlements[n].keep
-            for n, one in self.ended.items()
-            if one.over and one.state is not JobState.SUCCEEDED
-        ]
-        known = [one for one in keeps if one is not None]
-        return max(known) if known and len(known) == len(keeps) else None
-
-    def count(self, work: GroupWork, moved: Sequence[Row]) -> None:
-        """Note what the groups have lost, and what they were given."""
-        for one in self.ended.values():
-            if one.group is not None and one.over:
-                work.end(one.group, failed=one.state is not JobState.SUCCEEDED)
-        for n in self.applied():
-            group = self._group_with_row(n, work)
-            if group is not None and (given := _given(self.settlements[n])):
-                work.given[group] += given
-            elif group is not None and self.ended[n].group is None:
-                work.given[group] += ()  # its end may be that of the group
-        work.end_moved(moved)
-
-    def answers(
-        self,
-        enqueued: Mapping[int, tuple[Enqueued, ...]],
-        work: GroupWork,
-        left: Mapping[str, Left],
-        died: Sequence[Row],
-    ) -> list[Settled]:
-        """What is told of each. Those that died at gates are told by the last that failed."""
-        groups = {n: self._group_with_row(n, work) for n in self.ended}
-        last = {groups[n]: n for n, one in sorted(self.ended.items()) if one.over}
-        along = self._along(told(died, left, elsewhere={one for one in last if one}), enqueued)
-        answers = [_lost(one) for one in self.settlements]
-        for n, one in self.ended.items():
-            group = groups[n]
-            there = None if group is None else left.get(group)
-            answers[n] = Settled(
-                id=self.settlements[n].job.id,
-                status=SettleStatus.APPLIED,
-                state=one.state,
-                run_at=from_micros(one.run_at) if one.state is JobState.QUEUED else None,
-                enqueued=enqueued.get(n, ()),
-                group_done=one.over
-                and (
-                    one.redrives == 0
-                    if group is None
-                    else there is not None and there.done and last[group] == n
-                ),
-                closing=there is not None and there.closing,
-                along=tuple(along.get(n, ())),
-            )
-        return answers
-
-    def _along(
-        self, died: Sequence[Changed], enqueued: Mapping[int, tuple[Enqueued, ...]]
-    ) -> dict[int, list[Changed]]:
-        """Who tells of those that died: who made them, or else the last that failed."""
-        makers = {one.job_id: n for n, some in enqueued.items() for one in some if one.created}
-        failed = max((n for n, one in self.ended.items() if one.failed), default=None)
-        other = failed if failed is not None else min(makers.values(), default=None)
-        along: dict[int, list[Changed]] = {}
-        for one in died:
-            n = makers.get(one.id, other)
-            if n is not None:
-                along.setdefault(n, []).append(one)
-        return along
-
-    def _group_with_row(self, n: int, work: GroupWork) -> str | None:
-        # its new children keep a group open that had no row before
-        group = self.settlements[n].job.group_id
-        return self.ended[n].group or (group if group in work.more else None)
-
-
-def _keeps_to_itself(one: Settlement) -> bool:
-    """Whether its result is not its group's value."""
-    outcome = one.outcome
-    return isinstance(outcome, Succeeded) and not outcome.contributes and outcome.result is not None
-
-
-def _given(one: Settlement) -> tuple[Contribution, ...]:
-    """What it gives to its group's value, in order."""
-    outcome = one.outcome
-    if isinstance(outcome, Succeeded) and outcome.contributes and outcome.result is not None:
-        return (*one.effects.contributions, Contribution(payload=outcome.result))
-    return one.effects.contributions
-
-
-def _catch_signals(batch: _Batch, now: datetime | None, sql: Catalogue) -> Steps[None]:
+def _catch_signals(batch: Batch, now: datetime | None, sql: Catalogue) -> Steps[None]:
     """No signal is missed between a look and a wait: who sends it takes turns with who waits."""
     waits = {
         batch.settlements[n].job.id: n
@@ -434,14 +295,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
             assert_never(never)
 
 
-def _member(job: NewJob, one: Settlement) -> NewJob:
-    """A new job joins the group of the job that made it."""
-    if job.group_id is not None:
-        return job
-    return msgspec.structs.replace(job, group_id=one.job.group_id)
-
-
-def _trim(batch: _Batch, sql: Catalogue) -> Steps[None]:
+def _trim(batch: Batch, sql: Catalogue) -> Steps[None]:
     """Keep the history of jobs short that may have failed often; a success is not to be undone."""
     jobs = {n: batch.settlements[n].job for n in batch.ended}
     often = [job.id for job in jobs.values() if job.deliveries > KEPT_FAILURES]
@@ -454,10 +308,6 @@ def _trim(batch: _Batch, sql: Catalogue) -> Steps[None]:
     ]
     if well:
         yield from ask(sql["forget_undo"](ids=ids_json(well)))
-
-
-def _lost(one: Settlement) -> Settled:
-    return Settled(id=one.job.id, status=SettleStatus.LEASE_LOST)
 
 
 def refused(one: Settlement, error: Exception) -> Settled:

@@ -6,18 +6,19 @@ import asyncio
 import random
 from typing import Any
 
+import msgspec
 import psycopg
 
 from offpath.model.effects import Effects
-from offpath.model.job import NewJob
+from offpath.model.job import DeadReason, JobState, LeasedJob, NewJob
 from offpath.model.lease import LeaseRequest
 from offpath.model.limit import LimitSpec
-from offpath.model.settlement import Released, Retry, Settlement, Snoozed, Succeeded
+from offpath.model.settlement import Dead, Released, Retry, Settlement, Snoozed, Succeeded
 from offpath.store.postgres import PostgresStore
 from offpath.store.protocol import Redrive
 from tests.conformance.builders import TASK, failure, new_job, worker_info
 
-from .conftest import Ask, Opened
+from .conftest import Ask, Opened, until
 
 KEYS = tuple(f"key-{n}" for n in range(5))
 MOST = 20
@@ -28,6 +29,12 @@ _PEAK = """
         where limit_key is not null and state in ('ready', 'running')
         group by limit_key
     ) as counts
+"""
+
+_WAITING = """
+    select count(*) from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'
+    having count(*) > 0
 """
 
 
@@ -136,3 +143,81 @@ async def test_a_job_that_becomes_ready_in_another_way_is_held(opened: Opened, a
     assert ask("select state, reason from offpath.job") == [("blocked", "limit")]
     assert (await store.admit(limit=10)).jobs == 1
     assert (await store.limits())[0].admitted == 1
+
+
+async def _held(store: PostgresStore, *jobs: NewJob) -> list[LeasedJob]:
+    await store.register(worker_info(), lease_seconds=300)
+    await store.commit(Effects(jobs=jobs))
+    await store.admit(limit=1000)
+    leased = await store.lease(LeaseRequest(worker="w1", limit=1000, tasks={TASK: 1000}))
+    return list(leased.jobs)
+
+
+async def test_many_jobs_say_once_what_they_have_to_say_of_their_key(
+    opened: Opened, ask: Ask
+) -> None:
+    store = await opened()
+    said = "select key, freed, spec is not null from offpath.limit_nudge order by key, id"
+    jobs = [_limited(f"key-{n % 2}", 100) for n in range(60)]
+    await store.commit(Effects(jobs=tuple(jobs)))
+    assert ask(said) == [("key-0", 0, True), ("key-1", 0, True)]
+    leased = await _held(store)
+    assert ask(said) == []
+    root = new_job(group_id=leased[0].id)  # now one of them has company, and the settle two kinds
+    await store.commit(Effects(jobs=(root,)))
+    well, ill = Succeeded(result="1"), Dead(reason=DeadReason.ABORTED, failure=failure())
+    await store.settle([Settlement(job=job, outcome=well) for job in leased[:40]])
+    await store.settle([Settlement(job=job, outcome=ill) for job in leased[40:50]])
+    rows = ask("select key, sum(freed)::int, count(*)::int from offpath.limit_nudge group by key")
+    assert sorted(rows) == [("key-0", 25, 3), ("key-1", 25, 2)]
+    await store.cancel([job.id for job in leased[50:]])
+    assert (await store.admit(limit=10)).jobs == 0
+    assert [one.admitted for one in await store.limits()] == [5, 5]
+    assert ask("select admitted from offpath.limit_key") == [(5,), (5,)]
+
+
+async def test_a_limit_is_said_by_those_of_a_call_that_were_added(
+    opened: Opened, ask: Ask, url: str
+) -> None:
+    store = await opened()
+    first = _limited("api", 5)
+    await store.commit(Effects(jobs=(first,)))
+    async with await psycopg.AsyncConnection.connect(url) as caller:
+        again = msgspec.structs.replace(first, limit=LimitSpec(key="api", max_running=1))
+        both = (again, _limited("api", 2), _limited("api", 3))
+        await store.commit_within(caller, Effects(jobs=both))
+        await store.commit_within(caller, Effects(jobs=(_limited("other", 7),)))
+        await caller.commit()
+    await store.admit(limit=10)
+    known = {one.key: one.max_running for one in await store.limits()}
+    assert known == {"api": 3, "other": 7}
+
+
+async def test_what_is_given_back_while_its_key_is_closed_is_held(opened: Opened, ask: Ask) -> None:
+    store = await opened()
+    first, second = await _held(store, _limited("api", 2), _limited("api", 2))
+    await store.close_limit("api")
+    (answer,) = await store.settle([Settlement(job=first, outcome=Released())])
+    assert answer.state is JobState.BLOCKED
+    await store.deregister("w1")
+    (rescued,) = await store.rescue(limit=10, max_deliveries=3)
+    assert (rescued.job.id, rescued.state) == (second.id, JobState.BLOCKED)
+    assert ask("select state, reason from offpath.job") == [("blocked", "limit")] * 2
+    await store.open_limit("api")
+    assert (await store.admit(limit=10)).jobs == 2
+
+
+async def test_who_closes_a_key_does_not_miss_what_is_being_given_back(
+    opened: Opened, ask: Ask, url: str
+) -> None:
+    store, other = await opened(), await opened()
+    (job,) = await _held(store, _limited("api", 1))
+    async with await psycopg.AsyncConnection.connect(url) as watcher:
+        await watcher.execute("select from offpath.limit_key for update")
+        giving = asyncio.create_task(store.settle([Settlement(job=job, outcome=Released())]))
+        await until(lambda: bool(ask(_WAITING)))
+        closing = asyncio.create_task(other.close_limit("api"))
+        await until(lambda: ask(_WAITING)[0][0] == 2)
+        await watcher.rollback()
+    await asyncio.gather(giving, closing)
+    assert ask("select state, reason from offpath.job") == [("blocked", "limit")]
