@@ -65,15 +65,17 @@ def expire_steps(
 
 
 def _look(limit: int, now: datetime | None, sql: Catalogue) -> Steps[_Found]:
-    due, uncounted, missed, _ = yield Send(
+    blocked, queued, uncounted, missed, _ = yield Send(
         (
             sql["due_blocked"](now=moment(now), limit=limit),
+            sql["due_queued"](now=moment(now), limit=limit),
             sql["uncounted"](limit=limit),
             sql["missed_signals"](now=moment(now), limit=limit),
             sql["expire_signals"](now=moment(now), limit=limit),
         )
     )
-    return _Found([row[0] for row in due], {row[0]: row[1] > 0 for row in uncounted}, missed)
+    due = [row[0] for row in (*blocked, *queued)][:limit]
+    return _Found(due, {row[0]: row[1] > 0 for row in uncounted}, missed)
 
 
 def _give_up(

@@ -8,6 +8,16 @@ order by j.blocked_until
 limit :limit::int
 for update skip locked
 
+-- name: due_queued
+-- Queued jobs whose deadline has passed, and that nobody else is about to change.
+select j.id::text
+from offpath.job j
+where j.state in ('scheduled', 'ready')
+    and j.deadline <= (select coalesce(:now::text::timestamptz, clock_timestamp()))
+order by j.deadline
+limit :limit::int
+for update skip locked
+
 -- name: uncounted
 -- Watched jobs that have ended without being counted in their gates.
 select j.id::text, case j.state when 'succeeded' then 1 else -1 end
@@ -91,14 +101,15 @@ from held h
 where g.id = h.id
 
 -- name: give_up
--- Ends what these blocked jobs, which are held, wait for: with their deadline or with their gate
--- they die, with their wait for a signal they become due.
+-- Ends what these blocked or queued jobs, which are held, wait for: with their deadline or with their
+-- gate they die, with their wait for a signal they become due.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
 judged as materialized (
-    select j.id, case
+    select j.id, j.state as was, case
         when j.deadline <= (select clock.now from clock) then 'deadline'
+        when j.state || '' <> 'blocked' then null
         when j.reason = 'signal' then 'woken'
         when j.reason = 'gate' and g.state = 'timed_out' then 'gate_timeout'
         when j.reason = 'gate' and g.state = 'unsatisfiable' then 'unsatisfiable'
@@ -106,7 +117,7 @@ judged as materialized (
     from offpath.job j
     left join offpath.job_gate g on g.id = j.gate
     where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
-        and j.state || '' = 'blocked'
+        and j.state || '' in ('blocked', 'scheduled', 'ready')
 ),
 moved as (
     update offpath.job j
@@ -131,7 +142,7 @@ moved as (
     where j.id = d.id and d.fate is not null
     returning
         j.id, j.task, j.queue, j.group_id, j.state, j.reason, j.attempt, j.parent, j.grouped,
-        j.announce, j.watched, j.redrives, j.deliveries
+        j.announce, j.watched, j.redrives, j.deliveries, d.was
 ),
 failed as (
     insert into offpath.failure (job, delivery, attempt, at, kind, type, message)
@@ -152,6 +163,6 @@ failed as (
     on conflict do nothing
 )
 select
-    m.id::text, m.task, m.queue, coalesce(m.group_id, m.id::text), 'blocked', m.state, m.attempt,
+    m.id::text, m.task, m.queue, coalesce(m.group_id, m.id::text), m.was, m.state, m.attempt,
     m.parent, m.grouped::int, m.announce, m.watched, m.redrives, m.reason
 from moved m
