@@ -44,7 +44,7 @@ Explain = Callable[[psycopg.Connection[Any], Query], list[dict[str, Any]]]
 _FILL = """
     insert into offpath.job (
         id, state, task, queue, priority, enqueued_at, run_at, started_at, finished_at, expires_at,
-        worker, deliveries, input, fingerprint, options, group_id, grouped
+        worker, deliveries, input, fingerprint, options, group_id, grouped, deadline
     )
     select
         gen_random_uuid(), k.state, 'task-' || n % 10, 'queue-' || n % 4, n % 3,
@@ -54,7 +54,8 @@ _FILL = """
         case when k.state = 'succeeded' then now() + (n || ' seconds')::interval end,
         case when k.state = 'running' then 'worker-' || n % 20 end,
         1, '{"n": 1}', '', '{}',
-        case when n % 10 = 0 then 'group-' || n % 1000 end, n % 10 = 0
+        case when n % 10 = 0 then 'group-' || n % 1000 end, n % 10 = 0,
+        case when n % 7 = 0 then now() + (n - 50 || ' seconds')::interval end
     from generate_series(1, 50000) as n
     cross join lateral (
         select case
@@ -202,6 +203,11 @@ def _settle(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     return next(settle_steps(settlements, None, sql=SQL)).queries
 
 
+def _succeed_in_company(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    settlements = [Settlement(job=job, outcome=Succeeded()) for job in _held(connection)]
+    return next(settle_steps(settlements, None, sql=SQL)).queries
+
+
 def _trim(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     return (SQL["trim_failures"](ids=json.dumps(_ids(connection, "dead")), keep=50),)
 
@@ -218,14 +224,17 @@ def _groups(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
 def _gates(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     rows = connection.execute("select job::text from offpath.gate_watch limit 100").fetchall()
     ids = json.dumps([row[0] for row in rows])
-    batch = json.dumps([{"job": row[0], "outcome": "failed"} for row in rows])
+    ended = {
+        "succeeded": json.dumps([row[0] for row in rows[:50]]),
+        "failed": json.dumps([row[0] for row in rows[50:]]),
+    }
     gates = connection.execute("select id::text from offpath.job_gate limit 10").fetchall()
     decided = json.dumps([row[0] for row in gates])
     return (
         SQL["lock_jobs"](ids=ids),
         SQL["watch_jobs"](ids=ids),
-        SQL["count_gates"](batch=batch),
-        SQL["count_gates_now"](batch=batch),
+        SQL["count_gates"](**ended),
+        SQL["count_gates_now"](**ended),
         SQL["note_counted"](ids=ids),
         SQL["uncount_gates"](ids=ids),
         SQL["release_gated"](now=None, ids=decided),
@@ -240,6 +249,7 @@ def _expire(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     ids = json.dumps(_ids(connection, "blocked"))
     return (
         SQL["due_blocked"](now=None, limit=BATCH),
+        SQL["due_queued"](now=None, limit=BATCH),
         SQL["uncounted"](limit=BATCH),
         SQL["behind_gates"](limit=BATCH),
         SQL["missed_signals"](now=None, limit=BATCH),
@@ -385,6 +395,7 @@ _TRANSITIONS = {
         _lease,
         _succeed,
         _settle,
+        _succeed_in_company,
         _trim,
         _groups,
         _gates,

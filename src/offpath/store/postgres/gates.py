@@ -15,7 +15,16 @@ from offpath.errors import GateError, StoreBusy
 from offpath.model.gate import Counting, GateRecord, GateState, NewGate, verdict
 from offpath.model.job import Enqueued, JobState, NewJob
 from offpath.store.postgres.groups import texts
-from offpath.store.postgres.steps import Enqueueing, Steps, ask, ids_json, job_id, moment, to_json
+from offpath.store.postgres.steps import (
+    Enqueueing,
+    Steps,
+    ask,
+    from_micros,
+    ids_json,
+    job_id,
+    moment,
+    to_json,
+)
 from offpath.store.sql import Catalogue, Query, Row
 
 COUNTED: Final = 2
@@ -139,8 +148,9 @@ def gates_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[GateRecord]
             of=Counting(counting),
             succeeded=succeeded,
             failed=failed,
+            deadline=None if deadline is None else from_micros(deadline),
         )
-        for gate, state, need, counting, succeeded, failed, on in rows
+        for gate, state, need, counting, succeeded, failed, on, deadline in rows
     ]
 
 
@@ -245,11 +255,9 @@ def _count_now(ended: Mapping[str, bool], sql: Catalogue) -> Enqueueing[dict[str
 
 
 def _count(name: str, ended: Mapping[str, bool], sql: Catalogue) -> Query:
-    batch = [
-        {"job": job, "outcome": "succeeded" if well else "failed"}
-        for job, well in sorted(ended.items())
-    ]
-    return sql[name](batch=to_json(batch))
+    succeeded = sorted(job for job, well in ended.items() if well)
+    failed = sorted(job for job, well in ended.items() if not well)
+    return sql[name](succeeded=to_json(succeeded), failed=to_json(failed))
 
 
 def _decided(rows: Iterable[Row]) -> dict[str, GateState]:

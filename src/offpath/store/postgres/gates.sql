@@ -64,14 +64,15 @@ where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uui
 --
 -- What is read here of other tables cannot have changed while it waited: a watch is only written by
 -- who holds the row of its job.
-with batch as materialized (
-    select b.job, b.outcome
-    from jsonb_to_recordset(:batch::text::jsonb) as b (job uuid, outcome text)
-),
-open_watches as materialized (
-    select w.job, w.gate
+with open_watches as materialized (
+    select w.ctid as place, w.gate
     from offpath.gate_watch w
-    where w.job = any (array(select b.job from batch b)) and w.outcome is null
+    where w.job = any (array(
+            select jsonb_array_elements_text(:succeeded::text::jsonb)::uuid
+            union all
+            select jsonb_array_elements_text(:failed::text::jsonb)::uuid
+        ))
+        and w.outcome is null
 ),
 held as materialized (
     select g.id
@@ -83,10 +84,11 @@ held as materialized (
 counted as (
     update offpath.gate_watch w
     set outcome = case
-            when w.job in (select b.job from batch b where b.outcome = 'failed') then 'failed'
+            when w.job in (select jsonb_array_elements_text(:failed::text::jsonb)::uuid)
+                then 'failed'
             else 'succeeded'
         end
-    where w.job = any (array(select o.job from open_watches o))
+    where w.ctid = any (array(select o.place from open_watches o))
         and (w.gate in (select h.id from held h)) is true
         and w.outcome is null
     returning w.gate, w.outcome
@@ -107,14 +109,15 @@ returning g.id::text, g.need, g.counting, g.total, g.succeeded, g.failed
 
 -- name: count_gates_now
 -- As count_gates, without waiting for a gate that somebody else holds.
-with batch as materialized (
-    select b.job, b.outcome
-    from jsonb_to_recordset(:batch::text::jsonb) as b (job uuid, outcome text)
-),
-open_watches as materialized (
-    select w.job, w.gate
+with open_watches as materialized (
+    select w.ctid as place, w.gate
     from offpath.gate_watch w
-    where w.job = any (array(select b.job from batch b)) and w.outcome is null
+    where w.job = any (array(
+            select jsonb_array_elements_text(:succeeded::text::jsonb)::uuid
+            union all
+            select jsonb_array_elements_text(:failed::text::jsonb)::uuid
+        ))
+        and w.outcome is null
 ),
 held as materialized (
     select g.id
@@ -126,10 +129,11 @@ held as materialized (
 counted as (
     update offpath.gate_watch w
     set outcome = case
-            when w.job in (select b.job from batch b where b.outcome = 'failed') then 'failed'
+            when w.job in (select jsonb_array_elements_text(:failed::text::jsonb)::uuid)
+                then 'failed'
             else 'succeeded'
         end
-    where w.job = any (array(select o.job from open_watches o))
+    where w.ctid = any (array(select o.place from open_watches o))
         and (w.gate in (select h.id from held h)) is true
         and w.outcome is null
     returning w.gate, w.outcome
@@ -317,7 +321,8 @@ select
         select coalesce(jsonb_agg(w.job order by w.n), '[]')
         from offpath.gate_watch w
         where w.gate = g.id
-    )::text
+    )::text,
+    (extract(epoch from g.deadline) * 1000000)::bigint
 from offpath.job_gate g
 where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
 

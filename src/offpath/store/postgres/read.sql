@@ -82,7 +82,11 @@ from (
         and (:reasons::text[] is null or j.reason = any (:reasons::text[]))
         and (:tags::text is null or j.tags @> :tags::text::jsonb)
         and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
-        and (:parent::text is null or j.parent = :parent::text)
+        and (
+            :parent::text is null
+            or (j.group_id = :parent::text and j.parent = :parent::text)
+            or (j.parent = :parent::text and j.group_id is distinct from j.parent)
+        )
         and (:enqueued_after::text is null or j.enqueued_at >= :enqueued_after::text::timestamptz)
         and (:enqueued_before::text is null or j.enqueued_at < :enqueued_before::text::timestamptz)
         and (:finished_after::text is null or j.finished_at >= :finished_after::text::timestamptz)
@@ -143,7 +147,11 @@ from (
         and (:reasons::text[] is null or j.reason = any (:reasons::text[]))
         and (:tags::text is null or j.tags @> :tags::text::jsonb)
         and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
-        and (:parent::text is null or j.parent = :parent::text)
+        and (
+            :parent::text is null
+            or (j.group_id = :parent::text and j.parent = :parent::text)
+            or (j.parent = :parent::text and j.group_id is distinct from j.parent)
+        )
         and (:enqueued_after::text is null or j.enqueued_at >= :enqueued_after::text::timestamptz)
         and (:enqueued_before::text is null or j.enqueued_at < :enqueued_before::text::timestamptz)
         and (:finished_after::text is null or j.finished_at >= :finished_after::text::timestamptz)
@@ -176,7 +184,11 @@ where (:ids::text is null or j.id = any (array(select jsonb_array_elements_text(
         and (:reasons::text[] is null or j.reason = any (:reasons::text[]))
         and (:tags::text is null or j.tags @> :tags::text::jsonb)
         and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
-        and (:parent::text is null or j.parent = :parent::text)
+        and (
+            :parent::text is null
+            or (j.group_id = :parent::text and j.parent = :parent::text)
+            or (j.parent = :parent::text and j.group_id is distinct from j.parent)
+        )
         and (:enqueued_after::text is null or j.enqueued_at >= :enqueued_after::text::timestamptz)
         and (:enqueued_before::text is null or j.enqueued_at < :enqueued_before::text::timestamptz)
         and (:finished_after::text is null or j.finished_at >= :finished_after::text::timestamptz)
