@@ -83,6 +83,16 @@ def enqueue_steps(effects: Effects, now: datetime) -> Steps[list[Enqueued]]:
     )
 
 
+def is_lone_job(effects: Effects) -> bool:
+    """Whether these are one job and nothing else, of which it does not matter whether others were
+    written just before it.
+    """
+    jobs = effects.jobs
+    if len(jobs) != 1 or jobs[0].unique is not None or jobs[0].gate is not None:
+        return False
+    return effects == Effects(jobs=jobs)
+
+
 def refuse_contributions(*all_effects: Effects) -> None:
     """Raise InvalidArgument when somebody gives to a group without being a member that ends."""
     if any(effects.contributions for effects in all_effects):

@@ -11,7 +11,16 @@ from typing import Any, Final, TypeVar
 
 from offpath.errors import StoreUnavailable
 from offpath.model.effects import Effects
-from offpath.model.job import Count, Enqueued, JobFilter, JobRecord, JobState, LeasedJob, Page
+from offpath.model.job import (
+    Count,
+    Enqueued,
+    JobFilter,
+    JobRecord,
+    JobState,
+    LeasedJob,
+    NewJob,
+    Page,
+)
 from offpath.model.lease import (
     Extension,
     Leased,
@@ -29,7 +38,7 @@ from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing
 from offpath.store.sqlite import jobs, leasing, limits, migrate, reading, settling, workers
 from offpath.store.sqlite.diagnosing import diagnose
-from offpath.store.sqlite.enqueue import enqueue_steps, on_file, whole
+from offpath.store.sqlite.enqueue import enqueue_steps, is_lone_job, on_file, whole
 from offpath.store.sqlite.eventing import Eventing
 from offpath.store.sqlite.flowing import Flowing
 from offpath.store.sqlite.instants import micros
@@ -39,7 +48,7 @@ from offpath.store.sqlite.readers import Readers
 from offpath.store.sqlite.schedules import Scheduling
 from offpath.store.sqlite.session import Session, connect, file_path, require_version
 from offpath.store.sqlite.workflowing import Workflowing
-from offpath.store.sqlite.writer import Writer
+from offpath.store.sqlite.writer import Shared, Writer
 
 T = TypeVar("T")
 
@@ -167,13 +176,19 @@ class SqliteStore(Eventing, Flowing, Ledgering, Scheduling, Workflowing):
         if not effects:
             return []
         answers = await self._write(
-            lambda session: session.drive(enqueue_steps(effects, self._clock.now()))
+            lambda session: session.drive(enqueue_steps(effects, self._clock.now())),
+            shared=Shared(self._commit_all, effects.jobs[0]) if is_lone_job(effects) else None,
         )
         self._tell(waiting=bool(effects.jobs))
         told = effects.messages or effects.log or effects.operations
         if told or any(job.announce for job in effects.jobs):
             self._hints.emit(Hint.MESSAGES)
         return answers
+
+    def _commit_all(self, session: Session, jobs: list[NewJob]) -> list[list[Enqueued]]:
+        """Jobs of as many callers; each gets its own answer."""
+        answers = session.drive(enqueue_steps(Effects(jobs=tuple(jobs)), self._clock.now()))
+        return [[answer] for answer in answers]
 
     async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
         """Write all effects on the caller's connection, in its transaction."""
@@ -357,6 +372,7 @@ class SqliteStore(Eventing, Flowing, Ledgering, Scheduling, Workflowing):
         *,
         peek: Callable[[Session], T | None] | None = None,
         relaxed: bool = False,
+        shared: Shared | None = None,
     ) -> T:
         if self._writer is None:
             raise _not_open()
@@ -369,7 +385,7 @@ class SqliteStore(Eventing, Flowing, Ledgering, Scheduling, Workflowing):
             stirred, released = session.stirred, session.released
             return answer
 
-        answer = await self._writer.do(noting, peek=peek, relaxed=relaxed)
+        answer = await self._writer.do(noting, peek=peek, relaxed=relaxed, shared=shared)
         if stirred:
             self._hints.emit(Hint.MESSAGES)
         if released:

@@ -14,8 +14,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from offpath.errors import StoreUnavailable
 from offpath.store.sqlite.faults import is_environment, translated
@@ -41,21 +42,32 @@ _WARN_EVERY: Final = 60.0
 _NUDGE: Final = object()  # wakes the thread and asks for nothing
 
 
+class Shared(NamedTuple):
+    """How a transition is done with its neighbours of the same kind, by fewer statements."""
+
+    work: Callable[[Session, list[Any]], list[Any]]
+    """Does those of these parts; the answers are in their order. Raises when one of them fails:
+    then each is done alone."""
+    part: Any
+
+
 class Request:
     """One transition that somebody waits for."""
 
-    __slots__ = ("error", "future", "loop", "peek", "relaxed", "result", "work")
+    __slots__ = ("error", "future", "loop", "peek", "relaxed", "result", "shared", "work")
 
     def __init__(
         self,
         work: Callable[[Session], Any],
         peek: Callable[[Session], Any] | None,
         relaxed: bool,
+        shared: Shared | None,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.work = work
         self.peek = peek
         self.relaxed = relaxed
+        self.shared = shared
         self.loop = loop
         self.future: asyncio.Future[Any] = loop.create_future()
         self.result: Any = None
@@ -107,6 +119,7 @@ class Writer:
         *,
         peek: Callable[[Session], T | None] | None = None,
         relaxed: bool = False,
+        shared: Shared | None = None,
     ) -> T:
         """Run ``work`` in a transaction and return its answer once that is committed.
 
@@ -114,6 +127,7 @@ class Writer:
         the store. ``peek`` may answer without the write lock: anything but None is the answer.
         ``relaxed`` is for what a power cut may undo without harm, because it is no promise to
         anybody: it is committed at once and reaches the disk with the next commit that is not.
+        ``shared`` may be done instead of ``work``, and means the same.
         """
         if self._closing or os.getpid() != self._pid:
             message = (
@@ -122,7 +136,7 @@ class Writer:
                 else "the store was opened in the parent process: open a new one after the fork"
             )
             raise StoreUnavailable(message)
-        request = Request(work, peek, relaxed, asyncio.get_running_loop())
+        request = Request(work, peek, relaxed, shared, asyncio.get_running_loop())
         self._requests.put(request)
         answer: T = await request.future
         return answer
@@ -243,24 +257,37 @@ def _transact(session: Session, requests: list[Request]) -> None:
 
 def _attempt_isolated(session: Session, requests: list[Request]) -> None:
     try:
-        _attempt(session, requests, _behind_a_savepoint)
+        _attempt(session, requests, _apart)
     except Exception:
         session.rollback()
         raise
 
 
 def _attempt(
-    session: Session, requests: list[Request], run: Callable[[Session, Request], None]
+    session: Session, requests: list[Request], run: Callable[[Session, list[Request]], None]
 ) -> None:
     session.sync(durably=not all(request.relaxed for request in requests))
     session.control(SQL["begin"])
-    for request in requests:
-        run(session, request)
+    run(session, requests)
     session.control(SQL["commit"])
 
 
-def _plainly(session: Session, request: Request) -> None:
-    request.result = request.work(session)
+def _plainly(session: Session, requests: list[Request]) -> None:
+    """Neighbours of one kind together, all others one by one."""
+    for work, group in groupby(requests, lambda one: one.shared and one.shared.work):
+        some = list(group)
+        if work is None or len(some) == 1:
+            for request in some:
+                request.result = request.work(session)
+            continue
+        results = work(session, [one.shared.part for one in some if one.shared is not None])
+        for request, result in zip(some, results, strict=True):
+            request.result = result
+
+
+def _apart(session: Session, requests: list[Request]) -> None:
+    for request in requests:
+        _behind_a_savepoint(session, request)
 
 
 def _behind_a_savepoint(session: Session, request: Request) -> None:

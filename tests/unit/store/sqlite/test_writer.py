@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from offpath.errors import IdConflict, StoreBusy, StoreUnavailable
+from offpath.errors import IdConflict, StoreBusy, StoreRejected, StoreUnavailable
 from offpath.store.hints import Hint
 from offpath.store.sqlite import SqliteStore
 from offpath.store.sqlite import writer as writer_module
 from offpath.store.sqlite.session import Session
-from tests.conformance.builders import add, ask, enqueue, join, new_job, take_one
+from tests.conformance.builders import add, ask, enqueue, join, new_job, take_one, unique
 
 
 @contextmanager
@@ -51,10 +51,38 @@ class Statements:
 async def test_concurrent_callers_share_commits(store: SqliteStore) -> None:
     statements = Statements(store)
 
-    await asyncio.gather(*(enqueue(store, new_job()) for _ in range(50)))
+    await asyncio.gather(*(enqueue(store, new_job(group_id="g")) for _ in range(50)))
 
-    assert statements.seen["job_insert_one"] == 50
-    assert statements.seen["commit"] <= 3
+    commits = statements.seen["commit"]
+    assert commits <= 3
+    assert statements.seen["job_insert"] + statements.seen["job_insert_one"] == commits
+    assert statements.seen["group_change"] == commits
+
+
+async def test_callers_who_share_a_statement_get_their_own_answers(store: SqliteStore) -> None:
+    old = await add(store)
+    jobs = [new_job() for _ in range(20)]
+    jobs[3] = new_job(id=old)
+    jobs[11] = jobs[10]
+    jobs[15] = new_job(unique=unique("k"))  # one of these is done alone
+
+    answers = await asyncio.gather(*(enqueue(store, job) for job in jobs))
+
+    assert [answer.id for [answer] in answers] == [job.id for job in jobs]
+    repeats = [at for at, [answer] in enumerate(answers) if not answer.created]
+    assert repeats == [3, 11]
+
+
+async def test_a_job_that_cannot_be_stored_fails_its_caller_only(store: SqliteStore) -> None:
+    jobs = [new_job() for _ in range(20)]
+    jobs[7] = new_job(input="a\0b")
+
+    answers = await asyncio.gather(*(enqueue(store, job) for job in jobs), return_exceptions=True)
+
+    failed = [at for at, answer in enumerate(answers) if isinstance(answer, BaseException)]
+    assert failed == [7]
+    assert isinstance(answers[7], StoreRejected)
+    assert len(await store.states([job.id for job in jobs])) == 19
 
 
 async def test_a_conflict_fails_its_caller_only(store: SqliteStore) -> None:
