@@ -6,7 +6,6 @@ The settings are those of the spec's fixture: fee 30 %, no waits, no minimum, ra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
@@ -14,28 +13,31 @@ from typing import Any
 from msgspec.structs import replace
 
 from offpath import App
-from offpath.economy.inbound import accept_operation, register_inbox
-from offpath.economy.sweeping import EconomyVerbs
+from offpath.economy import (
+    Actor,
+    Committed,
+    Economy,
+    GrantPromo,
+    Outcome,
+    Rates,
+    Receipt,
+    Request,
+    RequestPayout,
+    SettlePayout,
+    Share,
+    Spend,
+    Subscribe,
+    TopUp,
+    accept_operation,
+    rate,
+)
+from offpath.economy import credits as in_credits
 from offpath.events.inbox import Accepted
-from offpath.ledger.actors import Actor
-from offpath.ledger.batching import Batcher
-from offpath.ledger.operations.families import Operation
-from offpath.ledger.operations.payouts import RequestPayout, SettlePayout
-from offpath.ledger.operations.promos import GrantPromo
-from offpath.ledger.operations.spending import Share, Spend
-from offpath.ledger.operations.subscriptions import Subscribe
-from offpath.ledger.operations.topping_up import TopUp
-from offpath.ledger.outcome import Committed, Outcome
-from offpath.ledger.ports import Ports
 from offpath.ledger.rows import body
 from offpath.ledger.rules import rules_of
-from offpath.ledger.settings import EconomySettings
-from offpath.ledger.submitting import Submitting
-from offpath.model.ledger.deciding import Decided, LedgerOp
-from offpath.model.ledger.money import credits as in_credits
 from offpath.model.ledger.posting import PostingRecord
-from offpath.model.ledger.rates import Rates, fee_of, rate
-from offpath.model.ledger.records import Receipt, SideRow
+from offpath.model.ledger.rates import fee_of
+from offpath.model.ledger.records import SideRow
 from offpath.model.message import MessageFilter
 from offpath.store.memory.store import MemoryStore
 from offpath.sweeps.economy.running import EconomyRun, SweepInput
@@ -50,75 +52,58 @@ from offpath.testing import (
 )
 
 SYSTEM = Actor.system("test")
-SETTINGS = EconomySettings(
-    platform_fee_bps=3000,
-    max_subscription_attempts=3,
-    max_payout_age=60.0,
-    payout_min_earned_minor=0,
-    payout_min_interval=0.0,
-    velocity_limit_minor=100_000_000,
-    subscription_price_min_minor=1,
-)
+SETTINGS: dict[str, Any] = {
+    "platform_fee_bps": 3000,
+    "max_subscription_attempts": 3,
+    "max_payout_age": 60.0,
+    "payout_min_earned_minor": 0,
+    "payout_min_interval": 0.0,
+    "velocity_limit_minor": 100_000_000,
+    "subscription_price_min_minor": 1,
+}
 RATES = Rates(buy=rate("buy", 1, 2), par=rate("par", 5, 3), payout=rate("payout", 5, 3))
 
 
-class Rig(EconomyVerbs):
+class Rig(Economy):
     """The economy, and short words for what tests do with it."""
 
     def __init__(
         self,
-        settings: EconomySettings = SETTINGS,
+        settings: dict[str, Any] | None = None,
         rates: Rates = RATES,
         *,
         bare: bool = False,
         store: Any = None,
     ) -> None:
-        self.clock = ManualClock()
-        self.store = FlakyStore(store or MemoryStore(self.clock))
-        self.told: list[tuple[str, str]] = []
-        self.app = App(clock=self.clock, store=self.store, auto_start=False, on_error=self._note)
-        self.settings = settings
-        self.rules = rules_of(settings, rates)
+        self.clock = clock = ManualClock()
+        self.store = FlakyStore(store or MemoryStore(clock))
+        self.errors: list[tuple[str, str]] = []
+        """What ``on_error`` was told of."""
         self.provider = FakeProvider()
         self.directory = FakeDirectory()
         self.feed = FakeFeed()
         self.anchor = MemoryAnchor()
-        self.ports = (
-            Ports()
-            if bare
-            else Ports(
-                provider=self.provider,
-                directory=self.directory,
-                feed=self.feed,
-                anchor=self.anchor,
-                signer=TestSigner(),
-            )
-        )
+        ports: dict[str, Any] = {
+            "provider": self.provider,
+            "directory": self.directory,
+            "feed": self.feed,
+            "anchor": self.anchor,
+            "signer": TestSigner(),
+        }
         self._count = count(1)
-        self._submitting = Submitting(
-            self.rules,
-            Batcher(self._post, 128),
-            opened=self.app._opened,
-            new_id=self.new_id,
-            now=self.clock.now,
-            cleared=self.directory.cleared,
+        app = App(clock=clock, store=self.store, auto_start=False, on_error=self._note)
+        super().__init__(
+            app, rates=rates, **({} if bare else ports), **{**SETTINGS, **(settings or {})}
         )
 
     def _note(self, error: BaseException, phase: str) -> None:
-        self.told.append((type(error).__name__, phase))
+        self.errors.append((type(error).__name__, phase))
 
-    async def _post(self, ops: Sequence[LedgerOp]) -> list[Decided]:
-        answers: list[Decided] = await (await self.app._opened()).post(ops)
-        return answers
-
-    def new_id(self) -> str:
-        return str(self.app.new_id())
-
-    async def run_op(self, op: LedgerOp) -> Decided:
-        return await self._submitting.run(op)
-
-    async def submit(self, request: Operation) -> Outcome:
-        return await self._submitting.submit(request)
+    def change(self, **settings: Any) -> None:
+        """Go on with other settings."""
+        self.settings = replace(self.settings, **settings)
+        self.rules = rules_of(self.settings, self.rates)
+        self._submitting.rules = self.rules
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -139,7 +124,7 @@ class Rig(EconomyVerbs):
     def key(self) -> str:
         return f"key-{next(self._count)}"
 
-    async def done(self, request: Operation) -> Receipt:
+    async def done(self, request: Request) -> Receipt:
         outcome = await self.submit(request)
         assert isinstance(outcome, Committed), outcome
         return outcome.receipt
@@ -158,14 +143,17 @@ class Rig(EconomyVerbs):
         buyer = f"buyer-{next(self._count)}"
         paid = f"{price // 100}.{price % 100:02d}"
         await self.top_up(buyer, paid)
-        await self.done(
+        await self.sell(buyer, paid, seller)
+
+    async def sell(self, buyer: str, price: str, seller: str) -> Receipt:
+        return await self.done(
             Spend(
                 key=self.key(),
                 actor=SYSTEM,
                 buyer=buyer,
                 order_id=self.key(),
                 sku="hat",
-                price=in_credits(paid),
+                price=in_credits(price),
                 recipients=(Share(seller=seller, bps=10_000),),
             )
         )
@@ -211,11 +199,8 @@ class Rig(EconomyVerbs):
         )
         return str(receipt.id)
 
-    async def accept(self, event: str, request: Operation) -> Accepted:
+    async def accept(self, event: str, request: Request) -> Accepted:
         return await accept_operation(self, event, request)
-
-    def with_inbox(self) -> None:
-        register_inbox(self)
 
     async def sweep(self, *only: str, **asked: Any) -> EconomyRun:
         return await self.run_sweeps(SweepInput(only=only or None, **asked))

@@ -17,7 +17,6 @@ from offpath.ledger.operations.steps_payouts import payout_body
 from offpath.ledger.outcome import Committed, Duplicate
 from offpath.ledger.ports import Ports, ProviderStatus
 from offpath.ledger.rows import encoded
-from offpath.ledger.rules import rules_of
 from offpath.model.ledger.faults import InvalidTransition, LedgerError, ProviderFailed
 from offpath.model.ledger.money import Money, usd
 from offpath.model.ledger.rates import rate
@@ -47,12 +46,6 @@ async def submitted(rig: Rig, amount: str = "20000.00") -> str:
     return payout
 
 
-def patient(rig: Rig, **changes: Any) -> None:
-    """Change settings of a rig that is in use."""
-    rig.settings = replace(rig.settings, **changes)
-    rig.rules = rules_of(rig.settings, rig.rules.rates)
-
-
 # -- submitting ------------------------------------------------------------------------------------
 
 
@@ -74,10 +67,11 @@ async def test_a_reserved_payout_goes_to_the_provider(rig: Rig) -> None:
 
 async def test_the_stored_quote_is_paid_whatever_the_rate_is_now(rig: Rig) -> None:
     """§16.13."""
-    rig.rules = rules_of(rig.settings, replace(RATES, payout=rate("payout", 45, 4)))
-    rig._submitting.rules = rig.rules
+    rig.rates = replace(RATES, payout=rate("payout", 45, 4))
+    rig.change()
     payout = await requested(rig)
-    rig.rules = rules_of(rig.settings, RATES)
+    rig.rates = RATES
+    rig.change()
     await settle_due_payouts(rig)
     assert rig.provider.accepted[payout].amount == usd(90)
 
@@ -114,7 +108,7 @@ async def test_a_failure_of_the_provider_is_tried_again_later(rig: Rig) -> None:
 
 async def test_the_last_attempt_gives_it_up_and_the_credits_go_back(rig: Rig) -> None:
     """§16.20, §16.22."""
-    patient(rig, max_payout_attempts=3)
+    rig.change(max_payout_attempts=3)
     payout = await requested(rig)
     rig.provider.always(Mode.REFUSE, "seller")
     for attempts in (1, 2):
@@ -136,7 +130,7 @@ async def test_the_last_attempt_gives_it_up_and_the_credits_go_back(rig: Rig) ->
 
 async def test_with_one_attempt_it_is_given_up_at_once(rig: Rig) -> None:
     """§16.18."""
-    patient(rig, max_payout_attempts=1)
+    rig.change(max_payout_attempts=1)
     payout = await requested(rig)
     rig.provider.script(Mode.REFUSE)
     summary = await settle_due_payouts(rig)
@@ -157,7 +151,7 @@ async def test_a_terminal_no_of_the_provider_gives_it_up_at_once(rig: Rig) -> No
 
 async def test_a_bad_row_stops_none_of_the_others(rig: Rig) -> None:
     """§16.21."""
-    patient(rig, max_payout_attempts=1)
+    rig.change(max_payout_attempts=1)
     bad = await requested(rig, "10.00", "bad")
     good = await requested(rig, "10.00", "good")
     rig.provider.always(Mode.REFUSE, "bad")
@@ -234,7 +228,7 @@ async def test_it_is_not_given_up_while_the_provider_has_it(rig: Rig) -> None:
     """M1: the last attempt's answer was lost. In the original the seller got his credits back, and
     the money as well.
     """
-    patient(rig, max_payout_attempts=1)
+    rig.change(max_payout_attempts=1)
     payout = await requested(rig)
     rig.provider.script(Mode.TIME_OUT)
     assert (await settle_due_payouts(rig)).submitted == (payout,)
@@ -242,7 +236,7 @@ async def test_it_is_not_given_up_while_the_provider_has_it(rig: Rig) -> None:
 
 
 async def test_it_is_not_given_up_while_the_provider_does_not_tell(rig: Rig) -> None:
-    patient(rig, max_payout_attempts=1)
+    rig.change(max_payout_attempts=1)
     payout = await requested(rig)
 
     async def down(_key: str) -> str | None:
@@ -271,7 +265,7 @@ async def test_a_provider_that_gives_no_reference_has_failed(rig: Rig) -> None:
 
 async def test_one_within_its_time_only_comes_later(rig: Rig) -> None:
     """§16.14: nothing changes but when it is due."""
-    patient(rig, max_payout_age=1_000.0)
+    rig.change(max_payout_age=1_000.0)
     payout = await submitted(rig)
     before = await rig.row("payout", payout)
     assert await settle_due_payouts(rig) == IDLE
@@ -283,7 +277,7 @@ async def test_one_within_its_time_only_comes_later(rig: Rig) -> None:
 
 async def test_silence_ends_it_only_after_its_time(rig: Rig) -> None:
     """§16.15, §16.17: at the very age it is left alone."""
-    patient(rig, max_payout_age=120.0)
+    rig.change(max_payout_age=120.0)
     payout = await submitted(rig)
     assert await settle_due_payouts(rig) == IDLE
     rig.later(120)
@@ -334,7 +328,7 @@ async def test_what_the_provider_says_has_failed_ends_at_once(
     rig: Rig, status: ProviderStatus, reason: str
 ) -> None:
     """§16.23."""
-    patient(rig, max_payout_age=1_000.0)
+    rig.change(max_payout_age=1_000.0)
     payout = await submitted(rig)
     rig.provider.reports(status)
     summary = await settle_due_payouts(rig)
@@ -356,7 +350,7 @@ async def test_what_the_provider_says_is_settled_is_never_forced(rig: Rig) -> No
 
 async def test_what_is_pending_is_waited_for(rig: Rig) -> None:
     """§16.25."""
-    patient(rig, max_payout_age=200.0)
+    rig.change(max_payout_age=200.0)
     payout = await submitted(rig)
     rig.provider.reports(ProviderStatus.PENDING)
     touched = (await rig.row("payout", payout)).touched_at
@@ -371,7 +365,7 @@ async def test_what_is_pending_is_waited_for(rig: Rig) -> None:
 @pytest.mark.parametrize("said", [ProviderStatus.UNKNOWN, ConnectionError("down"), "gibberish"])
 async def test_a_probe_that_tells_nothing_leaves_it_to_time(rig: Rig, said: Any) -> None:
     """§16.26."""
-    patient(rig, max_payout_age=200.0)
+    rig.change(max_payout_age=200.0)
     payout = await submitted(rig)
     rig.provider.reports(said)
     assert await settle_due_payouts(rig) == IDLE
@@ -479,7 +473,7 @@ async def test_what_another_has_moved_on_meanwhile_is_not_told_as_submitted(rig:
 async def test_those_that_wait_do_not_block_those_that_are_new(rig: Rig) -> None:
     """§17.6: in the original, as many as the limit that wait blocked every new one for good."""
     rig.provider.status = None
-    patient(rig, max_payout_age=1_000_000.0)
+    rig.change(max_payout_age=1_000_000.0)
     waiting = [await requested(rig, "10.00", f"old-{n}") for n in range(3)]
     assert set((await settle_due_payouts(rig)).submitted) == set(waiting)
     rig.later(1_000)
@@ -490,7 +484,7 @@ async def test_those_that_wait_do_not_block_those_that_are_new(rig: Rig) -> None
 
 async def test_a_store_that_is_away_gives_no_payout_up(rig: Rig) -> None:
     """§17.9: four such errors sent the reserve back while the provider could still pay."""
-    patient(rig, max_payout_age=1_000_000.0, max_payout_attempts=2)
+    rig.change(max_payout_age=1_000_000.0, max_payout_attempts=2)
     payout = await submitted(rig)
     for _ in range(6):
         rig.store.fail("post")
@@ -520,7 +514,7 @@ async def test_the_answer_of_the_store_may_get_lost_anywhere(rig: Rig) -> None:
         await settle_due_payouts(rig)
         rig.store.heal()
         rig.later(1_000)
-    patient(rig, max_payout_age=1_000_000.0)
+    rig.change(max_payout_age=1_000_000.0)
     await settle_due_payouts(rig)
     assert (await rig.row("payout", payout)).state == "SUBMITTED"
     assert list(rig.provider.accepted) == [payout]
@@ -534,8 +528,7 @@ async def test_a_claim_that_fails_is_told_by_its_run(rig: Rig) -> None:
 
 async def test_a_failed_payout_costs_the_seller_no_time(rig: Rig) -> None:
     """§17.12: in the original the wait for maturity and the interval began anew."""
-    patient(rig, payout_min_interval=86_400.0, maturity_default=1_000.0, max_payout_attempts=1)
-    rig._submitting.rules = rig.rules
+    rig.change(payout_min_interval=86_400.0, maturity_default=1_000.0, max_payout_attempts=1)
     await rig.earn("seller", "10.00")
     rig.later(1_001)
     payout = await rig.request_payout("seller", "10.00")
