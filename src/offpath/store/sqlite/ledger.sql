@@ -174,12 +174,15 @@ cross join offpath_ledger_attempt as attempt
 where attempt.subject = wanted.value ->> 0 and attempt.key = wanted.value ->> 1
 
 -- name: ledger_balances
--- Sums of balances by kind.
-select kind, sum(balance) from offpath_ledger_account group by kind
+-- Sums of balances by kind, by halves of 32 bits: they may have more than 64.
+select kind, sum(balance >> 32), sum(balance & 4294967295)
+from offpath_ledger_account
+where number > 0
+group by kind
 
 -- name: ledger_quotes
--- The quotes of open payouts.
-select coalesce(sum(amount), 0)
+-- The sum of the quotes of open payouts, by halves.
+select coalesce(sum(amount >> 32), 0), coalesce(sum(amount & 4294967295), 0)
 from offpath_ledger_side
 where kind = 'payout' and (state = 'RESERVED' or state = 'SUBMITTED')
 
@@ -220,6 +223,15 @@ select
     value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
     value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12
 from json_each(:batch)
+
+-- name: ledger_side_release
+-- Gives up the keys of rows that are about to be written with others, so that they can change hands.
+update offpath_ledger_side set unique_key = null
+from json_each(:batch) as one
+where
+    offpath_ledger_side.kind = one.value ->> 0 and offpath_ledger_side.id = one.value ->> 1
+    and offpath_ledger_side.unique_key is not null
+    and offpath_ledger_side.unique_key is not one.value ->> 9
 
 -- name: ledger_side_change
 -- Rows as they are from now on, if nobody else has written them.

@@ -60,8 +60,8 @@ def load_steps(wanted: Wanted, now: int) -> Steps[Loaded]:
 def totals_steps() -> Steps[Totals]:
     """Sums over all accounts and open payouts."""
     balances = yield SQL["ledger_balances"]()
-    [[quotes]] = yield SQL["ledger_quotes"]()
-    return Totals(balances=dict(map(tuple, balances)), quotes=quotes)
+    [[high, low]] = yield SQL["ledger_quotes"]()
+    return Totals(balances=rows.totals(balances), quotes=rows.total(high, low))
 
 
 def _lots(found: tuple[Row, ...]) -> dict[str, tuple[Lot, ...]]:

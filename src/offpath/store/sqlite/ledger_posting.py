@@ -85,16 +85,12 @@ def _posting_steps(changes: Changes) -> Steps[None]:
 
 
 def _side_steps(changes: Sequence[SideChange]) -> Steps[None]:
-    """Those that hold no unique key first: one may hold what another gives up."""
-    changed = [one for one in changes if one.was]
-    for holding in (False, True):
-        some = [one for one in changed if (one.row.unique_key is not None) is holding]
-        if some:
-            columns = [(*rows.side_columns(one.row), one.was) for one in some]
-            written = yield _add("ledger_side_change", columns)
-            if len(written) != len(some):
-                message = "somebody else has written a row of the ledger meanwhile: do it again"
-                raise StoreBusy(message)
+    changed = [(*rows.side_columns(one.row), one.was) for one in changes if one.was]
+    if changed and any(one.row.unique_key is not None for one in changes):
+        yield _add("ledger_side_release", changed)
+    if changed and len((yield _add("ledger_side_change", changed))) < len(changed):
+        message = "somebody else has written a row of the ledger meanwhile: do it again"
+        raise StoreBusy(message)
     new = [rows.side_columns(one.row) for one in changes if not one.was]
     if new:
         yield _add("ledger_side_add", new)

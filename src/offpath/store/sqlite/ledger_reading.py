@@ -123,7 +123,7 @@ class LedgerReading:
 
     async def ledger_sums(self) -> dict[str, int]:
         """The sum of all entries by currency."""
-        return dict(map(tuple, await self._rows(SQL["ledger_sums"]())))
+        return rows.totals(await self._rows(SQL["ledger_sums"]()))
 
     async def ledger_counts(self) -> Counts:
         """How much there is."""

@@ -99,9 +99,13 @@ order by id
 limit :limit
 
 -- name: ledger_sums
--- The sum of all entries by currency.
-select account.currency, sum(each.total)
-from (select account, sum(amount) as total from offpath_ledger_link group by account) as each
+-- The sum of all entries by currency, by halves of 32 bits: on the way it may have more than 64.
+select account.currency, sum(each.high), sum(each.low)
+from (
+    select account, sum(amount >> 32) as high, sum(amount & 4294967295) as low
+    from offpath_ledger_link
+    group by account
+) as each
 cross join offpath_ledger_account as account
 where account.id = each.account
 group by account.currency

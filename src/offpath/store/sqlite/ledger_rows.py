@@ -122,6 +122,16 @@ def leaf(row: Row) -> Leaf:
     return Leaf(account=row[0], number=row[1], head=row[2], sum=row[3])
 
 
+def total(high: int, low: int) -> int:
+    """A sum from the sums of its parts' upper and lower 32 bits."""
+    return (high << 32) + low
+
+
+def totals(found: Iterable[Row]) -> dict[str, int]:
+    """Such sums by name."""
+    return {name: total(high, low) for name, high, low in found}
+
+
 # -- in --------------------------------------------------------------------------------------------
 
 

@@ -164,7 +164,7 @@ end;
 
 create trigger offpath_ledger_account_chart before insert on offpath_ledger_account
 when
-    not case
+    case
         when new.id = 'platform:' || new.kind then
             new.side = case
                 when new.kind in (
@@ -185,7 +185,7 @@ when
             and substr(new.id, -length(new.kind) - 1) = ':' || new.kind
             and substr(new.id, 1, 9) <> 'platform:'
             and new.currency = 'CREDIT' and new.side = -1 and new.guarded = 1
-    end
+    end is not 1
 begin
     select raise(abort, 'offpath: the chart of the ledger knows no such account');
 end;
@@ -247,6 +247,8 @@ begin
     select raise(abort, 'offpath: a link of the ledger comes with its posting only');
 end;
 
+-- Whatever a constraint below could find is found here: who inserts "or ignore" or "or replace" has
+-- the statements of a trigger go on after a constraint, but not after a raise.
 create trigger offpath_ledger_posting_seal after insert on offpath_ledger_posting
 begin
     select case
@@ -258,9 +260,12 @@ begin
             then raise(abort, 'offpath: postings of the ledger are numbered without a gap')
         when count(*) = 0
             then raise(abort, 'offpath: a posting of the ledger has links')
+        when count(distinct draft.account) <> count(*)
+            then raise(abort, 'offpath: a posting of the ledger has one link for each account')
         when
             sum(
-                draft.number is not account.number + 1
+                length(draft.hash) <> 64
+                or draft.number is not account.number + 1
                 or draft.balance is not account.balance + account.side * draft.amount
                 or (
                     draft.entries is not null
@@ -269,9 +274,17 @@ begin
                 )
             ) > 0
             then raise(abort, 'offpath: a link of the ledger follows the last one of its account')
+        when sum(account.guarded and draft.balance < 0) > 0
+            then raise(abort, 'offpath: a guarded account of the ledger is never below zero')
+        -- Both currencies together, and one of them. By halves of 32 bits: a sum on the way may
+        -- have more than 64.
         when
-            sum(case account.currency when 'CREDIT' then draft.amount else 0 end) <> 0
-            or sum(case account.currency when 'USD' then draft.amount else 0 end) <> 0
+            sum(draft.amount & 4294967295) & 4294967295 <> 0
+            or sum(draft.amount >> 32) + (sum(draft.amount & 4294967295) >> 32) <> 0
+            or sum(draft.amount & 4294967295) filter (where account.currency = 'USD')
+            & 4294967295 <> 0
+            or sum(draft.amount >> 32) filter (where account.currency = 'USD')
+            + (sum(draft.amount & 4294967295) filter (where account.currency = 'USD') >> 32) <> 0
             then raise(abort, 'offpath: entries of a posting sum to zero in each currency')
     end
     from offpath_ledger_draft as draft
@@ -323,8 +336,11 @@ end;
 
 -- -- rows beside ------------------------------------------------------------------------------
 
+-- A key that is given up for another row's sake leaves the version to the write that follows.
 create trigger offpath_ledger_side_changed before update on offpath_ledger_side
-when new.version <= old.version or new.kind <> old.kind or new.id <> old.id
+when
+    new.kind <> old.kind or new.id <> old.id
+    or new.version < old.version + (new.unique_key is not null or old.unique_key is null)
 begin
     select raise(abort, 'offpath: each write raises the version of a row of the ledger');
 end;
