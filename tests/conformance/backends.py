@@ -79,6 +79,17 @@ class Backend:
         return run(self.place, tuple(statements))
 
     @property
+    def refusal(self) -> type[Exception]:
+        """What a statement raises that breaks a rule of the schema."""
+        if self.name == "sqlite":
+            import sqlite3
+
+            return sqlite3.IntegrityError
+        import psycopg
+
+        return psycopg.IntegrityError
+
+    @property
     def many_writers(self) -> bool:
         """Whether several transactions can write at once."""
         return self.name == "postgres"

@@ -283,6 +283,8 @@ def _followed(before: AccountRecord, link: LinkRecord) -> AccountRecord:
         raise ChainBroken(f"{link.account}: link {link.number} does not follow the last one")
     if link.balance != before.balance + change or sum(link.entries) != link.amount:
         raise ChainBroken(f"{link.account}: link {link.number} has another balance than its sum")
+    if link.raised != before.raised + max(change, 0):
+        raise ChainBroken(f"{link.account}: link {link.number} raises it by something else")
     if known.guarded and change < 0 and link.balance < 0:
         raise Overdraft(f"{link.account} would be below zero")
     return AccountRecord(
