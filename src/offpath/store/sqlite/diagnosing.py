@@ -20,6 +20,7 @@ BIG_LOG: Final = 256 * 2**20
 MOST: Final = 10_000
 """Rows that each of the checks of rows looks at: a busy store is not to notice."""
 ODD: Final = "jobs that should not be possible; mend or delete these"
+TORN: Final = "the ledger was altered from outside; prove it and go back to a backup"
 OTHERS: Final = ("apsw", "pysqlite3", "sqlean", "libsql", "libsql_experimental")
 
 
@@ -34,6 +35,7 @@ def diagnose(session: Session, path: Path) -> list[Finding]:
         _rows("groups", session.run(SQL["torn_groups"](most=MOST)), "a wrong count of open jobs"),
         _rows("holders", session.run(SQL["unheld"]()), "no registered worker; they are rescued"),
         _rows("rows", session.run(SQL["odd_jobs"](most=MOST)), ODD, Level.PROBLEM),
+        _rows("ledger", session.run(SQL["ledger_odd"](most=MOST)), TORN, Level.PROBLEM),
     ]
 
 

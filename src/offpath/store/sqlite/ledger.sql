@@ -38,6 +38,22 @@ where
         limit 1
     )
 
+-- name: ledger_paid_of
+-- Of each owner the payout that was touched last.
+select
+    side.kind, side.id, side.owner, side.state, side.version, side.due_at, side.attempts,
+    side.amount, side.anchor, side.unique_key, side.created_at, side.touched_at, side.body
+from json_each(:wanted) as wanted
+cross join offpath_ledger_side as side
+where
+    side.seq = (
+        select owned.seq
+        from offpath_ledger_side as owned indexed by offpath_ledger_side_paid
+        where owned.kind = 'payout' and owned.owner = wanted.value ->> 1
+        order by owned.touched_at desc, owned.seq desc
+        limit 1
+    )
+
 -- name: ledger_postings_of
 -- Postings by id with their links; the metadata comes with the first one.
 select
@@ -183,7 +199,7 @@ group by kind
 -- name: ledger_quotes
 -- The sum of the quotes of open payouts, by halves.
 select coalesce(sum(amount >> 32), 0), coalesce(sum(amount & 4294967295), 0)
-from offpath_ledger_side
+from offpath_ledger_side indexed by offpath_ledger_side_quote
 where kind = 'payout' and (state = 'RESERVED' or state = 'SUBMITTED')
 
 -- name: ledger_account_add

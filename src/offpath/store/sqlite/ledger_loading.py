@@ -5,11 +5,12 @@ Whoever runs this has the write lock, so nothing that is read here can change be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from offpath.model.ledger.book import Loaded
 from offpath.model.ledger.needs import Wanted
-from offpath.model.ledger.records import Lot, Totals
+from offpath.model.ledger.records import Lot, SideKey, Totals
 from offpath.store.sql import Row
 from offpath.store.sqlite import ledger_rows as rows
 from offpath.store.sqlite.parameters import batch
@@ -19,7 +20,6 @@ _ASKED: Final = (
     ("accounts", "ledger_accounts_of", "ids"),
     ("sides", "ledger_sides_of", "wanted"),
     ("holders", "ledger_holders_of", "wanted"),
-    ("newest", "ledger_newest_of", "wanted"),
     ("postings", "ledger_postings_of", "ids"),
     ("keys", "ledger_keys_of", "keys"),
     ("lots", "ledger_lots_of", "wanted"),
@@ -36,6 +36,7 @@ def load_steps(wanted: Wanted, now: int) -> Steps[Loaded]:
     for name, statement, parameter in _ASKED:
         asked = getattr(wanted, name)
         found[name] = (yield SQL[statement](**{parameter: batch(asked)})) if asked else ()
+    newest = yield from _newest_steps(wanted.newest)
     subjects = sorted({subject for subject, _ in wanted.attempted})
     last = (yield SQL["ledger_subjects_of"](subjects=batch(subjects))) if subjects else ()
     totals = (yield from totals_steps()) if wanted.totals else None
@@ -45,7 +46,7 @@ def load_steps(wanted: Wanted, now: int) -> Steps[Loaded]:
         now=now,
         accounts=tuple(rows.account_record(row) for row in found["accounts"]),
         sides=tuple(sides.values()),
-        newest=tuple(rows.side_row(row) for row in found["newest"]),
+        newest=tuple(rows.side_row(row) for row in newest),
         postings=tuple(rows.postings(found["postings"])),
         keys=tuple(rows.key_record(row) for row in found["keys"]),
         lots=_lots(found["lots"]),
@@ -55,6 +56,17 @@ def load_steps(wanted: Wanted, now: int) -> Steps[Loaded]:
         subjects={row[0]: rows.attempt(row) for row in last},
         totals=totals,
     )
+
+
+def _newest_steps(wanted: Sequence[SideKey]) -> Steps[list[Row]]:
+    """Rows by kind and owner; those of payouts have an index of their own."""
+    payouts = [one for one in wanted if one.kind == "payout"]
+    others = [one for one in wanted if one.kind != "payout"]
+    found: list[Row] = []
+    for name, some in (("ledger_paid_of", payouts), ("ledger_newest_of", others)):
+        if some:
+            found += yield SQL[name](wanted=batch(some))
+    return found
 
 
 def totals_steps() -> Steps[Totals]:

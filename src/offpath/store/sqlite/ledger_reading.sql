@@ -68,7 +68,7 @@ select
     touched_at, body
 from offpath_ledger_side
 where
-    kind = :kind and id in (select value from json_each(:ids)) and id > :after
+    kind = :kind and id in (select value from json_each(:ids)) and +id > :after
     and (:owner is null or owner = :owner)
     and (:states is null or state in (select value from json_each(:states)))
 order by id

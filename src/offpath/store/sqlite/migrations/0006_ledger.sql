@@ -102,6 +102,10 @@ create index offpath_ledger_side_due on offpath_ledger_side (kind, due_at, id)
 where due_at is not null
     and (state = 'RESERVED' or state = 'SUBMITTED' or state = 'ACTIVE' or state = 'OPEN');
 
+-- Who asks for a payout is asked when he had the last one.
+create index offpath_ledger_side_paid on offpath_ledger_side (owner, touched_at)
+where kind = 'payout';
+
 -- The quotes that are owed.
 create index offpath_ledger_side_quote on offpath_ledger_side (amount)
 where kind = 'payout' and (state = 'RESERVED' or state = 'SUBMITTED');
