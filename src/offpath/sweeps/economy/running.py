@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -101,7 +101,7 @@ class EconomyRun(Struct, frozen=True, kw_only=True):
     postings: tuple[str, ...] = ()
     """Ids of all postings that the run made."""
 
-    def __iter__(self) -> Iterator[tuple[EconomyResult, ...] | tuple[str, ...]]:
+    def __iter__(self) -> Iterator[Any]:
         """Give both parts."""
         return iter((self.batch, self.postings))
 
