@@ -43,7 +43,7 @@ class Flowing:
         """Make held jobs ready."""
         done = await self._write(
             lambda session: limits.admit(session, self._now(), limit, keys),
-            peek=limits.nothing_to_admit,
+            peek=lambda session: limits.nothing_to_admit(session, self._now()),
         )
         if done.jobs:
             self._hints.emit(Hint.WORK)

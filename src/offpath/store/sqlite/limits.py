@@ -18,7 +18,6 @@ from offpath.model.limit import Admitted, LimitRecord, RateSpec
 from offpath.model.rate import decode_state, encode_state, take
 from offpath.model.settlement import Settled, Settlement, SettleStatus, Snoozed
 from offpath.store.sql import Query, Row
-from offpath.store.sqlite import pausing
 from offpath.store.sqlite.instants import instant, later
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
@@ -78,13 +77,21 @@ def agreed(jobs: Iterable[NewJob], now: int) -> Query | None:
 # -- admission -------------------------------------------------------------------------------------
 
 
-def nothing_to_admit(session: Session) -> Admitted | None:
-    """The answer when nothing is held; else None."""
-    return None if session.run(SQL["held_any"]()) else Admitted(jobs=0)
+def nothing_to_admit(session: Session, now: int) -> Admitted | None:
+    """The answer when nothing is held, or every key that holds something is full; else None.
+
+    A settlement has admitted whoever could go, so this is what most passes find: it takes one
+    statement, and no lock where the pass is alone in its transaction.
+    """
+    query = SQL["admission_idle"](now=now, before=now - _UNTAKEN)
+    return Admitted(jobs=0) if session.run(query) else None
 
 
 def admit(session: Session, now: int, limit: int, keys: Sequence[str]) -> Admitted:
     """Make held jobs ready, up to the room of their keys, and repair what hinders it."""
+    idle = nothing_to_admit(session, now)
+    if idle is not None:
+        return idle
     names = sorted(set(keys)) or [row[0] for row in session.run(SQL["held_keys"]())]
     return _Pass(session, now, limit).run(names, repair=True)
 
@@ -151,19 +158,18 @@ class _Pass:
 
     def _find(self, names: Sequence[str]) -> None:
         """The keys with held jobs in queues that are not paused, the next one first."""
-        lines = self._session.run(SQL["held_lines"](keys=batch(names))) if names else []
-        if not lines:
-            return
-        pauses = pausing.paused(self._session, self._now)
+        query = SQL["held_rooms"](keys=batch(names), now=self._now)
+        keys: dict[str, _Key] = {}
         lanes: dict[str, list[str]] = defaultdict(list)
-        for key, queue in lines:
-            if queue not in pauses:
-                lanes[key].append(queue)
-            elif (until := pauses[queue]) is not None:
+        for queue, is_paused, until, *row in self._session.run(query) if names else ():
+            key = _key(row)
+            if not is_paused:
+                lanes[key.name].append(queue)
+                keys[key.name] = key
+            elif until is not None:
                 self._waits.append((until - self._now) / 1_000_000)
         self._lanes = dict(lanes)
-        rows = self._session.run(SQL["limit_rows"](keys=batch(list(lanes)))) if lanes else []
-        self._keys = sorted(map(_key, rows), key=lambda key: (key.turn, key.name))
+        self._keys = sorted(keys.values(), key=lambda key: (key.turn, key.name))
 
     def _recount(self) -> None:
         """Of keys without room, the count may be wrong."""

@@ -25,9 +25,55 @@ with recursive line (key) as (
 )
 select key from line where key is not null
 
--- name: held_any
--- Whether any job waits to be admitted.
-select 1 from offpath_job where state = 'blocked' and reason = 'limit' limit 1
+-- name: admission_idle
+-- One row where a pass of admission would do nothing: each key with held jobs is full and counted
+-- rightly, and what it let in was not left by all. Anything else, a pause for one, is looked at by
+-- the pass itself.
+with recursive line (key) as (
+    select (
+        select job.limit_key from offpath_job as job
+        where job.state = 'blocked' and job.reason = 'limit'
+        order by job.limit_key, job.queue limit 1
+    )
+    union all
+    select (
+        select job.limit_key from offpath_job as job
+        where job.state = 'blocked' and job.reason = 'limit' and job.limit_key > line.key
+        order by job.limit_key, job.queue limit 1
+    )
+    from line where line.key is not null
+),
+busy (key, jobs) as materialized (
+    select limit_key, count(*) from offpath_job
+    where state = 'running' and +limit_key is not null
+    group by +limit_key
+)
+select 1
+where
+    not exists (select 1 from offpath_queue_pause)
+    and not exists (
+        select 1
+        from line
+        cross join offpath_limit as spec on spec.key = line.key
+        where
+            spec.max_running is null
+            or spec.admitted < spec.max_running
+            or spec.closed_until > :now
+            or exists (
+                select 1 from offpath_job as left_over
+                where
+                    left_over.state = 'ready' and left_over.limit_key is not null
+                    and left_over.limit_key = line.key and left_over.changed_at <= :before
+            )
+            or spec.admitted > coalesce(
+                (select busy.jobs from busy where busy.key = line.key), 0
+            ) + (
+                select count(*) from offpath_job as job
+                where
+                    job.state = 'ready' and job.limit_key is not null
+                    and job.limit_key = line.key
+            )
+    )
 
 -- name: held_lines
 -- In which queues these keys have held jobs.
@@ -55,10 +101,40 @@ with recursive lane (key, queue) as (
 )
 select key, queue from lane where queue is not null
 
--- name: limit_rows
-select key, max_running, rate, rate_state, admitted, closed_until, paused, turn
-from offpath_limit
-where key in (select value from json_each(:keys))
+-- name: held_rooms
+-- In which queues these keys have held jobs, whether the queue is paused and until when, and what
+-- is known of the key.
+with recursive lane (key, queue) as (
+    select
+        wanted.value,
+        (
+            select job.queue from offpath_job as job
+            where
+                job.state = 'blocked' and job.reason = 'limit' and job.limit_key = wanted.value
+            order by job.queue limit 1
+        )
+    from json_each(:keys) as wanted
+    union all
+    select
+        lane.key,
+        (
+            select job.queue from offpath_job as job
+            where
+                job.state = 'blocked' and job.reason = 'limit' and job.limit_key = lane.key
+                and job.queue > lane.queue
+            order by job.queue limit 1
+        )
+    from lane where lane.queue is not null
+)
+select
+    lane.queue, pause.name is not null, pause.until,
+    spec.key, spec.max_running, spec.rate, spec.rate_state, spec.admitted, spec.closed_until,
+    spec.paused, spec.turn
+from lane
+cross join offpath_limit as spec on spec.key = lane.key
+left join offpath_queue_pause as pause
+    on pause.name = lane.queue and (pause.until is null or pause.until > :now)
+where lane.queue is not null
 
 -- name: held_best
 -- The first held jobs of some keys and queues.
