@@ -47,7 +47,7 @@ returning 1
 -- Leaves that differ from the last checkpoint's.
 insert into offpath.ledger_leaf (account, number, head, sum)
 select b.account, b.number, b.head, b.sum
-from jsonb_to_recordset(:leaves::text::jsonb)
+from json_to_recordset(:leaves::text::json)
     as b (account text, number bigint, head text, sum bigint)
 on conflict (account) do update
 set number = excluded.number, head = excluded.head, sum = excluded.sum

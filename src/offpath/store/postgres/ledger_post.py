@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from offpath.model.ledger.book import Book, Changes, Loaded, SideChange
+from offpath.model.ledger.book import AccountChange, Book, Changes, Loaded, SideChange
 from offpath.model.ledger.deciding import (
     Decided,
     LedgerOp,
@@ -24,7 +24,7 @@ from offpath.model.ledger.deciding import (
 )
 from offpath.model.ledger.faults import LedgerError
 from offpath.model.ledger.needs import Wanted
-from offpath.model.ledger.posting import PostingRecord
+from offpath.model.ledger.posting import LinkRecord, PostingRecord
 from offpath.model.ledger.records import (
     AccountRecord,
     Attempt,
@@ -46,8 +46,6 @@ class _Read(Struct, frozen=True):
     """What ``read_ledger`` answers."""
 
     now: int
-    accounts: tuple[AccountRecord, ...]
-    sides: tuple[SideRow, ...]
     newest: tuple[SideRow, ...]
     postings: tuple[PostingRecord, ...]
     keys: tuple[KeyRecord, ...]
@@ -93,6 +91,8 @@ class _Key(Struct, frozen=True):
 
 
 _reader = msgspec.json.Decoder(_Read)
+_accounts = msgspec.json.Decoder(tuple[AccountRecord, ...])
+_side_rows = msgspec.json.Decoder(tuple[SideRow, ...])
 _receipts = msgspec.json.Encoder()
 
 
@@ -184,9 +184,15 @@ class _Deal:
 
 
 def _deal(operations: Sequence[LedgerOp], answers: Sequence[Rows]) -> _Deal:
-    read = _reader.decode(answers[-1][0][0])
-    made = [row[0] for row in answers[0]]
-    return _Deal(Book(_loaded(read, batch_wants(operations, read.now))), made)
+    made, *sides, accounts, read = answers
+    found = _reader.decode(read[0][0])
+    loaded = _loaded(
+        found,
+        _accounts.decode(accounts[0][0]),
+        tuple(row for held in sides for row in _side_rows.decode(held[0][0])),
+        batch_wants(operations, found.now),
+    )
+    return _Deal(Book(loaded), [row[0] for row in made])
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -195,7 +201,11 @@ def _deal(operations: Sequence[LedgerOp], answers: Sequence[Rows]) -> _Deal:
 def opening(
     operations: Sequence[LedgerOp], now: datetime | None, sql: Catalogue
 ) -> tuple[Query, ...]:
-    """The locks in their order, then the read. The first makes accounts; the last answers all."""
+    """What makes accounts, the locks in their order with what they hold, and the read of the rest.
+
+    A row that is locked is read as the lock finds it; all else is read in a statement behind the
+    last lock, for one that waited sees other rows as of before its wait.
+    """
     wants = batch_wants(operations, 0)
     windows = [
         (batch_wants([op for op in operations if (op.now is None) is relative], 0), relative)
@@ -204,9 +214,6 @@ def opening(
     accounts, sides, holders = to_json(wants.accounts), _keys(wants.sides), _keys(wants.holders)
     read = sql["read_ledger"](
         now=None if now is None else millis(now),
-        accounts=accounts,
-        sides=sides,
-        holders=holders,
         newest=_keys(wants.newest),
         postings=to_json(wants.postings),
         keys=to_json(wants.keys),
@@ -229,12 +236,17 @@ def millis(at: datetime) -> int:
     return (at - EPOCH) // _MILLISECOND
 
 
-def _loaded(read: _Read, wants: Wanted) -> Loaded:
+def _loaded(
+    read: _Read,
+    accounts: tuple[AccountRecord, ...],
+    sides: tuple[SideRow, ...],
+    wants: Wanted,
+) -> Loaded:
     return Loaded(
         wanted=wants,
         now=read.now,
-        accounts=read.accounts,
-        sides=read.sides,
+        accounts=accounts,
+        sides=sides,
         newest=read.newest,
         postings=read.postings,
         keys=read.keys,
@@ -288,61 +300,53 @@ def _subjects(wants: Wanted) -> list[str]:
 def _closing(
     changes: Changes, made: Sequence[str], now: datetime | None, sql: Catalogue
 ) -> tuple[Query, ...]:
-    """What is written. Sides come after postings, so that a turn is not waited for with them."""
-    queries: list[Query] = []
-    if changes.postings:
-        queries.append(sql["take_ledger_turn"]())
-    queries += message_queries(changes.messages, now, sql=sql)
-    if changes.postings or changes.keys or changes.attempts:
-        queries.append(_write(changes, sql))
-    queries += _sides(changes.sides, sql)
+    """What is written."""
+    queries = message_queries(changes.messages, now, sql=sql)
+    queries += _side_changes(changes.sides, sql)
+    queries += _additions(changes, sql)
     touched = {one.account.id for one in changes.accounts}
     if unused := [name for name in made if name not in touched]:
         queries.append(sql["drop_accounts"](accounts=to_json(sorted(unused))))
     return tuple(queries)
 
 
-def _write(changes: Changes, sql: Catalogue) -> Query:
-    return sql["write_ledger"](
+def _additions(changes: Changes, sql: Catalogue) -> list[Query]:
+    sides = [_side(one) for one in changes.sides if not one.was]
+    if not (changes.postings or changes.keys or changes.attempts or sides):
+        return []
+    keys = [_Key(one.key, one.fingerprint, _receipt(one.receipt)) for one in changes.keys]
+    query = sql["write_ledger"](
         at=_written_at(changes),
         postings=to_json([_Posting(one.id, one.meta) for one in changes.postings]),
-        links=to_json(
-            [
-                _Link(
-                    link.account,
-                    link.number,
-                    link.posting,
-                    link.amount,
-                    link.entries,
-                    link.balance,
-                    link.raised,
-                    link.prev,
-                    link.hash,
-                    link.source,
-                )
-                for one in changes.postings
-                for link in one.links
-            ]
-        ),
-        accounts=to_json(
-            [
-                _Account(
-                    one.account.id,
-                    one.account.balance,
-                    one.account.raised,
-                    one.account.head,
-                    one.account.number,
-                    one.was,
-                )
-                for one in changes.accounts
-            ]
-        ),
-        keys=to_json(
-            [_Key(one.key, one.fingerprint, _receipt(one.receipt)) for one in changes.keys]
-        ),
+        links=to_json([_link(link) for one in changes.postings for link in one.links]),
+        accounts=to_json([_account(one) for one in changes.accounts]),
+        keys=to_json(keys),
         attempts=to_json(changes.attempts),
+        sides=to_json(sides),
         moved=len(changes.accounts),
     )
+    return [query]
+
+
+def _link(link: LinkRecord) -> _Link:
+    """By position: this is done for every entry."""
+    return _Link(
+        link.account,
+        link.number,
+        link.posting,
+        link.amount,
+        link.entries,
+        link.balance,
+        link.raised,
+        link.prev,
+        link.hash,
+        link.source,
+    )
+
+
+def _account(change: AccountChange) -> _Account:
+    now = change.account
+    return _Account(now.id, now.balance, now.raised, now.head, now.number, change.was)
 
 
 def _written_at(changes: Changes) -> int:
@@ -356,18 +360,15 @@ def _receipt(receipt: Receipt) -> str:
     return _receipts.encode(receipt).decode()
 
 
-def _sides(changes: Sequence[SideChange], sql: Catalogue) -> list[Query]:
-    """Changed rows first: a new one may take a unique key that an old one gives up."""
+def _side_changes(changes: Sequence[SideChange], sql: Catalogue) -> list[Query]:
+    """Before the new rows: one may take a unique key that an old one gives up."""
     old = [_side(one) for one in changes if one.was]
-    new = [_side(one) for one in changes if not one.was]
-    queries = []
+    if not old:
+        return []
+    change = sql["change_sides"](sides=to_json(old), count=len(old))
     if len(old) > 1 and any(one["unique_key"] is not None for one in old):
-        queries.append(sql["give_up_unique_keys"](sides=to_json(old)))
-    if old:
-        queries.append(sql["change_sides"](sides=to_json(old), count=len(old)))
-    if new:
-        queries.append(sql["add_sides"](sides=to_json(new)))
-    return queries
+        return [sql["give_up_unique_keys"](sides=to_json(old)), change]
+    return [change]
 
 
 def _side(change: SideChange) -> Mapping[str, Any]:

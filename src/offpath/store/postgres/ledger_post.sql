@@ -2,26 +2,26 @@
 -- Makes the accounts that are not there, so that there is something to lock. Says which.
 insert into offpath.ledger_account (id)
 select b.id
-from jsonb_array_elements_text(:accounts::text::jsonb) with ordinality as b (id, n)
+from json_array_elements_text(:accounts::text::json) with ordinality as b (id, n)
 where not exists (select from offpath.ledger_account a where a.id = b.id)
 order by b.n
 on conflict do nothing
 returning id
 
 -- name: lock_sides
--- Keeps these side rows still, in one order.
+-- Keeps these side rows still, in one order, and reads them as they are under the lock.
 with wanted as materialized (
     select s.kind, s.id
-    from jsonb_to_recordset(:sides::text::jsonb) as b (kind text, name text)
+    from json_to_recordset(:sides::text::json) as b (kind text, name text)
     join offpath.ledger_side s on s.kind = b.kind and s.id = b.name
     union
     select s.kind, s.id
-    from jsonb_to_recordset(:holders::text::jsonb) as b (kind text, name text)
+    from json_to_recordset(:holders::text::json) as b (kind text, name text)
     join offpath.ledger_side s on s.kind = b.kind and s.unique_key = b.name
 )
-select count(*)
+select coalesce(json_agg(held), '[]')::text
 from (
-    select 1
+    select s.*
     from wanted w
     join offpath.ledger_side s on s.kind = w.kind and s.id = w.id
     order by s.kind, s.id
@@ -29,19 +29,19 @@ from (
 ) as held
 
 -- name: lock_accounts
--- Keeps these accounts still, in one order.
-select count(*)
+-- Keeps these accounts still, in one order, and reads them as they are under the lock.
+select coalesce(json_agg(held), '[]')::text
 from (
-    select 1
+    select a.id, a.balance, a.raised, a.head, a.number
     from offpath.ledger_account a
-    where a.id = any (array(select jsonb_array_elements_text(:accounts::text::jsonb)))
+    where a.id = any (array(select json_array_elements_text(:accounts::text::json)))
     order by a.id
     for no key update
 ) as held
 
 -- name: read_ledger
--- All that a batch of operations asked for, as one JSON document. A "since" that is relative counts
--- from now.
+-- All else that a batch of operations asked for, as one JSON document, after the last lock. A "since"
+-- that is relative counts from now.
 with clock as materialized (
     select coalesce(
         :now::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint
@@ -49,34 +49,14 @@ with clock as materialized (
 )
 select json_build_object(
     'now', clock.now,
-    'accounts', (
-        select coalesce(json_agg(x), '[]')
-        from (
-            select a.id, a.balance, a.raised, a.head, a.number
-            from jsonb_array_elements_text(:accounts::text::jsonb) as b (id)
-            join offpath.ledger_account a on a.id = b.id
-        ) as x
-    ),
-    'sides', (
-        select coalesce(json_agg(x), '[]')
-        from (
-            select s.*
-            from jsonb_to_recordset(:sides::text::jsonb) as b (kind text, name text)
-            join offpath.ledger_side s on s.kind = b.kind and s.id = b.name
-            union all
-            select s.*
-            from jsonb_to_recordset(:holders::text::jsonb) as b (kind text, name text)
-            join offpath.ledger_side s on s.kind = b.kind and s.unique_key = b.name
-        ) as x
-    ),
     'newest', (
         select coalesce(json_agg(x), '[]')
-        from jsonb_to_recordset(:newest::text::jsonb) as b (kind text, name text)
+        from json_to_recordset(:newest::text::json) as b (kind text, name text)
         cross join lateral (
             select s.*
             from offpath.ledger_side s
             where s.kind = b.kind and s.owner = b.name
-            order by s.touched_at desc, s.id desc
+            order by s.touched_at desc
             limit 1
         ) as x
     ),
@@ -88,18 +68,18 @@ select json_build_object(
                 from offpath.ledger_link l
                 where l.posting = p.id
             ) as links
-            from jsonb_array_elements_text(:postings::text::jsonb) as b (id)
+            from json_array_elements_text(:postings::text::json) as b (id)
             join offpath.ledger_posting p on p.id = b.id
         ) as x
     ),
     'keys', (
         select coalesce(json_agg(k), '[]')
-        from jsonb_array_elements_text(:keys::text::jsonb) as b (key)
+        from json_array_elements_text(:keys::text::json) as b (key)
         join offpath.ledger_key k on k.key = b.key
     ),
     'lots', (
         select coalesce(json_agg(json_build_array(b.account, x.lots)), '[]')
-        from jsonb_to_recordset(:lots::text::jsonb)
+        from json_to_recordset(:lots::text::json)
             as b (account text, since bigint, relative boolean)
         join offpath.ledger_account a on a.id = b.account
         cross join lateral (
@@ -118,7 +98,7 @@ select json_build_object(
         select coalesce(
             json_agg(json_build_array(b.account, s.since, a.raised - coalesce(l.raised, 0))), '[]'
         )
-        from jsonb_to_recordset(:raised::text::jsonb)
+        from json_to_recordset(:raised::text::json)
             as b (account text, since bigint, relative boolean)
         cross join lateral (
             select b.since + case when b.relative then clock.now else 0 end as since
@@ -136,7 +116,7 @@ select json_build_object(
         select coalesce(
             json_agg(json_build_array(b.subject, s.since, l.total - f.total + f.amount)), '[]'
         )
-        from jsonb_to_recordset(:attempts::text::jsonb)
+        from json_to_recordset(:attempts::text::json)
             as b (subject text, since bigint, relative boolean)
         cross join lateral (
             select b.since + case when b.relative then clock.now else 0 end as since
@@ -158,12 +138,12 @@ select json_build_object(
     ),
     'attempted', (
         select coalesce(json_agg(json_build_array(a.subject, a.key)), '[]')
-        from jsonb_to_recordset(:attempted::text::jsonb) as b (subject text, key text)
+        from json_to_recordset(:attempted::text::json) as b (subject text, key text)
         join offpath.ledger_attempt a on a.subject = b.subject and a.key = b.key
     ),
     'subjects', (
         select coalesce(json_agg(x), '[]')
-        from jsonb_array_elements_text(:subjects::text::jsonb) as b (subject)
+        from json_array_elements_text(:subjects::text::json) as b (subject)
         cross join lateral (
             select a.subject, a.key, a.amount, a.at, a.total
             from offpath.ledger_attempt a
@@ -193,17 +173,13 @@ select json_build_object(
 )::text
 from clock
 
--- name: take_ledger_turn
--- Who writes postings takes turns from here to the commit: they are numbered as they are committed.
-select pg_advisory_xact_lock(hashtextextended('offpath.ledger', 0))::text
-
 -- name: write_ledger
 -- What a batch of operations did, in one statement, so that it is checked as a whole.
 with posted as (
     insert into offpath.ledger_posting (id, meta, at)
     select b.id, b.meta, :at::bigint
     from rows from (
-        jsonb_to_recordset(:postings::text::jsonb) as (id text, meta text)
+        json_to_recordset(:postings::text::json) as (id text, meta text)
     ) with ordinality as b (id, meta, n)
     order by b.n
 ),
@@ -214,7 +190,7 @@ linked as (
     select
         b.account, b.number, b.posting, b.amount, b.entries, b.balance, b.raised, b.prev, b.hash,
         b.source, :at::bigint
-    from jsonb_to_recordset(:links::text::jsonb) as b (
+    from json_to_recordset(:links::text::json) as b (
         account text, number bigint, posting text, amount bigint, entries bigint[], balance bigint,
         raised bigint, prev text, hash text, source text
     )
@@ -222,7 +198,7 @@ linked as (
 moved as (
     update offpath.ledger_account a
     set balance = b.balance, raised = b.raised, head = b.head, number = b.number
-    from jsonb_to_recordset(:accounts::text::jsonb)
+    from json_to_recordset(:accounts::text::json)
         as b (id text, balance bigint, raised bigint, head text, number bigint, was bigint)
     where a.id = b.id and a.number = b.was
     returning 1
@@ -230,33 +206,32 @@ moved as (
 keyed as (
     insert into offpath.ledger_key (key, fingerprint, receipt, at)
     select b.key, b.fingerprint, b.receipt::json, :at::bigint
-    from jsonb_to_recordset(:keys::text::jsonb) as b (key text, fingerprint text, receipt text)
+    from json_to_recordset(:keys::text::json) as b (key text, fingerprint text, receipt text)
 ),
 tried as (
     insert into offpath.ledger_attempt (subject, key, amount, at, total)
     select b.subject, b.key, b.amount, b.at, b.total
     from rows from (
-        jsonb_to_recordset(:attempts::text::jsonb)
+        json_to_recordset(:attempts::text::json)
             as (subject text, key text, amount bigint, at bigint, total bigint)
     ) with ordinality as b (subject, key, amount, at, total, n)
     order by b.n
+),
+sides as (
+    insert into offpath.ledger_side (
+        version, due_at, attempts, amount, created_at, touched_at, kind, id, owner, state, anchor,
+        unique_key, body
+    )
+    select
+        b.version, b.due_at, b.attempts, b.amount, b.created_at, b.touched_at, b.kind, b.id, b.owner,
+        b.state, b.anchor, b.unique_key, b.body
+    from json_to_recordset(:sides::text::json) as b (
+        version bigint, due_at bigint, attempts bigint, amount bigint, created_at bigint,
+        touched_at bigint, kind text, id text, owner text, state text, anchor text, unique_key text,
+        body text
+    )
 )
 select offpath.ledger_expect((select count(*) from moved), :moved::bigint)
-
--- name: add_sides
--- New side rows.
-insert into offpath.ledger_side (
-    version, due_at, attempts, amount, created_at, touched_at, kind, id, owner, state, anchor,
-    unique_key, body
-)
-select
-    b.version, b.due_at, b.attempts, b.amount, b.created_at, b.touched_at, b.kind, b.id, b.owner,
-    b.state, b.anchor, b.unique_key, b.body
-from jsonb_to_recordset(:sides::text::jsonb) as b (
-    version bigint, due_at bigint, attempts bigint, amount bigint, created_at bigint,
-    touched_at bigint, kind text, id text, owner text, state text, anchor text, unique_key text,
-    body text
-)
 
 -- name: change_sides
 -- Changed side rows, each if it is as it was read.
@@ -266,7 +241,7 @@ with changed as (
         version = b.version, due_at = b.due_at, attempts = b.attempts, amount = b.amount,
         touched_at = b.touched_at, owner = b.owner, state = b.state, anchor = b.anchor,
         unique_key = b.unique_key, body = b.body
-    from jsonb_to_recordset(:sides::text::jsonb) as b (
+    from json_to_recordset(:sides::text::json) as b (
         was bigint, version bigint, due_at bigint, attempts bigint, amount bigint,
         touched_at bigint, kind text, id text, owner text, state text, anchor text,
         unique_key text, body text
@@ -280,7 +255,7 @@ select offpath.ledger_expect((select count(*) from changed), :count::bigint)
 -- Keys that change hands within a batch are free in between: a unique index has no such order.
 update offpath.ledger_side s
 set unique_key = null
-from jsonb_to_recordset(:sides::text::jsonb) as b (kind text, id text, unique_key text)
+from json_to_recordset(:sides::text::json) as b (kind text, id text, unique_key text)
 where s.kind = b.kind
     and s.id = b.id
     and s.unique_key is not null
@@ -289,5 +264,5 @@ where s.kind = b.kind
 -- name: drop_accounts
 -- Removes accounts that were made only to be locked.
 delete from offpath.ledger_account a
-using jsonb_array_elements_text(:accounts::text::jsonb) as b (id)
+using json_array_elements_text(:accounts::text::json) as b (id)
 where a.id = b.id and a.number = 0

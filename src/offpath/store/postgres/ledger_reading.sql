@@ -3,7 +3,7 @@
 select coalesce(json_agg(x), '[]')::text
 from (
     select a.id, a.balance, a.raised, a.head, a.number
-    from jsonb_array_elements_text(:ids::text::jsonb) as b (id)
+    from json_array_elements_text(:ids::text::json) as b (id)
     join offpath.ledger_account a on a.id = b.id
     where a.number > 0 and starts_with(a.id, :prefix::text) and a.id > :after::text
     order by a.id
@@ -77,7 +77,7 @@ from (
         from offpath.ledger_link l
         where l.posting = p.id
     ) as links
-    from jsonb_array_elements_text(:ids::text::jsonb) as b (id)
+    from json_array_elements_text(:ids::text::json) as b (id)
     join offpath.ledger_posting p on p.id = b.id
     where p.seq > :after::bigint
     limit :limit::bigint
@@ -106,11 +106,11 @@ from (
 select coalesce(json_agg(x), '[]')::text
 from (
     select s.*
-    from jsonb_array_elements_text(:ids::text::jsonb) as b (id)
+    from json_array_elements_text(:ids::text::json) as b (id)
     join offpath.ledger_side s on s.kind = :kind::text and s.id = b.id
     where (:owner::text is null or s.owner = :owner::text)
         and (:states::text is null or s.state = any (
-            array(select jsonb_array_elements_text(:states::text::jsonb))
+            array(select json_array_elements_text(:states::text::json))
         ))
         and s.id > :after::text
     order by s.id
@@ -126,7 +126,7 @@ from (
     where s.kind = :kind::text
         and s.owner = :owner::text
         and (:states::text is null or s.state = any (
-            array(select jsonb_array_elements_text(:states::text::jsonb))
+            array(select json_array_elements_text(:states::text::json))
         ))
         and s.id > :after::text
     order by s.id
@@ -141,7 +141,7 @@ from (
     from offpath.ledger_side s
     where s.kind = :kind::text
         and (:states::text is null or s.state = any (
-            array(select jsonb_array_elements_text(:states::text::jsonb))
+            array(select json_array_elements_text(:states::text::json))
         ))
         and s.id > :after::text
     order by s.id
@@ -213,7 +213,7 @@ from (
 select coalesce(json_agg(f order by f.account), '[]')::text
 from (
     select f.*
-    from jsonb_array_elements_text(:ids::text::jsonb) as b (id)
+    from json_array_elements_text(:ids::text::json) as b (id)
     join offpath.ledger_leaf f on f.account = b.id
     where f.account > :after::text
     order by f.account

@@ -93,8 +93,7 @@ create table offpath.ledger_link (
     source text,
     primary key (account, number),
     constraint ledger_link_number check (number >= 1),
-    constraint ledger_link_hash check (length(hash) = 64 and length(prev) = 64),
-    constraint ledger_link_overdraft check (balance >= 0 or not offpath.ledger_guarded(account))
+    constraint ledger_link_hash check (length(hash) = 64)
 )
 with (autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 
@@ -135,7 +134,8 @@ with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_
 
 create unique index ledger_side_unique on offpath.ledger_side (kind, unique_key)
     where unique_key is not null;
-create index ledger_side_owner on offpath.ledger_side (kind, owner, touched_at, id);
+-- The owner leads, and the id is not in it: else it could be taken for the key of a kind and an id.
+create index ledger_side_owner on offpath.ledger_side (owner, kind, touched_at);
 create index ledger_side_due on offpath.ledger_side (kind, due_at, id)
     where due_at is not null and (
         (kind = 'payout' and state in ('RESERVED', 'SUBMITTED'))
@@ -225,6 +225,19 @@ create trigger ledger_link_kept before update or delete on offpath.ledger_link
 create trigger ledger_checkpoint_kept before update or delete on offpath.ledger_checkpoint
     for each row execute function offpath.ledger_keep();
 
+-- Who writes postings takes turns from here to the commit, so they are numbered as they are committed.
+create function offpath.ledger_turn() returns trigger
+language plpgsql
+as $$
+begin
+    perform pg_advisory_xact_lock(hashtextextended('offpath.ledger', 0));
+    return null;
+end
+$$;
+
+create trigger ledger_posting_turn before insert on offpath.ledger_posting
+    for each statement execute function offpath.ledger_turn();
+
 -- An account begins empty, is never renamed, never goes back, and stays once it has a chain.
 create function offpath.ledger_account_refuse() returns trigger
 language plpgsql
@@ -264,7 +277,8 @@ begin
     if fault is null then
         select 'posting ' || f.posting || ' has other links, or is not there' into fault
         from (select posting, count(*) as links from fresh group by posting) as f
-        where not exists (select from offpath.ledger_posting p where p.id = f.posting)
+        left join offpath.ledger_posting p on p.id = f.posting
+        where p.id is null
             or f.links <> (
                 select count(*) from offpath.ledger_link l where l.posting = f.posting
             )
@@ -274,11 +288,15 @@ begin
         select 'link ' || f.number || ' of ' || f.account || ' does not follow' into fault
         from fresh f
         left join offpath.ledger_link p on p.account = f.account and p.number = f.number - 1
-        where f.prev <> case when f.number = 1 then repeat('0', 64) else coalesce(p.hash, '') end
+        where (p.account is null and f.number > 1)
+            or f.prev <> coalesce(p.hash, repeat('0', 64))
             or f.balance <> coalesce(p.balance, 0) + f.change
             or f.raised <> coalesce(p.raised, 0) + greatest(f.change, 0)
-            or (f.entries <> array[f.amount]
-                and f.amount is distinct from (select sum(e) from unnest(f.entries) as e))
+            or (f.balance < 0 and offpath.ledger_guarded(f.account))
+            or (
+                f.entries <> array[f.amount]
+                and f.amount is distinct from (select sum(e) from unnest(f.entries) as e)
+            )
         limit 1;
     end if;
     if fault is null then
