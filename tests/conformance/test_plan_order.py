@@ -114,6 +114,27 @@ async def test_what_a_context_enqueues_runs_in_the_order_of_the_calls(world: Wor
     assert await world.run() == LISTED
 
 
+async def test_what_is_sent_in_a_handler_runs_in_its_order(world: World) -> None:
+    @world.app.task(retry=2)
+    async def parent(ctx: Context) -> None:
+        if ctx.attempt == 1:
+            await world.app.enqueue(world.jobs(LISTED[:3]))
+            raise ConnectionError("once")
+        await world.app.enqueue(world.jobs(LISTED))
+        await ctx.step("more", more)
+
+    async def more() -> None:
+        await world.app.enqueue(world.jobs([n + 100 for n in LISTED]))
+
+    await parent.enqueue()
+    assert await world.run() == LISTED[:3]
+    world.ran.clear()
+    world.clock.advance(60)
+    ran = await world.run()  # the clock stands still, so the two lists are due at once
+    assert [n for n in ran if n < 100] == LISTED
+    assert [n - 100 for n in ran if n >= 100] == LISTED
+
+
 async def test_priority_goes_before_the_order(world: World) -> None:
     @world.app.task
     async def parent(ctx: Context) -> Plan[None, None]:

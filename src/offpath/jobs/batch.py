@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from offpath.jobs.client import Client, Sent
     from offpath.jobs.handle import Handle
     from offpath.model.job import Enqueued
+    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.posting import NewPosting
     from offpath.model.new import NewLogEvent, NewMessage
 
 
@@ -70,6 +72,7 @@ class Batch:
         self._jobs: list[Sent] = []
         self._messages: list[NewMessage] = []
         self._log: list[NewLogEvent] = []
+        self._operations: list[LedgerOp] = []
         self._handles: list[Handle[Any, Any]] | None = None
         self._over = False
 
@@ -112,6 +115,17 @@ class Batch:
         self._log.append(made)
         return made.id
 
+    def post(self, posting: NewPosting | LedgerOp) -> None:
+        """Add a posting of the ledger, or an operation of an economy that was prepared.
+
+        One that the ledger does not take ends the block with its ``LedgerError``, and nothing of
+        the batch is written. Raises ``LedgerError`` kinds at once for a posting that cannot be.
+        """
+        from offpath.model.ledger.plain import operation_of
+
+        self._require_open()
+        self._operations.append(operation_of(posting))
+
     @property
     def jobs(self) -> Sequence[Sent]:
         """The jobs and gates so far."""
@@ -131,7 +145,12 @@ class Batch:
         """Take nothing more; returns what is to be committed."""
         self._over = True
         effects = effects_of(self._jobs)
-        return replace(effects, messages=tuple(self._messages), log=tuple(self._log))
+        return replace(
+            effects,
+            messages=tuple(self._messages),
+            log=tuple(self._log),
+            operations=tuple(self._operations),
+        )
 
     def committed(self, answers: Sequence[Enqueued]) -> None:
         """It was committed, and the store answered this."""

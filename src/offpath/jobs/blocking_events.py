@@ -1,4 +1,4 @@
-"""The blocking verbs for events: publish, append, accept, batch."""
+"""The blocking verbs for events and the ledger: publish, append, accept, post, batch."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from offpath.jobs.batch import EventWriter
     from offpath.jobs.client import Client, Sent
     from offpath.model.job import Enqueued
+    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.posting import NewPosting
 
 A_co = TypeVar("A_co", covariant=True)
 
@@ -63,6 +65,12 @@ class BlockingEvents(Generic[A_co]):
         message = writer.message(topic, payload, key=key, stream=stream, headers=headers)
         self.commit(Effects(messages=(message,)), within)
         return message.id
+
+    def post(self, posting: NewPosting | LedgerOp, *, within: object = None) -> None:
+        """Make a posting of the ledger; see :meth:`offpath.App.post`."""
+        from offpath.model.ledger.plain import operation_of
+
+        self.commit(Effects(operations=(operation_of(posting),)), within)
 
     def append(
         self,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from offpath.errors import InvalidArgument, JobNotFound
 from offpath.jobs.apart import set_apart
 from offpath.jobs.gates import Gate
 from offpath.jobs.handle import Handle
 from offpath.jobs.job import Job
+from offpath.jobs.naming import in_order
 from offpath.model.checks import seconds
 from offpath.model.effects import Effects
 from offpath.model.gate import holders, require_ends
@@ -61,8 +64,12 @@ class Client:
         """
         if not jobs:
             return []
+        named = len(jobs) > 1 and any(job.named for job in each_job(jobs))
         await self.set_apart(jobs)
-        return self.handles(jobs, await self.commit(effects_of(jobs), within))
+        effects = effects_of(jobs)
+        if named:
+            effects = replace(effects, jobs=in_order(effects.jobs))
+        return self.handles(jobs, await self.commit(effects, within))
 
     async def set_apart(self, jobs: Sequence[Sent]) -> None:
         """Give jobs of a handler that runs again new ids, where its earlier runs sent theirs."""

@@ -13,7 +13,8 @@ from offpath.errors import InvalidArgument
 from offpath.jobs.apart import set_apart
 from offpath.jobs.durable.verbs import DurableVerbs
 from offpath.jobs.job import Job
-from offpath.jobs.plan import Plan, ordered
+from offpath.jobs.naming import in_order
+from offpath.jobs.plan import Plan
 from offpath.jobs.planning import PlanVerbs, joined
 from offpath.jobs.signals import Signal, in_loop
 from offpath.jobs.worker.running import LEASE_DOUBTED, Interruption
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.executor import Threads
     from offpath.jobs.worker.running import Run
     from offpath.model.job import JobState, NewJob
+    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.posting import NewPosting
     from offpath.model.new import NewLogEvent, NewMessage
     from offpath.runtime.clock import Clock
     from offpath.runtime.codec import Codec
@@ -96,6 +99,7 @@ class Context(DurableVerbs, PlanVerbs):
         "_log",
         "_log_fields",
         "_messages",
+        "_operations",
         "_planned",
         "_plans",
         "_progress",
@@ -109,6 +113,7 @@ class Context(DurableVerbs, PlanVerbs):
         self._jobs: list[Job[Any, Any]] = []
         self._messages: list[NewMessage] = []
         self._log: list[NewLogEvent] = []
+        self._operations: list[LedgerOp] = []
         self._plans: list[Plan[Any, Any]] = []
         self._planned: Effects = NOTHING
         self._progress: Progress | None = None
@@ -290,6 +295,20 @@ class Context(DurableVerbs, PlanVerbs):
         self._log.append(event)
         return event.id
 
+    def post(self, posting: NewPosting | LedgerOp) -> None:
+        """Make a posting of the ledger together with the end of this attempt.
+
+        As :meth:`enqueue`: dropped when the attempt fails. Give the posting an id that every
+        attempt gives, made of :attr:`id` for instance, and it is made once. When the ledger does
+        not take it (an overdraft, an operation that is declined), the attempt's success is refused
+        and counts as a failure with that error. Raises ``LedgerError`` kinds for a posting that
+        cannot be.
+        """
+        from offpath.model.ledger.plain import operation_of
+
+        self._require_going()
+        self._operations.append(operation_of(posting))
+
     def _require_going(self) -> None:
         if self._run.over:
             msg = f"the attempt of job {self.id} has ended: nothing can be joined to it any more"
@@ -343,18 +362,20 @@ class Context(DurableVerbs, PlanVerbs):
         """
         if self.suspension is not None:
             return NOTHING
-        if not (self._jobs or self._messages or self._log):
+        if not (self._jobs or self._messages or self._log or self._operations):
             return self._planned
-        noted = Effects(jobs=self._enqueued(), messages=tuple(self._messages), log=tuple(self._log))
+        noted = Effects(
+            jobs=self._enqueued(),
+            messages=tuple(self._messages),
+            log=tuple(self._log),
+            operations=tuple(self._operations),
+        )
         return joined(noted, self._planned)
 
     def _enqueued(self) -> tuple[NewJob, ...]:
-        parent, group, size = self._run.job.id, self._run.job.group_id, len(self._jobs)
-        made: list[NewJob] = []
-        for place, one in enumerate(self._jobs):
-            delay = ordered(one.new.delay, place, size)
-            made.append(structs.replace(one.new, parent=parent, group_id=group, delay=delay))
-        return tuple(made)
+        parent, group = self._run.job.id, self._run.job.group_id
+        made = [structs.replace(one.new, parent=parent, group_id=group) for one in self._jobs]
+        return in_order(made)
 
     @property
     def named(self) -> frozenset[str]:

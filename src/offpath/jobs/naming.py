@@ -18,13 +18,15 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from offpath.runtime.ids import derive_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from offpath.jobs.worker.running import Run
+    from offpath.model.job import NewJob
 
 _counting = threading.Lock()
 """Held while a name is counted: threads of one handler may build jobs at once."""
@@ -72,6 +74,9 @@ class Names:
         return Name(made, not place and job.deliveries > 1)
 
 
+_STEP = 1e-6
+"""Seconds from one job of a list to the next."""
+
 _names: ContextVar[Names | None] = ContextVar("offpath_names", default=None)
 
 
@@ -108,3 +113,21 @@ def child_name(what: str, *, sent: bool = False) -> Name | None:
     if names is None or names.over or (sent and not names.in_step):
         return None
     return names.next(what)
+
+
+def ordered(delay: float, place: int, size: int) -> float:
+    """The delay of a job at a place in a list of ``size``, such that equal ones go in their order.
+
+    The ids of what a handler queues follow from what it is, so that a handler that runs again
+    gives the same ones, and are in no order. So each is due a microsecond after the one before it,
+    and the last one when it should be: so what is due at once is due now.
+    """
+    return delay - (size - 1 - place) * _STEP
+
+
+def in_order(jobs: Sequence[NewJob]) -> tuple[NewJob, ...]:
+    """These jobs, such that equal ones go in this order: see :func:`ordered`."""
+    size = len(jobs)
+    return tuple(
+        replace(job, delay=ordered(job.delay, place, size)) for place, job in enumerate(jobs)
+    )

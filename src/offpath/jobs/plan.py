@@ -28,6 +28,7 @@ from offpath.errors import GateError, InvalidArgument, PlanError
 from offpath.jobs.blueprint import queue_level
 from offpath.jobs.gates import Gate, all_succeeded, checked_timeout, condition, needed
 from offpath.jobs.job import G_co, Job, Member, S_co, Unknowable
+from offpath.jobs.naming import ordered
 from offpath.model.gate import NewGate, When, require_ends
 from offpath.model.job import JobState, NewJob
 from offpath.model.limiting import Limit
@@ -404,19 +405,6 @@ class _Carrier:
             msg = f"job {new.id} of task {new.task} is in this plan twice, in different places"
             raise PlanError(msg)
         return new.id
-
-
-_STEP = 1e-6
-
-
-def ordered(delay: float, place: int, size: int) -> float:
-    """The delay of a job at a place in a list of ``size``, such that equal ones go in their order.
-
-    The ids of what a handler queues follow from what it is, so that a handler that runs again
-    gives the same ones, and are in no order. So each is due a microsecond after the one before it,
-    and the last one when it should be: so what is due at once is due now.
-    """
-    return delay - (size - 1 - place) * _STEP
 
 
 def _with(job: Job[Any, Any], level: Level | None) -> NewJob:

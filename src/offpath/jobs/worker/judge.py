@@ -18,6 +18,7 @@ from offpath.jobs.worker.running import Interruption
 from offpath.model import retry
 from offpath.model.effects import NOTHING
 from offpath.model.job import DeadReason, Failure
+from offpath.model.ledger.faults import LedgerError
 from offpath.model.settlement import (
     Cancelled,
     Dead,
@@ -138,11 +139,12 @@ class Judge:
     def refused(self, run: Run, error: Exception | None) -> Outcome:
         """Judge an end that the store would not take.
 
-        A conflict (a child's unique key is taken) counts as the handler's failure, as if it had
-        raised it: the key may be free at the next attempt. A value that cannot be stored would be
-        refused again, so the job is dead.
+        A conflict (a child's unique key is taken) and a posting that the ledger does not take count
+        as the handler's failure, as if it had raised it: the key may be free at the next attempt,
+        the account filled. A value that cannot be stored would be refused again, so the job is
+        dead.
         """
-        if isinstance(error, Conflict):
+        if isinstance(error, Conflict | LedgerError):
             failure = self._failure(run, error)
             return classify.failed(failure, self._moment(run), self._backoff(run))
         text = "the store refused the job's end without a reason"
