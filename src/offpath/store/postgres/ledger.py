@@ -11,7 +11,7 @@ from offpath.model.ledger.records import Checkpoint, Leaf, SideRow
 from offpath.store.hints import Hint
 from offpath.store.ledger import LedgerReads
 from offpath.store.postgres import ledger_keeping
-from offpath.store.postgres.ledger_post import millis, post_steps
+from offpath.store.postgres.ledger_post import KnownAccounts, millis, post_steps
 from offpath.store.postgres.ledger_reading import LedgerReading
 from offpath.store.postgres.session import Database, Snapshot
 from offpath.store.postgres.steps import Rows, one
@@ -33,6 +33,7 @@ class LedgerTables(LedgerReading):
     """Accounts, postings, side rows and checkpoints on Postgres."""
 
     _database: Database
+    _accounts: KnownAccounts
 
     def _now(self) -> datetime | None:
         """The time that was given; None is the database's own."""
@@ -47,7 +48,9 @@ class LedgerTables(LedgerReading):
         if not operations:
             return []
         now = self._now()
-        posted = await self._database.write(lambda: post_steps(operations, now, sql=self._sql))
+        posted = await self._database.write(
+            lambda: post_steps(operations, now, self._accounts, sql=self._sql)
+        )
         if posted.told:
             self._tell(Hint.MESSAGES)
         return posted.decided

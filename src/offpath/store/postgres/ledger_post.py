@@ -40,6 +40,7 @@ from offpath.store.postgres.steps import EPOCH, Enqueueing, Rows, Send, Steps, t
 from offpath.store.sql import Catalogue, Query, Row
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_MOST_KNOWN: Final = 100_000
 
 
 class _Read(Struct, frozen=True):
@@ -105,12 +106,45 @@ class Posted:
     """Whether messages were written."""
 
 
+class KnownAccounts:
+    """Accounts that this process has seen with a chain: they stay, so they need not be made."""
+
+    __slots__ = ("_ids",)
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+
+    def lack(self, accounts: Iterable[str]) -> bool:
+        """Whether one of these may have to be made."""
+        return not self._ids.issuperset(accounts)
+
+    def see(self, accounts: Iterable[AccountRecord]) -> None:
+        """Note those that have a chain by now."""
+        if len(self._ids) > _MOST_KNOWN:
+            self._ids.clear()
+        self._ids.update(one.id for one in accounts if one.number)
+
+    def forget(self) -> None:
+        """What was believed of them is not so: somebody has emptied the tables."""
+        self._ids.clear()
+
+
 def post_steps(
-    operations: Sequence[LedgerOp], now: datetime | None, *, sql: Catalogue
+    operations: Sequence[LedgerOp],
+    now: datetime | None,
+    known: KnownAccounts,
+    *,
+    sql: Catalogue,
 ) -> Steps[Posted]:
     """Decide operations in order and write what they did, as the last of a transaction."""
-    answers = yield Send(opening(operations, now, sql))
-    deal = _deal(operations, answers)
+    wants = batch_wants(operations, 0)
+    make = known.lack(wants.accounts)
+    answers = yield Send(opening(operations, now, sql, make=make))
+    deal = _deal(operations, answers if make else [[], *answers])
+    if len(deal.accounts) < len(wants.accounts):
+        known.forget()
+        deal = _deal(operations, (yield Send(opening(operations, now, sql))))
+    known.see(deal.accounts)
     decided = decide_all(deal.book, operations)
     changes = deal.book.changes()
     queries = _closing(changes, deal.made, now, sql)
@@ -179,27 +213,30 @@ def _carried(book: Book, carried: Mapping[int, Sequence[LedgerOp]]) -> Changes:
 @dataclass(frozen=True, slots=True)
 class _Deal:
     book: Book
+    accounts: tuple[AccountRecord, ...]
+    """Those that are locked."""
     made: list[str]
-    """Accounts that were made to be locked."""
+    """Those of them that were made for it."""
 
 
 def _deal(operations: Sequence[LedgerOp], answers: Sequence[Rows]) -> _Deal:
     made, *sides, accounts, read = answers
     found = _reader.decode(read[0][0])
+    held = _accounts.decode(accounts[0][0])
     loaded = _loaded(
         found,
-        _accounts.decode(accounts[0][0]),
-        tuple(row for held in sides for row in _side_rows.decode(held[0][0])),
+        held,
+        tuple(row for some in sides for row in _side_rows.decode(some[0][0])),
         batch_wants(operations, found.now),
     )
-    return _Deal(Book(loaded), [row[0] for row in made])
+    return _Deal(Book(loaded), held, [row[0] for row in made])
 
 
 # -- reading ---------------------------------------------------------------------------------
 
 
 def opening(
-    operations: Sequence[LedgerOp], now: datetime | None, sql: Catalogue
+    operations: Sequence[LedgerOp], now: datetime | None, sql: Catalogue, *, make: bool = True
 ) -> tuple[Query, ...]:
     """What makes accounts, the locks in their order with what they hold, and the read of the rest.
 
@@ -224,11 +261,10 @@ def opening(
         subjects=to_json(_subjects(wants)),
         totals=wants.totals,
     )
-    make = sql["make_accounts"](accounts=accounts)
-    hold = sql["lock_accounts"](accounts=accounts)
+    queries = [sql["make_accounts"](accounts=accounts)] if make else []
     if wants.sides or wants.holders:
-        return make, sql["lock_sides"](sides=sides, holders=holders), hold, read
-    return make, hold, read
+        queries.append(sql["lock_sides"](sides=sides, holders=holders))
+    return (*queries, sql["lock_accounts"](accounts=accounts), read)
 
 
 def millis(at: datetime) -> int:

@@ -46,6 +46,7 @@ from offpath.store.postgres.flow import FlowTables
 from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
 from offpath.store.postgres.ledger import LedgerTables
+from offpath.store.postgres.ledger_post import KnownAccounts
 from offpath.store.postgres.listening import Ear, channel
 from offpath.store.postgres.migrating import (
     PACKAGE,
@@ -109,6 +110,7 @@ class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables, Led
         self._address = address
         self._reach = Reach()
         self._company = Company()
+        self._accounts = KnownAccounts()
         self._joiner = Joiner(self._commit, self._commit_each)
         self._ear: Ear | None = None
 
