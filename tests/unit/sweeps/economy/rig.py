@@ -30,6 +30,7 @@ from offpath.economy import (
     TopUp,
     accept_operation,
     rate,
+    settle_due_payouts,
 )
 from offpath.economy import credits as in_credits
 from offpath.events.inbox import Accepted
@@ -165,6 +166,20 @@ class Rig(Economy):
             )
         )
         return str(receipt.facts["payout_id"])
+
+    async def due_payout(self, amount: str = "20000.00", seller: str = "seller") -> str:
+        """A payout that is due now."""
+        await self.earn(seller, amount)
+        payout = await self.request_payout(seller, amount)
+        self.later(31)
+        return payout
+
+    async def taken_payout(self, amount: str = "20000.00") -> str:
+        """A payout that the provider took, and that is due now; it is 120 s old."""
+        payout = await self.due_payout(amount)
+        assert (await settle_due_payouts(self)).submitted == (payout,)
+        self.later(120)
+        return payout
 
     async def settle(self, payout: str) -> Outcome:
         return await self.submit(
