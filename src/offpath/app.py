@@ -36,6 +36,7 @@ from offpath.jobs.sending import SendVerbs
 from offpath.jobs.tasking import AnyTask, TaskVerbs
 from offpath.jobs.waiters import Waiters
 from offpath.jobs.working import WorkingVerbs
+from offpath.model.effects import Effects
 from offpath.model.options import AppOptions, Options, checked
 from offpath.model.redrive import Redrive, checked_redrive
 from offpath.runtime.clock import Clock, SystemClock
@@ -56,10 +57,11 @@ if TYPE_CHECKING:
     from offpath.jobs.runnable import LogContext, OnError, OnEvent, OnFailure
     from offpath.jobs.worker.configured import WorkerOverrides
     from offpath.jobs.worker.inprocess import AppWorker, Moves
-    from offpath.model.effects import Effects
     from offpath.model.group import GroupRecord
     from offpath.model.job import Enqueued
     from offpath.model.lease import WorkerRecord
+    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.posting import NewPosting
     from offpath.runtime.loop import LoopSpec
     from offpath.store.protocol import Backlog, Migration, Store
     from offpath.store.watching import Observer
@@ -214,6 +216,15 @@ class App(
         finally:
             effects = batch.close()
         batch.committed(await self.client.commit(effects, within) if effects else [])
+
+    async def post(self, posting: NewPosting | LedgerOp, *, within: object = None) -> None:
+        """Make a posting of the ledger once, in the caller's transaction if ``within`` is given.
+
+        Its id tells a repeat. Raises ``LedgerError`` kinds; then nothing is written.
+        """
+        from offpath.model.ledger.plain import operation_of
+
+        await self.client.commit(Effects(operations=(operation_of(posting),)), within)
 
     async def commit(self, effects: Effects, within: object = None) -> list[Enqueued]:
         """Write effects in one commit, in the caller's transaction if ``within`` is given."""

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from offpath.events.mover import MoverParts
     from offpath.events.writing import Writer
     from offpath.model.job import NewJob
+    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.posting import NewPosting
     from offpath.model.new import NewLogEvent, NewMessage
     from offpath.model.retry import RetryOptions
     from offpath.runtime.codec import Codec
@@ -109,7 +111,7 @@ class Unsent(Protocol):
 class InboxContext:
     """What an inbox handler can ask for. It happens when, and only when, the message is applied."""
 
-    __slots__ = ("_jobs", "_log", "_messages", "_over", "_writer", "attempt", "id")
+    __slots__ = ("_jobs", "_log", "_messages", "_operations", "_over", "_writer", "attempt", "id")
 
     def __init__(self, message: LeasedMessage, writer: Writer) -> None:
         self.id = message.id
@@ -120,6 +122,7 @@ class InboxContext:
         self._jobs: list[NewJob] = []
         self._messages: list[NewMessage] = []
         self._log: list[NewLogEvent] = []
+        self._operations: list[LedgerOp] = []
         self._over = False
 
     def __repr__(self) -> str:
@@ -162,12 +165,24 @@ class InboxContext:
         self._log.append(made)
         return made.id
 
+    def post(self, posting: NewPosting | LedgerOp) -> None:
+        """Make a posting of the ledger; see :meth:`offpath.Context.post`."""
+        from offpath.model.ledger.plain import operation_of
+
+        self._require_going()
+        self._operations.append(operation_of(posting))
+
     def take(self) -> Effects:
         """End it; returns what was asked for."""
         self._over = True
-        if not (self._jobs or self._messages or self._log):
+        if not (self._jobs or self._messages or self._log or self._operations):
             return NOTHING
-        return Effects(jobs=tuple(self._jobs), messages=tuple(self._messages), log=tuple(self._log))
+        return Effects(
+            jobs=tuple(self._jobs),
+            messages=tuple(self._messages),
+            log=tuple(self._log),
+            operations=tuple(self._operations),
+        )
 
     def _require_going(self) -> None:
         if self._over:

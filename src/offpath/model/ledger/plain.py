@@ -6,7 +6,7 @@ import hashlib
 
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.deciding import LedgerOp, Repeat
-from offpath.model.ledger.faults import KeyReused
+from offpath.model.ledger.faults import KeyReused, MalformedOperation
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.posting import (
     Entry,
@@ -44,6 +44,17 @@ def posting_op(posting: NewPosting) -> LedgerOp:
         key=f"posting:{posting.id}",
         fingerprint=hashlib.sha256(text.encode()).hexdigest(),
     )
+
+
+def operation_of(given: NewPosting | LedgerOp) -> LedgerOp:
+    """The operation that is meant. Raises as :func:`posting_op`, and for what is neither."""
+    if isinstance(given, NewPosting):
+        return posting_op(given)
+    if not isinstance(given, LedgerOp):
+        raise MalformedOperation(
+            f"give a NewPosting or an operation that was prepared, not {type(given).__name__}"
+        )
+    return given
 
 
 def _content(posting: str, entries: tuple[Entry, ...], meta: str) -> str:
