@@ -24,7 +24,8 @@ where j.id = any (array(
 -- A lane is found by stepping over the index, and one without room is not read at all, so a big
 -- backlog of a saturated task costs nothing. Candidates are read without locks and more of them
 -- than wanted, since others may be taking the same ones; only a task whose room is smaller than
--- the whole request is read exactly, so that its room holds without a second look. When none of
+-- the whole request is read exactly, so that its room holds without a second look. A candidate is
+-- found again by its place in the table, where this statement's snapshot keeps it. When none of
 -- the next hundred scheduled jobs is asked for, "due_at" is when the last of these is due.
 --
 -- There is a row for each job, or one without a job, and each says when it was, how many candidates
@@ -73,14 +74,14 @@ open_lanes as materialized (
         )
 ),
 candidates as materialized (
-    select c.id, l.queue, c.priority, c.run_at, l.room,
+    select c.id, c.spot, l.queue, c.priority, c.run_at, l.room,
         l.served,
         row_number() over (
             partition by l.task order by l.served + c.nth, c.priority desc, c.run_at, c.id
         ) as place
     from open_lanes l
     cross join lateral (
-        select j.id, j.priority, j.run_at,
+        select j.id, j.ctid as spot, j.priority, j.run_at,
             row_number() over (order by j.priority desc, j.run_at, j.id) as nth
         from offpath.job j
         where j.state = 'ready' and j.queue = l.queue and j.task = l.task
@@ -89,7 +90,7 @@ candidates as materialized (
     ) as c
 ),
 merged as materialized (
-    select c.id, c.priority, c.run_at,
+    select c.spot, c.priority, c.run_at,
         c.served
             + row_number() over (partition by c.queue order by c.priority desc, c.run_at, c.id) as turn
     from candidates c
@@ -98,9 +99,9 @@ merged as materialized (
     limit :reach::int
 ),
 taken as materialized (
-    select j.id
+    select m.spot
     from merged m
-    join offpath.job j on j.id = m.id
+    join offpath.job j on j.ctid = m.spot
     where j.state || '' = 'ready'
     order by m.turn, j.priority desc, j.run_at, j.id
     limit :limit::int
@@ -121,7 +122,7 @@ leased as (
                 (select clock.now from clock)
             )
         end
-    where j.id = any (array(select t.id from taken t))
+    where j.ctid = any (array(select t.spot from taken t))
     returning
         j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
         j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline, j.announce,
