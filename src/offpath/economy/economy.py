@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from offpath.economy.inbound import register_inbox
 from offpath.economy.sweeping import EconomyVerbs
 from offpath.ledger.batching import Batcher
 from offpath.ledger.configuring import load_economy_settings
-from offpath.ledger.metering import OperationMeter, told
+from offpath.ledger.metering import OperationMeter
 from offpath.ledger.operations.steps_fees import fees_swept
 from offpath.ledger.outcome import Outcome, outcome_of
 from offpath.ledger.ports import PortCalls, Ports
@@ -129,7 +128,14 @@ class Economy(EconomyVerbs):
         is written; ``StoreFailed`` and ``ProviderFailed`` are retryable, by the same key, which
         does nothing twice.
         """
-        return await self._metered(request, self._submitting.submit(request))
+        began = time.perf_counter()
+        try:
+            outcome = await self._submitting.submit(request)
+        except LedgerError as fault:
+            self._tell(request, fault, time.perf_counter() - began)
+            raise
+        self._tell(request, outcome, time.perf_counter() - began)
+        return outcome
 
     async def submit_many(self, requests: Sequence[Request]) -> list[Outcome | LedgerError]:
         """Many at once, in few transactions: an outcome or a fault for each, in their order.
@@ -188,23 +194,11 @@ class Economy(EconomyVerbs):
         )
         return answer is True
 
-    async def _metered(self, request: Request, call: Awaitable[Outcome]) -> Outcome:
-        began = time.perf_counter()
-        try:
-            outcome = await call
-        except LedgerError as fault:
-            self._tell(request, fault, time.perf_counter() - began)
-            raise
-        self._tell(request, outcome, time.perf_counter() - began)
-        return outcome
-
     def _tell(self, request: Request, outcome: Outcome | LedgerError, seconds: float) -> None:
         try:
-            kind = str(type(request).__struct_config__.tag)
-            self._meter.outcome(kind, outcome, seconds)
-            if isinstance(outcome, LedgerError) and _log.isEnabledFor(logging.WARNING):
-                _, reason = told(outcome)
-                _log.warning("economy.submit", extra={"kind": kind, "reason": reason})
+            kind = self._meter.outcome(type(request), outcome, seconds)
+            if isinstance(outcome, LedgerError):
+                _log.warning("economy.submit", extra={"kind": kind, "reason": outcome.code})
         except Exception as error:  # noqa: BLE001 - a meter never changes an outcome
             self.report(error, "economy meter")
 

@@ -30,18 +30,23 @@ class Batcher:
         self._waiting: deque[_Waiting] = deque()
         self._flushing: asyncio.Task[None] | None = None
 
-    async def submit(self, op: LedgerOp) -> Decided:
-        """The answer of the store to one operation.
+    def submit(self, op: LedgerOp) -> asyncio.Future[Decided]:
+        """The answer of the store to one operation: await it.
 
         Raises ``StoreFailed``: retryable when the outcome is unknown, so that repeating the same
         key is safe; not retryable when the store refused the operation. A caller that is cancelled
         before its batch began is left out of it; later, its operation is committed without him.
         """
-        return await self._added(op)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Decided] = loop.create_future()
+        self._waiting.append(_Waiting(op, answer))
+        if self._flushing is None or self._flushing.get_loop() is not loop:
+            self._flushing = loop.create_task(self._flush(), name="offpath economy batch")
+        return answer
 
     async def submit_all(self, ops: Sequence[LedgerOp]) -> list[Decided | LedgerError]:
         """The answers to many, in order; a failure of the store is the answer of those it met."""
-        answers = [self._added(op) for op in ops]
+        answers = [self.submit(op) for op in ops]
         done = await asyncio.gather(*answers, return_exceptions=True)
         return [_answer(one) for one in done]
 
@@ -49,14 +54,6 @@ class Batcher:
         """Return when nothing is being written, nor waits to be."""
         while self._flushing is not None:
             await asyncio.wait({self._flushing})
-
-    def _added(self, op: LedgerOp) -> asyncio.Future[Decided]:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Decided] = loop.create_future()
-        self._waiting.append(_Waiting(op, answer))
-        if self._flushing is None or self._flushing.get_loop() is not loop:
-            self._flushing = loop.create_task(self._flush(), name="offpath economy batch")
-        return answer
 
     async def _flush(self) -> None:
         try:
@@ -78,11 +75,11 @@ class Batcher:
             answers = await self._post([one.op for one in batch])
         except StoreRejected as error:
             await self._halved(batch, error)
-        except asyncio.CancelledError:
-            _fail(batch, StoreFailed("the process stopped while the store was at it: unknown"))
-            raise
         except Exception as error:  # noqa: BLE001 - each caller gets it, typed
             _fail(batch, failure(error))
+        except BaseException:
+            _fail(batch, StoreFailed("it was stopped: whether it was written is unknown"))
+            raise
         else:
             for one, decided in zip(batch, answers, strict=True):
                 if not one.answer.done():

@@ -50,12 +50,17 @@ class Submitting:
         self._new_id = new_id
         self._now = now
         self._cleared = cleared
+        self._plain = Planning(rules=rules, new_id=new_id)
 
     async def submit(self, request: Operation) -> Outcome:
         """Raises the ledger's faults."""
         family = checked(request, self.rules)
         if (until := self._paused(request)) is not None:
             return Rejected("ECONOMY_PAUSED", {"resumesAt": until})
+        if family.look is None:  # no need to look: planned at once, and once
+            decided = await self.batcher.submit(family.plan(request, self._plain))
+            if decided.error is None:
+                return outcome_of(decided)
         return outcome_of(await self._decided(family, request))
 
     async def submit_many(self, requests: Sequence[Operation]) -> list[Outcome | LedgerError]:

@@ -49,9 +49,9 @@ async def test_a_lone_operation_goes_at_once_and_the_rest_together() -> None:
     store = Store()
     batcher = Batcher(store.post, 128)
     store.open.clear()
-    first = asyncio.create_task(batcher.submit(op("a")))
+    first = batcher.submit(op("a"))
     await store.busy.wait()
-    others = [asyncio.create_task(batcher.submit(op(key))) for key in "bcd"]
+    others = [batcher.submit(op(key)) for key in "bcd"]
     await asyncio.sleep(0)
     store.open.set()
     answers = await asyncio.gather(first, *others)
@@ -111,9 +111,9 @@ async def test_a_cancelled_caller_costs_the_others_nothing() -> None:
     store = Store()
     batcher = Batcher(store.post, 128)
     store.open.clear()
-    under_way = asyncio.create_task(batcher.submit(op("a")))
+    under_way = batcher.submit(op("a"))
     await store.busy.wait()
-    waiting = [asyncio.create_task(batcher.submit(op(key))) for key in "bcd"]
+    waiting = [batcher.submit(op(key)) for key in "bcd"]
     await asyncio.sleep(0)
     under_way.cancel()
     waiting[1].cancel()
