@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob, NewJob
@@ -18,12 +21,50 @@ from offpath.store.postgres.steps import Announced
 from offpath.store.sql import Catalogue
 
 
+class Passes:
+    """One pass of admission at a time: two of a store would only wait for each other's keys.
+
+    Who finds one under way leaves it its keys: they get another pass as soon as that is over.
+    """
+
+    __slots__ = ("_keys", "_one_at_a_time")
+
+    def __init__(self) -> None:
+        self._one_at_a_time = asyncio.Lock()
+        self._keys: set[str] = set()
+
+    def leave(self, keys: Sequence[str]) -> bool:
+        """Leave these keys to the pass that is under way; whether there is one."""
+        busy = self._one_at_a_time.locked()
+        if busy:
+            self._keys.update(keys)
+        return busy
+
+    def left(self) -> list[str]:
+        """The keys that were left, once."""
+        keys = sorted(self._keys)
+        self._keys.clear()
+        return keys
+
+    @property
+    def any_left(self) -> bool:
+        """Whether keys were left meanwhile."""
+        return bool(self._keys)
+
+    async def __aenter__(self) -> None:
+        await self._one_at_a_time.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._one_at_a_time.release()
+
+
 class FlowTables:
     """Limits, pauses and inline starts on Postgres; each method is one transaction."""
 
     _database: Database
     _sql: Catalogue
     _clock: Clock | None
+    _passes: Passes
 
     def _now(self) -> datetime | None:
         """The time that was given; None is the database's own."""
@@ -43,6 +84,14 @@ class FlowTables:
 
     async def admit(self, *, limit: int, keys: Sequence[str] = ()) -> Admitted:
         """Make held jobs ready."""
+        async with self._passes:
+            done = await self._pass(limit, keys)
+            if left := self._passes.left():
+                await self._pass(limits.AT_ONCE, left)
+        # of what was left since, the next pass finds the nudges
+        return replace(done, more=True) if self._passes.any_left else done
+
+    async def _pass(self, limit: int, keys: Sequence[str]) -> Admitted:
         now = self._now()
         with self._telling() as announced:
             done = await self._database.write(
@@ -114,6 +163,8 @@ class FlowTables:
         now = self._now()
         if any(isinstance(one.outcome, Snoozed) and one.outcome.cool_down for one in settlements):
             await self._database.write(lambda: limits.hold_closed_steps(keys, now, sql=self._sql))
+        if self._passes.leave(keys):
+            return
         waiting = await self._database.write(lambda: limits.waiting_steps(keys, sql=self._sql))
         if waiting:
             await self.admit(limit=limits.AT_ONCE, keys=keys)

@@ -42,7 +42,7 @@ from offpath.store.postgres.diagnosing import diagnose_steps
 from offpath.store.postgres.effects import commit_steps, commit_within_steps
 from offpath.store.postgres.enqueue import each_answer, enqueue_each
 from offpath.store.postgres.events import EventTables
-from offpath.store.postgres.flow import FlowTables
+from offpath.store.postgres.flow import FlowTables, Passes
 from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
 from offpath.store.postgres.ledger import LedgerTables
@@ -111,6 +111,7 @@ class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables, Led
         self._reach = Reach()
         self._company = Company()
         self._accounts = KnownAccounts()
+        self._passes = Passes()
         self._joiner = Joiner(self._commit, self._commit_each)
         self._ear: Ear | None = None
 

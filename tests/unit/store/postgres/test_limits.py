@@ -221,3 +221,35 @@ async def test_who_closes_a_key_does_not_miss_what_is_being_given_back(
         await watcher.rollback()
     await asyncio.gather(giving, closing)
     assert ask("select state, reason from offpath.job") == [("blocked", "limit")]
+
+
+async def test_a_settle_leaves_its_room_to_the_pass_that_is_under_way(
+    opened: Opened, ask: Ask, url: str
+) -> None:
+    store = await opened()
+    (job,) = await _held(store, _limited("api", 1), _limited("api", 1))
+    async with await psycopg.AsyncConnection.connect(url) as other:
+        await other.execute("select from offpath.limit_key for update")
+        admitting = asyncio.create_task(store.admit(limit=10, keys=["other", "api"]))
+        await until(lambda: bool(ask(_WAITING)))
+        async with asyncio.timeout(10):
+            await store.settle([Settlement(job=job, outcome=Succeeded())])
+    await admitting
+    states = "select state from offpath.job order by state"
+    assert ask(states) == [("ready",), ("succeeded",)]
+
+
+async def test_what_was_left_to_a_pass_that_failed_is_taken_by_the_next(
+    opened: Opened, ask: Ask, url: str
+) -> None:
+    store = await opened()
+    (job,) = await _held(store, _limited("api", 1), _limited("api", 1))
+    async with await psycopg.AsyncConnection.connect(url) as other:
+        await other.execute("select from offpath.limit_key for update")
+        admitting = asyncio.create_task(store.admit(limit=10, keys=["api"]))
+        await until(lambda: bool(ask(_WAITING)))
+        await store.settle([Settlement(job=job, outcome=Succeeded())])
+        admitting.cancel()
+        await asyncio.wait([admitting])
+    await store.admit(limit=0)
+    assert ask("select state from offpath.job order by state") == [("ready",), ("succeeded",)]
