@@ -11,6 +11,7 @@ import pytest
 
 import offpath
 from offpath import App, Context, Limit, Plan
+from offpath.cli.waiting import _names
 from offpath.model.job import JobState
 from tests.cli.conftest import Run, document
 
@@ -215,3 +216,14 @@ def test_a_job_that_waits_for_nothing_says_nothing(shell: Shell) -> None:
     shown = shell.json("jobs", "show", job)
     assert (shown["waits_for"], shown["steps"]) == (None, [])
     assert "waits for" not in shell.text("jobs", "show", job)
+
+
+def test_records_of_a_job_are_named_as_its_handler_knows_them() -> None:
+    recorded = ["charge", "~sleep #1", "~wait go#1", "~wait2 go#1", "~until go#1", "~missed go#2"]
+    assert list(_names(recorded)) == [
+        "charge",
+        "sleep #1",
+        "wait go#1",
+        "wait go#1, signal 2",
+        "wait that timed out go#2",
+    ]
