@@ -103,8 +103,13 @@ class Bench:
 
 
 def _without_turns(tables: dict[str, list[dict[str, Any]]]) -> None:
-    """Notes about limits by their ranks, and keys without the moment of their last turn."""
+    """Notes about limits by their ranks, and keys without the moment of their last turn; rows of
+    the ledger by the ranks of their numbers.
+    """
     for name, rows in tables.items():
+        for number in {"seq", "n"} & set(rows[0] if "ledger_" in name and rows else ()):
+            for rank, row in enumerate(sorted(rows, key=lambda row: int(row[number]))):
+                row[number] = rank
         if name.endswith("limit_nudge"):
             for rank, note in enumerate(sorted(rows, key=lambda row: int(row["id"]))):
                 note["id"] = rank
