@@ -102,18 +102,21 @@ from (
 ) as x
 
 -- name: ledger_sides_by_id
--- These side rows, those that also meet the other conditions.
+-- These side rows, those that also meet the other conditions. The inner limit has each looked up by
+-- its id: the planner could take a kind for rare and walk all of it.
 select coalesce(json_agg(x), '[]')::text
 from (
-    select s.*
+    select f.*
     from json_array_elements_text(:ids::text::json) as b (id)
-    join offpath.ledger_side s on s.kind = :kind::text and s.id = b.id
-    where (:owner::text is null or s.owner = :owner::text)
-        and (:states::text is null or s.state = any (
+    cross join lateral (
+        select s.* from offpath.ledger_side s where s.kind = :kind::text and s.id = b.id limit 1
+    ) as f
+    where (:owner::text is null or f.owner = :owner::text)
+        and (:states::text is null or f.state = any (
             array(select json_array_elements_text(:states::text::json))
         ))
-        and s.id > :after::text
-    order by s.id
+        and f.id > :after::text
+    order by f.id
     limit :limit::bigint
 ) as x
 
