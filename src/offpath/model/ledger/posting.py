@@ -119,25 +119,38 @@ def canonical(meta: Meta) -> str:
     """
     if not isinstance(meta, Mapping):
         raise MalformedOperation(f"metadata is an object, not {type(meta).__name__}")
-    _checked_object(meta, "meta", 0)
-    encoded = _ENCODER.encode(meta).decode()
+    encoded = _flat(meta)
+    if encoded is None:
+        _checked_object(meta, "meta", 0)
+        encoded = _ENCODER.encode(meta).decode()
     if len(encoded) > LONGEST_META:
         raise MalformedOperation(f"metadata is longer than {LONGEST_META} characters")
     return encoded
 
 
+def _flat(meta: Meta) -> str | None:
+    """The same for what nearly all metadata is, an object of plain ASCII texts; None for others."""
+    for key, value in meta.items():
+        if type(key) is not str or type(value) is not str:
+            return None
+    try:
+        encoded = _ENCODER.encode(meta).decode("ascii")
+    except UnicodeError:
+        return None
+    # A NUL is written so; a text that says so by itself is looked at the long way.
+    return None if "u0000" in encoded else encoded
+
+
 def link_hash(prev: str, posting: str, amounts: Sequence[str], meta: str) -> str:
     """The hash of a link; ``amounts`` are the account's own entries as amount texts."""
-    digest = hashlib.sha256()
-    for frame in (
+    frames = (
         bytes.fromhex(prev),
         posting.encode(),
         "\0".join(sorted(amounts)).encode(),
         meta.encode(),
-    ):
-        digest.update(len(frame).to_bytes(4))
-        digest.update(frame)
-    return digest.hexdigest()
+    )
+    parts = [part for frame in frames for part in (len(frame).to_bytes(4), frame)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def hash_of(link: LinkRecord, meta: str) -> str:
