@@ -75,8 +75,9 @@ class Rig(Economy):
         *,
         bare: bool = False,
         store: Any = None,
+        clock: ManualClock | None = None,
     ) -> None:
-        self.clock = clock = ManualClock()
+        self.clock = clock = clock or ManualClock()
         self.store = FlakyStore(store or MemoryStore(clock))
         self.errors: list[tuple[str, str]] = []
         """What ``on_error`` was told of."""
@@ -123,7 +124,8 @@ class Rig(Economy):
     # -- doing -------------------------------------------------------------------------------------
 
     def key(self) -> str:
-        return f"key-{next(self._count)}"
+        """A key that no other economy on the same store makes."""
+        return f"key-{self.app.new_id()}"
 
     async def done(self, request: Request) -> Receipt:
         outcome = await self.submit(request)
