@@ -76,7 +76,9 @@ def text(value: object, what: str, *, longest: int) -> str:
     if not 0 < len(value) <= longest:
         msg = f"{what} must have 1 to {longest} characters, not {len(value)}"
         raise InvalidArgument(msg)
-    if "\0" in value or any("\ud800" <= each <= "\udfff" for each in value):
+    # nearly every key is ASCII, and is looked through at once
+    plain = value.isascii() or not any("\ud800" <= each <= "\udfff" for each in value)
+    if not plain or "\0" in value:
         msg = f"{what} must not have NUL or lone surrogates: {value[:80]!a}"
         raise InvalidArgument(msg)
     return value
