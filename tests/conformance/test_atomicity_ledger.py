@@ -1,15 +1,18 @@
-"""Every statement of every transition of a ledger fails once."""
+"""Every statement of every transition of a ledger fails once: what is left is *before* or *after*.
+
+That a handler's posting and its job's end are one commit is one of these.
+"""
 
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from offpath.model.effects import Effects
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.deciding import Declined, LedgerOp
 from offpath.model.ledger.needs import AttemptNeed
-from offpath.model.ledger.records import SideKey
-from offpath.model.new import Box, NewMessage
+from offpath.model.ledger.records import Receipt, SideKey
 from offpath.model.settlement import Settlement, Succeeded
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
@@ -19,6 +22,7 @@ from tests.conformance.ledger_builders import (
     ANN,
     BOB,
     NOW,
+    STORED_VALUE,
     checkpoint,
     done,
     leaves,
@@ -29,90 +33,116 @@ from tests.conformance.ledger_builders import (
     side,
     tried,
 )
+from tests.conformance.message_builders import message
 
 
-def sale(key: str) -> LedgerOp:
-    """An operation that writes into every table: two accounts, one of them new, rows old and new,
-    a message, an attempt and its own key.
-    """
-    posting = move(100, BOB, given=ANN, id=f"posting {key}")
-    sold = side("sale", key, "SOLD", owner="bob", unique_key="order")
-    promo = SideKey("promo", "p")
+def _everything(place: int) -> LedgerOp:
+    """An operation that writes to every table."""
+    told = message(id=uid(900 + place))
+    row = side("promo", "old", "DEAD")
+    new = side("sale", f"s{place}", "SOLD", unique_key=f"k{place}")
+    attempt = AttemptNeed("out:ann", 60_000, f"try {place}")
 
-    def decide(book: Book) -> None:
-        book.attempt("out:ann", key, 100, NOW - 1_000)
-        book.post(posting)
-        book.put(side("promo", "p", "DEAD"))
-        book.put(sold)
-        book.publish(NewMessage(id=f"sold {key}", box=Box.OUT, stream="economy", payload="{}"))
+    def decide(book: Book) -> Receipt:
+        book.attempt("out:ann", f"try {place}", 5, book.now - 60_000)
+        book.put(row)
+        book.put(new)
+        book.publish(told)
+        book.record(f"inner {place}", "", Receipt())
+        return Receipt(id=book.post(move(50, id=f"posting {place}")).id)
 
     return op(
         decide,
-        key=key,
-        accounts={ANN, BOB},
-        postings={posting.id},
-        sides={promo, sold.key},
-        holders={SideKey("sale", "order")},
-        attempts={AttemptNeed("out:ann", 1_000, key)},
+        f"key {place}",
+        accounts={ANN, STORED_VALUE},
+        sides={row.key, new.key},
+        holders={SideKey("sale", f"k{place}")},
+        keys={f"inner {place}"},
+        attempts={attempt},
     )
 
 
-async def _furnish(store: Store) -> None:
-    await done(store, plain(500, id="first"), put(side("promo", "p", "OPEN", due_at=NOW)))
+def _declined() -> LedgerOp:
+    def decide(book: Book) -> None:
+        book.attempt("out:ann", "declined", 5, book.now - 60_000)
+        raise Declined("NO")
+
+    return op(decide, attempts={AttemptNeed("out:ann", 60_000, "declined")})
+
+
+async def _set_up(store: Store) -> None:
+    await done(store, plain(500, id="first"), put(side("promo", "old", "OPEN")))
 
 
 async def _post(store: Store, clock: ManualClock) -> Call:
-    await _furnish(store)
-    return lambda: store.post([sale("a"), plain(7, id="other"), plain(-10_000, id="too much")])
+    await _set_up(store)
+    operations = [
+        plain(-9_000, id="poor"),
+        _everything(1),
+        _declined(),
+        plain(7, BOB, id="new"),
+        _everything(2),
+    ]
+    return lambda: store.post(operations)
 
 
 async def _commit(store: Store, clock: ManualClock) -> Call:
-    await _furnish(store)
-    effects = Effects(jobs=(new_job(id=uid(1)),), operations=(sale("a"),))
+    await _set_up(store)
+    effects = Effects(
+        jobs=(new_job(id=uid(1)),),
+        messages=(message(id=uid(2)),),
+        operations=(_everything(1), plain(7, BOB, id="new")),
+    )
     return lambda: store.commit(effects)
 
 
 async def _settle(store: Store, clock: ManualClock) -> Call:
-    """One of two settlements is refused, after everything of both was written."""
-    await _furnish(store)
+    """A handler's posting, its child and its end."""
+    await _set_up(store)
     await join(store)
-    await enqueue(store, new_job(id=uid(1)), new_job(id=uid(2)))
-    first, second = await take(store, limit=2)
-    settlements = [
-        Settlement(job=first, outcome=Succeeded(), effects=Effects(operations=(sale("a"),))),
+    await enqueue(store, *(new_job(id=uid(n)) for n in (1, 2)))
+    batch = [
         Settlement(
-            job=second,
+            job=job,
             outcome=Succeeded(),
-            effects=Effects(operations=(plain(-10_000, id="too much"),)),
-        ),
+            keep=60,
+            effects=Effects(jobs=(new_job(id=uid(100 + place)),), operations=(_everything(place),)),
+        )
+        for place, job in enumerate(sorted(await take(store), key=lambda job: job.id))
     ]
-    return lambda: store.settle(settlements)
+    return lambda: store.settle(batch)
 
 
 async def _lease(store: Store, clock: ManualClock) -> Call:
-    await _furnish(store)
-    return lambda: store.lease_sides("promo", limit=5, hold=60)
+    rows = [side("promo", f"p{n}", "OPEN", due_at=NOW - n) for n in range(5)]
+    await done(store, put(*rows))
+    return lambda: store.lease_sides("promo", limit=9, hold=60)
 
 
-async def _checkpoint(store: Store, clock: ManualClock) -> Call:
-    await _furnish(store)
-    sealed = leaves(await store.ledger_accounts())
-    return lambda: store.save_checkpoint(checkpoint("c"), sealed)
+async def _seal(store: Store, clock: ManualClock) -> Call:
+    await _set_up(store)
+    now = leaves(await store.ledger_accounts())
+    await store.save_checkpoint(checkpoint("c1"), now)
+    moved = [replace(now[0], number=2), replace(now[0], account="new:earned")]
+    return lambda: store.save_checkpoint(checkpoint("c2", prev="c1"), moved)
 
 
 async def _prune(store: Store, clock: ManualClock) -> Call:
-    await done(store, *(tried("in:ann", f"{n}", 5, 1_000, []) for n in range(3)))
-    await done(store, op(lambda book: None, key="old"))
-    return lambda: store.prune_ledger(attempts_before=NOW + 1, keys_before=NOW + 1, limit=10)
+    await _set_up(store)
+    await done(store, *(tried("out:ann", f"t{n}", 5, 60_000, []) for n in range(4)))
+    clock.advance(10)
+    return lambda: store.prune_ledger(
+        attempts_before=NOW + 5_000, keys_before=NOW + 5_000, limit=99
+    )
 
 
 SCENARIOS: dict[str, Scenario] = {
     "post": _post,
     "commit": _commit,
     "settle": _settle,
-    "lease": _lease,
-    "checkpoint": _checkpoint,
-    "prune": _prune,
+    "lease_sides": _lease,
+    "save_checkpoint": _seal,
+    "prune_ledger": _prune,
 }
 
 
