@@ -96,7 +96,7 @@ class Economy(EconomyVerbs):
         """Balances, statements, payouts, subscriptions, who owns what."""
         self._new_id = new_id or app.new_id
         self._meter = OperationMeter(app.metrics)
-        self._calls = PortCalls(app.clock)
+        self._calls = PortCalls(lambda: app.clock)
         self._batcher = Batcher(self._post, self.settings.max_batch)
         self._submitting = Submitting(
             self.rules,

@@ -12,6 +12,7 @@ from offpath.ledger.reconciling import Window
 from offpath.model.tally import Tally
 from offpath.sweeps.context import SweepContext
 from offpath.sweeps.economy.home import Pass
+from offpath.sweeps.economy.prune import PRUNE_BATCH, PruneLedger
 from offpath.sweeps.economy.running import SWEEP_NAMES, EconomyRun, EconomySweeps, SweepInput
 from offpath.sweeps.economy.summaries import (
     FeesSummary,
@@ -87,19 +88,24 @@ class EconomyVerbs:
     def register_sweeps(self) -> None:
         """Have the app's workers drive the sweeps: each by a loop, on one worker of the fleet.
 
-        Raises ``InvalidArgument`` when the app has an economy already.
+        With them comes one that removes what is too old to count. Raises ``InvalidArgument`` when
+        the app has an economy already.
         """
         for name in SWEEP_NAMES:
-            info = SweepInfo(
-                name=f"{PREFIX}{name}",
-                every=_EVERY.get(name, self.settings.worker_interval),
-                limit=self.settings.worker_batch,
-                claim_timeout=PASS_TIMEOUT,
-                by_rows=False,
-            )
-            driven = name not in _DRIVEN_BY_THE_APP
-            self.app.sweeps.add(Sweep(info=info, target=AppSweep(self, name), driven=driven))
-            self.app._sweep_added(info.name)  # noqa: SLF001 - as the app's own verb does
+            self._register(name, AppSweep(self, name), self.settings.worker_batch)
+        self._register("prune", PruneLedger(self), PRUNE_BATCH)
+
+    def _register(self, name: str, target: object, limit: int) -> None:
+        info = SweepInfo(
+            name=f"{PREFIX}{name}",
+            every=_EVERY.get(name, self.settings.worker_interval),
+            limit=limit,
+            claim_timeout=PASS_TIMEOUT,
+            by_rows=False,
+        )
+        driven = name not in _DRIVEN_BY_THE_APP
+        self.app.sweeps.add(Sweep(info=info, target=target, driven=driven))
+        self.app._sweep_added(info.name)  # noqa: SLF001 - as the app's own verb does
 
 
 class AppSweep:

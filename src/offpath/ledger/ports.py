@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import weakref
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from functools import partial
@@ -106,10 +107,14 @@ class Ports(Struct, frozen=True, kw_only=True):
     anchor_timeout: float = 10.0
 
 
+class PortSilent(ProviderFailed):
+    """A port gave no answer in time: whether it did what it was asked for is unknown."""
+
+
 class PortCalls:
     """Calls ports: coroutines as they are, plain functions in threads, each with a time limit."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Callable[[], Clock]) -> None:
         self._clock = clock
         self._threads: Threads | None = None
 
@@ -120,21 +125,22 @@ class PortCalls:
         *args: object,
         timeout: float,  # noqa: ASYNC109 - the clock's, which tests move
     ) -> Any:  # noqa: ANN401 - the port's
-        """The port's answer. Raises ``ProviderFailed`` for whatever it raises, and when it takes
-        longer than ``timeout`` seconds; errors of the ledger come as they are.
+        """The port's answer. Raises ``ProviderFailed`` for whatever it raises; its kind
+        ``PortSilent`` for a ``TimeoutError``, and when it takes longer than ``timeout`` seconds.
+        Errors of the ledger come as they are.
         """
         task: asyncio.Task[Any] = asyncio.ensure_future(self._begun(function, args))
         over = asyncio.Event()
         task.add_done_callback(lambda _: over.set())
         try:
-            in_time = await self._clock.wait(over, timeout)
+            in_time = await self._clock().wait(over, timeout)
         except BaseException:
             task.cancel()
             raise
         if not in_time:
             task.cancel()
             task.add_done_callback(_seen)
-            raise ProviderFailed(
+            raise PortSilent(
                 f"{what} took longer than {timeout:g} s: whether it was done is unknown"
             )
         return _answer(what, task)
@@ -152,6 +158,7 @@ class PortCalls:
             return await call()
         if self._threads is None:
             self._threads = Threads(PORT_THREADS, "offpath-port")
+            weakref.finalize(self, self._threads.close)
         answer = await self._threads.run(call)
         return await answer if inspect.isawaitable(answer) else answer
 
@@ -162,6 +169,10 @@ def _answer(what: str, task: asyncio.Task[Any]) -> Any:  # noqa: ANN401 - the po
     error = task.exception()
     if error is None or isinstance(error, LedgerError) or not isinstance(error, Exception):
         return task.result()
+    if isinstance(error, TimeoutError):
+        raise PortSilent(
+            f"{what} gave no answer in time: whether it was done is unknown"
+        ) from error
     # Its text may hold what nobody should read: the cause is for the log.
     raise ProviderFailed(f"{what} failed: {type(error).__name__}") from error
 

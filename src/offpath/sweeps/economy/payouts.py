@@ -21,7 +21,7 @@ from offpath.ledger.operations.steps_payouts import (
     payout_sending,
     payout_submitted,
 )
-from offpath.ledger.ports import PayoutProvider, ProviderStatus
+from offpath.ledger.ports import PayoutProvider, PortSilent, ProviderStatus
 from offpath.ledger.rules import millis
 from offpath.model.ledger.faults import LedgerError, ProviderFailed
 from offpath.model.ledger.money import Currency, Money
@@ -101,7 +101,8 @@ async def _refused(
 ) -> Found | None:
     """The provider raised: again later, or given up, but never while it may have taken it."""
     failures = row.attempts + 1
-    if error.retryable and failures < run.settings.max_payout_attempts:
+    again = failures < run.settings.max_payout_attempts or _may_have_it(provider, run, row, error)
+    if error.retryable and again:
         due = after_failures(run, failures)
         await run.post(payout_rescheduled(row, due_at=due, attempt=True, now=run.at))
         return "retrying", Coded(row.id, error.code)
@@ -114,6 +115,14 @@ async def _refused(
     if ref:
         return await _submitted(run, row, ref)
     return await _given_up(run, row, error.code)
+
+
+def _may_have_it(provider: PayoutProvider, run: Pass, row: SideRow, error: LedgerError) -> bool:
+    """Whether it gave no answer, cannot be asked, and may still pay: then only time ends it."""
+    if not isinstance(error, PortSilent) or getattr(provider, "find", None) is not None:
+        return False
+    since = payout_body(row).sending_at
+    return since is None or run.at - since <= millis(run.settings.max_payout_age)
 
 
 async def _found(provider: PayoutProvider, run: Pass, row: SideRow) -> str | None:

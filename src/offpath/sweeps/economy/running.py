@@ -118,7 +118,7 @@ class EconomySweeps:
 
     def __init__(self, home: EconomyHome) -> None:
         self._home = home
-        self._calls = PortCalls(home.app.clock)
+        self._calls = PortCalls(lambda: home.app.clock)  # tests may swap the app's clock
         relaying, draining = relay_mover(home), drain_mover(home)
         self._sweeps: dict[str, Sweep] = {
             "payouts": payouts,

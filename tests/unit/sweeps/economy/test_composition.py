@@ -206,7 +206,7 @@ async def test_a_feed_that_gives_something_else_is_told_so(rig: Rig) -> None:
 
 async def test_the_app_has_the_sweeps_and_its_workers_drive_them(rig: Rig) -> None:
     names = [info.name for info in rig.app.sweeps.list() if info.name.startswith(PREFIX)]
-    assert names == [f"{PREFIX}{name}" for name in SWEEP_NAMES]
+    assert names == [f"{PREFIX}{name}" for name in (*SWEEP_NAMES, "prune")]
     async with rig.app.worker() as worker:
         loops = {loop.name for loop in worker.loops()}
     moved = {"relay", "drain_inbox"}
@@ -215,6 +215,21 @@ async def test_the_app_has_the_sweeps_and_its_workers_drive_them(rig: Rig) -> No
     # the app itself relays every stream and drains every source
     assert "inbox:economy" in loops
     assert f"sweep:{PREFIX}relay" not in loops
+
+
+async def test_what_is_too_old_to_count_is_removed(rig: Rig) -> None:
+    """Tries beyond the window of velocity, but each subject's last; keys only when asked to."""
+    for _ in range(3):
+        await rig.top_up("fan", "1.00")
+    name = f"{PREFIX}prune"
+    worker = rig.app.worker()
+    assert (await worker.run_once(only=[name]))[name].tally == Tally()
+    rig.later(3_601)
+    assert (await worker.run_once(only=[name], force=True))[name].tally.counts == {"removed": 2}
+    kept = len(rig.ledger.keys)
+    rig.change(keep_keys=60.0)
+    await worker.run_once(only=[name], force=True)
+    assert (kept, len(rig.ledger.keys)) == (3, 0)
 
 
 async def test_one_worker_of_the_fleet_runs_them_at_a_time(rig: Rig) -> None:

@@ -116,6 +116,31 @@ async def test_it_is_not_given_up_while_the_provider_does_not_tell(rig: Rig) -> 
     assert (await rig.row("payout", payout)).attempts == 0
 
 
+async def test_a_provider_that_is_silent_and_cannot_be_asked_is_waited_for(rig: Rig) -> None:
+    """M1: it may have paid. Only ``max_payout_age`` of silence gives the credits back."""
+    rig.change(max_payout_attempts=1, max_payout_age=200.0)
+    rig.provider.find = None
+    payout = await rig.due_payout()
+    rig.provider.always(Mode.TIME_OUT, "seller")
+    for wait in (30, 60, 120):
+        summary = await settle_due_payouts(rig)
+        assert summary.retrying == (Coded(payout, "PROVIDER.FAILURE"),)
+        rig.later(wait)
+    assert (await settle_due_payouts(rig)).dead_lettered == (Reasoned(payout, "PROVIDER.FAILURE"),)
+
+
+async def test_a_provider_that_was_silent_is_sent_the_same_key_again(rig: Rig) -> None:
+    rig.change(max_payout_attempts=1)
+    rig.provider.find = None
+    payout = await rig.due_payout()
+    rig.provider.script(Mode.TIME_OUT)
+    await settle_due_payouts(rig)
+    rig.later(31)
+    assert (await settle_due_payouts(rig)).submitted == (payout,)
+    assert rig.provider.calls == [payout, payout]
+    assert list(rig.provider.accepted) == [payout]
+
+
 async def test_a_provider_that_gives_no_reference_has_failed(rig: Rig) -> None:
     class Mute(FakeProvider):
         async def submit(self, key: str, user: str, amount: Money) -> str:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable
 
 import pytest
 
-from offpath.ledger.ports import PortCalls, ProviderStatus
+from offpath.ledger.ports import PortCalls, PortSilent, ProviderStatus
 from offpath.model.ledger.faults import ChainBroken, ProviderFailed
 from offpath.model.ledger.money import Currency, Money, usd
 from offpath.testing import FakeProvider, Killed, ManualClock, Mode
@@ -22,7 +22,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def calls(clock: ManualClock) -> AsyncIterator[PortCalls]:
-    made = PortCalls(clock)
+    made = PortCalls(lambda: clock)
     yield made
     made.close()
 
@@ -89,9 +89,18 @@ async def test_a_call_that_takes_too_long_is_left(calls: PortCalls, clock: Manua
     )
     await until(lambda: clock.sleeping > 0)
     clock.advance(30)
-    with pytest.raises(ProviderFailed, match=r"longer than 30 s.*unknown"):
+    with pytest.raises(PortSilent, match=r"longer than 30 s.*unknown"):
         await call
     assert list(provider.accepted) == ["p1"]
+
+
+async def test_a_time_limit_of_the_ports_own_is_silence_too(calls: PortCalls) -> None:
+    async def times_out() -> None:
+        raise TimeoutError
+
+    with pytest.raises(PortSilent, match="unknown") as caught:
+        await calls.call("the provider", times_out, timeout=1)
+    assert (caught.value.code, caught.value.retryable) == ("PROVIDER.FAILURE", True)
 
 
 # -- the fake provider -----------------------------------------------------------------------------
