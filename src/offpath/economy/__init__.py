@@ -45,7 +45,7 @@ from offpath.ledger.requests import (
     TopUp,
 )
 from offpath.ledger.settings import EconomySettings
-from offpath.ledger.signing import Signer
+from offpath.ledger.signing import Ed25519Signer, PublicKeys, Signer
 from offpath.model.ledger.faults import (
     ChainBroken,
     Commingling,
@@ -65,7 +65,7 @@ from offpath.model.ledger.faults import (
     Unbalanced,
     UnknownAccount,
 )
-from offpath.model.ledger.money import Currency, Money, credits, usd  # noqa: A004 - the product's
+from offpath.model.ledger.money import Currency, Money, credits, usd
 from offpath.model.ledger.posting import Entry, NewPosting
 from offpath.model.ledger.rates import Rate, Rates, rate
 from offpath.model.ledger.records import Receipt
@@ -91,6 +91,7 @@ __all__ = [
     "EconomyRun",
     "EconomySettings",
     "EconomyWorker",
+    "Ed25519Signer",
     "Entry",
     "GrantEntitlement",
     "GrantPromo",
@@ -109,6 +110,7 @@ __all__ = [
     "PayoutProvider",
     "ProviderFailed",
     "ProviderStatus",
+    "PublicKeys",
     "Pulled",
     "Rate",
     "Rates",

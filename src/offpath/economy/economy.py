@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         PayoutProvider,
         ReconcileFeed,
     )
+    from offpath.ledger.proof import Proof
     from offpath.ledger.requests import Request
     from offpath.ledger.signing import Signer
     from offpath.model.ledger.deciding import Decided, LedgerOp
@@ -166,6 +167,12 @@ class Economy(EconomyVerbs):
         return outcome_of(
             await self.run_op(fees_swept(key, self.rules, self.new_id, amount=amount))
         )
+
+    async def prove(self, *, full: bool = True) -> Proof:
+        """Prove that the books hold; ``full`` replays every chain. Reads only, of one moment."""
+        from offpath.ledger.proof import prove
+
+        return await prove(await self._opened(), self.rates, full=full)
 
     async def run_op(self, op: LedgerOp) -> Decided:
         """Decide one operation, in a batch with whatever else is submitted at the same time."""

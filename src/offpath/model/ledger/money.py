@@ -120,7 +120,7 @@ def text(currency: str, minor: int) -> str:
     return f"{currency}:{'-' if minor < 0 else ''}{whole}.{cents:02d}"
 
 
-def credits(amount: int | str) -> Money:  # noqa: A001 - the product's word
+def credits(amount: int | str) -> Money:
     """Credits: whole ones from an int or a bare text, or a decimal text such as ``"12.34"``."""
     return _amount(Currency.CREDIT, amount)
 
