@@ -14,8 +14,9 @@ import pytest
 from offpath.model.limit import LimitSpec
 from offpath.model.settlement import Settlement, Succeeded
 from offpath.store.sqlite import SqliteStore
+from offpath.store.sqlite.instants import micros
 from offpath.store.sqlite.session import SQL
-from tests.conformance.builders import TASK, enqueue, join, new_job, take
+from tests.conformance.builders import START, TASK, enqueue, join, new_job, take
 
 HOT = (
     "ready_lanes",
@@ -51,7 +52,12 @@ HOT = (
     "find_some",
     "backlog_lane",
 )
-BY_PARTIAL_INDEX = {"orphans": "running", "keyless_running": "keyless"}
+BY_PARTIAL_INDEX = {
+    "orphans": "running",
+    "keyless_running": "keyless",
+    "limit_running": "running",
+    "deadlines_over": "deadline",
+}
 """Walk a few running jobs, and nothing else."""
 
 _WALK = re.compile(r"^SCAN (?!json_each|\(|lane|line|new|change|alive|worker|candidate|wanted|tag)")
@@ -119,6 +125,18 @@ async def test_the_lanes_cost_the_same_however_many_jobs_there_are(
         assert steps < 2_000
 
 
+async def test_a_pass_costs_the_same_however_many_jobs_have_a_deadline(
+    store: SqliteStore, path: Path
+) -> None:
+    await enqueue(store, *(new_job(deadline_in=60.0, delay=n % 2) for n in range(1_000)))
+    with closing(sqlite3.connect(path)) as connection:
+        now = micros(START)
+        late, steps = counted(connection, "deadlines_over", now=now, limit=10)
+        assert (late, steps < 1_000) == ([], True)
+        late, steps = counted(connection, "deadlines_over", now=now + 60_000_000, limit=10)
+        assert (len(late), steps < 1_000) == (10, True)
+
+
 async def test_admission_walks_neither_ended_nor_held_jobs(store: SqliteStore, path: Path) -> None:
     """The index of all jobs with a key has those that have ended, too."""
     await join(store)
@@ -137,7 +155,9 @@ async def test_admission_walks_neither_ended_nor_held_jobs(store: SqliteStore, p
         assert steps < 1_000
 
 
-def counted(connection: sqlite3.Connection, name: str) -> tuple[list[tuple[Any, ...]], int]:
+def counted(
+    connection: sqlite3.Connection, name: str, **values: int
+) -> tuple[list[tuple[Any, ...]], int]:
     """The rows of a statement, and about how many steps SQLite's machine took for them."""
     steps = 0
 
@@ -147,6 +167,6 @@ def counted(connection: sqlite3.Connection, name: str) -> tuple[list[tuple[Any, 
         return 0
 
     connection.set_progress_handler(count, 10)
-    rows = connection.execute(SQL[name].named).fetchall()
+    rows = connection.execute(SQL[name].named, values).fetchall()
     connection.set_progress_handler(None, 0)
     return rows, steps
