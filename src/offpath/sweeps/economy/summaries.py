@@ -11,8 +11,10 @@ from offpath.ledger.reconciling import ReconcileReport, Window
 from offpath.model.ledger.money import Currency, Money
 from offpath.model.tally import Tally
 
-_BAD = frozenset({"failed", "dead_lettered", "retrying", "breaches", "mismatch", "wedged"})
-"""Buckets that count as failures for health."""
+_BAD = frozenset({"failed", "dead_lettered", "retrying"})
+"""Buckets that count as failures for health. What a sweep *finds* (a breach, a mismatch, a drift)
+is none: it did its work, and restarting a worker mends no books. Logs and counters tell of it.
+"""
 
 
 class Coded(Struct, frozen=True):

@@ -1,0 +1,79 @@
+"""The ports of an economy that tests are given."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import offpath.testing
+from offpath.economy import Pulled, Window
+from offpath.ledger.reconciling import ReconcileRecord, RecordKind
+from offpath.model.ledger.money import usd
+from offpath.model.ledger.records import Checkpoint
+from offpath.testing import FakeDirectory, FakeFeed, MemoryAnchor, TestSigner
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+WINDOW = Window(since=T0, until=T0 + timedelta(days=1))
+
+
+def test_they_are_loaded_when_they_are_used() -> None:
+    script = (
+        "import sys, offpath.testing as t; early = 'offpath.testing.economy' in sys.modules;"
+        "t.FakeProvider; print(early, 'offpath.testing.economy' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "True"]
+
+
+def test_each_name_is_there_and_no_other() -> None:
+    for name in offpath.testing.__all__:
+        assert getattr(offpath.testing, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        _ = offpath.testing.Nonsense
+
+
+async def test_a_directory_clears_all_but_those_it_is_told_of() -> None:
+    directory = FakeDirectory("bad")
+    assert await directory.cleared("good")
+    assert not await directory.cleared("bad")
+    directory.error = ConnectionError("down")
+    with pytest.raises(ConnectionError):
+        await directory.cleared("good")
+    assert directory.asked == ["good", "bad", "good"]
+
+
+async def test_a_feed_gives_its_records_or_fails_for_a_window() -> None:
+    record = ReconcileRecord(kind=RecordKind.BUY, key="a", amount=usd(1), ref="r", at=T0)
+    feed = FakeFeed([record], [])
+    assert await feed.pull(WINDOW) == Pulled(processor=(record,))
+    feed.failing[WINDOW] = ConnectionError("down")
+    with pytest.raises(ConnectionError):
+        await feed.pull(WINDOW)
+    assert feed.pulled == [WINDOW, WINDOW]
+
+
+async def test_an_anchor_keeps_each_checkpoint_once() -> None:
+    anchor = MemoryAnchor()
+    assert await anchor.latest() is None
+    first = Checkpoint(id="c1", root="00", signature="00", count=1, at=1, v=3)
+    second = Checkpoint(id="c2", root="00", signature="00", count=1, at=2, v=3)
+    for one in (first, second, first):
+        await anchor.publish(one)
+    assert anchor.checkpoints == [first, second]
+    assert await anchor.latest() == second
+
+
+def test_a_signer_knows_its_own_keys_only() -> None:
+    old, new, other = TestSigner("old"), TestSigner("new", "old"), TestSigner("other")
+    signature = old.sign(b"x")
+    assert old.verify(b"x", signature)
+    assert new.verify(b"x", signature)
+    assert not new.verify(b"y", signature)
+    assert not other.verify(b"x", signature)
+    with pytest.raises(ValueError, match="hex"):
+        old.verify(b"x", "zzz")
