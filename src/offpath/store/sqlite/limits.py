@@ -235,8 +235,10 @@ class _Pass:
                 self._waits.append((each.closed_until - self._now) / 1_000_000)
             if granted:
                 took.append((each.name, each.rate_state, turn))
-        if took:
-            self._session.run(SQL["limit_took"](keys=batch(took)))
+        # Turns matter where a pass is full; where every key got its share, only rates remember it.
+        noted = took if len(chosen) >= self._limit else [row for row in took if row[1] is not None]
+        if noted:
+            self._session.run(SQL["limit_took"](keys=batch(noted)))
         return chosen
 
     def _by_rate(self, key: _Key, wanted: int) -> int:
