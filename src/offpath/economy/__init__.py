@@ -14,6 +14,7 @@ from offpath.economy.sweeping import (
     sweep_fees_due,
     verify_checkpoint,
 )
+from offpath.economy.webhooks import provider_event, webhook_door
 from offpath.economy.worker import EconomyWorker
 from offpath.ledger.configuring import load_economy_settings
 from offpath.ledger.outcome import Committed, Duplicate, Outcome, Rejected
@@ -143,6 +144,7 @@ __all__ = [
     "event_key",
     "expire_promos",
     "load_economy_settings",
+    "provider_event",
     "rate",
     "reconcile_windows",
     "relay_outbox",
@@ -152,4 +154,5 @@ __all__ = [
     "sweep_fees_due",
     "usd",
     "verify_checkpoint",
+    "webhook_door",
 ]

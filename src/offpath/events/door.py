@@ -72,7 +72,7 @@ class Answer(Struct, frozen=True):
 
     code: int
     status: str
-    """``accepted``, ``duplicate``, ``refused`` or ``unavailable``."""
+    """``accepted``, ``duplicate``, ``ignored``, ``refused`` or ``unavailable``."""
     more: dict[str, str] = {}
     headers: tuple[tuple[str, str], ...] = ()
 
@@ -87,6 +87,10 @@ class Refusal(Exception):
     def __init__(self, code: int, reason: str, *headers: tuple[str, str]) -> None:
         super().__init__(reason)
         self.answer = Answer(code, "refused", {"reason": reason}, headers)
+
+
+class Ignored(Exception):
+    """Raised by who accepts: the delivery is genuine, and not for us. It is answered 200."""
 
 
 class SenderLeft(Exception):
@@ -139,6 +143,8 @@ class Door:
             answer = await self._answer(scope, receive)
         except SenderLeft:
             return
+        except Ignored:
+            answer = Answer(200, "ignored")
         except Refusal as refusal:
             answer = refusal.answer
         except BadSignature as error:

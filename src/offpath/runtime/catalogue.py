@@ -163,6 +163,8 @@ ROWS = (
     _time("economy_relay_age", "How long the oldest of them has waited.", ()),
     _gauge("economy_discrepancies", "Discrepancies of the window compared last.", ()),
     _counter("economy_promos", "Promotional grants that expired.", ("outcome",)),
+    _counter("economy_webhook_duplicates", "Reports of providers that were kept before.", ()),
+    _counter("economy_ratelimit_degraded", "Requests let through: the limiter failed.", ()),
     _gauge("worker_slots", "Jobs that this worker may run at once.", ()),
     _gauge("worker_up", "1 while this process runs a worker.", ()),
 )

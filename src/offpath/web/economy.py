@@ -161,7 +161,7 @@ class Service:
         except Exception:  # noqa: BLE001 - the host's
             # A limiter that is down must not take the service down with it.
             _log.warning("the rate limiter failed: let through", exc_info=True)
-            self._economy.app.metrics.count(DEGRADED)
+            self._economy.app.metrics.counter(DEGRADED).add()
             return
         if seconds is not None:
             whole = max(1, -int(-seconds // 1))

@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -30,7 +30,7 @@ def app(
             Route("/readyz", service.readyz, methods=["GET"]),
             Route("/openapi.json", service.openapi, methods=["GET"]),
             *(
-                Mount(f"/webhooks/{name}", Admitted(service, door))
+                Route(f"/webhooks/{name}", Admitted(service, door))
                 for name, door in webhooks.items()
             ),
         ],
