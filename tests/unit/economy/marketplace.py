@@ -33,6 +33,7 @@ from offpath.model.ledger.deciding import Decided, LedgerOp, raised_by
 from offpath.model.ledger.posting import verified
 from offpath.model.ledger.records import SideRow
 from offpath.runtime.clock import ManualClock
+from offpath.store.protocol import Store
 
 BANK = Actor.system("bank")
 OPS = Actor.operator("olivia")
@@ -55,9 +56,18 @@ FIXTURE: dict[str, Any] = {
 class Marketplace:
     """An economy, its clock, and the words that the tests are written in."""
 
-    def __init__(self, rates: Rates = RATES, **given: Any) -> None:
-        self.clock = ManualClock(START)
-        self.app = App(clock=self.clock, auto_start=False)
+    def __init__(
+        self,
+        rates: Rates = RATES,
+        *,
+        store: Store | None = None,
+        clock: ManualClock | None = None,
+        name: str = "",
+        **given: Any,
+    ) -> None:
+        self.clock = clock or ManualClock(START)
+        self.app = App(store=store, clock=self.clock, auto_start=False)
+        self._name = name
         ports = ("provider", "directory", "feed", "anchor", "signer", "production")
         arguments = {**FIXTURE, **given}
         self.economy = Economy(
@@ -69,7 +79,7 @@ class Marketplace:
         self._numbers = itertools.count(1)
 
     def key(self) -> str:
-        return f"key-{next(self._numbers)}"
+        return f"{self._name}key-{next(self._numbers)}"
 
     def at(self, ms: int) -> None:
         self.clock.set(START + timedelta(milliseconds=ms))

@@ -1,0 +1,184 @@
+"""Several processes ask the same economy at the same moment: the money moves once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from offpath.economy import (
+    Actor,
+    Clawback,
+    Committed,
+    Duplicate,
+    Outcome,
+    Refund,
+    Rejected,
+    Request,
+    RequestPayout,
+    Reverse,
+    Subscribe,
+    credits,
+)
+from offpath.runtime.clock import ManualClock
+from offpath.store.protocol import Store
+from tests.unit.economy.marketplace import OPS, Marketplace, committed
+
+LIMITS: dict[str, Any] = {"velocity_limit_minor": 10_000, "payout_min_interval": 60.0}
+
+
+@pytest.fixture
+async def markets(
+    rivals: tuple[Store, ...], clock: ManualClock
+) -> AsyncIterator[tuple[Marketplace, ...]]:
+    """One for each process; keys that they make differ."""
+    made = tuple(
+        Marketplace(store=store, clock=clock, name=f"p{n}-", **LIMITS)
+        for n, store in enumerate(rivals)
+    )
+    yield made
+    for market in made:
+        await market.app.close()
+
+
+def kinds(outcomes: list[Outcome]) -> Counter[str]:
+    return Counter(
+        one.reason if isinstance(one, Rejected) else type(one).__name__ for one in outcomes
+    )
+
+
+async def test_a_balance_is_spent_once_by_whoever_comes_first(
+    markets: tuple[Marketplace, ...],
+) -> None:
+    """§16.111 M5"""
+    first = markets[0]
+    committed(await first.top_up("ann", "4.00"))
+    outcomes = await asyncio.gather(
+        *(market.spend("ann", "1.00") for market in markets for _ in range(5))
+    )
+    assert kinds(outcomes) == {"Committed": 4, "INSUFFICIENT_FUNDS": 16}
+    assert await first.balance("ann:spendable") == 0
+    await first.sound()
+
+
+async def test_parallel_attempts_are_all_counted(markets: tuple[Marketplace, ...]) -> None:
+    """§16.108"""
+    first = markets[0]
+    committed(await first.top_up("ann", "100.00"))
+    outcomes = await asyncio.gather(
+        *(market.spend("ann", "30.00") for market in markets for _ in range(2))
+    )
+    assert kinds(outcomes) == {"Committed": 3, "RISK_DENIED": 5}
+    assert kinds([await first.spend("ann", "0.01")]) == {"RISK_DENIED": 1}
+    first.clock.advance(3_600)
+    committed(await first.spend("ann", "10.00"))
+
+
+async def test_one_key_is_used_once(markets: tuple[Marketplace, ...]) -> None:
+    committed(await markets[0].top_up("ann", "50.00"))
+    order = markets[0].order("ann", "4.00")
+    outcomes = await asyncio.gather(*(market.economy.submit(order) for market in markets))
+    assert kinds(outcomes) == {"Committed": 1, "Duplicate": 3}
+    receipts = {one.receipt.id for one in outcomes if isinstance(one, Committed | Duplicate)}
+    assert len(receipts) == 1
+    assert await markets[0].balance("ann:spendable") == 4_600
+
+
+async def test_one_order_is_charged_once(markets: tuple[Marketplace, ...]) -> None:
+    """§16.103"""
+    committed(await markets[0].top_up("ann", "50.00"))
+    outcomes = await asyncio.gather(
+        *(market.spend("ann", "4.00", order_id="o1") for market in markets)
+    )
+    assert kinds(outcomes) == {"Committed": 1, "DUPLICATE_ORDER": 3}
+    assert await markets[0].balance("ann:spendable") == 4_600
+
+
+async def test_an_order_is_taken_back_once_in_whatever_way(
+    markets: tuple[Marketplace, ...],
+) -> None:
+    """§16.106 §16.107 §16.114"""
+    first = markets[0]
+    committed(await first.top_up("ann", "10.00"))
+    sale = committed(await first.spend("ann", "10.00", order_id="o1"))
+    asked: list[Request] = [
+        Refund(key="r1", actor=OPS, order_id="o1"),
+        Refund(key="r2", actor=OPS, order_id="o1"),
+        Reverse(key="r3", actor=OPS, posting_id=str(sale.id), reason="x"),
+        Reverse(key="r4", actor=OPS, posting_id=str(sale.id), reason="x"),
+    ]
+    outcomes = await asyncio.gather(
+        *(market.economy.submit(one) for market, one in zip(markets, asked, strict=True))
+    )
+    assert kinds(outcomes) == {"Committed": 1, "Duplicate": 3}
+    late = Clawback(key="c", actor=OPS, user="ann", amount=credits(10), order_id="o1")
+    assert kinds([await first.economy.submit(late)]) == {"Duplicate": 1}
+    assert await first.balance("ann:spendable") == 1_000
+    assert await first.house("receivable") == 0
+    await first.sound()
+
+
+async def test_a_refund_that_was_planned_before_the_sale_finds_it(
+    markets: tuple[Marketplace, ...],
+) -> None:
+    first, second = markets[0], markets[1]
+    committed(await first.top_up("ann", "10.00"))
+    early = await second.economy.prepare(Refund(key="r1", actor=OPS, order_id="o1"))
+    committed(await first.spend("ann", "10.00", order_id="o1"))
+    assert (await second.decided(early)).error is not None
+    committed(await second.economy.submit(Refund(key="r1", actor=OPS, order_id="o1")))
+    assert await first.balance("ann:spendable") == 1_000
+
+
+async def test_a_seller_has_one_payout_at_a_time(markets: tuple[Marketplace, ...]) -> None:
+    """§16.36"""
+    await markets[0].earns("sel", 70)
+
+    def asked(market: Marketplace) -> RequestPayout:
+        return RequestPayout(
+            key=market.key(), actor=Actor.user("sel"), user="sel", amount=credits(7)
+        )
+
+    outcomes = await asyncio.gather(*(one.economy.submit(asked(one)) for one in markets))
+    assert kinds(outcomes) == {"Committed": 1, "PAYOUT_TOO_SOON": 3}
+    assert await markets[0].house("payout_reserve") == 700
+
+
+async def test_a_user_has_one_subscription_to_a_thing(markets: tuple[Marketplace, ...]) -> None:
+    committed(await markets[0].top_up("ann", "50.00"))
+
+    def asked(market: Marketplace) -> Subscribe:
+        return Subscribe(
+            key=market.key(),
+            actor=Actor.user("ann"),
+            user="ann",
+            seller="sel",
+            sku="perk",
+            price=credits(10),
+            period=60.0,
+        )
+
+    outcomes = await asyncio.gather(*(one.economy.submit(asked(one)) for one in markets))
+    assert kinds(outcomes) == {"Committed": 1, "ALREADY_SUBSCRIBED": 3}
+    assert await markets[0].balance("ann:spendable") == 4_000
+    assert await markets[3].economy.read.owns("ann", "perk")
+
+
+async def test_maturity_is_by_the_stores_clock_on_every_backend(
+    rivals: tuple[Store, ...], clock: ManualClock
+) -> None:
+    """§16.102"""
+    market = Marketplace(store=rivals[0], clock=clock, maturity_card=60.0, maturity_crypto=5.0)
+    committed(await market.top_up("ann", "10.00", source="crypto"))
+    clock.advance(3)
+    committed(await market.top_up("ann", "10.00"))
+    clock.advance(2)
+    committed(await market.spend("ann", "10.00"))
+    outcome = await market.spend("ann", "0.01")
+    assert kinds([outcome]) == {"FUNDS_IMMATURE": 1}
+    clock.advance(58)
+    committed(await market.spend("ann", "10.00"))
+    await market.app.close()
