@@ -223,11 +223,11 @@ from
     cross join json_each(:batch)
 
 -- name: ledger_posting_add
--- Seals postings: a trigger makes their drafts links and moves the accounts.
+-- Seals postings, which are numbered as they stand: a trigger makes their drafts links and moves the
+-- accounts; in another order they would not fit.
 insert into offpath_ledger_posting (id, at, source, meta)
 select value ->> 0, value ->> 1, value ->> 2, value ->> 3
 from json_each(:batch)
-order by key
 
 -- name: ledger_side_add
 -- New rows.
@@ -280,4 +280,3 @@ from json_each(:batch)
 insert into offpath_ledger_attempt (subject, key, amount, at, total)
 select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
 from json_each(:batch)
-order by key
