@@ -13,11 +13,12 @@ MANY_DEAD: Final = 100_000
 MOST: Final = 10_000
 """Rows that each of the checks of rows looks at: a busy store is not to notice."""
 ODD: Final = "jobs that should not be possible; mend or delete these"
+TORN: Final = "the ledger was altered from outside; prove it and go back to a backup"
 
 
 def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
     """Look at settings, long transactions, dead rows, and rows that should not be."""
-    facts, old, dead, torn, unheld, odd = yield Send(
+    facts, old, dead, torn, unheld, odd, altered = yield Send(
         (
             sql["server_facts"](),
             sql["old_transactions"](),
@@ -25,6 +26,7 @@ def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
             sql["torn_groups"](most=MOST),
             sql["unheld"](),
             sql["odd_jobs"](most=MOST),
+            sql["ledger_odd"](most=MOST),
         ),
         last=True,
     )
@@ -37,6 +39,7 @@ def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
         _rows("groups", torn, "a wrong count of open jobs"),
         _rows("holders", unheld, "no registered worker; they are rescued"),
         _rows("rows", odd, ODD, Level.PROBLEM),
+        _rows("ledger", altered, TORN, Level.PROBLEM),
     ]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from offpath.model.ledger.posting import GENESIS
 from offpath.store.postgres import PostgresStore
+from offpath.store.protocol import Level
 from tests.conformance.ledger_builders import ANN, STORED_VALUE, done, plain
 from tests.conformance.ledger_raw import RawLink, following, posting
 
@@ -127,3 +128,24 @@ async def test_who_believes_in_accounts_that_were_emptied_makes_them_again(
             "delete from offpath.ledger_link; delete from offpath.ledger_posting; "
             "delete from offpath.ledger_key"
         )
+
+
+async def test_what_was_altered_from_outside_is_found(opened: Opened, ask: Ask) -> None:
+    store = await opened()
+    await done(store, plain(500, id="first"), plain(5, "bob:spendable"))
+    assert await _altered(store) == "as they should be"
+    off = "set session_replication_role = replica; "
+    ask(off + "update offpath.ledger_account set balance = balance + 1 where id = 'bob:spendable'")
+    assert "bob:spendable (is not as its last link has it)" in await _altered(store)
+    ask(off + f"update offpath.ledger_link set amount = amount - 1 where account = '{ANN}'")
+    assert "first (is off by -1 CREDIT)" in await _altered(store)
+    ask(off + f"delete from offpath.ledger_account where id = '{ANN}'")
+    assert f"{ANN} (has links and no balance)" in await _altered(store)
+    ask(off + "insert into offpath.ledger_posting (id, meta, at) values ('bare', '{}', 0)")
+    assert "bare (has no links)" in await _altered(store)
+
+
+async def _altered(store: PostgresStore) -> str:
+    (found,) = [one for one in await store.diagnose() if one.name == "ledger"]
+    assert (found.level is Level.FINE) == (found.message == "as they should be")
+    return found.message
