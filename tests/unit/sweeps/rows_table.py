@@ -89,7 +89,7 @@ class Desk:
         return (await self.passing(only=[name], **options))[name].tally
 
 
-async def drive(clock: ManualClock, run: asyncio.Future[SweepRun], step: float) -> None:
+async def drive(clock: ManualClock, run: asyncio.Future[Any], step: float) -> None:
     """Move the clock by ``step`` whenever nothing else can go on, until ``run`` is done."""
     while not run.done():
         for _ in range(50):
