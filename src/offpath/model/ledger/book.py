@@ -14,16 +14,15 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from offpath.model.ledger import money
 from offpath.model.ledger.chart import chart
 from offpath.model.ledger.faults import (
     ChainBroken,
     InvalidTransition,
     KeyReused,
     MalformedOperation,
-    Overdraft,
     Unplanned,
 )
+from offpath.model.ledger.linking import Seal, next_link
 from offpath.model.ledger.needs import Wanted
 from offpath.model.ledger.posting import (
     LinkRecord,
@@ -31,8 +30,8 @@ from offpath.model.ledger.posting import (
     PostingRecord,
     balanced,
     canonical,
+    framed,
     identified,
-    link_hash,
     verified,
 )
 from offpath.model.ledger.records import (
@@ -251,10 +250,8 @@ class Book:
             parts.setdefault(entry.account, []).append(entry.amount)
         source = posting.meta.get("source")
         named = source if isinstance(source, str) else None
-        links = tuple(
-            self._link(account, tuple(parts[account]), posting.id, meta, named)
-            for account in sorted(parts)
-        )
+        seal = Seal(posting.id, framed(posting.id), framed(meta), named, self.posted_at)
+        links = tuple([next_link(self.account(one), parts[one], seal) for one in sorted(parts)])
         record = PostingRecord(id=posting.id, meta=meta, at=self.posted_at, links=links)
         for link in links:
             self._follow(link)
@@ -370,37 +367,8 @@ class Book:
 
     # -- within ------------------------------------------------------------------------------
 
-    def _link(
-        self, name: str, amounts: tuple[int, ...], posting: str, meta: str, source: str | None
-    ) -> LinkRecord:
-        account, known = self.account(name), chart(name)
-        amount = money.checked(sum(amounts))
-        change = known.change(amount)
-        balance = money.checked(account.balance + change)
-        if known.guarded and change < 0 and balance < 0:
-            raise Overdraft(
-                f"{name} has {money.text(known.currency, account.balance)}, which is less than "
-                f"{money.text(known.currency, -change)}"
-            )
-        texts = [money.text(known.currency, one) for one in amounts]
-        return LinkRecord(
-            account=name,
-            number=account.number + 1,
-            posting=posting,
-            amount=amount,
-            entries=amounts,
-            balance=balance,
-            raised=money.checked(account.raised + max(change, 0)),
-            prev=account.head,
-            hash=link_hash(account.head, posting, texts, meta),
-            source=source,
-            at=self.posted_at,
-        )
-
     def _follow(self, link: LinkRecord) -> None:
         """The account and all that is known of it move on with its new link."""
-        known = chart(link.account)
-        change = known.change(link.amount)
         moved = AccountRecord(
             id=link.account,
             balance=link.balance,
@@ -409,17 +377,23 @@ class Book:
             number=link.number,
         )
         self._set(self._accounts, link.account, moved)
+        if link.account in self._lots or link.account in self._raised_since:
+            self._came_in(link, chart(link.account).change(link.amount))
+        if self._balances is not None:
+            known = chart(link.account)
+            before = self._balances.get(known.kind, 0)
+            self._set(self._balances, known.kind, before + known.change(link.amount))
+
+    def _came_in(self, link: LinkRecord, change: int) -> None:
+        """Lots and sums of what raised the account follow."""
         if change > 0 and link.account in self._lots:
             lot = Lot(amount=change, at=link.at, source=link.source)
             self._set(self._lots, link.account, (lot, *self._lots[link.account]))
-        if change > 0 and link.account in self._raised_since:
-            for since in self._raised_since[link.account]:
+        if change > 0:
+            for since in self._raised_since.get(link.account, ()):
                 if link.at > since:
                     key = link.account, since
                     self._set(self._raised, key, self._raised[key] + change)
-        if self._balances is not None:
-            before = self._balances.get(known.kind, 0)
-            self._set(self._balances, known.kind, before + change)
 
     def _hold(self, before: SideRow | None, row: SideRow) -> None:
         if before is not None and before.unique_key not in (None, row.unique_key):

@@ -31,6 +31,7 @@ LONGEST_META: Final = 65_536
 LONGEST_ID: Final = 300
 DEEPEST: Final = 16
 
+_HEAD_LENGTH = (32).to_bytes(4)
 Meta: TypeAlias = Mapping[str, Any]
 _ENCODER = msgspec.json.Encoder(order="deterministic", enc_hook=dict)  # of other mappings
 
@@ -143,14 +144,22 @@ def _flat(meta: Meta) -> str | None:
 
 def link_hash(prev: str, posting: str, amounts: Sequence[str], meta: str) -> str:
     """The hash of a link; ``amounts`` are the account's own entries as amount texts."""
-    frames = (
-        bytes.fromhex(prev),
-        posting.encode(),
-        "\0".join(sorted(amounts)).encode(),
-        meta.encode(),
-    )
-    parts = [part for frame in frames for part in (len(frame).to_bytes(4), frame)]
-    return hashlib.sha256(b"".join(parts)).hexdigest()
+    return chained(prev, framed(posting), "\0".join(sorted(amounts)), framed(meta))
+
+
+def chained(prev: str, posting: bytes, own: str, meta: bytes) -> str:
+    """The same, with the frames of id and metadata ready: all links of a posting have them alike.
+
+    ``own`` are the sorted texts with a NUL between them.
+    """
+    frames = b"".join((_HEAD_LENGTH, bytes.fromhex(prev), posting, framed(own), meta))
+    return hashlib.sha256(frames).hexdigest()
+
+
+def framed(text: str) -> bytes:
+    """A frame of what is hashed: led by its length."""
+    frame = text.encode()
+    return len(frame).to_bytes(4) + frame
 
 
 def hash_of(link: LinkRecord, meta: str) -> str:
@@ -165,12 +174,13 @@ def balanced(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """The entries without those of zero. Raises ``Unbalanced`` unless each currency sums to zero,
     ``UnknownAccount``, and ``MoneyOverflow`` for an amount out of range.
     """
-    kept = tuple(entry for entry in entries if entry.amount)
+    kept = tuple([entry for entry in entries if entry.amount])
     sums: dict[str, int] = {}
     for entry in kept:
-        money.checked(entry.amount)
-        currency = chart(entry.account).currency
-        sums[currency] = sums.get(currency, 0) + entry.amount
+        amount, currency = entry.amount, chart(entry.account).currency
+        if type(amount) is not int or not money.LEAST <= amount <= money.MOST:
+            money.checked(amount)
+        sums[currency] = sums.get(currency, 0) + amount
     off = [f"{currency} by {total}" for currency, total in sums.items() if total]
     if off or not kept:
         raise Unbalanced(f"entries do not balance: {', '.join(off) or 'there are none'}")

@@ -10,12 +10,12 @@ import copy
 from bisect import insort
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from offpath.model.ledger.book import AccountChange, Changes, SideChange
-from offpath.model.ledger.chart import chart
+from offpath.model.ledger.chart import Chart, chart
 from offpath.model.ledger.faults import (
     ChainBroken,
     InvalidTransition,
@@ -23,7 +23,7 @@ from offpath.model.ledger.faults import (
     Overdraft,
     Unbalanced,
 )
-from offpath.model.ledger.posting import LinkRecord, PostingRecord
+from offpath.model.ledger.posting import GENESIS, LinkRecord, PostingRecord
 from offpath.model.ledger.records import (
     DUE_STATES,
     STATES,
@@ -37,6 +37,8 @@ from offpath.model.ledger.records import (
 )
 from offpath.store.memory.heap import LazyHeap
 
+_Place: TypeAlias = tuple[int, str, int, int]
+"""Where a chain is: how many links, the head, the balance, all that ever raised it."""
 _TOUCHED: Final = attrgetter("touched_at")
 
 
@@ -202,21 +204,30 @@ class Ledger:
     # -- refusing --------------------------------------------------------------------------
 
     def _refuse_broken_chains(self, changes: Changes) -> None:
-        now = dict[str, AccountRecord]()
+        now = dict[str, _Place]()
         for posting in changes.postings:
             sums: dict[str, int] = {}
             for link in posting.links:
-                currency = chart(link.account).currency
-                sums[currency] = sums.get(currency, 0) + link.amount
-                before = now.get(link.account) or self.accounts.get(link.account)
-                now[link.account] = _followed(before or AccountRecord(id=link.account), link)
+                name, known = link.account, chart(link.account)
+                sums[known.currency] = sums.get(known.currency, 0) + link.amount
+                before = now.get(name)
+                now[name] = _followed(self._place(name) if before is None else before, link, known)
             if any(sums.values()) or not sums:
                 raise Unbalanced(f"posting {posting.id} does not sum to zero")
         for change in changes.accounts:
-            if now.pop(change.account.id, None) != change.account or not self._is_at(change):
-                raise ChainBroken(f"{change.account.id} is not as its last link says")
+            one = change.account
+            last = now.pop(one.id, None)
+            moved = (one.number, one.head, one.balance, one.raised)
+            if last != moved or not self._is_at(change):
+                raise ChainBroken(f"{one.id} is not as its last link says")
         if now:
             raise ChainBroken(f"{', '.join(now)}: a link without its account's balance")
+
+    def _place(self, account: str) -> _Place:
+        known = self.accounts.get(account)
+        if known is None:
+            return 0, GENESIS, 0, 0
+        return known.number, known.head, known.balance, known.raised
 
     def _is_at(self, change: AccountChange) -> bool:
         known = self.accounts.get(change.account.id)
@@ -275,22 +286,16 @@ class View:
             self._live.shared.remove(self)
 
 
-def _followed(before: AccountRecord, link: LinkRecord) -> AccountRecord:
-    """The account after its next link. Raises what is wrong with the link."""
-    known = chart(link.account)
+def _followed(before: _Place, link: LinkRecord, known: Chart) -> _Place:
+    """Where the chain is after its next link. Raises what is wrong with the link."""
+    number, head, balance, raised = before
     change = known.change(link.amount)
-    if (link.number, link.prev) != (before.number + 1, before.head):
+    if link.number != number + 1 or link.prev != head:
         raise ChainBroken(f"{link.account}: link {link.number} does not follow the last one")
-    if link.balance != before.balance + change or sum(link.entries) != link.amount:
+    if link.balance != balance + change or sum(link.entries) != link.amount:
         raise ChainBroken(f"{link.account}: link {link.number} has another balance than its sum")
-    if link.raised != before.raised + max(change, 0):
+    if link.raised != (raised + change if change > 0 else raised):
         raise ChainBroken(f"{link.account}: link {link.number} raises it by something else")
-    if known.guarded and change < 0 and link.balance < 0:
+    if link.balance < 0 and known.guarded and change < 0:
         raise Overdraft(f"{link.account} would be below zero")
-    return AccountRecord(
-        id=link.account,
-        balance=link.balance,
-        raised=link.raised,
-        head=link.hash,
-        number=link.number,
-    )
+    return link.number, link.hash, link.balance, link.raised
