@@ -20,6 +20,7 @@ class Flowing:
     """Limits, pauses and inline starts."""
 
     _hints: Hints
+    _admitting: limits.Admitting
 
     def _now(self) -> int:
         """The store's clock."""
@@ -42,8 +43,8 @@ class Flowing:
     async def admit(self, *, limit: int, keys: Sequence[str] = ()) -> Admitted:
         """Make held jobs ready."""
         done = await self._write(
-            lambda session: limits.admit(session, self._now(), limit, keys),
-            peek=lambda session: limits.nothing_to_admit(session, self._now()),
+            lambda session: self._admitting.admit(session, self._now(), limit, keys),
+            peek=lambda session: self._admitting.nothing(session, self._now()),
         )
         if done.jobs:
             self._hints.emit(Hint.WORK)

@@ -26,6 +26,8 @@ AT_ONCE: Final = 1_000
 """Jobs that a settlement's own pass admits at most."""
 _UNTAKEN: Final = 5_000_000
 """Microseconds after which an admitted job that nobody took makes way."""
+_COUNTED: Final = 1_000_000
+"""Microseconds between looks whether a full key is counted rightly."""
 _KEPT: Final = 3_600_000_000
 """Microseconds between looks whether a key is still needed."""
 
@@ -77,23 +79,37 @@ def agreed(jobs: Iterable[NewJob], now: int) -> Query | None:
 # -- admission -------------------------------------------------------------------------------------
 
 
-def nothing_to_admit(session: Session, now: int) -> Admitted | None:
-    """The answer when nothing is held, or every key that holds something is full; else None.
+class Admitting:
+    """The workers' passes over one file. Counts that may be wrong are looked at once a second."""
 
-    A settlement has admitted whoever could go, so this is what most passes find: it takes one
-    statement, and no lock where the pass is alone in its transaction.
-    """
-    query = SQL["admission_idle"](now=now, before=now - _UNTAKEN)
-    return Admitted(jobs=0) if session.run(query) else None
+    __slots__ = ("_counted_at",)
 
+    def __init__(self) -> None:
+        self._counted_at: int | None = None
 
-def admit(session: Session, now: int, limit: int, keys: Sequence[str]) -> Admitted:
-    """Make held jobs ready, up to the room of their keys, and repair what hinders it."""
-    idle = nothing_to_admit(session, now)
-    if idle is not None:
-        return idle
-    names = sorted(set(keys)) or [row[0] for row in session.run(SQL["held_keys"]())]
-    return _Pass(session, now, limit).run(names, repair=True)
+    def nothing(self, session: Session, now: int) -> Admitted | None:
+        """The answer when nothing is held, or every key that holds something is full; else None.
+
+        A settlement has admitted whoever could go, so this is what most passes find: it takes one
+        statement, and no lock where the pass is alone in its transaction.
+        """
+        counting = self._counted_at is None or not 0 <= now - self._counted_at < _COUNTED
+        if counting:
+            self._counted_at = now
+        query = SQL["admission_idle"](now=now, before=now - _UNTAKEN, counting=int(counting))
+        if session.run(query):
+            return Admitted(jobs=0)
+        if counting:  # not seen by the pass itself yet, which asks again
+            self._counted_at = None
+        return None
+
+    def admit(self, session: Session, now: int, limit: int, keys: Sequence[str]) -> Admitted:
+        """Make held jobs ready, up to the room of their keys, and repair what hinders it."""
+        idle = self.nothing(session, now)
+        if idle is not None:
+            return idle
+        names = sorted(set(keys)) or [row[0] for row in session.run(SQL["held_keys"]())]
+        return _Pass(session, now, limit).run(names, repair=True)
 
 
 def following(

@@ -26,9 +26,9 @@ with recursive line (key) as (
 select key from line where key is not null
 
 -- name: admission_idle
--- One row where a pass of admission would do nothing: each key with held jobs is full and counted
--- rightly, and what it let in was not left by all. Anything else, a pause for one, is looked at by
--- the pass itself.
+-- One row where a pass of admission would do nothing: each key with held jobs is full and (looked
+-- at with `counting`) counted rightly, and what it let in was not left by all. Anything else, a
+-- pause for one, is looked at by the pass itself.
 with recursive line (key) as (
     select (
         select job.limit_key from offpath_job as job
@@ -65,7 +65,7 @@ where
                     left_over.state = 'ready' and left_over.limit_key is not null
                     and left_over.limit_key = line.key and left_over.changed_at <= :before
             )
-            or spec.admitted > coalesce(
+            or :counting and spec.admitted > coalesce(
                 (select busy.jobs from busy where busy.key = line.key), 0
             ) + (
                 select count(*) from offpath_job as job

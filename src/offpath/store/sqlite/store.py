@@ -83,6 +83,7 @@ class SqliteStore(Eventing, Flowing, Ledgering, Scheduling, Workflowing):
         self._clock = clock or SystemClock()
         self._busy_timeout = busy_timeout
         self._hints = Hints()
+        self._admitting = limits.Admitting()
         self._listeners = 0
         self._writer: Writer | None = None
         self._readers: Readers | None = None
