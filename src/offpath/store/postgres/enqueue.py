@@ -15,7 +15,7 @@ from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
 from offpath.store.postgres.groups import GroupWork
-from offpath.store.postgres.nudging import Nudge, nudge_limits
+from offpath.store.postgres.nudging import Nudge, many, nudge_limits
 from offpath.store.postgres.steps import (
     Enqueueing,
     chunks,
@@ -141,8 +141,8 @@ class _Batch:
     jobs: Sequence[NewJob]
     ids: list[str]
     gates: _Gates = _NO_GATES
-    limited: bool = False
-    """Whether some have a limit."""
+    together: bool = False
+    """Whether what they say of their limits is added up."""
     answers: dict[int, Enqueued] = field(default_factory=dict)
     added: set[str] = field(default_factory=set)
     """Ids of the rows that this call wrote."""
@@ -179,7 +179,7 @@ class _Batch:
 
     def limits(self) -> list[Nudge]:
         """What the jobs that were added say of their keys: the last of each holds."""
-        if not self.limited:
+        if not self.together:
             return []
         said = {
             job.limit.key: job.limit
@@ -217,8 +217,8 @@ def add_jobs(
     """
     if not jobs:
         return [], GroupWork()
-    limited = any(job.limit is not None for job in jobs)
-    batch = _Batch(jobs, [_canonical(job.id) for job in jobs], _Gates.of(gates), limited)
+    together = many(job.limit for job in jobs)
+    batch = _Batch(jobs, [_canonical(job.id) for job in jobs], _Gates.of(gates), together)
     batch.left = _order(jobs)
     yield from _insert(batch, now, sql)
     if batch.left:
@@ -301,7 +301,7 @@ def _order(jobs: Sequence[NewJob]) -> list[int]:
 def _insert(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[None]:
     for piece in chunks(list(batch.left), _CHUNK):
         rows = yield sql["enqueue"](
-            now=moment(now), batch=batch.sent(piece), alone=False, together=batch.limited
+            now=moment(now), batch=batch.sent(piece), alone=False, together=batch.together
         )
         batch.note_added(rows)
 

@@ -29,7 +29,7 @@ from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.ending import Batch
 from offpath.store.postgres.gates import count_ends, released
 from offpath.store.postgres.limits import cool_down_steps, cool_downs, hold_again_steps
-from offpath.store.postgres.nudging import Nudge, nudge_limits
+from offpath.store.postgres.nudging import Nudge, many, nudge_limits
 from offpath.store.postgres.steps import (
     Announced,
     Send,
@@ -120,7 +120,7 @@ def succeed_steps(
     None for those that were not written: their lease is lost, or somebody counts them by now.
     """
     succeed = sql["succeed"](now=moment(now), batch=_successes(settlements))
-    if any(one.job.limit_key is not None for one in settlements):
+    if many(one.job.limit_key for one in settlements):
         _, rows = yield Send((sql["nudge_together"](), succeed))
         yield from _free_rooms((settlements[row[0]] for row in rows), sql, last=True)
     else:
@@ -147,13 +147,13 @@ def settle_steps(
 ) -> Steps[list[Settled]]:
     """Settle anything. Jobs first, then what they enqueue, then gates, then their groups."""
     first = _lock_others(settlements, sql)
-    if limited := any(one.job.limit_key is not None for one in settlements):
+    if together := many(one.job.limit_key for one in settlements):
         first = (*first, sql["nudge_together"]())
     rows = yield from told_the_time(_settle(settlements, now, sql), now, sql, first=first)
     batch = Batch.of(settlements, rows)
     if announced is not None:
         announced.hear(row[4] for row in rows)
-    if limited:
+    if together:
         over = (settlements[n] for n, one in batch.ended.items() if one.over)
         yield from _free_rooms(over, sql)
     yield from _catch_signals(batch, now, sql)
@@ -171,8 +171,8 @@ def settle_steps(
     yield from _trim(batch, sql)
     moved = yield from embed(count_ends(batch.watched(), batch.keep(), now, sql=sql))
     yield from cool_down_steps(cool_downs(settlements[n] for n in batch.applied), now, sql=sql)
-    if limited:
-        batch.hold((yield from hold_again_steps(batch.given_back(), now, sql=sql)))
+    if given_back := batch.given_back():
+        batch.hold((yield from hold_again_steps(given_back, now, sql=sql)))
     batch.count(work, moved)
     if announced is not None:
         announced.moved |= released(moved)
