@@ -38,6 +38,8 @@ on conflict (id) do update
 set open = g.open + excluded.open,
     failed = g.failed + excluded.failed,
     policy = case when excluded.policy = 'fail_fast' then 'fail_fast' else g.policy end,
+    done_at = coalesce(g.done_at, excluded.done_at),
+    value = coalesce(g.value, excluded.value),
     closing = g.closing or excluded.closing
         or (excluded.policy = 'fail_fast' and g.failed + excluded.failed > 0),
     to_close = (
@@ -47,7 +49,8 @@ set open = g.open + excluded.open,
 
 -- name: count_groups
 -- Fewer open jobs in these groups, in one order, and what was given to their values; answers with
--- what is left, whether it is closing, and whether it is done for the first time.
+-- what is left, whether it is closing, and whether it is done for the first time: not after a root
+-- that ended alone, not seeing the member that was added in the same moment.
 with batch as materialized (
     select g.id, g.done_at, b.ended, b.failed, b.given, b.value, b.final, b.closing
     from jsonb_to_recordset(:batch::text::jsonb) as b (
@@ -76,7 +79,19 @@ set open = g.open - b.ended,
     end
 from batch b
 where g.id = b.id
-returning g.id, g.open, g.closing::int, (g.open = 0 and b.done_at is null)::int
+returning g.id, g.open, g.closing::int, (
+    g.open = 0
+    and b.done_at is null
+    and not exists (
+        select from offpath.job r
+        where r.id = case
+                when g.id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then g.id::uuid
+            end
+            and r.group_id is null
+            and not r.grouped
+            and r.finished_at is not null
+    )
+)::int
 
 -- name: restore_groups
 -- Rows for groups of these jobs that had lost theirs with their last open job, as it was before
