@@ -148,6 +148,12 @@ def explain(error: BaseException, code: str, *, as_json: bool) -> int:
     elif code == "unexpected":
         click.echo("`offpath --debug …` shows where", err=True)
     logging.getLogger("offpath.cli").debug("the command failed", exc_info=error)
+    return _exit(error)
+
+
+def _exit(error: BaseException) -> int:
+    if isinstance(error, OffpathError) and isinstance(error, ValueError):
+        return USAGE  # the ledger's own errors of what was given are not imported here
     return next((number for kind, number in _EXITS if isinstance(error, kind)), FAILED)
 
 

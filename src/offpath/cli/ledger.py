@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from offpath.model.ledger.rates import Rate, Rates
     from offpath.model.ledger.records import AccountRecord, Checkpoint
 
-SECRET = "OFFPATH_ECONOMY_SIGNING_SECRET"  # noqa: S105 - the variable's name
-PRIOR = "OFFPATH_ECONOMY_SIGNING_SECRETS_PRIOR"
+SECRET = "OFFPATH_SIGNING_SECRET"  # noqa: S105 - the variable's name
+PRIOR = "OFFPATH_SIGNING_SECRETS_PRIOR"
 
 key_option = click.option(
     "--public-key",

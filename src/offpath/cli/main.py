@@ -11,6 +11,7 @@ import click
 from offpath.cli.admin import doctor, migrate, prune, show_config, workers
 from offpath.cli.dead import dead
 from offpath.cli.demo import demo
+from offpath.cli.economy import economy
 from offpath.cli.endpoints import endpoints
 from offpath.cli.enqueue import enqueue
 from offpath.cli.flow import limits, queues
@@ -21,6 +22,7 @@ from offpath.cli.jobs import jobs
 from offpath.cli.ledger import ledger
 from offpath.cli.outbox import outbox
 from offpath.cli.output import print_json
+from offpath.cli.reconcile import reconcile
 from offpath.cli.router import router
 from offpath.cli.schedules import schedules
 from offpath.cli.settle import settle
@@ -106,6 +108,8 @@ for each in (
     settle,
     sweep,
     ledger,
+    economy,
+    reconcile,
 ):
     cli.add_command(each)
 config.add_command(show_config)

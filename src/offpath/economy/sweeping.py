@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from offpath.economy import pausing
 from offpath.economy.worker import EconomyWorker
 from offpath.ledger.reconciling import Window
 from offpath.model.tally import Tally
@@ -81,6 +82,25 @@ class EconomyVerbs:
         await self.app.open()
         return await self.sweeps.run(asked or SweepInput())
 
+    async def pause(self, *, until: datetime | None = None) -> None:
+        """Have the sweeps rest on every worker of the fleet, until a time or :meth:`resume`.
+
+        It is kept in the store. Runs by hand (:meth:`run_sweeps`, the functions) still run;
+        the app's relay and inbox go on. Raises ``InvalidArgument`` for a time without a zone.
+        """
+        await self.app.open()
+        await pausing.pause(self.app.store(), until)
+
+    async def resume(self) -> bool:
+        """Have the sweeps go on. False: they were not paused."""
+        await self.app.open()
+        return await pausing.resume(self.app.store())
+
+    async def paused(self) -> bool:
+        """Whether the sweeps rest."""
+        await self.app.open()
+        return await pausing.paused(self.app.store(), self.app.clock.now())
+
     def worker(self) -> EconomyWorker:
         """What runs the sweeps again and again, in a host without ``offpath worker``."""
         return EconomyWorker(self.run_sweeps, self.app.clock, self.report)
@@ -120,7 +140,9 @@ class AppSweep:
         return _absent(self._economy, self._name)
 
     async def run(self, _ctx: SweepContext, now: datetime, limit: int) -> Tally:
-        """One pass over up to ``limit`` rows."""
+        """One pass over up to ``limit`` rows; none while the economy is paused."""
+        if await self._economy.paused():
+            return Tally(skipped="the economy is paused")
         sweeps = self._economy.sweeps
         run = sweeps.new_pass(now, limit)
         summary = await sweeps.sweep(self._name, run)

@@ -91,7 +91,13 @@ def _postings(
             Entry(REVENUE_USD, gross - backing),
             Entry(USD_CLEARING, -gross),
         ),
-        meta={"kind": "topUp", "rateId": rates.buy.id, "parRateId": rates.par.id, "pair": first},
+        meta={
+            "kind": "topUp",
+            "rateId": rates.buy.id,
+            "parRateId": rates.par.id,
+            "pair": first,
+            "ref": request.key,  # what a processor's record is matched with
+        },
     )
     return credit, dollars
 

@@ -1,0 +1,96 @@
+"""``offpath reconcile``: compare what a processor settled with what the ledger has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from offpath.cli import output
+from offpath.cli.economy import app_option, with_economy
+from offpath.cli.frame import FAILED, command, json_option
+from offpath.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from offpath.economy import Economy
+    from offpath.ledger.reconciling import ReconcileReport, Window
+
+
+@click.command("reconcile")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--since", required=True, metavar="TIME", help="The window's begin, with a zone.")
+@click.option("--until", required=True, metavar="TIME", help="Its end, not included.")
+@app_option
+@json_option
+@command
+def reconcile(
+    file: Path, since: str, until: str, target: str | None, *, as_json: bool
+) -> int | None:
+    r"""Compare the processor's settled records in FILE with the ledger's, in a window of time.
+
+    FILE has one JSON object a line, or is CSV with these columns: kind (buy or payout), key (what
+    both sides call it), amount (USD:5.00), ref, at (ISO time with a zone). A purchase's key is the
+    operation's key without `whk:`, a payout's the provider's reference. Exit code 1 when the two
+    sides differ.
+    """
+    from offpath.economy.records import read_records, recorded
+    from offpath.ledger.reconciling import Pulled
+    from offpath.ledger.reconciling import reconcile as compared
+
+    window = _window(since, until)
+    processor = read_records(file)
+
+    async def work(found: Economy) -> int | None:
+        ours = await recorded(found, window)
+        report = compared(window, Pulled(processor=processor, ledger=ours))
+        if as_json:
+            output.print_json(_document(report))
+        else:
+            _print(report)
+        return None if report.reconciled else FAILED
+
+    return with_economy(target, work)
+
+
+def _window(since: str, until: str) -> Window:
+    from datetime import datetime
+
+    from offpath.ledger.reconciling import Window
+
+    try:
+        begin, end = datetime.fromisoformat(since), datetime.fromisoformat(until)
+    except ValueError as error:
+        raise InvalidArgument(f"--since and --until are ISO times with a zone: {error}") from error
+    return Window(since=begin, until=end)
+
+
+def _document(report: ReconcileReport) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(report)
+    return {
+        "reconciled": report.reconciled,
+        "processor_orphans": report.processor_orphans,
+        "ledger_orphans": report.ledger_orphans,
+        "amount_drifts": report.amount_drifts,
+        **document,
+    }
+
+
+def _print(report: ReconcileReport) -> None:
+    click.echo(
+        f"{report.window}: {report.matched} matched of {report.processor_count} at the processor "
+        f"and {report.ledger_count} in the ledger"
+    )
+    rows = [
+        (
+            one.difference.value,
+            one.kind.value,
+            one.key,
+            "" if one.processor is None else str(one.processor.amount),
+            "" if one.ledger is None else str(one.ledger.amount),
+        )
+        for one in report.discrepancies
+    ]
+    if rows:
+        output.print_table(("difference", "kind", "key", "processor", "ledger"), rows, empty="")

@@ -1,0 +1,252 @@
+"""``offpath ledger``, ``offpath economy`` and ``offpath reconcile``, as a shell sees them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offpath.ledger.signing import Ed25519Signer
+from tests.cli.conftest import Run
+
+SERVICE = """
+import offpath
+from offpath.economy import Economy
+
+app = offpath.App()
+economy = Economy(app, payout_min_earned_minor=0)
+"""
+ADA = {"kind": "operator", "id": "ada"}
+TOP_UP = {
+    "kind": "topUp",
+    "key": "whk:pay-1",
+    "actor": ADA,
+    "user": "ann",
+    "amount": "CREDIT:100.00",
+    "source": "card",
+}
+SPEND = {
+    "kind": "spend",
+    "key": "s-1",
+    "actor": {"kind": "user", "id": "ann"},
+    "buyer": "ann",
+    "orderId": "A-1",
+    "sku": "song",
+    "price": "CREDIT:40.00",
+    "recipients": [{"seller": "sue", "bps": 10_000}],
+}
+PAYOUT = {
+    "kind": "requestPayout",
+    "key": "p-1",
+    "actor": {"kind": "user", "id": "sue"},
+    "user": "sue",
+    "amount": "CREDIT:20.00",
+}
+SUBSCRIBE = {
+    "kind": "subscribe",
+    "key": "sub-1",
+    "actor": {"kind": "user", "id": "ann"},
+    "user": "ann",
+    "seller": "sue",
+    "sku": "club",
+    "price": "CREDIT:100.00",
+    "period": 86400,
+}
+DECLINED = {**SPEND, "key": "s-2", "orderId": "A-2", "price": "CREDIT:400.00"}
+
+
+class Money:
+    """Runs the commands in a folder with an app that has an economy."""
+
+    def __init__(self, run: Run, folder: Path) -> None:
+        self._run = run
+        self.folder = folder
+        self.url = f"sqlite:///{folder}/money.db"
+
+    def text(self, *args: str, code: int = 0) -> str:
+        done = self._run(*args)
+        assert done.exit_code == code, done.output
+        return done.output
+
+    def json(self, *args: str, code: int = 0) -> Any:
+        done = self._run(*args, "--json")
+        assert done.exit_code == code, done.output
+        return json.loads(done.stdout)
+
+    def submit(self, *operations: dict[str, Any], code: int = 0) -> list[dict[str, Any]]:
+        file = self.folder / "operations.jsonl"
+        file.write_text("\n".join(json.dumps(one) for one in operations))
+        items: list[dict[str, Any]] = self.json("economy", "submit", str(file), code=code)["items"]
+        return items
+
+
+@pytest.fixture
+def money(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Money:
+    made = Money(run, tmp_path)
+    (tmp_path / "shop.py").write_text(SERVICE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("OFFPATH_URL", made.url)
+    monkeypatch.setenv("OFFPATH_APP", "shop:app")
+    monkeypatch.setenv("OFFPATH_SIGNING_SECRET", "5e" * 32)
+    monkeypatch.delitem(__import__("sys").modules, "shop", raising=False)
+    return made
+
+
+def test_operations_of_a_file_happen_once(money: Money) -> None:
+    first = money.submit(TOP_UP, SPEND, DECLINED)
+    assert [one["status"] for one in first] == ["committed", "committed", "rejected"]
+    assert first[2]["id"] == "INSUFFICIENT_FUNDS"
+    again = money.submit(TOP_UP, SPEND)
+    assert [one["status"] for one in again] == ["duplicate", "duplicate"]
+    assert again[0]["id"] == first[0]["id"]
+
+
+def test_a_fault_is_told_and_ends_with_1(money: Money) -> None:
+    stolen = {**SPEND, "actor": {"kind": "user", "id": "bob"}}
+    assert [one["id"] for one in money.submit(TOP_UP, stolen, code=1)] != []
+    assert "AUTH.UNAUTHORIZED" in money.text(
+        "economy", "submit", str(money.folder / "operations.jsonl"), code=1
+    )
+
+
+def test_a_line_that_is_no_operation_stops_the_file_before_it_begins(money: Money) -> None:
+    file = money.folder / "operations.jsonl"
+    file.write_text(json.dumps(TOP_UP) + "\n" + json.dumps({**SPEND, "price": 4}))
+    assert "MONEY.INVALID_AMOUNT" in money.text("economy", "submit", str(file), code=2)
+    file.write_text(json.dumps(TOP_UP) + "\n{")
+    assert "line 2" in money.text("economy", "submit", str(file), code=2)
+    assert not (money.folder / "money.db").exists()
+
+
+def test_balances_and_statements(money: Money) -> None:
+    money.submit(TOP_UP, SPEND)
+    found = money.json("ledger", "balance", "ann:spendable", "sue:earned")["items"]
+    assert [one["balance"] for one in found] == ["CREDIT:60.00", "CREDIT:33.00"]
+    assert len(money.json("ledger", "balance", "--prefix", "ann:")["items"]) == 1
+    lines = money.json("ledger", "statement", "ann:spendable")["items"]
+    assert [(one["kind"], one["change"]) for one in lines] == [
+        ("spend", "CREDIT:-40.00"),
+        ("topUp", "CREDIT:100.00"),
+    ]
+    page = money.json("ledger", "statement", "ann:spendable", "--limit", "1")
+    rest = money.json("ledger", "statement", "ann:spendable", "--before", str(page["next"]))
+    assert [one["number"] for one in rest["items"]] == [1]
+    assert "CREDIT:60.00" in money.text("ledger", "statement", "ann:spendable")
+    money.text("ledger", "balance", "bob:spendable", code=3)
+    assert "is no account" in money.text("ledger", "balance", "ann", code=2)
+
+
+def test_payouts_and_subscriptions(money: Money) -> None:
+    money.submit({**TOP_UP, "amount": "CREDIT:500.00"}, SPEND, PAYOUT, SUBSCRIBE)
+    (payout,) = money.json("economy", "payouts", "--user", "sue")["items"]
+    assert (payout["state"], payout["amount"], payout["quote"]) == (
+        "RESERVED",
+        "CREDIT:20.00",
+        "USD:0.10",
+    )
+    assert money.json("economy", "payouts", "--state", "SETTLED")["items"] == []
+    assert "--state is one of" in money.text("economy", "payouts", "--state", "x", code=2)
+    (subscription,) = money.json("economy", "subscriptions")["items"]
+    assert (subscription["state"], subscription["period"]) == ("ACTIVE", 1)
+    assert "RESERVED" in money.text("economy", "payouts")
+
+
+def test_sweeps_are_paused_for_the_fleet(money: Money) -> None:
+    money.submit(TOP_UP)
+    assert money.json("economy", "resume")["changed"] is False
+    assert money.json("economy", "pause")["paused"] is True
+    assert money.json("economy", "resume")["changed"] is True
+    assert "until 2030" in money.text("economy", "pause", "--until", "2030-01-01T00:00:00+00:00")
+    assert "zone" in money.text("economy", "pause", "--until", "2030-01-01T00:00:00", code=2)
+
+
+def test_the_books_are_proved_sealed_and_verified(money: Money) -> None:
+    money.submit(TOP_UP, SPEND)
+    assert "no checkpoint" in money.text("ledger", "verify")
+    assert money.json("ledger", "prove")["holds"] is True
+    assert "every" not in money.text("ledger", "prove", "--light")
+    sealed = money.json("ledger", "checkpoint")["sealed"]
+    assert money.json("ledger", "checkpoint")["sealed"] is None
+    assert money.json("ledger", "verify")["verified"] == sealed["id"]
+    money.submit({**SPEND, "key": "s-3", "orderId": "A-3"})
+    key = Ed25519Signer("5e" * 32).public_key
+    assert money.json("ledger", "verify", "--public-key", key)["mismatch"] is False
+    other = Ed25519Signer("aa" * 32).public_key
+    assert money.json("ledger", "verify", "--public-key", other, code=1)["problems"] == [
+        "signature"
+    ]
+    assert "missing USD" in money.text("ledger", "prove", "--par", "9/3", code=1)
+    assert "VALUE/SCALE" in money.text("ledger", "prove", "--par", "a half", code=2)
+
+
+def test_without_a_secret_it_says_which_variable(
+    money: Money, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OFFPATH_SIGNING_SECRET")
+    assert "OFFPATH_SIGNING_SECRET" in money.text("ledger", "checkpoint", code=2)
+
+
+def test_a_file_of_the_ledger_is_verified_without_its_database(money: Money) -> None:
+    money.submit(TOP_UP, SPEND)
+    money.json("ledger", "checkpoint")
+    money.submit({**SPEND, "key": "s-3", "orderId": "A-3"})
+    file = money.folder / "ledger.jsonl"
+    money.text("ledger", "export", str(file))
+    found = money.json("ledger", "verify", "--offline", str(file))
+    assert (found["holds"], found["problems"], found["breaks"]) == (True, [], [])
+
+    whole = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(whole[:-1]))
+    assert "cut" in money.json("ledger", "verify", "--offline", str(file), code=1)["problems"]
+    file.write_bytes(b"".join(whole).replace(b'\\"spend\\"', b'\\"gift\\"', 1))
+    broken = money.json("ledger", "verify", "--offline", str(file), code=1)["breaks"]
+    assert broken[0]["reason"] == "tampered-hash"
+    file.write_text("hello")
+    assert "line 1" in money.text("ledger", "verify", "--offline", str(file), code=2)
+
+
+def test_a_tampered_database_is_caught(money: Money) -> None:
+    money.submit(TOP_UP, SPEND)
+    money.json("ledger", "checkpoint")
+    with sqlite3.connect(money.folder / "money.db") as database:
+        for (name,) in database.execute(
+            "select name from sqlite_schema where type = 'trigger' and name like '%ledger%'"
+        ).fetchall():
+            database.execute(f'drop trigger "{name}"')
+        database.execute("delete from offpath_ledger_link where account = 'sue:earned'")
+    database.close()
+    found = money.json("ledger", "verify", code=1)
+    assert found["breaks"][0]["account"] == "sue:earned"
+    assert "sue:earned" in money.text("ledger", "prove", code=1)
+
+
+def test_a_processors_file_is_reconciled(money: Money) -> None:
+    money.submit(TOP_UP)
+    file = money.folder / "settled.csv"
+    window = ("--since", "2020-01-01T00:00:00+00:00", "--until", "2100-01-01T00:00:00+00:00")
+    heading = "kind,key,amount,ref,at\n"
+    gross = "USD:0.84"
+    file.write_text(f"{heading}buy,pay-1,{gross},ch_1,2026-01-01T00:00:00+00:00\n")
+    assert money.json("reconcile", str(file), *window)["reconciled"] is True
+    file.write_text(f"{heading}buy,pay-1,USD:0.85,ch_1,2026-01-01T00:00:00+00:00\n")
+    assert money.json("reconcile", str(file), *window, code=1)["amount_drifts"] == 1
+    lines = money.folder / "settled.jsonl"
+    record = {"kind": "payout", "key": "x", "amount": "USD:1.00", "ref": "r"}
+    lines.write_text(json.dumps({**record, "at": "2026-01-01T00:00:00+00:00"}))
+    found = money.json("reconcile", str(lines), *window, code=1)
+    assert (found["processor_orphans"], found["ledger_orphans"]) == (1, 1)
+    assert "processor_orphan" in money.text("reconcile", str(lines), *window, code=1)
+    lines.write_text(json.dumps(record))
+    assert "line 1 has no at" in money.text("reconcile", str(lines), *window, code=2)
+    assert "begins before it ends" in money.text(
+        "reconcile", str(file), *window[:2], "--until", window[1], code=2
+    )
+
+
+def test_an_app_without_an_economy_says_so(money: Money) -> None:
+    (money.folder / "plain.py").write_text("import offpath\napp = offpath.App()\n")
+    assert "no economy" in money.text("economy", "payouts", "--app", "plain:app", code=2)
