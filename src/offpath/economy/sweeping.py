@@ -103,7 +103,7 @@ class EconomyVerbs:
 
     def worker(self) -> EconomyWorker:
         """What runs the sweeps again and again, in a host without ``offpath worker``."""
-        return EconomyWorker(self.run_sweeps, self.app.clock, self.report)
+        return EconomyWorker(self.run_sweeps, self.app.clock, self.report, self.paused)
 
     def register_sweeps(self) -> None:
         """Have the app's workers drive the sweeps: each by a loop, on one worker of the fleet.

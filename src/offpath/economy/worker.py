@@ -16,6 +16,8 @@ from offpath.sweeps.economy.running import EconomyRun, SweepInput
 Runs = Callable[[SweepInput], Awaitable[EconomyRun]]
 Report = Callable[[BaseException, str], None]
 Tick = Callable[[], Awaitable[None]]
+Resting = Callable[[], Awaitable[bool]]
+"""Whether the economy is paused on every worker."""
 Scheduler = Callable[[Tick, float], Callable[[], object]]
 """Calls the tick every so many seconds; returns what ends that."""
 
@@ -29,8 +31,11 @@ class EconomyWorker:
     every economy of its app by itself.
     """
 
-    def __init__(self, run: Runs, clock: Clock, report: Report) -> None:
+    def __init__(
+        self, run: Runs, clock: Clock, report: Report, resting: Resting | None = None
+    ) -> None:
         self._run = run
+        self._resting = resting
         self._clock = clock
         self._report = report
         self._running = asyncio.Lock()
@@ -111,13 +116,14 @@ class EconomyWorker:
         self._paused = False
 
     async def tick(self) -> None:
-        """What a timer calls: a run, unless one is under way, or it is paused or stopped."""
+        """What a timer calls: a run, unless one is under way, or it, or the economy, is paused."""
         ending = self._ending
         if ending is None or self._paused or self._running.locked():
             return
         async with self._running:
             try:
-                await self._run_all(ending)
+                if self._resting is None or not await self._resting():
+                    await self._run_all(ending)
             except Exception as error:  # noqa: BLE001 - reported; the next tick comes
                 self._report(error, "economy sweeps")
 

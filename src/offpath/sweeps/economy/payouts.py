@@ -28,9 +28,11 @@ from offpath.model.ledger.money import Currency, Money
 from offpath.model.ledger.records import SideRow
 from offpath.sweeps.economy import telemetry
 from offpath.sweeps.economy.home import Pass, code_of, retryable
-from offpath.sweeps.economy.rows import AT_ONCE, Found, after_failures, each_row, leased
+from offpath.sweeps.economy.rows import Found, after_failures, each_row, leased
 from offpath.sweeps.economy.summaries import Coded, PayoutsSummary, Reasoned
 
+AT_ONCE = 64
+"""Calls of the provider at the same time."""
 CALLS = 3
 """Most calls of the provider that one look at a row makes."""
 SLACK = 30.0
@@ -45,7 +47,8 @@ async def payouts(run: Pass) -> PayoutsSummary:
     if provider is None:
         return PayoutsSummary()
     rows = await leased(run, "payout", _hold(run))
-    found = await each_row(run, rows, partial(_step, provider), _failed, "retrying")
+    step = partial(_step, provider)
+    found = await each_row(run, rows, step, _failed, "retrying", most=AT_ONCE)
     return PayoutsSummary(
         submitted=tuple(found.get("submitted", ())),
         dead_lettered=tuple(found.get("dead_lettered", ())),
@@ -185,7 +188,9 @@ def _told(run: Pass, row: SideRow, level: int, finding: str) -> None:
 
 async def _given_up(run: Pass, row: SideRow, reason: str) -> Found | None:
     """The credits go back to the seller, unless somebody else has ended it meanwhile."""
-    decided = await run.post(payout_dead_lettered(row, reason, run.home.new_id, now=run.at))
+    home = run.home
+    op = payout_dead_lettered(row, reason, home.rules, home.new_id, now=run.at)
+    decided = await run.post(op)
     if decided.receipt is None:
         return None
     telemetry.payout_dead(run.metrics, reason)

@@ -15,8 +15,8 @@ from offpath.model.ledger.records import SideRow
 from offpath.sweeps.economy.home import Pass, code_of, expected
 from offpath.sweeps.economy.summaries import Coded
 
-AT_ONCE = 64
-"""Rows in hand at the same time."""
+AT_ONCE = 128
+"""Rows in hand at the same time: as many as one transaction has room for."""
 
 Found = tuple[str, Any]
 """The bucket of a row, and what the summary has of it."""
@@ -42,12 +42,19 @@ async def leased(run: Pass, kind: str, hold: float) -> list[SideRow]:
 
 
 async def each_row(
-    run: Pass, rows: Sequence[SideRow], step: Step, failed: OnError, bucket: str
+    run: Pass,
+    rows: Sequence[SideRow],
+    step: Step,
+    failed: OnError,
+    bucket: str,
+    *,
+    most: int = AT_ONCE,
 ) -> dict[str, list[Any]]:
     """Take each row one step; what the summary has of them, by bucket, in the order of the rows.
 
-    ``failed`` records what ``step`` raised; when that fails too the row is in ``bucket`` with the
-    code of the first error. Raises nothing but what ends the process or the pass.
+    At most ``most`` rows are in hand. ``failed`` records what ``step`` raised; when that fails too
+    the row is in ``bucket`` with the code of the first error. Raises nothing but what ends the
+    process or the pass.
     """
 
     async def one(row: SideRow) -> Found | None:
@@ -57,7 +64,7 @@ async def each_row(
             return await _failed(run, row, error, failed, bucket)
 
     found: dict[str, list[Any]] = {}
-    for outcome in await at_once(rows, one):
+    for outcome in await at_once(rows, one, most):
         if outcome is not None:
             found.setdefault(outcome[0], []).append(outcome[1])
     return found

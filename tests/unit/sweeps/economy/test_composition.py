@@ -164,6 +164,25 @@ async def test_a_paused_worker_tells_no_metric_and_runs_by_hand(rig: Rig) -> Non
     assert rig.clock.sleeping == 0
 
 
+async def test_an_economy_that_is_paused_has_every_worker_rest(rig: Rig) -> None:
+    """Its own workers and the app's; what is run by hand runs."""
+    grant = await rig.grant("fan", "5.00", lasts=10)
+    rig.later(10)
+    await rig.pause()
+    worker = rig.worker()
+    worker.start(5)
+    await until(lambda: rig.clock.sleeping == 1)
+    name = f"{PREFIX}promos"
+    tally = (await rig.app.worker().run_once(only=[name]))[name].tally
+    assert (runs(rig), tally.skipped) == (0, "the economy is paused")
+    assert (await rig.row("promo", grant)).state == "OPEN"
+    await rig.resume()
+    rig.clock.advance(5)
+    await until(lambda: runs(rig) == 1)
+    await worker.stop()
+    assert (await rig.row("promo", grant)).state == "REVERSED"
+
+
 async def test_what_a_run_posted_is_told(rig: Rig) -> None:
     grant = await rig.grant("fan", "5.00", lasts=10)
     rig.later(10)
