@@ -12,8 +12,7 @@ from offpath.model.ledger.rates import Rates
 
 NewId = Callable[[], str]
 RETURNED: Final = "payout_return"
-"""The source of credits that a failed payout gave back. They were mature when they were taken, so
-they are mature at once."""
+"""How the source of credits begins that a failed payout gave back; see ``operations.maturity``."""
 _SECOND: Final = 1_000
 
 
@@ -52,7 +51,7 @@ def rules_of(settings: EconomySettings, rates: Rates) -> Rules:
     return Rules(
         settings=settings,
         rates=rates,
-        horizons={**horizons, RETURNED: 0},
+        horizons=horizons,
         longest=max(horizons.values()),
         window=millis(settings.velocity_window),
         inflow=settings.velocity_inflow_limit_minor or limit,

@@ -97,6 +97,26 @@ async def test_a_failed_payout_costs_no_wait(open_market: Opens) -> None:
     committed(await market.request_payout("sel", "7.00"))
 
 
+async def test_what_a_failed_payout_returns_does_not_ripen_what_waits(open_market: Opens) -> None:
+    """§17.12"""
+    market = await open_market(maturity_default=60.0)
+    await market.earns("sel", 7)
+    market.at(40_000)
+    await market.earns("sel", 14)
+    market.at(60_000)
+    for _ in range(2):  # a second failure knows what the first one did
+        receipt = committed(await market.request_payout("sel", "7.00"))
+        rejected(await market.request_payout("sel", "2.00"))
+        committed(await reverse(market, str(receipt.facts["payout_id"])))
+        reason, fields = rejected(await market.request_payout("sel", "7.01"))
+        assert (reason, fields["availableAt"]) == ("FUNDS_IMMATURE", BASE + 100_000)
+    committed(await market.request_payout("sel", "7.00"))
+    reason, fields = rejected(await market.request_payout("sel", "2.00"))
+    assert (reason, fields["availableAt"]) == ("FUNDS_IMMATURE", BASE + 100_000)
+    market.at(100_000)
+    committed(await market.request_payout("sel", "14.00"))
+
+
 async def test_a_failed_payout_does_not_hide_the_wait_of_a_later_one(open_market: Opens) -> None:
     """§17.12"""
     market = await open_market(payout_min_interval=10.0)
@@ -275,7 +295,9 @@ async def test_a_forged_payout_moves_nothing(market: Marketplace, change: dict[s
     with pytest.raises((ChainBroken, MalformedOperation)):
         await reverse(market, payout_id, provider_reported=True)
     forged = await market.row("payout", payout_id)
-    decided = await market.decided(payout_dead_lettered(forged, "x", market.economy.new_id))
+    decided = await market.decided(
+        payout_dead_lettered(forged, "x", market.economy.rules, market.economy.new_id)
+    )
     assert isinstance(decided.error, ChainBroken)
     assert await market.postings() == postings
 
@@ -389,7 +411,7 @@ async def test_a_step_of_who_lost_the_row_changes_nothing(market: Marketplace) -
         payout_sending(row, due_at=1),
         payout_submitted(row, "tr", due_at=1),
         payout_rescheduled(row, due_at=1),
-        payout_dead_lettered(row, "late", market.economy.new_id),
+        payout_dead_lettered(row, "late", market.economy.rules, market.economy.new_id),
     ):
         decided = await market.decided(op)
         assert decided.refusal is not None
@@ -415,7 +437,9 @@ async def test_a_dead_letter_gives_the_credits_back_and_tells_of_it(market: Mark
     """§16.22"""
     payout_id = await market.payout("sel", 7, submitted=True)
     row = await market.row("payout", payout_id)
-    receipt = await market.step(payout_dead_lettered(row, "payout.timeout", market.economy.new_id))
+    receipt = await market.step(
+        payout_dead_lettered(row, "payout.timeout", market.economy.rules, market.economy.new_id)
+    )
     posting = await market.economy.read.posting(str(receipt.id))
     assert posting is not None
     assert posting.facts["kind"] == "payouts.dead_letter"

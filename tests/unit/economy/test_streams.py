@@ -179,7 +179,7 @@ class Stream:
     async def give_up(self, pick: int) -> None:
         row = await self.picked("payout", pick)
         if row:
-            await self.step(payout_dead_lettered(row, "x", self.economy.new_id))
+            await self.step(payout_dead_lettered(row, "x", self.economy.rules, self.economy.new_id))
 
     async def renew(self, pick: int) -> None:
         row = await self.picked("subscription", pick)

@@ -75,6 +75,8 @@ async def test_more_than_an_operation_may_move_is_refused(market: Marketplace) -
     "given",
     [
         {"source": " "},
+        {"source": "payout_return"},
+        {"source": "payout_return;1@1"},
         {"key": ""},
         {"key": "reversed:order"},
         {"user": " "},

@@ -11,7 +11,7 @@ from offpath import App
 from offpath.economy import DECLINED, Economy, EconomyConfigInvalid, Rates
 from offpath.errors import InvalidArgument
 from offpath.ledger.configuring import load_economy_settings
-from offpath.ledger.rules import RETURNED, rules_of
+from offpath.ledger.rules import rules_of
 from offpath.ledger.settings import EconomySettings
 
 
@@ -97,7 +97,6 @@ def test_sources_without_a_wait_of_their_own_wait_as_cards_do() -> None:
     assert rules.horizon("card") == rules.horizon("crypto") == 60_000
     assert rules.horizon("steam") == 5_000
     assert rules.horizon(None) == rules.horizon("pigeon") == 60_000
-    assert rules.horizon(RETURNED) == 0
     assert rules.longest == 60_000
 
 

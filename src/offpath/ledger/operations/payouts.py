@@ -14,16 +14,11 @@ from offpath.ledger.actors import Actor, owner_or_trusted, trusted_only
 from offpath.ledger.anchors import proved_payout
 from offpath.ledger.operations import checks
 from offpath.ledger.operations.events import publish
-from offpath.ledger.operations.funds import (
-    enough,
-    lots_need,
-    mature,
-    velocity_need,
-    within_velocity,
-)
+from offpath.ledger.operations.funds import enough, velocity_need, within_velocity
+from offpath.ledger.operations.maturity import lots_need, mature, return_source, young
 from offpath.ledger.operations.planning import Family, Lookup, Planning, fingerprint
 from offpath.ledger.rows import PayoutBody, encoded, moved
-from offpath.ledger.rules import RETURNED, Rules, millis
+from offpath.ledger.rules import Rules, millis
 from offpath.model.ledger import money
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import (
@@ -306,11 +301,11 @@ def plan_reverse(request: ReversePayout, planning: Planning) -> LedgerOp:
         content = proved_payout(row, book.posting(row.anchor or ""))
         _reversible(book, row, content, request, planning.rules)
         returning = Returning("reversePayout", request.reason, posting, event)
-        return returned(book, row, content, returning)
+        return returned(book, row, content, planning.rules, returning)
 
     return LedgerOp(
         decide=decide,
-        needs=payout_needs(request.payout_id, planning.seen.side),
+        needs=return_needs(request.payout_id, planning.seen.side, planning.rules),
         key=request.key,
         fingerprint=fingerprint(request),
     )
@@ -341,15 +336,18 @@ class Returning(Struct, frozen=True):
     event_id: str
 
 
-def returned(book: Book, row: SideRow, content: PayoutBody, how: Returning) -> Receipt:
+def returned(
+    book: Book, row: SideRow, content: PayoutBody, rules: Rules, how: Returning
+) -> Receipt:
     """Give a payout's credits back and end it. The row must have been proved."""
+    source = return_source(young(book, rules, earned(row.owner)))
     posting = NewPosting(
         id=how.posting_id,
         entries=(
             Entry(PAYOUT_RESERVE, content.reserve),
             Entry(earned(row.owner), -content.reserve),
         ),
-        meta={"kind": how.kind, "sagaId": row.id, "reason": how.reason, "source": RETURNED},
+        meta={"kind": how.kind, "sagaId": row.id, "reason": how.reason, "source": source},
     )
     book.post(posting)
     after = replace(content, reason=how.reason, ended_at=book.posted_at)
@@ -384,6 +382,12 @@ def payout_needs(payout_id: str, row: SideRow | None) -> Needs:
         accounts=frozenset((PAYOUT_RESERVE, earned(row.owner))),
         postings=frozenset((row.anchor or "",)),
     )
+
+
+def return_needs(payout_id: str, row: SideRow | None, rules: Rules) -> Needs:
+    """What a step needs that may give a payout's credits back."""
+    needs = payout_needs(payout_id, row)
+    return needs if row is None else replace(needs, lots=lots_need(rules, earned(row.owner)))
 
 
 REQUEST = Family(kind="requestPayout", check=check_request, look=look_request, plan=plan_request)

@@ -14,10 +14,11 @@ from offpath.ledger.anchors import proved_payout
 from offpath.ledger.operations.payouts import (
     Returning,
     payout_needs,
+    return_needs,
     returned,
 )
 from offpath.ledger.rows import PayoutBody, body, moved
-from offpath.ledger.rules import NewId
+from offpath.ledger.rules import NewId, Rules
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.deciding import Declined, LedgerOp
 from offpath.model.ledger.needs import Needs
@@ -98,7 +99,7 @@ def payout_rescheduled(
 
 
 def payout_dead_lettered(
-    row: SideRow, reason: str, new_id: NewId, *, now: int | None = None
+    row: SideRow, reason: str, rules: Rules, new_id: NewId, *, now: int | None = None
 ) -> LedgerOp:
     """Give it up: FAILED, and the credits go back. Raises ``ChainBroken`` and moves nothing when
     the row cannot be proved.
@@ -110,9 +111,9 @@ def payout_dead_lettered(
         if found.state not in {"RESERVED", "SUBMITTED"}:
             raise Declined(STALE, id=row.id)
         content = proved_payout(found, book.posting(found.anchor or ""))
-        return returned(book, found, content, returning)
+        return returned(book, found, content, rules, returning)
 
-    return LedgerOp(decide=decide, needs=payout_needs(row.id, row), now=now)
+    return LedgerOp(decide=decide, needs=return_needs(row.id, row, rules), now=now)
 
 
 def payout_body(row: SideRow) -> PayoutBody:

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from offpath.ledger.anchors import proved_subscription
 from offpath.ledger.operations.events import publish
-from offpath.ledger.operations.funds import immature, lots_need
 from offpath.ledger.operations.granting import grant, revoke
+from offpath.ledger.operations.maturity import immature, lots_need
 from offpath.ledger.operations.steps_payouts import STALE, current
 from offpath.ledger.operations.subscriptions import paid
 from offpath.ledger.rows import SubscriptionBody, body, entitlement_key, moved

@@ -10,14 +10,9 @@ from msgspec import Struct
 from offpath.ledger.actors import Actor, owner_or_trusted
 from offpath.ledger.operations import checks
 from offpath.ledger.operations.events import publish
-from offpath.ledger.operations.funds import (
-    enough,
-    lots_need,
-    mature,
-    velocity_need,
-    within_velocity,
-)
+from offpath.ledger.operations.funds import enough, velocity_need, within_velocity
 from offpath.ledger.operations.granting import grant
+from offpath.ledger.operations.maturity import lots_need, mature
 from offpath.ledger.operations.planning import Family, Planning, fingerprint
 from offpath.ledger.rows import (
     SubscriptionBody,

@@ -8,6 +8,7 @@ from offpath.ledger.actors import Actor, trusted_only
 from offpath.ledger.operations import checks
 from offpath.ledger.operations.events import publish
 from offpath.ledger.operations.funds import velocity_need, within_velocity
+from offpath.ledger.operations.maturity import returned
 from offpath.ledger.operations.planning import Family, Planning, fingerprint
 from offpath.ledger.rules import Rules
 from offpath.model.ledger.book import Book
@@ -43,7 +44,8 @@ def check(request: TopUp, rules: Rules) -> None:
     trusted_only(request.actor, "top up")
     checks.user(request.user, "user")
     amount = checks.amount(request.amount)
-    checks.text(request.source, "source")
+    if returned(checks.text(request.source, "source")):
+        raise MalformedOperation(f"{request.source!r} is the source of failed payouts alone")
     bundles = rules.settings.top_up_bundles_minor
     if bundles and amount.minor not in bundles:
         raise MalformedOperation(f"{amount} is none of the amounts that can be topped up")
