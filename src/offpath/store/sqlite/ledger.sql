@@ -11,7 +11,7 @@ select
     side.kind, side.id, side.owner, side.state, side.version, side.due_at, side.attempts,
     side.amount, side.anchor, side.unique_key, side.created_at, side.touched_at, side.body
 from json_each(:wanted) as wanted
-cross join offpath_ledger_side as side
+cross join offpath_ledger_side as side indexed by offpath_ledger_side_id
 where side.kind = wanted.value ->> 0 and side.id = wanted.value ->> 1
 
 -- name: ledger_holders_of
@@ -20,7 +20,7 @@ select
     side.kind, side.id, side.owner, side.state, side.version, side.due_at, side.attempts,
     side.amount, side.anchor, side.unique_key, side.created_at, side.touched_at, side.body
 from json_each(:wanted) as wanted
-cross join offpath_ledger_side as side
+cross join offpath_ledger_side as side indexed by offpath_ledger_side_holder
 where side.kind = wanted.value ->> 0 and side.unique_key = wanted.value ->> 1
 
 -- name: ledger_newest_of
@@ -32,7 +32,7 @@ from json_each(:wanted) as wanted
 cross join offpath_ledger_side as side
 where
     side.seq = (
-        select owned.seq from offpath_ledger_side as owned
+        select owned.seq from offpath_ledger_side as owned indexed by offpath_ledger_side_owner
         where owned.kind = wanted.value ->> 0 and owned.owner = wanted.value ->> 1
         order by owned.touched_at desc, owned.seq desc
         limit 1
@@ -63,6 +63,7 @@ select
     link.hash
 from json_each(:ids) as wanted
 cross join offpath_ledger_posting as posting
+    indexed by sqlite_autoindex_offpath_ledger_posting_1
 cross join offpath_ledger_link as link
 where
     posting.id = wanted.value
@@ -73,7 +74,7 @@ order by link.id
 -- Idempotency keys.
 select known.key, known.fingerprint, known.receipt, known.at
 from json_each(:keys) as wanted
-cross join offpath_ledger_key as known
+cross join offpath_ledger_key as known indexed by sqlite_autoindex_offpath_ledger_key_1
 where known.key = wanted.value
 
 -- name: ledger_lots_of
@@ -86,7 +87,7 @@ with recursive step (account, since, side, number, rest, change, at, source) as 
         posting.at, posting.source
     from json_each(:wanted) as wanted
     cross join offpath_ledger_account as account
-    cross join offpath_ledger_link as link
+    cross join offpath_ledger_link as link indexed by offpath_ledger_link_chain
     cross join offpath_ledger_posting as posting
     where
         account.id = wanted.value ->> 0 and account.balance > 0
@@ -98,7 +99,7 @@ with recursive step (account, since, side, number, rest, change, at, source) as 
         step.rest - max(step.side * link.amount, 0), step.side * link.amount,
         posting.at, posting.source
     from step
-    cross join offpath_ledger_link as link
+    cross join offpath_ledger_link as link indexed by offpath_ledger_link_chain
     cross join offpath_ledger_posting as posting
     where
         step.rest > 0 and step.at > step.since
@@ -123,7 +124,7 @@ with recursive place (account, since, low, high) as (
         case when posting.at <= place.since then link.number else place.low end,
         case when posting.at <= place.since then place.high else link.number - 1 end
     from place
-    cross join offpath_ledger_link as link
+    cross join offpath_ledger_link as link indexed by offpath_ledger_link_chain
     cross join offpath_ledger_posting as posting
     where
         place.low < place.high
@@ -133,7 +134,7 @@ with recursive place (account, since, low, high) as (
 select
     place.account, place.since,
     account.raised - coalesce((
-        select link.raised from offpath_ledger_link as link
+        select link.raised from offpath_ledger_link as link indexed by offpath_ledger_link_chain
         where link.account = place.account and link.number = place.low
     ), 0)
 from place
@@ -186,7 +187,7 @@ where
 -- Which subjects and keys were recorded.
 select attempt.subject, attempt.key
 from json_each(:wanted) as wanted
-cross join offpath_ledger_attempt as attempt
+cross join offpath_ledger_attempt as attempt indexed by offpath_ledger_attempt_key
 where attempt.subject = wanted.value ->> 0 and attempt.key = wanted.value ->> 1
 
 -- name: ledger_balances
@@ -223,8 +224,8 @@ from
     cross join json_each(:batch)
 
 -- name: ledger_posting_add
--- Seals postings, which are numbered as they stand: a trigger makes their drafts links and moves the
--- accounts; in another order they would not fit.
+-- Seals postings, numbered as they stand: a trigger makes their drafts links and moves the accounts;
+-- in another order they would not fit.
 insert into offpath_ledger_posting (id, at, source, meta)
 select value ->> 0, value ->> 1, value ->> 2, value ->> 3
 from json_each(:batch)
@@ -241,17 +242,18 @@ select
 from json_each(:batch)
 
 -- name: ledger_side_release
--- Gives up the keys of rows that are about to be written with others, so that they can change hands.
-update offpath_ledger_side set unique_key = null
-from json_each(:batch) as one
+-- Gives up the keys of rows that are about to be written, so that they can change hands.
+update offpath_ledger_side indexed by offpath_ledger_side_id set unique_key = null
+from (select value from json_each(:batch) limit -1) as one
 where
     offpath_ledger_side.kind = one.value ->> 0 and offpath_ledger_side.id = one.value ->> 1
     and offpath_ledger_side.unique_key is not null
     and offpath_ledger_side.unique_key is not one.value ->> 9
 
 -- name: ledger_side_change
--- Rows as they are from now on, if nobody else has written them.
-update offpath_ledger_side set
+-- Rows as they are from now on, if nobody else has written them. A batch with a limit is read first,
+-- whatever the planner believes of the table.
+update offpath_ledger_side indexed by offpath_ledger_side_id set
     owner = one.value ->> 2,
     state = one.value ->> 3,
     version = one.value ->> 4,
@@ -263,7 +265,7 @@ update offpath_ledger_side set
     created_at = one.value ->> 10,
     touched_at = one.value ->> 11,
     body = one.value ->> 12
-from json_each(:batch) as one
+from (select value from json_each(:batch) limit -1) as one
 where
     offpath_ledger_side.kind = one.value ->> 0 and offpath_ledger_side.id = one.value ->> 1
     and offpath_ledger_side.version = one.value ->> 13

@@ -19,7 +19,7 @@ limit :limit
 select
     link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
     link.hash, posting.id, posting.at, posting.source, posting.meta
-from offpath_ledger_link as link
+from offpath_ledger_link as link indexed by offpath_ledger_link_chain
 cross join offpath_ledger_posting as posting
 where link.account = :account and link.number > :after and posting.seq = link.id >> 16
 order by link.number
@@ -30,7 +30,7 @@ limit :limit
 select
     link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
     link.hash, posting.id, posting.at, posting.source
-from offpath_ledger_link as link
+from offpath_ledger_link as link indexed by offpath_ledger_link_chain
 cross join offpath_ledger_posting as posting
 where link.account = :account and link.number < :before and posting.seq = link.id >> 16
 order by link.number desc
@@ -41,7 +41,7 @@ limit :limit
 select
     link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
     link.hash, posting.id, posting.at, posting.source, posting.meta
-from offpath_ledger_link as link
+from offpath_ledger_link as link indexed by offpath_ledger_link_chain
 cross join offpath_ledger_posting as posting
 where (link.account, link.number) > (:account, :number) and posting.seq = link.id >> 16
 order by link.account, link.number

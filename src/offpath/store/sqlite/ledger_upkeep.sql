@@ -3,7 +3,7 @@
 select
     kind, id, owner, state, version, due_at, attempts, amount, anchor, unique_key, created_at,
     touched_at, body
-from offpath_ledger_side
+from offpath_ledger_side indexed by offpath_ledger_side_due
 where
     kind = :kind and due_at <= :now
     and (state = 'RESERVED' or state = 'SUBMITTED' or state = 'ACTIVE' or state = 'OPEN')
@@ -12,7 +12,8 @@ limit :limit
 
 -- name: ledger_lease
 -- Nobody else sees them before this time.
-update offpath_ledger_side set due_at = :until, version = version + 1
+update offpath_ledger_side indexed by offpath_ledger_side_id
+set due_at = :until, version = version + 1
 where kind = :kind and id in (select value from json_each(:ids))
 
 -- name: ledger_checkpoint_last

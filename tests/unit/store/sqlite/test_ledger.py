@@ -100,6 +100,41 @@ def test_the_quotes_that_are_owed_are_all_that_is_read_of_them(empty: sqlite3.Co
     ]
 
 
+STUBBORN = (
+    "ledger_accounts_of",
+    "ledger_sides_of",
+    "ledger_holders_of",
+    "ledger_keys_of",
+    "ledger_attempts_of",
+    "ledger_subjects_of",
+    "ledger_attempted_of",
+    "ledger_side_release",
+    "ledger_side_change",
+    "ledger_due",
+    "ledger_lease",
+)
+"""Statements that enter by their index also when statistics advise against it."""
+
+
+@pytest.mark.parametrize("stat", ["1 1 1 1", "1000000 1000000 1000000 1000000"])
+def test_wrong_statistics_do_not_change_that(path: Path, stat: str) -> None:
+    """They say that the tables are all but empty, or that every row is like every other."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript(migrate.script())
+        connection.execute("analyze")
+        connection.execute(
+            "insert into sqlite_stat1 select tbl_name, name, ? from sqlite_schema "
+            "where type = 'index' and tbl_name like 'offpath_ledger%'",
+            (stat,),
+        )
+    with closing(sqlite3.connect(path)) as fresh:
+        for name in STUBBORN:
+            statement = SQL[name]
+            values = dict.fromkeys(statement.parameters, 1)
+            plan = fresh.execute(f"explain query plan {statement.named}", values)
+            assert [row[3] for row in plan if _WALK.search(row[3])] == [], name
+
+
 # -- costs -----------------------------------------------------------------------------------------
 
 
