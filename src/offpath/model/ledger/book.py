@@ -80,14 +80,14 @@ class Loaded(Struct, frozen=True, kw_only=True):
     totals: Totals | None = None
 
 
-class SideChange(Struct, frozen=True, kw_only=True):
+class SideChange(Struct, frozen=True, kw_only=True, gc=False):
     """A side row to write: ``was`` is the version that it replaces, 0 for a new row."""
 
     row: SideRow
     was: int
 
 
-class AccountChange(Struct, frozen=True, kw_only=True):
+class AccountChange(Struct, frozen=True, kw_only=True, gc=False):
     """An account as it is from now on: ``was`` is how many links it had, 0 for a new account."""
 
     account: AccountRecord

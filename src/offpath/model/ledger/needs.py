@@ -39,7 +39,7 @@ class AttemptNeed(NamedTuple):
     key: str
 
 
-class Needs(Struct, frozen=True, kw_only=True):
+class Needs(Struct, frozen=True, kw_only=True, gc=False):
     """What must be locked (accounts, sides) and what must be read with it."""
 
     accounts: frozenset[str] = frozenset()

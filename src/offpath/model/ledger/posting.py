@@ -43,7 +43,7 @@ class Entry(Struct, frozen=True, gc=False):
     amount: int
 
 
-class NewPosting(Struct, frozen=True, kw_only=True):
+class NewPosting(Struct, frozen=True, kw_only=True, gc=False):
     """A posting to make: a balanced set of entries with an id of its own.
 
     ``meta`` is sealed by the chains: texts, whole numbers to 2**53, true, false, null, lists and
@@ -79,7 +79,7 @@ class LinkRecord(Struct, frozen=True, kw_only=True, gc=False):
     """When it was posted, in milliseconds since 1970."""
 
 
-class PostingRecord(Struct, frozen=True, kw_only=True):
+class PostingRecord(Struct, frozen=True, kw_only=True, gc=False):
     """A posting as it is stored, with its links ordered by account."""
 
     id: str

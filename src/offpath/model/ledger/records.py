@@ -32,7 +32,7 @@ DUE_STATES: Final = {"payout": OPEN_PAYOUTS, "subscription": ("ACTIVE",), "promo
 """The kinds that sweeps lease, and the states in which a row may be due."""
 
 
-class SideRow(Quiet, frozen=True, kw_only=True):
+class SideRow(Quiet, frozen=True, kw_only=True, gc=False):
     """Money-bearing state beside the postings: a payout, a subscription, a sale, ...
 
     Nothing in it is believed before it was compared with the sealed metadata of the posting that
@@ -82,7 +82,7 @@ class AccountRecord(Struct, frozen=True, kw_only=True, gc=False):
         return chart(self.id).entry(self.balance)
 
 
-class Receipt(Struct, frozen=True, kw_only=True):
+class Receipt(Struct, frozen=True, kw_only=True, gc=False):
     """What an operation did: kept under its key, and given again to who repeats it."""
 
     id: str | None = None
@@ -91,7 +91,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     facts: dict[str, Any] = {}
 
 
-class KeyRecord(Struct, frozen=True, kw_only=True):
+class KeyRecord(Struct, frozen=True, kw_only=True, gc=False):
     """An idempotency key that was used, and what came of it."""
 
     key: str
