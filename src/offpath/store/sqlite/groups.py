@@ -206,8 +206,8 @@ def closed(session: Session, groups: Sequence[str]) -> None:
 
 def records(session: Session, ids: Sequence[str]) -> list[GroupRecord]:
     """The groups of these ids that exist."""
-    found = {
-        row[0]: GroupRecord(
+    return [
+        GroupRecord(
             id=row[0],
             open=row[1],
             failed=row[2],
@@ -216,13 +216,10 @@ def records(session: Session, ids: Sequence[str]) -> list[GroupRecord]:
             final=bool(row[5]),
             result=row[6],
         )
+        if row[7] is None
+        else _lone(row[0], row[7], row[6])
         for row in session.run(SQL["group_list"](ids=batch(list(ids))))
-    }
-    left = [each for each in dict.fromkeys(ids) if each not in found]
-    if left:
-        for group, state, result in session.run(SQL["group_lone"](ids=batch(left))):
-            found[group] = _lone(group, state, result)
-    return list(found.values())
+    ]
 
 
 def _lone(group: str, state: str, result: str | None) -> GroupRecord:

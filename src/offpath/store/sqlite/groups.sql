@@ -102,14 +102,16 @@ where
 limit :limit
 
 -- name: group_list
--- Groups with more to say than one job.
-select id, open, failed, policy, closing, final, value from offpath_group
+-- Groups: those with more to say than one job, and jobs that are their own groups (state and
+-- result). In one statement, since a group may get its row, and its members, between two.
+select id, open, failed, policy, closing, final, value, null from offpath_group
 where id in (select value from json_each(:ids))
-
--- name: group_lone
--- Jobs that are their own groups.
-select id, state, result from offpath_job
-where id in (select value from json_each(:ids)) and group_id = id
+union all
+select lone.id, null, null, null, null, null, lone.result, lone.state from offpath_job as lone
+where
+    lone.id in (select value from json_each(:ids))
+    and lone.group_id = lone.id
+    and not exists (select 1 from offpath_group as known where known.id = lone.id)
 
 -- name: group_forget
 -- Groups without a job need no row.

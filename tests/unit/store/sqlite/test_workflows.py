@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,15 +11,15 @@ import pytest
 
 from offpath.model.effects import Effects
 from offpath.model.gate import Counting, GateState, NewGate
-from offpath.model.group import Contribution
+from offpath.model.group import Contribution, GroupRecord
 from offpath.model.job import JobState
 from offpath.model.settlement import Settlement, SettleStatus, Succeeded
 from offpath.model.wait import NewSignal
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
-from offpath.store.sqlite import SqliteStore, migrate
-from offpath.store.sqlite.session import SQL
-from tests.conformance.builders import enqueue, join, new_job, take, uid
+from offpath.store.sqlite import SqliteStore, groups, migrate
+from offpath.store.sqlite.session import SQL, connect
+from tests.conformance.builders import enqueue, join, new_job, start, take, uid
 
 STATEMENTS = (
     "group_adopt",
@@ -30,7 +31,6 @@ STATEMENTS = (
     "group_alone",
     "group_untold",
     "group_list",
-    "group_lone",
     "gates_known",
     "watch_insert",
     "watch_mark",
@@ -209,3 +209,29 @@ async def test_signals_that_are_over_are_removed_by_the_sweep(
     await store.expire_blocked(limit=10)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("select count(*) from offpath_signal").fetchone() == (0,)
+
+
+async def test_a_group_that_gets_members_while_it_is_read_is_not_done(
+    store: SqliteStore, path: Path
+) -> None:
+    """Its root ends, and its first member comes, before whatever is read second."""
+    root = await start(store)
+    child = new_job(parent=root.id)
+    ending = Settlement(job=root, outcome=Succeeded(), effects=Effects(jobs=(child,)))
+    loop = asyncio.get_running_loop()
+    seen: list[str] = []
+
+    def before(name: str) -> None:
+        seen.append(name)
+        if len(seen) == 2:
+            asyncio.run_coroutine_threadsafe(store.settle([ending]), loop).result(10)
+
+    def read() -> list[GroupRecord]:
+        session = connect(path, before=before, patience=1.0, create=False, reading=True)
+        try:
+            return groups.records(session, [root.id])
+        finally:
+            session.close()
+
+    (group,) = await asyncio.to_thread(read)
+    assert not group.done
