@@ -25,7 +25,6 @@ _CHANGES_HANDS = frozenset(
         "job_unique",
         "ledger_key_pkey",
         "ledger_link_pkey",
-        "ledger_posting_id",
         "ledger_side_pkey",
         "ledger_side_unique",
         "ledger_attempt_key",
