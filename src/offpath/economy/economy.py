@@ -103,7 +103,7 @@ class Economy(EconomyVerbs):
             self.rules,
             self._batcher,
             opened=self._opened,
-            new_id=self.new_id,
+            new_id=self._new_id,
             now=self._now,
             cleared=None if self.ports.directory is None else self._cleared,
         )

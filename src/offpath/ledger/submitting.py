@@ -59,8 +59,8 @@ class Submitting:
             return Rejected("ECONOMY_PAUSED", {"resumesAt": until})
         if family.look is None:  # no need to look: planned at once, and once
             decided = await self.batcher.submit(family.plan(request, self._plain))
-            if decided.error is None:
-                return outcome_of(decided)
+            if not isinstance(decided.error, Unplanned):
+                return outcome_of(_normal(decided))
         return outcome_of(await self._decided(family, request))
 
     async def submit_many(self, requests: Sequence[Operation]) -> list[Outcome | LedgerError]:

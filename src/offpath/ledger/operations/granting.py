@@ -5,6 +5,7 @@ from __future__ import annotations
 from offpath.ledger.rows import (
     EntitlementBody,
     body,
+    encoded,
     entitlement_id,
     moved,
     owned,
@@ -23,9 +24,18 @@ def grant(book: Book, user: str, sku: str, *, source: str, expires_at: int | Non
     if row is not None and _outlasts(row, source, expires_at, book.now):
         return
     content = EntitlementBody(sku=sku, source=source, expires_at=expires_at)
-    if row is None:
-        row = SideRow(kind="entitlement", id=entitlement_id(user, sku), owner=user, state="OWNED")
-    book.put(moved(row, book.posted_at, state="OWNED", content=content))
+    if row is not None:
+        book.put(moved(row, book.posted_at, state="OWNED", content=content))
+        return
+    book.put(
+        SideRow(
+            kind="entitlement",
+            id=entitlement_id(user, sku),
+            owner=user,
+            state="OWNED",
+            body=encoded(content),
+        )
+    )
 
 
 def revoke(book: Book, user: str, sku: str, *, source: str | None = None) -> None:
