@@ -111,6 +111,54 @@ from step
 where change > 0 and at > since
 order by account, number desc
 
+-- name: ledger_lots_of_wallets
+-- The same of wallets from which people spend: from one link that raised them to the one before it,
+-- however many times they spent in between.
+with recursive step (account, since, number, rest, change, at, source) as (
+    select
+        account.id, wanted.value ->> 1, link.number, account.balance + link.amount, -link.amount,
+        posting.at, posting.source
+    from json_each(:wanted) as wanted
+    cross join offpath_ledger_account as account
+    cross join offpath_ledger_link as link
+    cross join offpath_ledger_posting as posting
+    where
+        account.id = wanted.value ->> 0 and account.balance > 0
+        and link.id = (
+            select raising.id
+            from offpath_ledger_link as raising indexed by offpath_ledger_link_raising
+            where
+                raising.account = account.id
+                and raising.amount < 0 and substr(raising.account, -10) = ':spendable'
+            order by raising.number desc
+            limit 1
+        )
+        and posting.seq = link.id >> 16
+    union all
+    select
+        step.account, step.since, link.number, step.rest + link.amount, -link.amount,
+        posting.at, posting.source
+    from step
+    cross join offpath_ledger_link as link
+    cross join offpath_ledger_posting as posting
+    where
+        step.rest > 0 and step.at > step.since
+        and link.id = (
+            select raising.id
+            from offpath_ledger_link as raising indexed by offpath_ledger_link_raising
+            where
+                raising.account = step.account and raising.number < step.number
+                and raising.amount < 0 and substr(raising.account, -10) = ':spendable'
+            order by raising.number desc
+            limit 1
+        )
+        and posting.seq = link.id >> 16
+)
+select account, change, at, source
+from step
+where at > since
+order by account, number desc
+
 -- name: ledger_raised_of
 -- What raised accounts after a time: looked for by halves along the chain, whose times do not fall.
 with recursive place (account, since, low, high) as (
@@ -224,8 +272,8 @@ from
     cross join json_each(:batch)
 
 -- name: ledger_posting_add
--- Seals postings, numbered as they stand: a trigger makes their drafts links and moves the accounts;
--- in another order they would not fit.
+-- Seals postings, numbered as they stand: a trigger makes their drafts links and moves the
+-- accounts; in another order they would not fit.
 insert into offpath_ledger_posting (id, at, source, meta)
 select value ->> 0, value ->> 1, value ->> 2, value ->> 3
 from json_each(:batch)
@@ -251,8 +299,8 @@ where
     and offpath_ledger_side.unique_key is not one.value ->> 9
 
 -- name: ledger_side_change
--- Rows as they are from now on, if nobody else has written them. A batch with a limit is read first,
--- whatever the planner believes of the table.
+-- Rows as they are from now on, if nobody else has written them. A batch with a limit is read
+-- first, whatever the planner believes of the table.
 update offpath_ledger_side indexed by offpath_ledger_side_id set
     owner = one.value ->> 2,
     state = one.value ->> 3,

@@ -22,12 +22,12 @@ _ASKED: Final = (
     ("holders", "ledger_holders_of", "wanted"),
     ("postings", "ledger_postings_of", "ids"),
     ("keys", "ledger_keys_of", "keys"),
-    ("lots", "ledger_lots_of", "wanted"),
     ("raised", "ledger_raised_of", "wanted"),
     ("attempts", "ledger_attempts_of", "wanted"),
     ("attempted", "ledger_attempted_of", "wanted"),
 )
 """What is wanted, the statement that answers it, and its parameter."""
+_SPENT: Final = ":spendable"
 
 
 def load_steps(wanted: Wanted, now: int) -> Steps[Loaded]:
@@ -37,6 +37,7 @@ def load_steps(wanted: Wanted, now: int) -> Steps[Loaded]:
         asked = getattr(wanted, name)
         found[name] = (yield SQL[statement](**{parameter: batch(asked)})) if asked else ()
     newest = yield from _newest_steps(wanted.newest)
+    lots = yield from _lots_steps(wanted.lots)
     subjects = sorted({subject for subject, _ in wanted.attempted})
     last = (yield SQL["ledger_subjects_of"](subjects=batch(subjects))) if subjects else ()
     totals = (yield from totals_steps()) if wanted.totals else None
@@ -49,7 +50,7 @@ def load_steps(wanted: Wanted, now: int) -> Steps[Loaded]:
         newest=tuple(rows.side_row(row) for row in newest),
         postings=tuple(rows.postings(found["postings"])),
         keys=tuple(rows.key_record(row) for row in found["keys"]),
-        lots=_lots(found["lots"]),
+        lots=lots,
         raised=_sums(wanted.raised, found["raised"]),
         attempts=_sums(wanted.attempts, found["attempts"]),
         attempted=frozenset((subject, key) for subject, key in found["attempted"]),
@@ -76,10 +77,14 @@ def totals_steps() -> Steps[Totals]:
     return Totals(balances=rows.totals(balances), quotes=rows.total(high, low))
 
 
-def _lots(found: tuple[Row, ...]) -> dict[str, tuple[Lot, ...]]:
+def _lots_steps(wanted: Sequence[tuple[str, int]]) -> Steps[dict[str, tuple[Lot, ...]]]:
+    """By account, newest first; wallets from which people spend have an index for it."""
+    wallets = [one for one in wanted if one[0].endswith(_SPENT)]
+    others = [one for one in wanted if not one[0].endswith(_SPENT)]
     lots: dict[str, list[Lot]] = {}
-    for account, amount, at, source in found:
-        lots.setdefault(account, []).append(Lot(amount=amount, at=at, source=source))
+    for name, some in (("ledger_lots_of_wallets", wallets), ("ledger_lots_of", others)):
+        for account, amount, at, source in (yield SQL[name](wanted=batch(some))) if some else ():
+            lots.setdefault(account, []).append(Lot(amount=amount, at=at, source=source))
     return {account: tuple(each) for account, each in lots.items()}
 
 

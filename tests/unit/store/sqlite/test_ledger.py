@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -45,6 +46,7 @@ HOT = (
     "ledger_postings_of",
     "ledger_keys_of",
     "ledger_lots_of",
+    "ledger_lots_of_wallets",
     "ledger_raised_of",
     "ledger_attempts_of",
     "ledger_subjects_of",
@@ -186,6 +188,38 @@ async def test_a_posting_costs_the_same_however_many_there_were(store: SqliteSto
     await some(2_000)
     await done(store, plain(-10_000))
     assert await cost(store, asking()) < first * 1.5
+
+
+async def test_what_a_wallet_has_matters_and_not_how_often_it_was_spent_from(
+    store: SqliteStore,
+) -> None:
+    ask = op(lambda book: book.lots(ANN, 0), accounts={ANN}, lots={LotsNeed(ANN, 10 * DAY)})
+    await done(store, plain(9_000), plain(-1), ask)
+    first = await cost(store, ask)
+    await done(store, *(plain(-1) for _ in range(1_000)))
+    assert await cost(store, ask) < first * 1.5
+
+
+async def test_both_ways_to_the_lots_of_a_wallet_are_one(
+    store: SqliteStore, path: Path, clock: ManualClock
+) -> None:
+    draw = random.Random(5)
+    times = []
+    for _ in range(60):
+        clock.advance(draw.choice((0, 0.5, 7)))
+        times.append(int(clock.now().timestamp() * 1000))
+        await store.post([plain(draw.choice((3, 5, 9, -4, -11)), source=draw.choice("abc"))])
+    seen = set()
+    with closing(sqlite3.connect(path)) as connection:
+        for since in (0, *times):
+            wanted = {"wanted": f'[["{ANN}", {since}]]'}
+            ways = [
+                connection.execute(SQL[name].named, wanted).fetchall()
+                for name in ("ledger_lots_of", "ledger_lots_of_wallets")
+            ]
+            assert ways[0] == ways[1]
+            seen.add(len(ways[0]))
+    assert {0, 1, 2} <= seen
 
 
 # -- the file --------------------------------------------------------------------------------------

@@ -48,7 +48,11 @@ create table offpath_ledger_link (
 
 create unique index offpath_ledger_link_chain on offpath_ledger_link (account, number);
 
--- What is about to be posted, each under the id that its link will have; empty between transactions.
+-- What raised the wallets from which people spend: few links, among many that do not.
+create index offpath_ledger_link_raising on offpath_ledger_link (account, number)
+where amount < 0 and substr(account, -10) = ':spendable';
+
+-- What is about to be posted, under the ids that the links will have; empty between transactions.
 create table offpath_ledger_draft (
     id integer primary key,
     account text not null,
