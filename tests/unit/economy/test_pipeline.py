@@ -76,6 +76,20 @@ async def test_a_key_belongs_to_one_operation(market: Marketplace) -> None:
     assert await market.balance("ann:spendable") == 100
 
 
+@pytest.mark.parametrize("key", ["reversed:o1", "sub:s:p2", "sweep:june", "posting:x", "whk:evt"])
+async def test_users_take_no_key_that_the_economy_uses(market: Marketplace, key: str) -> None:
+    await market.top_up("ann", "5.00")
+    with pytest.raises(MalformedOperation):
+        await market.spend("ann", "1.00", key=key)
+
+
+async def test_what_cannot_be_meant_is_told_before_who_may_not(market: Marketplace) -> None:
+    with pytest.raises(MalformedOperation):
+        await market.top_up("ann", "5.00", source=" ", actor=Actor.user("ann"))
+    with pytest.raises(Unauthorized):
+        await market.top_up("ann", "5.00", actor=Actor.user("ann"))
+
+
 async def test_who_repeats_an_operation_may_be_another(market: Marketplace) -> None:
     committed(await market.top_up("ann", "1.00", key="k"))
     duplicate(await market.top_up("ann", "1.00", key="k", actor=OPS))

@@ -43,7 +43,6 @@ class Reverse(Struct, frozen=True, kw_only=True, tag="reverse", tag_field="kind"
 
 def check_adjust(request: Adjust, rules: Rules) -> None:  # noqa: ARG001 - as of every family
     """Refuse what cannot be meant. Raises ``UnknownAccount``, ``CurrencyMismatch``."""
-    trusted_only(request.actor, "adjust accounts")
     amount = checks.money(request.amount, "amount")
     if not amount:
         raise InvalidAmount("an adjustment of zero adjusts nothing")
@@ -56,6 +55,7 @@ def check_adjust(request: Adjust, rules: Rules) -> None:  # noqa: ARG001 - as of
             "needs a posting of its own"
         )
     checks.text(request.reason, "reason", checks.LONGEST_REASON)
+    trusted_only(request.actor, "adjust accounts")
 
 
 def plan_adjust(request: Adjust, planning: Planning) -> LedgerOp:
@@ -81,9 +81,9 @@ def plan_adjust(request: Adjust, planning: Planning) -> LedgerOp:
 
 def check_reverse(request: Reverse, rules: Rules) -> None:  # noqa: ARG001 - as of every family
     """Refuse what cannot be meant."""
-    trusted_only(request.actor, "reverse postings")
     checks.text(request.posting_id, "posting_id")
     checks.text(request.reason, "reason", checks.LONGEST_REASON)
+    trusted_only(request.actor, "reverse postings")
 
 
 def look_reverse(request: Reverse, rules: Rules) -> Lookup:  # noqa: ARG001 - as of every family

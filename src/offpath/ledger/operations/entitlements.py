@@ -45,11 +45,11 @@ class RevokeEntitlement(
 
 def check(request: GrantEntitlement | RevokeEntitlement, rules: Rules) -> None:  # noqa: ARG001 - as of every family
     """Refuse what cannot be meant."""
-    trusted_only(request.actor, "grant or revoke what somebody owns")
     checks.user(request.user, "user")
     checks.text(request.sku, "sku")
     if isinstance(request, GrantEntitlement) and request.expires_at is not None:
         checks.moment(request.expires_at, "expires_at")
+    trusted_only(request.actor, "grant or revoke what somebody owns")
 
 
 def plan_grant(request: GrantEntitlement, planning: Planning) -> LedgerOp:  # noqa: ARG001 - as of every family

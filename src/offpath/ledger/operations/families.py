@@ -64,6 +64,8 @@ FAMILIES: Final[dict[type, Family]] = {
 }
 INTERNAL: Final = ("reversed:", "sub:", "sweep:", "posting:")
 """How keys begin that the economy itself uses."""
+OF_EVENTS: Final = "whk:"
+"""How keys begin of what came in from outside: a user could keep one from being applied."""
 
 
 def checked(request: object, rules: Rules) -> Family:
@@ -79,6 +81,8 @@ def checked(request: object, rules: Rules) -> Family:
     key: object = getattr(request, "key", None)
     if checks.text(key, "key", checks.LONGEST_KEY).startswith(INTERNAL):
         raise MalformedOperation(f"a key may not begin with {', '.join(INTERNAL)}")
-    checked_actor(getattr(request, "actor", None))
+    actor = checked_actor(getattr(request, "actor", None))
+    if not actor.trusted and str(key).startswith(OF_EVENTS):
+        raise MalformedOperation(f"a user's key may not begin with {OF_EVENTS}")
     family.check(request, rules)
     return family

@@ -82,10 +82,10 @@ class ReversePayout(Struct, frozen=True, kw_only=True, tag="reversePayout", tag_
 def check_request(request: RequestPayout, rules: Rules) -> None:
     """Refuse what cannot be meant, and who asks for somebody else."""
     checks.user(request.user, "user")
-    owner_or_trusted(request.actor, request.user, "request payouts")
     amount = checks.amount(request.amount)
     if rules.rates.payout.floor(amount.minor) <= 0:
         raise InvalidAmount(f"{amount} is worth less than a cent: nothing could be paid")
+    owner_or_trusted(request.actor, request.user, "request payouts")
 
 
 def look_request(request: RequestPayout, rules: Rules) -> Lookup | None:
@@ -199,12 +199,12 @@ class _Requesting:
 
 def check_settle(request: SettlePayout, rules: Rules) -> None:  # noqa: ARG001 - as of every family
     """Refuse what cannot be meant."""
-    trusted_only(request.actor, "settle payouts")
     checks.text(request.payout_id, "payout_id")
     checks.text(request.provider_ref, "provider_ref")
     said = request.provider_amount
     if said is not None and checks.money(said, "provider_amount").currency is not Currency.USD:
         raise InvalidAmount(f"provider_amount is in dollars, not {said}")
+    trusted_only(request.actor, "settle payouts")
 
 
 def look_payout(request: SettlePayout | ReversePayout, rules: Rules) -> Lookup:  # noqa: ARG001 - as of every family
@@ -282,10 +282,10 @@ def _settled(
 
 def check_reverse(request: ReversePayout, rules: Rules) -> None:  # noqa: ARG001 - as of every family
     """Refuse what cannot be meant."""
-    trusted_only(request.actor, "reverse payouts")
     checks.user(request.user, "user")
     checks.text(request.payout_id, "payout_id")
     checks.text(request.reason, "reason", checks.LONGEST_REASON)
+    trusted_only(request.actor, "reverse payouts")
 
 
 def plan_reverse(request: ReversePayout, planning: Planning) -> LedgerOp:

@@ -40,10 +40,10 @@ class GrantPromo(Struct, frozen=True, kw_only=True, tag="grantPromo", tag_field=
 
 def check(request: GrantPromo, rules: Rules) -> None:  # noqa: ARG001 - as of every family
     """Refuse what cannot be meant."""
-    trusted_only(request.actor, "grant promo credits")
     checks.user(request.user, "user")
     checks.amount(request.amount)
     checks.moment(request.expires_at, "expires_at")
+    trusted_only(request.actor, "grant promo credits")
 
 
 def plan(request: GrantPromo, planning: Planning) -> LedgerOp:

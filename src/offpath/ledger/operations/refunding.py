@@ -61,8 +61,8 @@ def once(book: Book, name: str) -> None:
 
 def check_refund(request: Refund, rules: Rules) -> None:  # noqa: ARG001 - as of every family
     """Refuse what cannot be meant."""
-    trusted_only(request.actor, "refund")
     checks.text(request.order_id, "order_id")
+    trusted_only(request.actor, "refund")
 
 
 def look_refund(request: Refund, rules: Rules) -> Lookup:  # noqa: ARG001 - as of every family
@@ -147,11 +147,11 @@ def _missing(book: Book, account: str, back: int) -> int:
 
 def check_clawback(request: Clawback, rules: Rules) -> None:  # noqa: ARG001 - as of every family
     """Refuse what cannot be meant."""
-    trusted_only(request.actor, "claw back")
     checks.user(request.user, "user")
     checks.amount(request.amount)
     if request.order_id is not None:
         checks.text(request.order_id, "order_id")
+    trusted_only(request.actor, "claw back")
 
 
 def plan_clawback(request: Clawback, planning: Planning) -> LedgerOp:

@@ -64,13 +64,13 @@ class Split(NamedTuple):
 def check(request: Spend, rules: Rules) -> None:  # noqa: ARG001 - as of every family
     """Refuse what cannot be meant, and who spends for somebody else."""
     checks.user(request.buyer, "buyer")
-    owner_or_trusted(request.actor, request.buyer, "spend")
     checks.text(request.order_id, "order_id")
     checks.text(request.sku, "sku")
     checks.amount(request.price, "price")
     if request.gift_to is not None:
         checks.user(request.gift_to, "gift_to")
     _checked_shares(request)
+    owner_or_trusted(request.actor, request.buyer, "spend")
 
 
 def _checked_shares(request: Spend) -> None:

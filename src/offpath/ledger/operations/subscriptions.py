@@ -62,7 +62,6 @@ class CancelSubscription(
 def check_subscribe(request: Subscribe, rules: Rules) -> None:
     """Refuse what cannot be meant, and who subscribes for somebody else."""
     checks.user(request.user, "user")
-    owner_or_trusted(request.actor, request.user, "subscribe")
     checks.user(request.seller, "seller")
     if request.seller == request.user:
         raise MalformedOperation("nobody can subscribe to himself")
@@ -74,6 +73,7 @@ def check_subscribe(request: Subscribe, rules: Rules) -> None:
         raise MalformedOperation(
             f"the price of a subscription is from {least} to {most} minor units, not {price}"
         )
+    owner_or_trusted(request.actor, request.user, "subscribe")
 
 
 def plan_subscribe(request: Subscribe, planning: Planning) -> LedgerOp:

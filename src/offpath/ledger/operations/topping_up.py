@@ -41,7 +41,6 @@ class TopUp(Struct, frozen=True, kw_only=True, tag="topUp", tag_field="kind"):
 
 def check(request: TopUp, rules: Rules) -> None:
     """Refuse what cannot be meant."""
-    trusted_only(request.actor, "top up")
     checks.user(request.user, "user")
     amount = checks.amount(request.amount)
     if returned(checks.text(request.source, "source")):
@@ -49,6 +48,7 @@ def check(request: TopUp, rules: Rules) -> None:
     bundles = rules.settings.top_up_bundles_minor
     if bundles and amount.minor not in bundles:
         raise MalformedOperation(f"{amount} is none of the amounts that can be topped up")
+    trusted_only(request.actor, "top up")
 
 
 def plan(request: TopUp, planning: Planning) -> LedgerOp:
