@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import PROMO_FLOAT, REVENUE, STORED_VALUE, TRUST_CASH, USD_CLEARING
 from offpath.model.ledger.deciding import Decided, LedgerOp
@@ -66,10 +68,16 @@ def side(kind: str, name: str, state: str, **more: Any) -> SideRow:
     return SideRow(kind=kind, id=name, owner=more.pop("owner", "ann"), state=state, **more)
 
 
+def write(book: Book, row: SideRow) -> SideRow:
+    """Write a row in the place of the one that is there, whatever version that has."""
+    found = book.side(row.kind, row.id)
+    return book.put(replace(row, version=0 if found is None else found.version))
+
+
 def put(*rows: SideRow) -> LedgerOp:
     """An operation that writes these rows as they are."""
     return op(
-        lambda book: [book.put(row) for row in rows],
+        lambda book: [write(book, row) for row in rows],
         sides={row.key for row in rows},
         holders={SideKey(row.kind, row.unique_key) for row in rows if row.unique_key},
     )

@@ -32,6 +32,7 @@ from tests.conformance.ledger_builders import (
     put,
     side,
     tried,
+    write,
 )
 from tests.conformance.message_builders import message
 
@@ -45,7 +46,7 @@ def _everything(place: int) -> LedgerOp:
 
     def decide(book: Book) -> Receipt:
         book.attempt("out:ann", f"try {place}", 5, book.now - 60_000)
-        book.put(row)
+        write(book, row)
         book.put(new)
         book.publish(told)
         book.record(f"inner {place}", "", Receipt())

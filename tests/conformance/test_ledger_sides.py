@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from offpath.model.ledger.book import Book
 from offpath.model.ledger.records import STATES, SideKey, SideRow
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
-from tests.conformance.ledger_builders import NOW, done, failed, look, op, put, side
+from tests.conformance.ledger_builders import NOW, done, failed, look, op, put, side, write
 
 
 async def row(store: Store, kind: str, name: str) -> SideRow:
@@ -56,7 +57,7 @@ class TestRows:
         found = await row(store, "sale", "s")
         assert (found.version, found.created_at, found.touched_at) == (2, NOW, NOW + 1_000)
         twice = op(
-            lambda book: [book.put(side("sale", "s", "SOLD")) for _ in range(2)],
+            lambda book: [write(book, side("sale", "s", "SOLD")) for _ in range(2)],
             sides={SideKey("sale", "s")},
         )
         await done(store, twice)
@@ -134,7 +135,7 @@ class TestUniqueKeys:
 
     async def test_who_gives_it_up_frees_it(self, store: Store) -> None:
         await done(store, put(side("sale", "s", "SOLD", unique_key="k")))
-        give = op(lambda book: book.put(side("sale", "s", "SOLD")), sides={SideKey("sale", "s")})
+        give = op(lambda book: write(book, side("sale", "s", "SOLD")), sides={SideKey("sale", "s")})
         await done(store, give)
         await done(store, put(side("sale", "t", "SOLD", unique_key="k")))
         assert (await row(store, "sale", "t")).unique_key == "k"
@@ -147,9 +148,9 @@ class TestUniqueKeys:
         both = {SideKey("sale", "k"), SideKey("sale", "l"), SideKey("sale", "free")}
 
         def swap(book: Book) -> None:
-            book.put(side("sale", one, "SOLD"))
-            book.put(side("sale", two, "SOLD", unique_key="k"))
-            book.put(side("sale", one, "SOLD", unique_key="l"))
+            write(book, side("sale", one, "SOLD"))
+            write(book, side("sale", two, "SOLD", unique_key="k"))
+            write(book, side("sale", one, "SOLD", unique_key="l"))
 
         rows = {SideKey("sale", one), SideKey("sale", two)}
         await done(store, op(swap, sides=rows, holders=both))
@@ -194,11 +195,13 @@ class TestLeases:
         clock.advance(0.001)
         (again,) = await store.lease_sides("payout", limit=5, hold=1)
         assert again.version == 3
-        stale = op(
-            lambda book: _write_if(book, leased, "SUBMITTED"), sides={SideKey("payout", "a")}
+        stale, fresh = (
+            op(_writes(replace(one, state="SUBMITTED")), sides={one.key}) for one in (leased, again)
         )
-        await done(store, stale)
+        assert await failed(store, stale) == ["InvalidTransition"]
         assert (await row(store, "payout", "a")).state == "RESERVED"
+        await done(store, fresh)
+        assert (await row(store, "payout", "a")).state == "SUBMITTED"
 
     async def test_by_a_time_of_the_callers(self, store: Store) -> None:
         await done(store, put(payout("a", 5_000)))
@@ -251,8 +254,5 @@ class TestLeases:
         assert sorted(leased) == [f"p{n:03}" for n in range(120)]
 
 
-def _write_if(book: Book, leased: SideRow, state: str) -> None:
-    """As sweeps do: only who still has the version writes."""
-    found = book.side(leased.kind, leased.id)
-    if found is not None and found.version == leased.version:
-        book.put(replace(found, state=state))
+def _writes(row: SideRow) -> Callable[[Book], SideRow]:
+    return lambda book: book.put(row)

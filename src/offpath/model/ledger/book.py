@@ -263,15 +263,20 @@ class Book:
         """Write a side row, as changed from what :meth:`side` gave; returns it as it is now.
 
         Raises ``MalformedOperation`` for a kind or a state that there is not, and
-        ``InvalidTransition`` when another row holds its unique key. A key that the row did not have
-        before must be among the ``holders`` that were asked for (``Unplanned``).
+        ``InvalidTransition`` when the row is of another version by now (0: not there), or another
+        one holds its unique key. A key that the row did not have before must be among the
+        ``holders`` that were asked for (``Unplanned``).
         """
         if row.state not in STATES.get(row.kind, ()):
             raise MalformedOperation(f"{row.kind} {row.id}: there is no state {row.state!r}")
         before = _planned(self._sides, row.key, "side row")
+        if row.version != _version(before):
+            raise InvalidTransition(
+                f"{row.kind} {row.id} is of version {_version(before)} by now, not {row.version}"
+            )
         written = msgspec.structs.replace(
             row,
-            version=(0 if before is None else before.version) + 1,
+            version=row.version + 1,
             created_at=self.posted_at if before is None else before.created_at,
             touched_at=row.touched_at or self.posted_at,
         )

@@ -251,12 +251,20 @@ class TestRows:
             op(lambda it: it.put(sale("x", "k")), **needs),
             op(lambda it: it.put(sale("y", "k")), **needs),
         )
-        leave = op(lambda it: it.put(sale("x")), **needs)
+        leave = op(lambda it: it.put(sale("x", version=1)), **needs)
         made = book(take, steal, leave)
         assert errors(made, take, steal, leave, steal) == [None, InvalidTransition, None, None]
         holder = made.holder("sale", "k")
         assert holder is not None
         assert holder.id == "y"
+
+    def test_a_row_that_somebody_else_has_changed_is_not_overwritten(self) -> None:
+        key = SideKey("sale", "x")
+        stored = sale("x", version=3)
+        writes = [op(lambda it, n=n: it.put(sale("x", version=n)), sides={key}) for n in (0, 2, 3)]  # type: ignore[misc]
+        made = book(*writes, sides=(stored,))
+        assert errors(made, *writes) == [InvalidTransition, InvalidTransition, None]
+        assert [(one.was, one.row.version) for one in made.changes().sides] == [(3, 4)]
 
     def test_a_unique_key_has_to_be_asked_for(self) -> None:
         operation = op(lambda it: it.put(sale("x", "k")), sides=frozenset({SideKey("sale", "x")}))

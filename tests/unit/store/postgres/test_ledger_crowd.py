@@ -16,7 +16,7 @@ from offpath.model.ledger.posting import Entry, NewPosting
 from offpath.model.ledger.records import SideKey
 from offpath.store.postgres import PostgresStore
 from tests.conformance.builders import fresh_id
-from tests.conformance.ledger_builders import done, failed, op, plain, side, why
+from tests.conformance.ledger_builders import done, failed, op, plain, side, why, write
 from tests.conformance.test_ledger_races import assert_sound
 
 from .conftest import Ask, Opened, until
@@ -94,7 +94,7 @@ async def test_a_unique_key_changes_hands_within_a_batch(opened: Opened) -> None
     def put(*changed: tuple[str, str | None]) -> LedgerOp:
         def decide(book: Book) -> None:
             for name, key in changed:
-                book.put(side("sale", name, "SOLD", unique_key=key))
+                write(book, side("sale", name, "SOLD", unique_key=key))
 
         return op(
             decide,
