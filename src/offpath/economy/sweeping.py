@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from offpath.economy import pausing
 from offpath.economy.worker import EconomyWorker
 from offpath.ledger.reconciling import Window
+from offpath.model.health import window_of
 from offpath.model.tally import Tally
 from offpath.sweeps.context import SweepContext
 from offpath.sweeps.economy.home import Pass
@@ -46,6 +47,9 @@ _EVERY = {"payouts": 5.0, "subscriptions": 5.0, "promos": 5.0}
 """Seconds from one look to the next when nothing was due; others: ``worker_interval``."""
 PASS_TIMEOUT = 600.0
 """Seconds for one pass of a loop; each call of a port has a shorter limit of its own."""
+PROOF_TIMEOUT = 7_200.0
+"""Seconds for a pass that proves chains: the first seal replays the whole ledger."""
+_PROVING = frozenset({"checkpoint", "checkpoint_verify"})
 
 
 class EconomyVerbs:
@@ -116,11 +120,14 @@ class EconomyVerbs:
         self._register("prune", PruneLedger(self), PRUNE_BATCH)
 
     def _register(self, name: str, target: object, limit: int) -> None:
+        every = _EVERY.get(name, self.settings.worker_interval)
+        longest = PROOF_TIMEOUT if name in _PROVING else PASS_TIMEOUT
         info = SweepInfo(
             name=f"{PREFIX}{name}",
-            every=_EVERY.get(name, self.settings.worker_interval),
+            every=every,
             limit=limit,
-            claim_timeout=PASS_TIMEOUT,
+            claim_timeout=longest,
+            window=window_of(every) + longest,
             by_rows=False,
         )
         driven = name not in _DRIVEN_BY_THE_APP

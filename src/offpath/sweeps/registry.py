@@ -30,6 +30,9 @@ class SweepInfo(Struct, frozen=True, kw_only=True):
     """How long one row may take."""
     claim_timeout: float = CLAIM_TIMEOUT
     """How long the claim, or a pass that is not row by row, may take."""
+    window: float | None = None
+    """How old the last success of its loop may be; None: the larger of 60 and three rests. One
+    whose passes may well take longer needs it: a turn that is longer is cancelled as hung."""
     shared: bool = False
     """Whether every worker runs it, instead of one at a time."""
     own: bool = False

@@ -87,7 +87,10 @@ class Sweeper:
 
     def loop(self) -> LoopSpec:
         """The loop that a worker drives it by."""
-        return LoopSpec(name=f"sweep:{self.name}", step=self.step, interval=self._info.every)
+        info = self._info
+        return LoopSpec(
+            name=f"sweep:{self.name}", step=self.step, interval=info.every, window=info.window
+        )
 
     async def step(self) -> Turn:
         """One pass as a turn of a loop."""

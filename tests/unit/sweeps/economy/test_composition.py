@@ -236,6 +236,17 @@ async def test_the_app_has_the_sweeps_and_its_workers_drive_them(rig: Rig) -> No
     assert f"sweep:{PREFIX}relay" not in loops
 
 
+async def test_a_pass_that_proves_for_long_is_not_taken_for_hung(rig: Rig) -> None:
+    """A loop whose turn is longer than its window is cancelled; the first seal may take long."""
+    async with rig.app.worker() as worker:
+        windows = {loop.name: loop.window for loop in worker.loops()}
+    infos = [info for info in rig.app.sweeps.list() if info.name.startswith(PREFIX)]
+    driven = [info for info in infos if f"sweep:{info.name}" in windows]
+    assert len(driven) == 9
+    for info in driven:
+        assert windows[f"sweep:{info.name}"] > info.claim_timeout
+
+
 async def test_what_is_too_old_to_count_is_removed(rig: Rig) -> None:
     """Tries beyond the window of velocity, but each subject's last; keys only when asked to."""
     for _ in range(3):
