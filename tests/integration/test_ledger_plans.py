@@ -17,7 +17,7 @@ import pytest
 from offpath.model.ledger.needs import AttemptNeed, LotsNeed, Needs, RaisedNeed
 from offpath.model.ledger.records import SideKey
 from offpath.store.postgres import PostgresStore, ledger_keeping
-from offpath.store.postgres.ledger_post import opening
+from offpath.store.postgres.ledger_post import Asked
 from offpath.store.postgres.steps import to_json
 from offpath.store.sql import Query
 from tests.conformance.ledger_builders import checkpoint, op
@@ -111,7 +111,7 @@ def _open() -> tuple[Query, ...]:
         op(lambda _: None, f"key_{n}", **{k: getattr(one, k) for k in one.__struct_fields__})
         for n, one in enumerate(needs)
     ]
-    return opening(ops, None, SQL)
+    return Asked(ops).queries(None, SQL)
 
 
 def _write() -> tuple[Query, ...]:

@@ -137,13 +137,13 @@ def post_steps(
     sql: Catalogue,
 ) -> Steps[Posted]:
     """Decide operations in order and write what they did, as the last of a transaction."""
-    wants = batch_wants(operations, 0)
-    make = known.lack(wants.accounts)
-    answers = yield Send(opening(operations, now, sql, make=make))
-    deal = _deal(operations, answers if make else [[], *answers])
-    if len(deal.accounts) < len(wants.accounts):
+    asked = Asked(operations)
+    make = known.lack(asked.wants.accounts)
+    answers = yield Send(asked.queries(now, sql, make=make))
+    deal = _deal(asked, answers if make else [[], *answers])
+    if len(deal.accounts) < len(asked.wants.accounts):
         known.forget()
-        deal = _deal(operations, (yield Send(opening(operations, now, sql))))
+        deal = _deal(asked, (yield Send(asked.queries(now, sql))))
     known.see(deal.accounts)
     decided = decide_all(deal.book, operations)
     changes = deal.book.changes()
@@ -174,7 +174,8 @@ def carry_steps(
     were written. Raises ``OperationsFailed``.
     """
     operations = [op for some in carried.values() for op in some]
-    deal = _deal(operations, (yield Send(opening(operations, now, sql))))
+    asked = Asked(operations)
+    deal = _deal(asked, (yield Send(asked.queries(now, sql))))
     changes = _carried(deal.book, carried)
     if queries := _closing(changes, deal.made, now, sql):
         yield Send(queries, last=True)
@@ -187,10 +188,11 @@ def carry_embedded(
     """The same within anybody's transaction, one statement at a time."""
     operations = [op for some in carried.values() for op in some]
     answers: list[Rows] = []
-    for query in opening(operations, now, sql):
+    asked = Asked(operations)
+    for query in asked.queries(now, sql):
         rows: Sequence[Row] = yield query
         answers.append(list(rows))
-    deal = _deal(operations, answers)
+    deal = _deal(asked, answers)
     changes = _carried(deal.book, carried)
     for query in _closing(changes, deal.made, now, sql):
         yield query
@@ -219,7 +221,7 @@ class _Deal:
     """Those of them that were made for it."""
 
 
-def _deal(operations: Sequence[LedgerOp], answers: Sequence[Rows]) -> _Deal:
+def _deal(asked: Asked, answers: Sequence[Rows]) -> _Deal:
     made, *sides, accounts, read = answers
     found = _reader.decode(read[0][0])
     held = _accounts.decode(accounts[0][0])
@@ -227,7 +229,7 @@ def _deal(operations: Sequence[LedgerOp], answers: Sequence[Rows]) -> _Deal:
         found,
         held,
         tuple(row for some in sides for row in _side_rows.decode(some[0][0])),
-        batch_wants(operations, found.now),
+        asked.wants_at(found.now),
     )
     return _Deal(Book(loaded), held, [row[0] for row in made])
 
@@ -235,36 +237,77 @@ def _deal(operations: Sequence[LedgerOp], answers: Sequence[Rows]) -> _Deal:
 # -- reading ---------------------------------------------------------------------------------
 
 
-def opening(
-    operations: Sequence[LedgerOp], now: datetime | None, sql: Catalogue, *, make: bool = True
-) -> tuple[Query, ...]:
-    """What makes accounts, the locks in their order with what they hold, and the read of the rest.
+class Asked:
+    """What a batch needs, in the statements that ask for it."""
 
-    A row that is locked is read as the lock finds it; all else is read in a statement behind the
-    last lock, for one that waited sees other rows as of before its wait.
-    """
-    wants = batch_wants(operations, 0)
-    windows = [
-        (batch_wants([op for op in operations if (op.now is None) is relative], 0), relative)
-        for relative in (True, False)
-    ]
-    accounts, sides, holders = to_json(wants.accounts), _keys(wants.sides), _keys(wants.holders)
-    read = sql["read_ledger"](
-        now=None if now is None else millis(now),
-        newest=_keys(wants.newest),
-        postings=to_json(wants.postings),
-        keys=to_json(wants.keys),
-        lots=_windows("account", ((one.lots, relative) for one, relative in windows)),
-        raised=_windows("account", ((one.raised, relative) for one, relative in windows)),
-        attempts=_windows("subject", ((one.attempts, relative) for one, relative in windows)),
-        attempted=to_json([{"subject": one, "key": key} for one, key in wants.attempted]),
-        subjects=to_json(_subjects(wants)),
-        totals=wants.totals,
-    )
-    queries = [sql["make_accounts"](accounts=accounts)] if make else []
-    if wants.sides or wants.holders:
-        queries.append(sql["lock_sides"](sides=sides, holders=holders))
-    return (*queries, sql["lock_accounts"](accounts=accounts), read)
+    __slots__ = ("_operations", "_timed", "wants")
+
+    def __init__(self, operations: Sequence[LedgerOp]) -> None:
+        self._operations = operations
+        self._timed = any(op.now is not None for op in operations)
+        self.wants = batch_wants(operations, 0)
+        """By a clock that says 0: what is locked does not depend on it."""
+
+    def wants_at(self, now: int) -> Wanted:
+        """The same by the store's clock."""
+        if self._timed:
+            return batch_wants(self._operations, now)
+        wants = self.wants
+        return msgspec.structs.replace(
+            wants,
+            lots=_shifted(wants.lots, now),
+            raised=_shifted(wants.raised, now),
+            attempts=_shifted(wants.attempts, now),
+        )
+
+    def queries(
+        self, now: datetime | None, sql: Catalogue, *, make: bool = True
+    ) -> tuple[Query, ...]:
+        """What makes accounts, the locks in their order with what they hold, the read of the rest.
+
+        A row that is locked is read as the lock finds it; all else is read in a statement behind
+        the last lock, for one that waited sees other rows as of before its wait.
+        """
+        wants = self.wants
+        accounts = to_json(wants.accounts)
+        queries = [sql["make_accounts"](accounts=accounts)] if make else []
+        if wants.sides or wants.holders:
+            queries.append(
+                sql["lock_sides"](sides=_keys(wants.sides), holders=_keys(wants.holders))
+            )
+        queries.append(sql["lock_accounts"](accounts=accounts))
+        return (*queries, self._reading(now, sql))
+
+    def _reading(self, now: datetime | None, sql: Catalogue) -> Query:
+        wants, windows = self.wants, self._windows()
+        return sql["read_ledger"](
+            now=None if now is None else millis(now),
+            newest=_keys(wants.newest),
+            postings=to_json(wants.postings),
+            keys=to_json(wants.keys),
+            lots=_windows("account", ((one.lots, relative) for one, relative in windows)),
+            raised=_windows("account", ((one.raised, relative) for one, relative in windows)),
+            attempts=_windows("subject", ((one.attempts, relative) for one, relative in windows)),
+            attempted=to_json([{"subject": one, "key": key} for one, key in wants.attempted]),
+            subjects=to_json(_subjects(wants)),
+            totals=wants.totals,
+        )
+
+    def _windows(self) -> list[tuple[Wanted, bool]]:
+        """Windows that count from the store's clock, and those that bring a time of their own."""
+        if not self._timed:
+            return [(self.wants, True)]
+        return [
+            (
+                batch_wants([op for op in self._operations if (op.now is None) is relative], 0),
+                relative,
+            )
+            for relative in (True, False)
+        ]
+
+
+def _shifted(windows: Iterable[tuple[str, int]], now: int) -> tuple[tuple[str, int], ...]:
+    return tuple((name, now + since) for name, since in windows)
 
 
 def millis(at: datetime) -> int:
