@@ -11,19 +11,19 @@ from offpath.model.ledger.faults import LedgerError
 from offpath.model.ledger.records import Receipt
 
 
-class Committed(Struct, frozen=True, tag="committed", tag_field="status"):
+class Committed(Struct, frozen=True, gc=False, tag="committed", tag_field="status"):
     """It was done now."""
 
     receipt: Receipt
 
 
-class Duplicate(Struct, frozen=True, tag="duplicate", tag_field="status"):
+class Duplicate(Struct, frozen=True, gc=False, tag="duplicate", tag_field="status"):
     """It was done before; this is what came of it then. Nothing was written now."""
 
     receipt: Receipt
 
 
-class Rejected(Struct, frozen=True, tag="rejected", tag_field="status"):
+class Rejected(Struct, frozen=True, gc=False, tag="rejected", tag_field="status"):
     """It was declined: a business answer, not an error. Nothing was written but the attempt that
     velocity counts, and the key can be used again.
 

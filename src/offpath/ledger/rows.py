@@ -19,7 +19,7 @@ T = TypeVar("T", bound=Struct)
 _encode = msgspec.json.Encoder().encode
 
 
-class PayoutBody(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class PayoutBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True):
     """What a payout's row holds besides its quote (``amount``) and its seller (``owner``)."""
 
     reserve: int
@@ -33,7 +33,9 @@ class PayoutBody(Struct, frozen=True, kw_only=True, rename="camel", omit_default
     ended_at: int | None = None
 
 
-class SubscriptionBody(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class SubscriptionBody(
+    Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True
+):
     """What a subscription's row holds; its ``owner`` is who pays."""
 
     seller: str
@@ -47,13 +49,13 @@ class SubscriptionBody(Struct, frozen=True, kw_only=True, rename="camel", omit_d
     """When it ends. The row's ``due_at`` is only when somebody looks at it."""
 
 
-class PromoBody(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class PromoBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True):
     """What a promo's row holds besides its amount; its id is its grant's posting."""
 
     expires_at: int
 
 
-class SaleBody(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class SaleBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True):
     """What a sale's row holds; its id is the order's, its ``owner`` who paid."""
 
     recipient: str
@@ -66,7 +68,9 @@ class SaleBody(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
     """The sale's posting: signed amounts, debit positive."""
 
 
-class EntitlementBody(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class EntitlementBody(
+    Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True
+):
     """What an entitlement's row holds; its ``owner`` is who has it."""
 
     sku: str

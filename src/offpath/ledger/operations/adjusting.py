@@ -19,7 +19,7 @@ from offpath.model.ledger.posting import Entry, NewPosting, PostingRecord
 from offpath.model.ledger.records import Receipt
 
 
-class Adjust(Struct, frozen=True, kw_only=True, tag="adjust", tag_field="kind"):
+class Adjust(Struct, frozen=True, kw_only=True, gc=False, tag="adjust", tag_field="kind"):
     """An account's balance moved by an amount of credits, against opening equity."""
 
     key: str
@@ -30,7 +30,7 @@ class Adjust(Struct, frozen=True, kw_only=True, tag="adjust", tag_field="kind"):
     reason: str
 
 
-class Reverse(Struct, frozen=True, kw_only=True, tag="reverse", tag_field="kind"):
+class Reverse(Struct, frozen=True, kw_only=True, gc=False, tag="reverse", tag_field="kind"):
     """A posting undone by one with every entry turned round. Rows of payouts, subscriptions and
     sales stay as they are.
     """

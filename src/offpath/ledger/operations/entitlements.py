@@ -21,7 +21,9 @@ BY_HAND = "operator"
 """The source of what was given by hand."""
 
 
-class GrantEntitlement(Struct, frozen=True, kw_only=True, tag="grantEntitlement", tag_field="kind"):
+class GrantEntitlement(
+    Struct, frozen=True, kw_only=True, gc=False, tag="grantEntitlement", tag_field="kind"
+):
     """A thing given to a user. By operators and the system only."""
 
     key: str
@@ -33,7 +35,7 @@ class GrantEntitlement(Struct, frozen=True, kw_only=True, tag="grantEntitlement"
 
 
 class RevokeEntitlement(
-    Struct, frozen=True, kw_only=True, tag="revokeEntitlement", tag_field="kind"
+    Struct, frozen=True, kw_only=True, gc=False, tag="revokeEntitlement", tag_field="kind"
 ):
     """A thing taken from a user, wherever he has it from. By operators and the system only."""
 

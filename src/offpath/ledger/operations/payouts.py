@@ -42,7 +42,9 @@ from offpath.model.ledger.rates import BPS
 from offpath.model.ledger.records import Receipt, SideKey, SideRow
 
 
-class RequestPayout(Struct, frozen=True, kw_only=True, tag="requestPayout", tag_field="kind"):
+class RequestPayout(
+    Struct, frozen=True, kw_only=True, gc=False, tag="requestPayout", tag_field="kind"
+):
     """Earned credits that a seller wants as money. Its price is fixed now."""
 
     key: str
@@ -51,7 +53,9 @@ class RequestPayout(Struct, frozen=True, kw_only=True, tag="requestPayout", tag_
     amount: Money
 
 
-class SettlePayout(Struct, frozen=True, kw_only=True, tag="settlePayout", tag_field="kind"):
+class SettlePayout(
+    Struct, frozen=True, kw_only=True, gc=False, tag="settlePayout", tag_field="kind"
+):
     """The provider paid. By operators and the system only."""
 
     key: str
@@ -62,7 +66,9 @@ class SettlePayout(Struct, frozen=True, kw_only=True, tag="settlePayout", tag_fi
     """What the provider says that it paid: kept for audits, never posted."""
 
 
-class ReversePayout(Struct, frozen=True, kw_only=True, tag="reversePayout", tag_field="kind"):
+class ReversePayout(
+    Struct, frozen=True, kw_only=True, gc=False, tag="reversePayout", tag_field="kind"
+):
     """A payout will not happen: the seller gets the credits back. By operators and the system
     only.
     """

@@ -27,7 +27,7 @@ LATEST: Final = 5 * 366 * timedelta(days=1) // timedelta(milliseconds=1)
 """How far ahead a promo may expire, in milliseconds: five years, leap days included."""
 
 
-class GrantPromo(Struct, frozen=True, kw_only=True, tag="grantPromo", tag_field="kind"):
+class GrantPromo(Struct, frozen=True, kw_only=True, gc=False, tag="grantPromo", tag_field="kind"):
     """Credits that the platform gives away. By operators and the system only."""
 
     key: str

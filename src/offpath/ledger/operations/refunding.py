@@ -27,7 +27,7 @@ from offpath.model.ledger.posting import Entry, NewPosting
 from offpath.model.ledger.records import Receipt, SideKey, SideRow
 
 
-class Refund(Struct, frozen=True, kw_only=True, tag="refund", tag_field="kind"):
+class Refund(Struct, frozen=True, kw_only=True, gc=False, tag="refund", tag_field="kind"):
     """An order undone: the buyer gets all of it back. By operators and the system only."""
 
     key: str
@@ -35,7 +35,7 @@ class Refund(Struct, frozen=True, kw_only=True, tag="refund", tag_field="kind"):
     order_id: str
 
 
-class Clawback(Struct, frozen=True, kw_only=True, tag="clawback", tag_field="kind"):
+class Clawback(Struct, frozen=True, kw_only=True, gc=False, tag="clawback", tag_field="kind"):
     """Credits taken from a user since their payment was disputed; what he does not have any more
     is owed to the platform. By operators and the system only.
     """

@@ -36,7 +36,7 @@ class Share(Struct, frozen=True, gc=False):
     bps: int
 
 
-class Spend(Struct, frozen=True, kw_only=True, tag="spend", tag_field="kind"):
+class Spend(Struct, frozen=True, kw_only=True, gc=False, tag="spend", tag_field="kind"):
     """An order that a buyer pays: promo credits first, then those that he bought."""
 
     key: str

@@ -36,7 +36,7 @@ from offpath.model.ledger.records import Receipt, SideKey, SideRow
 LONGEST: Final = timedelta(days=3_660)
 
 
-class Subscribe(Struct, frozen=True, kw_only=True, tag="subscribe", tag_field="kind"):
+class Subscribe(Struct, frozen=True, kw_only=True, gc=False, tag="subscribe", tag_field="kind"):
     """A thing of a seller for as long as it is paid; the first period is paid now."""
 
     key: str
@@ -50,7 +50,7 @@ class Subscribe(Struct, frozen=True, kw_only=True, tag="subscribe", tag_field="k
 
 
 class CancelSubscription(
-    Struct, frozen=True, kw_only=True, tag="cancelSubscription", tag_field="kind"
+    Struct, frozen=True, kw_only=True, gc=False, tag="cancelSubscription", tag_field="kind"
 ):
     """No more renewals. Nothing is paid back, and the thing is owned until the period ends."""
 

@@ -27,7 +27,7 @@ from offpath.model.ledger.posting import Entry, NewPosting
 from offpath.model.ledger.records import Receipt
 
 
-class TopUp(Struct, frozen=True, kw_only=True, tag="topUp", tag_field="kind"):
+class TopUp(Struct, frozen=True, kw_only=True, gc=False, tag="topUp", tag_field="kind"):
     """Credits that were bought. By operators and the system only."""
 
     key: str
