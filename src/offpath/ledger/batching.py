@@ -39,9 +39,10 @@ class Batcher:
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Decided] = loop.create_future()
-        self._waiting.append(_Waiting(op, answer))
         if self._flushing is None or self._flushing.get_loop() is not loop:
+            self._waiting.clear()  # of a loop that has gone, if of any: nobody waits for it
             self._flushing = loop.create_task(self._flush(), name="offpath economy batch")
+        self._waiting.append(_Waiting(op, answer))
         return answer
 
     async def submit_all(self, ops: Sequence[LedgerOp]) -> list[Decided | LedgerError]:
@@ -60,7 +61,11 @@ class Batcher:
             while batch := self._next():
                 await self._written(batch)
         finally:
-            self._flushing = None
+            if self._flushing is asyncio.current_task():  # else another loop has begun anew
+                self._flushing = None
+                # Somebody still waits only when this task was stopped.
+                _fail(tuple(self._waiting), StoreFailed("it was stopped before it was written"))
+                self._waiting.clear()
 
     def _next(self) -> list[_Waiting]:
         batch: list[_Waiting] = []
@@ -110,7 +115,7 @@ def failure(error: Exception) -> LedgerError:
     return fault
 
 
-def _fail(batch: list[_Waiting], fault: LedgerError) -> None:
+def _fail(batch: Sequence[_Waiting], fault: LedgerError) -> None:
     for one in batch:
         if not one.answer.done():
             # Each gets his own: a traceback grows on the one that is raised.

@@ -123,3 +123,48 @@ async def test_a_cancelled_caller_costs_the_others_nothing() -> None:
     assert all(one.receipt is not None for one in answers)
     assert under_way.cancelled()
     assert store.batches == [["a"], ["b", "d"]]
+
+
+async def test_who_waits_is_told_when_the_batcher_is_stopped() -> None:
+    store = Store()
+    batcher = Batcher(store.post, 1)
+    store.open.clear()
+    answers = [batcher.submit(op(key)) for key in "ab"]
+    await store.busy.wait()
+    assert batcher._flushing is not None
+    batcher._flushing.cancel()
+    results = await asyncio.gather(*answers, return_exceptions=True)
+    assert [type(result) for result in results] == [StoreFailed, StoreFailed]
+    assert all(getattr(result, "retryable", False) for result in results)
+    store.open.set()
+    assert (await batcher.submit(op("a"))).receipt == Receipt(id="a")
+
+
+def test_another_loop_begins_anew() -> None:
+    store_open = False
+
+    async def post(operations: Sequence[LedgerOp]) -> list[Decided]:
+        if not store_open:
+            await asyncio.get_running_loop().create_future()
+        return [Decided(receipt=Receipt(id=str(one.key))) for one in operations]
+
+    batcher = Batcher(post, 1)
+    first = asyncio.new_event_loop()
+
+    async def leave() -> None:
+        for key in "ab":
+            batcher.submit(op(key))
+        await asyncio.sleep(0)
+
+    first.run_until_complete(leave())
+    left = asyncio.all_tasks(first)
+    store_open = True
+
+    async def ask() -> Decided:
+        return await batcher.submit(op("c"))
+
+    assert asyncio.run(ask()).receipt == Receipt(id="c")
+    for task in left:
+        task.cancel()
+    first.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    first.close()
