@@ -54,6 +54,14 @@ def test_workers_and_sweeps_are_loaded_when_they_are_used() -> None:
     assert late <= _loaded_by("import offpath; offpath.App().sweeps.list(); offpath.App().worker()")
 
 
+def test_the_ledger_is_loaded_when_it_is_used() -> None:
+    late = {"offpath.model.ledger.book", "offpath.model.ledger.plain", "offpath.economy"}
+    light = _loaded_by("import offpath; offpath.App('sqlite:///unused.db')")
+    assert {name for name in light if name.startswith("offpath.model.ledger")} == set()
+    assert late & light == set()
+    assert late <= _loaded_by("import offpath.economy, offpath.model.ledger.plain")
+
+
 def test_importing_offpath_stays_within_its_budget() -> None:
     loaded = _loaded_by("import offpath") - _loaded_by("pass")
     assert len(loaded) <= MODULES_ON_IMPORT, sorted(loaded)
