@@ -15,6 +15,7 @@ from offpath.economy import (
     Committed,
     Duplicate,
     Outcome,
+    Rates,
     Refund,
     Rejected,
     Request,
@@ -22,10 +23,11 @@ from offpath.economy import (
     Reverse,
     Subscribe,
     credits,
+    rate,
 )
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
-from tests.unit.economy.marketplace import OPS, Marketplace, committed
+from tests.unit.economy.marketplace import OPS, RATES, Marketplace, committed
 
 LIMITS: dict[str, Any] = {"velocity_limit_minor": 10_000, "payout_min_interval": 60.0}
 
@@ -165,6 +167,23 @@ async def test_a_user_has_one_subscription_to_a_thing(markets: tuple[Marketplace
     assert kinds(outcomes) == {"Committed": 1, "ALREADY_SUBSCRIBED": 3}
     assert await markets[0].balance("ann:spendable") == 4_000
     assert await markets[3].economy.read.owns("ann", "perk")
+
+
+async def test_a_payout_is_settled_at_the_price_of_its_request(
+    rivals: tuple[Store, ...], clock: ManualClock
+) -> None:
+    """§16.13 §16.34"""
+    before = Marketplace(store=rivals[0], clock=clock)
+    cheaper = Rates(buy=RATES.buy, par=RATES.par, payout=rate("payout", 1, 3))
+    after = Marketplace(cheaper, store=rivals[1], clock=clock, name="after-")
+    payout_id = await before.payout("sel", 70, submitted=True)
+    cash = await after.house("trust_cash")
+    receipt = committed(await after.settle(payout_id))
+    assert receipt.facts["quote"] == "USD:0.35"
+    assert await after.house("trust_cash") == cash - 35
+    await after.sound()
+    for market in (before, after):
+        await market.app.close()
 
 
 async def test_maturity_is_by_the_stores_clock_on_every_backend(
