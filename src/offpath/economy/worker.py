@@ -76,7 +76,8 @@ class EconomyWorker:
         ``scheduler(tick, every)`` is what calls, and returns what ends it; the app's clock by
         default. Raises ``InvalidArgument`` when it goes already, and for an ``asked`` with ``now``.
         """
-        seconds = checks.seconds(every, "every")
+        if (seconds := checks.seconds(every, "every")) <= 0:
+            raise InvalidArgument("every must be more than 0 seconds")
         if self._ending is not None:
             raise InvalidArgument("the worker is started already: stop it first")
         if asked is not None and asked.now is not None:

@@ -149,7 +149,7 @@ class EconomySweeps:
             self._calls,
             now=given,
             limit=checks.integer(rows, "limit", least=1, most=MOST_ROWS),
-            windows=tuple(windows),
+            windows=_checked(windows),
         )
 
     async def sweep(self, name: str, run: Pass) -> Summary:
@@ -204,3 +204,10 @@ def chosen_of(only: str | Iterable[str] | None) -> frozenset[str]:
             f"an economy has no sweep {', '.join(unknown)}; it has: {', '.join(SWEEP_NAMES)}"
         )
     return chosen
+
+
+def _checked(windows: Iterable[Any]) -> tuple[Window, ...]:
+    wanted = tuple(windows)
+    if wrong := [type(one).__name__ for one in wanted if not isinstance(one, Window)]:
+        raise InvalidArgument(f"windows are Window(since=..., until=...), not {wrong[0]}")
+    return wanted

@@ -86,6 +86,8 @@ async def test_an_unknown_name_is_refused_before_anything_runs(rig: Rig) -> None
     await rig.top_up("fan", "1.00")
     with pytest.raises(InvalidArgument, match=r"no sweep 'feeSweep'; it has: payouts"):
         await rig.sweep("checkpoint", "feeSweep")
+    with pytest.raises(InvalidArgument, match="windows are Window"):
+        await rig.sweep("checkpoint", windows=("2026-06",))
     with pytest.raises(InvalidArgument, match="limit"):
         await rig.sweep("checkpoint", limit=0)
     with pytest.raises(InvalidArgument, match="time zone"):

@@ -209,6 +209,8 @@ async def test_it_is_started_once_and_by_the_clock(worker: EconomyWorker) -> Non
     with pytest.raises(InvalidArgument, match="started already"):
         worker.start(1)
     await worker.stop()
+    with pytest.raises(InvalidArgument, match="more than 0"):
+        worker.start(0)
     with pytest.raises(InvalidArgument, match="leave `now` out"):
         worker.start(1, SweepInput(now=ManualClock().now()))
     assert not worker.started
