@@ -1,4 +1,4 @@
-"""``python -m benchmarks jobs|events|health|workflows --backend sqlite|postgres|memory``."""
+"""``python -m benchmarks jobs|events|health|workflows|economy --backend sqlite``, and so on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from benchmarks import events, health, jobs, workflows
+from benchmarks import economy, events, health, jobs, workflows
 from benchmarks.report import Measurement, heading, machine_speed, print_json, print_table
 
 DEFAULT_POSTGRES = "postgresql://postgres@127.0.0.1:5432/postgres"
@@ -26,7 +26,13 @@ def main() -> None:
 
 def _measured(name: str) -> Callable[[Callable[..., None]], click.Command]:
     """A command with the options that all have."""
-    benches = {"jobs": jobs, "events": events, "health": health, "workflows": workflows}
+    benches = {
+        "jobs": jobs,
+        "events": events,
+        "health": health,
+        "workflows": workflows,
+        "economy": economy,
+    }
     cases = benches[name].CASES
     backends = click.Choice(["sqlite", "postgres", "memory"])
 
@@ -68,6 +74,12 @@ def health_command(backend: str, url: str | None, as_json: bool, cases: tuple[st
 def workflows_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
     """Plans, gates, limits and orders beside plain jobs."""
     _measure("workflows", workflows, backend, url, as_json, cases)
+
+
+@_measured("economy")
+def economy_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
+    """Operations, sweeps, seals and proofs of a credits ledger."""
+    _measure("economy", economy, backend, url, as_json, cases)
 
 
 def _measure(

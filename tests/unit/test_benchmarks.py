@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import health, jobs, raw
+from benchmarks import economy, health, jobs, raw
 from benchmarks.__main__ import main
 from benchmarks.report import Measurement, percentile
 
@@ -104,3 +104,24 @@ def test_the_cost_of_supervision_is_a_share_of_the_workers_cpu(
     assert line["ratio"] > 0
     assert line["per_s"] > 0
     assert "of the worker's CPU" in line["note"]
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+def test_every_case_of_the_economy_ends_with_books_that_hold(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"_ALONE": 3, "_TOGETHER": 40, "_WARM": 3, "_ROUNDS": 1, "_ROWS": 70, "_EVENTS": 70}
+    for name, size in {**sizes, "_POSTINGS": 40, "_MOVED": 5}.items():
+        monkeypatch.setattr(economy, name, size)
+    answer = CliRunner().invoke(main, ["economy", "--backend", backend, "--json"])
+
+    assert answer.exit_code == 0, answer.output
+    lines = [json.loads(one) for one in answer.output.splitlines()]
+    assert [line["case"] for line in lines] == list(economy.CASES)
+    for line in lines:
+        assert line.keys() >= FIELDS
+        assert (line["per_s"] or line["p50_ms"]) > 0
+    by_case = {line["case"]: line for line in lines}
+    written = ("top_up", "spend_32", "payouts", "renewals", "promos", "inbox")
+    assert all((by_case[case]["ratio"] or 0) > 0 for case in written) is (backend == "sqlite")
+    assert "published" in by_case["spend_32"]["note"]
