@@ -1,11 +1,14 @@
 -- name: ledger_accounts_by_id
--- These accounts, as one JSON document. Those that were only made to be locked are not there.
+-- These accounts, as one JSON document. Those that were only made to be locked are not there, unless
+-- they have a balance all the same.
 select coalesce(json_agg(x), '[]')::text
 from (
     select a.id, a.balance, a.raised, a.head, a.number
     from json_array_elements_text(:ids::text::json) as b (id)
     join offpath.ledger_account a on a.id = b.id
-    where a.number > 0 and starts_with(a.id, :prefix::text) and a.id > :after::text
+    where (a.number <> 0 or a.balance <> 0 or a.raised <> 0)
+        and starts_with(a.id, :prefix::text)
+        and a.id > :after::text
     order by a.id
     limit :limit::bigint
 ) as x
@@ -16,7 +19,7 @@ select coalesce(json_agg(x), '[]')::text
 from (
     select a.id, a.balance, a.raised, a.head, a.number
     from offpath.ledger_account a
-    where a.number > 0
+    where (a.number <> 0 or a.balance <> 0 or a.raised <> 0)
         and starts_with(a.id, :prefix::text)
         and a.id > :after::text
         and a.id >= :prefix::text
@@ -224,19 +227,25 @@ from (
 ) as f
 
 -- name: ledger_moved
--- Accounts that are not as their leaf has them, from either side, each read in the order of its ids.
+-- Accounts that are not as their leaf has them or have links behind their last one, from either side,
+-- each read in the order of its ids.
 with moved as (
     select a.id
     from offpath.ledger_account a
     left join offpath.ledger_leaf f on f.account = a.id
     left join offpath.ledger_link l on l.account = a.id and l.number = f.number
     where a.id > :after::text
-        and a.number > 0
+        and (a.number <> 0 or a.balance <> 0 or a.raised <> 0)
         and (
             f.number is distinct from a.number
             or f.head is distinct from a.head
             or f.sum is distinct from a.balance * offpath.ledger_grows(a.id)
             or l.hash is distinct from f.head
+            or exists (
+                select
+                from offpath.ledger_link n
+                where n.account = a.id and n.number > a.number
+            )
         )
     order by a.id
     limit :limit::bigint
@@ -246,7 +255,9 @@ gone as (
     from offpath.ledger_leaf f
     where f.account > :after::text
         and not exists (
-            select from offpath.ledger_account a where a.id = f.account and a.number > 0
+            select
+            from offpath.ledger_account a
+            where a.id = f.account and (a.number <> 0 or a.balance <> 0 or a.raised <> 0)
         )
     order by f.account
     limit :limit::bigint

@@ -1,8 +1,9 @@
 -- name: ledger_accounts_some
--- Accounts of these ids.
+-- Accounts of these ids. What no posting touched is not there, unless it has a balance all the same.
 select id, balance, raised, head, number
 from offpath_ledger_account
-where id in (select value from json_each(:ids)) and id > :after and number > 0
+where id in (select value from json_each(:ids)) and id > :after
+    and (number <> 0 or balance <> 0 or raised <> 0)
 order by id
 limit :limit
 
@@ -10,7 +11,9 @@ limit :limit
 -- Accounts whose id begins so: nothing sorts behind the last letter that there is.
 select id, balance, raised, head, number
 from offpath_ledger_account
-where id > :after and id >= :prefix and id < :prefix || char(1114111) and number > 0
+where
+    id > :after and id >= :prefix and id < :prefix || char(1114111)
+    and (number <> 0 or balance <> 0 or raised <> 0)
 order by id
 limit :limit
 
@@ -146,13 +149,15 @@ order by account
 limit :limit
 
 -- name: ledger_moved
--- Accounts that are not as their leaf has them, then leaves without an account.
+-- Accounts that are not as their leaf has them or have links behind their last one, then leaves
+-- without an account.
 select id from (
     select account.id as id
     from offpath_ledger_account as account
     left join offpath_ledger_leaf as leaf on leaf.account = account.id
     where
-        account.id > :after and account.number > 0
+        account.id > :after
+        and (account.number <> 0 or account.balance <> 0 or account.raised <> 0)
         and (
             leaf.number is not account.number
             or leaf.head is not account.head
@@ -163,6 +168,10 @@ select id from (
                     link.account = leaf.account and link.number = leaf.number
                     and link.hash = leaf.head
             )
+            or exists (
+                select 1 from offpath_ledger_link as link
+                where link.account = account.id and link.number > account.number
+            )
         )
     order by account.id
     limit :limit
@@ -172,7 +181,12 @@ select id from (
     select leaf.account as id
     from offpath_ledger_leaf as leaf
     left join offpath_ledger_account as account on account.id = leaf.account
-    where leaf.account > :after and account.id is null
+    where
+        leaf.account > :after
+        and (
+            account.id is null
+            or account.number = 0 and account.balance = 0 and account.raised = 0
+        )
     order by leaf.account
     limit :limit
 )
