@@ -113,10 +113,20 @@ def test_a_fault_is_told_and_ends_with_1(money: Money) -> None:
     )
 
 
+def test_a_table_says_why_an_operation_was_declined_or_faulty(money: Money) -> None:
+    free = {**SUBSCRIBE, "key": "sub-2", "price": "CREDIT:1.00"}
+    money.submit(TOP_UP, DECLINED, free, code=1)
+    told = money.text("economy", "submit", str(money.folder / "operations.jsonl"), code=1)
+    assert "need CREDIT:400.00, have CREDIT:100.00" in " ".join(told.split())
+    assert "the price of a subscription is from" in told
+
+
 def test_a_line_that_is_no_operation_stops_the_file_before_it_begins(money: Money) -> None:
     file = money.folder / "operations.jsonl"
     file.write_text(json.dumps(TOP_UP) + "\n" + json.dumps({**SPEND, "price": 4}))
-    assert "MONEY.INVALID_AMOUNT" in money.text("economy", "submit", str(file), code=2)
+    told = money.text("economy", "submit", str(file), code=2)
+    assert "line 2: " in told
+    assert "MONEY.INVALID_AMOUNT" in told
     file.write_text(json.dumps(TOP_UP) + "\n{")
     assert "line 2" in money.text("economy", "submit", str(file), code=2)
     assert not (money.folder / "money.db").exists()
@@ -188,6 +198,7 @@ def test_without_a_secret_it_says_which_variable(
 ) -> None:
     monkeypatch.delenv("OFFPATH_SIGNING_SECRET")
     assert "OFFPATH_SIGNING_SECRET" in money.text("ledger", "checkpoint", code=2)
+    assert "--public-key" in money.text("ledger", "verify", code=2)
 
 
 def test_a_file_of_the_ledger_is_verified_without_its_database(money: Money) -> None:

@@ -21,6 +21,7 @@ from offpath.model import checks
 if TYPE_CHECKING:
     from offpath.economy import Economy, Outcome
     from offpath.ledger.reading import Payout, Subscription
+    from offpath.ledger.requests import Request
 
 app_option = click.option(
     "--app", "target", metavar="MODULE:APP", help="Whose economy.  [env: OFFPATH_APP]"
@@ -65,9 +66,7 @@ def submit(file: BinaryIO, target: str | None, *, as_json: bool) -> int | None:
     {"kind": "topUp", "key": "t-1", "actor": {"kind": "operator", "id": "ada"},
      "user": "ann", "amount": "CREDIT:10.00", "source": "card"}
     """
-    from offpath.ledger.wire import decode
-
-    requests = [decode(document) for document in _lines(file)]
+    requests = list(_requests(file))
 
     async def work(found: Economy) -> int | None:
         outcomes = await found.submit_many(requests)
@@ -77,8 +76,9 @@ def submit(file: BinaryIO, target: str | None, *, as_json: bool) -> int | None:
         if as_json:
             output.print_json({"items": documents})
         else:
-            rows = [(one["key"], one["status"], str(one.get("id") or "")) for one in documents]
-            output.print_table(("key", "status", "posting or reason"), rows, empty="no operations")
+            rows = [(one["key"], one["status"], one["id"], _why(one)) for one in documents]
+            columns = ("key", "status", "posting or reason", "because")
+            output.print_table(columns, rows, empty="no operations")
         return FAILED if any(one["status"] == "fault" for one in documents) else None
 
     return with_economy(target, work)
@@ -183,13 +183,19 @@ def _loaded(target: str | None) -> App:
     return load_app(target)
 
 
-def _lines(file: BinaryIO) -> Iterator[object]:
+def _requests(file: BinaryIO) -> Iterator[Request]:
+    """The operations of a file. Raises what is wrong with one, and in which line it is."""
+    from offpath.economy import LedgerError
+    from offpath.ledger.wire import decode
+
     for number, line in enumerate(file, start=1):
         if line.strip():
             try:
-                yield msgspec.json.decode(line)
+                yield decode(msgspec.json.decode(line))
             except msgspec.DecodeError as error:
                 raise InvalidArgument(f"line {number} is no JSON: {error}") from error
+            except LedgerError as error:
+                raise type(error)(f"line {number}: {error}") from error
 
 
 def _moment(given: str) -> datetime:
@@ -217,6 +223,12 @@ def _outcome(key: str, outcome: Outcome | OffpathError) -> dict[str, Any]:
         return {"key": key, "status": "rejected", "id": outcome.reason, **fields}
     status = str(outcome.__struct_config__.tag)
     return {"key": key, "status": status, "id": outcome.receipt.id}
+
+
+def _why(document: dict[str, Any]) -> str:
+    """What a table says of a fault or a decline beside its code."""
+    detail = ", ".join(f"{name} {value}" for name, value in document.get("detail", {}).items())
+    return output.clean(str(document.get("message", detail)))
 
 
 def _payout(payout: Payout) -> dict[str, Any]:

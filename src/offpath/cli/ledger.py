@@ -264,15 +264,18 @@ def _rate(name: str, given: str) -> Rate:
 def _keys(public_keys: tuple[str, ...]) -> Verifies:
     from offpath.ledger.signing import PublicKeys
 
-    return PublicKeys(*public_keys) if public_keys else _signer()
+    if public_keys:
+        return PublicKeys(*public_keys)
+    return _signer(or_else=", or give the --public-key of who signed them")
 
 
-def _signer() -> Ed25519Signer:
+def _signer(or_else: str = "") -> Ed25519Signer:
     from offpath.ledger.signing import Ed25519Signer
 
     secret = os.environ.get(SECRET, "")
     if not secret:
-        raise InvalidArgument(f"set {SECRET} to the secret that checkpoints are signed with (hex)")
+        what = "the secret that checkpoints are signed with (hex)"
+        raise InvalidArgument(f"set {SECRET} to {what}{or_else}")
     prior = os.environ.get(PRIOR, "")
     return Ed25519Signer(secret, [one.strip() for one in prior.split(",") if one.strip()])
 

@@ -172,9 +172,15 @@ def _leave(code: int) -> NoReturn:
 
 
 def _greeting(app: App, worker_id: str, probe: Probe | None) -> str:
-    names = ", ".join(sorted(app.tasks)) or "no tasks: is the module that defines them imported?"
+    names = ", ".join(sorted(app.tasks)) or _without_tasks(app)
     health = "" if probe is None else f"; health at {probe.url}"
     return f"worker {worker_id} runs {names}{health}"
+
+
+def _without_tasks(app: App) -> str:
+    if app.economies:
+        return "no tasks, and the sweeps of its economy"
+    return "no tasks: is the module that defines them imported?"
 
 
 def _dump(running: Worker) -> None:
