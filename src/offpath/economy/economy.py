@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ from offpath.ledger.outcome import Outcome, outcome_of
 from offpath.ledger.ports import PortCalls, Ports
 from offpath.ledger.reading import EconomyReading
 from offpath.ledger.rules import rules_of
-from offpath.ledger.submitting import Submitting
+from offpath.ledger.submitting import NO_HEADERS, Submitting
 from offpath.model.ledger.faults import EconomyConfigInvalid, LedgerError
 from offpath.model.ledger.rates import Rates
 from offpath.runtime.log import logger
@@ -121,17 +122,18 @@ class Economy(EconomyVerbs):
 
     # -- operations ------------------------------------------------------------------------
 
-    async def submit(self, request: Request) -> Outcome:
+    async def submit(self, request: Request, *, correlation_id: str | None = None) -> Outcome:
         """Have an operation decided and, if it is, committed: once for each key.
 
         ``Committed`` and ``Duplicate`` have the receipt, ``Rejected`` the reason; none of the three
         needs to be repeated. Raises the ledger's faults: of a bad request at once, before anything
         is written; ``StoreFailed`` and ``ProviderFailed`` are retryable, by the same key, which
-        does nothing twice.
+        does nothing twice. ``correlation_id`` goes with its events as a header of that name.
         """
         began = time.perf_counter()
         try:
-            outcome = await self._submitting.submit(request)
+            headers = NO_HEADERS if correlation_id is None else _headers(correlation_id)
+            outcome = await self._submitting.submit(request, headers)
         except LedgerError as fault:
             self._tell(request, fault, time.perf_counter() - began)
             raise
@@ -208,6 +210,10 @@ class Economy(EconomyVerbs):
                 _log.warning("economy.submit", extra={"kind": kind, "reason": outcome.code})
         except Exception as error:  # noqa: BLE001 - a meter never changes an outcome
             self.report(error, "economy meter")
+
+
+def _headers(correlation_id: str) -> str:
+    return json.dumps({"correlation_id": correlation_id})
 
 
 def _for_production(

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Final
 
+from msgspec.structs import replace
+
 from offpath.ledger.batching import Batcher, failure
 from offpath.ledger.operations.families import Operation, checked
 from offpath.ledger.operations.planning import (
@@ -26,6 +28,8 @@ from offpath.store.ledger import LedgerReads
 
 PLANS: Final = 8
 """How often an operation is planned anew, since what it needs came to be in the meantime."""
+
+NO_HEADERS: Final = "{}"
 
 Cleared = Callable[[str], Awaitable[bool]]
 Opened = Callable[[], Awaitable[LedgerReads]]
@@ -52,16 +56,16 @@ class Submitting:
         self._cleared = cleared
         self._plain = Planning(rules=rules, new_id=new_id)
 
-    async def submit(self, request: Operation) -> Outcome:
-        """Raises the ledger's faults."""
+    async def submit(self, request: Operation, headers: str = NO_HEADERS) -> Outcome:
+        """``headers`` go with its messages, as JSON. Raises the ledger's faults."""
         family = checked(request, self.rules)
         if (until := self._paused(request)) is not None:
             return Rejected("ECONOMY_PAUSED", {"resumesAt": until})
         if family.look is None:  # no need to look: planned at once, and once
-            decided = await self.batcher.submit(family.plan(request, self._plain))
+            decided = await self.batcher.submit(_with(family.plan(request, self._plain), headers))
             if not isinstance(decided.error, Unplanned):
                 return outcome_of(_normal(decided))
-        return outcome_of(await self._decided(family, request))
+        return outcome_of(await self._decided(family, request, headers))
 
     async def submit_many(self, requests: Sequence[Operation]) -> list[Outcome | LedgerError]:
         """Each has its own outcome or fault. Of two with one key the second is refused."""
@@ -95,9 +99,10 @@ class Submitting:
         except LedgerError as fault:
             return fault
 
-    async def _decided(self, family: Family, request: Operation) -> Decided:
+    async def _decided(self, family: Family, request: Operation, headers: str) -> Decided:
         for _ in range(PLANS):
-            decided = await self.batcher.submit(await self._planned(family, request))
+            planned = _with(await self._planned(family, request), headers)
+            decided = await self.batcher.submit(planned)
             if not isinstance(decided.error, Unplanned):
                 return _normal(decided)
         raise StoreFailed(
@@ -161,3 +166,7 @@ def _declining(reason: str, until: int) -> LedgerOp:
         raise Declined(reason, resumesAt=until)
 
     return LedgerOp(decide=decide)
+
+
+def _with(op: LedgerOp, headers: str) -> LedgerOp:
+    return op if headers == NO_HEADERS else replace(op, headers=headers)

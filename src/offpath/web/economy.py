@@ -172,7 +172,8 @@ class Service:
         actor = await self._actor(request)
         body = await read_body(request, most=self._most, timeout=self._timeout)
         operation = decode(_parsed(body), actor=actor)
-        return _outcome(await self._economy.submit(operation))
+        found_by = self._correlation(request)
+        return _outcome(await self._economy.submit(operation, correlation_id=found_by))
 
     async def _ready(self, _: Request) -> Any:  # noqa: ANN401 - JSON
         try:
@@ -209,6 +210,8 @@ class Service:
         found = problem_of(error)
         if found.status >= 500:  # noqa: PLR2004 - HTTP's own
             _log.error("%s %s: %s", request.method, request.url.path, found.code, exc_info=error)
+        else:  # The answer has the code only; whoever builds a client may turn this on.
+            _log.debug("%s %s: %s: %s", request.method, request.url.path, found.code, error)
         return self._problem(request, found)
 
     def _json(self, request: Request, status: int, content: object) -> Response:
@@ -224,8 +227,16 @@ class Service:
     ) -> Response:
         from starlette.responses import Response
 
-        given = {**headers, HEADER: correlation_id(request.headers, self._economy.app.new_id)}
+        given = {**headers, HEADER: self._correlation(request)}
         return Response(body, status, given, kind)
+
+    def _correlation(self, request: Request) -> str:
+        """The request's id: the same in its answer and on what it caused, also when it is ours."""
+        found: str | None = request.scope.get(HEADER)
+        if found is None:
+            found = correlation_id(request.headers, self._economy.app.new_id)
+            request.scope[HEADER] = found
+        return found
 
 
 def _asked(request: Request) -> Asked:

@@ -123,7 +123,7 @@ async def test_a_key_of_another_operation_is_422(service: Any) -> None:
 async def test_a_problem_tells_nothing_of_what_went_wrong(
     service: Any, economy: Economy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def away(_: object) -> None:
+    async def away(_: object, **__: object) -> None:
         raise StoreUnavailable("postgresql://ann:hunter2@db/prod is away")
 
     monkeypatch.setattr(economy, "submit", away)
@@ -132,7 +132,7 @@ async def test_a_problem_tells_nothing_of_what_went_wrong(
     assert b"hunter2" not in refused.body
     assert set(refused.document) == {"type", "title", "status", "code", "retryable"}
 
-    async def broken(_: object) -> None:
+    async def broken(_: object, **__: object) -> None:
         raise RuntimeError("hunter2")
 
     monkeypatch.setattr(economy, "submit", broken)
@@ -231,6 +231,18 @@ async def test_an_answer_can_be_found_again(service: Any) -> None:
     assert mine.headers["x-request-id"] == "mine-1"
     forged = await ask(service, "GET", "/healthz", headers={"x-request-id": "a b\r\nc"})
     assert len(forged.headers["x-request-id"]) == 36
+
+
+async def test_an_event_carries_the_id_of_the_request_that_caused_it(
+    service: Any, economy: Economy
+) -> None:
+    """§14: stored on the outbox row."""
+    answered = await submit(service, TOP_UP, {**BANK, "x-request-id": "req-7"})
+    assert answered.headers["x-request-id"] == "req-7"
+    again = await submit(service, {**TOP_UP, "key": "t-2"}, BANK)
+    found = (await economy.app.messages.find(box="out")).items
+    carried = {json.loads(one.headers)["correlation_id"] for one in found}
+    assert carried == {"req-7", again.headers["x-request-id"]}
 
 
 async def test_other_origins_are_not_let_in_unless_listed(economy: Economy) -> None:

@@ -35,6 +35,7 @@ from offpath.model.ledger.posting import (
     verified,
 )
 from offpath.model.ledger.records import (
+    LASTING,
     OPEN_PAYOUTS,
     STATES,
     AccountRecord,
@@ -48,6 +49,7 @@ from offpath.model.ledger.records import (
 )
 from offpath.model.new import NewMessage
 
+_NO_HEADERS: Final = "{}"
 _ABSENT: Final[Any] = object()
 _QUOTES: Final = "quotes"
 _LAST: Final[Any] = object()
@@ -124,6 +126,8 @@ class Book:
         """The time by which the current operation decides, in milliseconds."""
         self.posted_at = loaded.now
         """The store's clock: when postings are dated."""
+        self.headers = _NO_HEADERS
+        """What the current operation's messages carry."""
         self._accounts: dict[str, AccountRecord] = {
             one: AccountRecord(id=one) for one in wanted.accounts
         }
@@ -291,17 +295,23 @@ class Book:
         return written
 
     def publish(self, message: NewMessage) -> None:
-        """Write a message to the outbox with the rest."""
+        """Write a message to the outbox with the rest, with the operation's headers."""
+        if self.headers != _NO_HEADERS and message.headers == _NO_HEADERS:
+            message = msgspec.structs.replace(message, headers=self.headers)
         self._append(self._new_messages, message)
 
-    def record(self, key: str, fingerprint: str, receipt: Receipt) -> None:
+    def record(
+        self, key: str, fingerprint: str, receipt: Receipt, *, lasting: bool = False
+    ) -> None:
         """Use up an idempotency key. Whoever asks for it from now on gets the receipt.
 
-        Raises ``KeyReused`` when it is not free.
+        A ``lasting`` one is never pruned: it is dated :data:`LASTING`. Raises ``KeyReused`` when it
+        is not free.
         """
         if _planned(self._keys, key, "key") is not None:
             raise KeyReused(f"the key {key!r} was used before")
-        record = KeyRecord(key=key, fingerprint=fingerprint, receipt=receipt, at=self.posted_at)
+        at = LASTING if lasting else self.posted_at
+        record = KeyRecord(key=key, fingerprint=fingerprint, receipt=receipt, at=at)
         self._set(self._keys, key, record)
         self._set(self._new_keys, key, record)
 

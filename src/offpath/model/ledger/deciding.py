@@ -45,6 +45,8 @@ class LedgerOp(Struct, frozen=True, kw_only=True):
     needs: Needs = Needs()
     key: str | None = None
     fingerprint: str = ""
+    headers: str = "{}"
+    """What the messages of it carry besides their own, as a JSON object of texts."""
     now: int | None = None
     """The time to decide by, in milliseconds; None: the store's clock."""
 
@@ -100,6 +102,7 @@ def decide_together(book: Book, operations: Sequence[LedgerOp]) -> list[Receipt]
 def _decided(book: Book, op: LedgerOp) -> Decided:
     try:
         with book.trial(op.now):
+            book.headers = op.headers
             return _tried(book, op)
     except Declined as declined:
         return Decided(refusal=Refusal(declined.reason, declined.fields))
