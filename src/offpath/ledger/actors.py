@@ -9,7 +9,7 @@ from msgspec import Struct
 from offpath.model.ledger.faults import MalformedOperation, Unauthorized
 
 
-class Actor(Struct, frozen=True, gc=False):
+class Actor(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A user, an operator, or a part of the system. The last two may do anything."""
 
     kind: Literal["user", "operator", "system"]

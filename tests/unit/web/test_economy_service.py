@@ -96,6 +96,7 @@ async def test_a_user_may_not_do_what_users_may_not(service: Any) -> None:
         ({**SPEND, "actor": {"kind": "operator", "id": "me"}}, "OP.MALFORMED"),
         ({**SPEND, "extra": 1}, "OP.MALFORMED"),
         ({**SPEND, "kind": "mint"}, "OP.MALFORMED"),
+        ({**SPEND, "recipients": [{"seller": "sue", "bps": 10_000, "tip": 1}]}, "OP.MALFORMED"),
         ({**SPEND, "price": 4}, "MONEY.INVALID_AMOUNT"),
         ({**SPEND, "price": "CREDIT:4.001"}, "MONEY.INVALID_AMOUNT"),
         ({**SPEND, "price": "CREDIT:-4.00"}, "MONEY.INVALID_AMOUNT"),

@@ -29,7 +29,7 @@ from offpath.model.ledger.records import Receipt, SideKey, SideRow
 MOST_SHARES = 500
 
 
-class Share(Struct, frozen=True, gc=False):
+class Share(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A seller's part of what is left after the fee, in basis points."""
 
     seller: str
