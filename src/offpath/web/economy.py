@@ -212,8 +212,6 @@ class Service:
             _log.error("%s %s: %s", request.method, request.url.path, found.code, exc_info=error)
         else:  # The answer has the code only; whoever builds a client may turn this on.
             _log.debug("%s %s: %s: %s", request.method, request.url.path, found.code, error)
-        else:  # The answer has the code only; whoever builds a client may turn this on.
-            _log.debug("%s %s: %s: %s", request.method, request.url.path, found.code, error)
         return self._problem(request, found)
 
     def _json(self, request: Request, status: int, content: object) -> Response:
