@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 from msgspec import Struct
 
-from offpath.model.ledger.chart import chart
+from offpath.model.ledger.chart import Chart, chart
+from offpath.model.ledger.faults import UnknownAccount
 from offpath.model.ledger.posting import GENESIS, LinkRecord, hash_of
 from offpath.model.ledger.records import AccountRecord, Leaf
 
@@ -19,17 +21,23 @@ MOST_BREAKS = 100
 """Breaks that one report names."""
 
 BROKEN_LINK = "broken-link"
-"""A link does not follow the one before it."""
+"""A link does not follow the one before it, or the account is not at its last one."""
 TAMPERED_HASH = "tampered-hash"
 """A link's content does not hash to what is stored."""
 WRONG_BALANCE = "wrong-balance"
 """A link or the account says another balance than its entries give."""
+WRONG_RAISED = "wrong-raised"
+"""A link or the account says another sum of what raised it than its entries give."""
+WRONG_SOURCE = "wrong-source"
+"""A link says another source of its money than its posting's metadata."""
 TRUNCATED = "truncated"
 """Links that were sealed, or that the account counts, are not there."""
 VANISHED = "vanished"
-"""An account that was sealed is not there."""
+"""An account that was sealed, or that has links, is not there."""
 REPLACED = "replaced"
 """The chain goes another way than the one that was sealed."""
+UNKNOWN = "unknown-account"
+"""The chart of accounts knows no such account."""
 
 
 class Break(Struct, frozen=True, kw_only=True):
@@ -45,69 +53,203 @@ class Break(Struct, frozen=True, kw_only=True):
         return f"{self.account}: {self.reason}{where}"
 
 
-class ChainWalk:
-    """One account's chain, from a proved place on."""
+class Side(NamedTuple):
+    """An account as it is (None: it is not there), and as it was sealed (None: it was not)."""
 
-    def __init__(self, account: str, *, leaf: Leaf | None = None) -> None:
+    account: AccountRecord | None
+    leaf: Leaf | None
+
+    @property
+    def name(self) -> str:
+        """The account's id."""
+        if self.account is not None:
+            return self.account.id
+        return "" if self.leaf is None else self.leaf.account
+
+    @property
+    def moved(self) -> bool:
+        """Whether it is not as it was sealed."""
+        one, leaf = self.account, self.leaf
+        if one is None or leaf is None or (one.number, one.head) != (leaf.number, leaf.head):
+            return True
+        known = _known(one.id)
+        return known is None or known.entry(one.balance) != leaf.sum
+
+
+class ChainWalk:
+    """One account's chain, link after link from its beginning.
+
+    With a leaf, its link must be on the way. With ``trusted``, the leaf's sum is believed and the
+    walk begins with that link: what is before it was proved when it was sealed.
+    """
+
+    def __init__(self, account: str, *, leaf: Leaf | None = None, trusted: bool = False) -> None:
         self.account = account
-        self.number = 0 if leaf is None else leaf.number
-        self.head = GENESIS if leaf is None else leaf.head
-        self.sum = 0 if leaf is None else leaf.sum
-        self._chart = chart(account)
+        self.number, self.head, self.sum, self.raised = 0, GENESIS, 0, 0
+        self._leaf = leaf
+        self._begins = trusted and leaf is not None
+        self._chart = _known(account)
+
+    def resume(self, link: LinkRecord) -> None:
+        """Believe what is before a link."""
+        if self._chart is not None:
+            change = self._chart.change(link.amount)
+            self.number, self.head = link.number - 1, link.prev
+            self.sum = self._chart.entry(link.balance - change)
+            self.raised = link.raised - max(change, 0)
 
     def step(self, link: LinkRecord, meta: str) -> Break | None:
         """Take the next link; what is wrong with it, if anything."""
-        if link.number != self.number + 1 or link.prev != self.head:
+        if self._chart is None:
+            return self._break(UNKNOWN, link)
+        if self._begins and (found := self._begin(link)) is not None:
+            return found
+        if (link.account, link.number, link.prev) != (self.account, self.number + 1, self.head):
             return self._break(BROKEN_LINK, link)
         if sum(link.entries) != link.amount or hash_of(link, meta) != link.hash:
             return self._break(TAMPERED_HASH, link)
         self.number, self.head, self.sum = link.number, link.hash, self.sum + link.amount
-        if link.balance != self._chart.change(self.sum):
-            return self._break(WRONG_BALANCE, link)
-        return None
+        self.raised += max(self._chart.change(link.amount), 0)
+        if (leaf := self._leaf) is not None and leaf.number == link.number:
+            if leaf.head != link.hash:
+                return self._break(REPLACED, link)
+            self._leaf = None
+        return self._unsealed(link, meta, self._chart)
 
     def end(self, live: AccountRecord | None) -> Break | None:
         """Compare what was walked with what the account says of itself."""
         if live is None:
-            return Break(account=self.account, reason=VANISHED)
-        if live.number > self.number:
-            return Break(account=self.account, reason=TRUNCATED)
+            return self._break(VANISHED)
+        if self._chart is None:
+            return self._break(UNKNOWN)
+        if self._leaf is not None or live.number > self.number:
+            return self._break(TRUNCATED)
         if (live.number, live.head) != (self.number, self.head):
-            return Break(account=self.account, reason=BROKEN_LINK)
+            return self._break(BROKEN_LINK)
+        if live.raised != self.raised:
+            return self._break(WRONG_RAISED)
         if live.sum != self.sum:
-            return Break(account=self.account, reason=WRONG_BALANCE)
+            return self._break(WRONG_BALANCE)
         return None
 
-    def _break(self, reason: str, link: LinkRecord) -> Break:
-        return Break(account=self.account, reason=reason, posting=link.posting)
+    def _begin(self, link: LinkRecord) -> Break | None:
+        """The sealed link must be at its place; from before it only the sum is known."""
+        leaf = self._leaf
+        self._begins = False
+        if leaf is None or link.number != leaf.number:
+            return self._break(TRUNCATED)
+        if link.hash != leaf.head:
+            return self._break(REPLACED, link)
+        self.resume(link)
+        self.sum = leaf.sum - link.amount
+        return None
+
+    def _unsealed(self, link: LinkRecord, meta: str, known: Chart) -> Break | None:
+        """What a link says besides what its hash is over."""
+        if link.balance != known.change(self.sum):
+            return self._break(WRONG_BALANCE, link)
+        if link.raised != self.raised:
+            return self._break(WRONG_RAISED, link)
+        if (link.source is not None or '"source"' in meta) and link.source != _source(meta):
+            return self._break(WRONG_SOURCE, link)
+        return None
+
+    def _break(self, reason: str, link: LinkRecord | None = None) -> Break:
+        posting = None if link is None else link.posting
+        return Break(account=self.account, reason=reason, posting=posting)
 
 
 async def prove_account(
     reads: LedgerReads, account: str, live: AccountRecord | None, leaf: Leaf | None
 ) -> Break | None:
     """Prove one account from what was sealed (None: from its genesis) to what it is now."""
-    if live is None:
-        return Break(account=account, reason=VANISHED)
-    if leaf is not None and (found := await _ancestor(reads, leaf)) is not None:
-        return found
-    walk = ChainWalk(account, leaf=leaf)
-    while page := await reads.ledger_since(account, walk.number, limit=PAGE):
+    walk = ChainWalk(account, leaf=leaf, trusted=True)
+    after = 0 if leaf is None else leaf.number - 1
+    while live is not None and (page := await reads.ledger_since(account, after, limit=PAGE)):
         for link, meta in page:
             if (found := walk.step(link, meta)) is not None:
                 return found
         if len(page) < PAGE:
             break
+        after = page[-1][0].number
     return walk.end(live)
 
 
-async def _ancestor(reads: LedgerReads, leaf: Leaf) -> Break | None:
-    """Whether the sealed head is still on the account's chain, at its place."""
-    links = await reads.ledger_links(leaf.account, after=leaf.number - 1, limit=1)
-    if not links or links[0].number != leaf.number:
-        return Break(account=leaf.account, reason=TRUNCATED)
-    if links[0].hash != leaf.head:
-        return Break(account=leaf.account, reason=REPLACED, posting=links[0].posting)
-    return None
+class Replayed(NamedTuple):
+    """An account whose chain was walked from its genesis."""
+
+    side: Side
+    name: str
+    links: int
+    sum: int
+    """Of all entries of its links."""
+    found: Break | None
+
+
+async def replay(reads: LedgerReads, *, sealed: bool) -> AsyncIterator[Replayed]:
+    """Every account, its chain walked from its genesis, and links that have no account.
+
+    ``sealed``: what was sealed must be on the way. It takes memory for a page, whatever there is.
+    """
+    links = all_links(reads)
+    pending = await anext(links, None)
+    async for side in all_sides(reads) if sealed else _accounts_only(reads):
+        while pending is not None and pending[0].account < side.name:
+            orphans, pending = await _walked(links, pending, Side(None, None))
+            yield orphans
+        done, pending = await _walked(links, pending, side)
+        yield done
+    while pending is not None:
+        orphans, pending = await _walked(links, pending, Side(None, None))
+        yield orphans
+
+
+async def _walked(
+    links: AsyncIterator[tuple[LinkRecord, str]],
+    pending: tuple[LinkRecord, str] | None,
+    side: Side,
+) -> tuple[Replayed, tuple[LinkRecord, str] | None]:
+    """The chain of the account that comes next, and the first link behind it."""
+    name = side.name or (pending[0].account if pending is not None else "")
+    walk, summed, count = ChainWalk(name, leaf=side.leaf), 0, 0
+    found = None if side.account is not None else walk.end(None)
+    while pending is not None and pending[0].account == name:
+        count += 1
+        summed += sum(pending[0].entries)
+        found = walk.step(*pending) if found is None else found
+        pending = await anext(links, None)
+    found = walk.end(side.account) if found is None else found
+    return Replayed(side, name, count, summed, found), pending
+
+
+async def recheck(reads: LedgerReads, after: tuple[str, int], limit: int) -> AsyncIterator[Break]:
+    """What does not hold among so many links from a place on, and from the first one when the
+    last was reached.
+    """
+    page = await reads.ledger_walk(after=after, limit=limit)
+    async for found in _rechecked(reads, page, ended=len(page) < limit):
+        yield found
+    if len(page) < limit and after > ("", 0):
+        first = await reads.ledger_walk(limit=limit - len(page))
+        async for found in _rechecked(reads, first, ended=False):
+            yield found
+
+
+async def _rechecked(
+    reads: LedgerReads, page: Sequence[tuple[LinkRecord, str]], *, ended: bool
+) -> AsyncIterator[Break]:
+    names = sorted({link.account for link, _ in page})
+    live = {one.id: one for one in await reads.ledger_accounts(ids=names, limit=len(names))}
+    for name in names:
+        own = [(link, meta) for link, meta in page if link.account == name]
+        walk = ChainWalk(name)
+        if own[0][0].number > 1:
+            walk.resume(own[0][0])
+        found = next((one for each in own if (one := walk.step(*each)) is not None), None)
+        if found is None and (ended or name != names[-1]):
+            found = walk.end(live.get(name))
+        if found is not None:
+            yield found
 
 
 async def all_accounts(reads: LedgerReads) -> AsyncIterator[AccountRecord]:
@@ -137,6 +279,41 @@ async def all_links(reads: LedgerReads) -> AsyncIterator[tuple[LinkRecord, str]]
         after = (page[-1][0].account, page[-1][0].number)
 
 
+async def all_sides(reads: LedgerReads) -> AsyncIterator[Side]:
+    """Accounts beside their leaves, each account once; both come sorted."""
+    accounts, leaves = all_accounts(reads), all_leaves(reads)
+    account, leaf = await anext(accounts, None), await anext(leaves, None)
+    while account is not None or leaf is not None:
+        if leaf is None or (account is not None and account.id < leaf.account):
+            yield Side(account, None)
+            account = await anext(accounts, None)
+        elif account is None or leaf.account < account.id:
+            yield Side(None, leaf)
+            leaf = await anext(leaves, None)
+        else:
+            yield Side(account, leaf)
+            account, leaf = await anext(accounts, None), await anext(leaves, None)
+
+
+async def _accounts_only(reads: LedgerReads) -> AsyncIterator[Side]:
+    async for account in all_accounts(reads):
+        yield Side(account, None)
+
+
 def leaf_of(account: AccountRecord) -> Leaf:
     """What a checkpoint keeps of an account."""
     return Leaf(account=account.id, number=account.number, head=account.head, sum=account.sum)
+
+
+def _known(account: str) -> Chart | None:
+    try:
+        return chart(account)
+    except UnknownAccount:
+        return None
+
+
+def _source(meta: str) -> str | None:
+    """The source that metadata names."""
+    found = msgspec.json.decode(meta)
+    source = found.get("source") if isinstance(found, dict) else None
+    return source if isinstance(source, str) else None

@@ -2,32 +2,36 @@
 
 A seal is refused while anything does not hold. A verification asks whether each sealed head is
 still at its place on its account's chain and whether the chain from there to now holds: so honest
-postings never disturb it, and a chain that was cut, altered, exchanged or went missing does.
+postings never disturb it, and a chain that was cut, altered, exchanged or went missing does. It
+costs what was posted since the seal, and some of what was sealed before is read again each time.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from offpath.ledger.chains import (
     MOST_BREAKS,
+    PAGE,
     Break,
-    ChainWalk,
-    all_accounts,
-    all_leaves,
-    all_links,
+    Side,
+    all_sides,
     leaf_of,
     prove_account,
+    recheck,
+    replay,
 )
-from offpath.ledger.merkle import Merkle, Root
+from offpath.ledger.merkle import Root, Tree
 from offpath.ledger.signing import VERSION, Signer, signed_bytes
-from offpath.model.ledger.faults import ChainBroken, Unbalanced
-from offpath.model.ledger.records import Checkpoint, Leaf
+from offpath.model.ledger.chart import chart
+from offpath.model.ledger.faults import ChainBroken, Unbalanced, UnknownAccount
+from offpath.model.ledger.records import AccountRecord, Checkpoint, Leaf
 
 if TYPE_CHECKING:
     from offpath.store.ledger import LedgerReads, LedgerStore
@@ -36,7 +40,13 @@ SIGNATURE: Final = "signature"
 LEAVES: Final = "leaves"
 """The stored leaves are not those that were signed."""
 ROLLED_BACK: Final = "rolled-back"
-"""The anchor knows a checkpoint that the store does not: an older ledger was put in place."""
+"""The last checkpoint does not follow the one that the anchor knows: an older ledger was put in
+place, or the checkpoints since were removed.
+"""
+UNBALANCED: Final = "unbalanced"
+"""All accounts together do not sum to zero in each currency."""
+_SUMMED: Final = 2
+"""The version from which on a root covers sums."""
 
 
 class Verifies(Protocol):
@@ -53,7 +63,7 @@ class Verification(Struct, frozen=True, kw_only=True):
     checkpoint: Checkpoint | None = None
     """None: nothing was sealed yet."""
     problems: tuple[str, ...] = ()
-    """Of the checkpoint itself: ``signature``, ``leaves``, ``rolled-back``."""
+    """Of the whole: ``signature``, ``leaves``, ``rolled-back``, ``unbalanced``."""
     breaks: tuple[Break, ...] = ()
     """Accounts whose chain does not hold; at most 100."""
 
@@ -73,15 +83,21 @@ class _Sealed(Struct, frozen=True, kw_only=True):
 
 
 async def seal(
-    store: LedgerStore, signer: Signer, *, new_id: Callable[[], str], now: Callable[[], int]
+    store: LedgerStore,
+    signer: Signer,
+    *,
+    new_id: Callable[[], str],
+    now: Callable[[], int],
+    anchored: Checkpoint | None = None,
 ) -> Checkpoint | None:
     """Prove all that moved since the last checkpoint, sign where every chain stands, and save it.
 
     None: the ledger is empty, nothing moved, or somebody else sealed at the same moment. ``now``
-    gives milliseconds. Raises ``ChainBroken`` (nothing is saved) and ``Unbalanced``.
+    gives milliseconds; ``anchored`` is the latest checkpoint that was published outside, which the
+    last one must follow. Raises ``ChainBroken`` (nothing is saved) and ``Unbalanced``.
     """
     async with store.ledger_snapshot() as reads:
-        sealed = await _prepared(reads, signer, now())
+        sealed = await _prepared(reads, signer, now(), anchored)
     if sealed is None:
         return None
     last = sealed.last
@@ -102,20 +118,41 @@ async def seal(
 
 
 async def verify_last(
-    store: LedgerStore, keys: Verifies, anchored: Checkpoint | None = None
+    store: LedgerStore,
+    keys: Verifies,
+    anchored: Checkpoint | None = None,
+    *,
+    full: bool = False,
+    again: int = PAGE,
+    chance: Callable[[], float] = random.random,
 ) -> Verification:
     """Verify the last checkpoint against the ledger as it is now.
 
     ``anchored`` is the latest checkpoint that was published outside, where a restored older file
-    does not reach. Raises ``ChainBroken`` for a signature that is no signature at all.
+    does not reach. ``full`` replays every chain from its genesis; else the chains are walked from
+    where they were sealed, and ``again`` links from a place drawn by ``chance`` are read once more:
+    all of them, if the ledger has no more. Raises ``ChainBroken`` for a signature that is no
+    signature at all.
     """
     async with store.ledger_snapshot() as reads:
         last = await _last(reads)
         if last is None:
-            return Verification(problems=() if anchored is None else (ROLLED_BACK,))
-        problems = await _problems(reads, last, keys, anchored)
-        breaks = await _moved_breaks(reads)
-    return Verification(checkpoint=last, problems=problems, breaks=tuple(breaks))
+            return await _unsealed(reads, anchored)
+        survey = _Survey(last.v, chance)
+        problems = [] if verify_checkpoint(last, keys) else [SIGNATURE]
+        found = (
+            _replayed(reads, survey)
+            if full or last.v < _SUMMED  # its sums were not signed: they cannot be gone on from
+            else _advanced(reads, survey, again)
+        )
+        breaks = await _some(found)
+        if survey.sealed() != _root_in(last):
+            problems.append(LEAVES)
+        if survey.unbalanced():
+            problems.append(UNBALANCED)
+        if anchored is not None and not await _follows(reads, anchored, keys):
+            problems.append(ROLLED_BACK)
+    return Verification(checkpoint=last, problems=tuple(problems), breaks=breaks)
 
 
 def verify_checkpoint(checkpoint: Checkpoint, keys: Verifies) -> bool:
@@ -126,134 +163,188 @@ def verify_checkpoint(checkpoint: Checkpoint, keys: Verifies) -> bool:
         raise ChainBroken(f"checkpoint {checkpoint.id} is malformed: {error}") from error
 
 
-async def _prepared(reads: LedgerReads, signer: Signer, now: int) -> _Sealed | None:
+class _Survey:
+    """What all accounts come to, as they are and as they were sealed."""
+
+    def __init__(self, version: int, chance: Callable[[], float] = random.random) -> None:
+        self._sealed = Tree(version)
+        self._live = Tree(VERSION)
+        self._sums: dict[str, int] = {}
+        self._chance = chance
+        self.links = 0
+        self.drawn = ("", 0)
+        """A place in the chains, each link as likely as any other."""
+
+    def take(self, side: Side) -> None:
+        if side.leaf is not None:
+            self._sealed.add(side.leaf)
+        if side.account is not None:
+            self._balance(side.account)
+
+    def _balance(self, account: AccountRecord) -> None:
+        try:
+            currency = chart(account.id).currency
+        except UnknownAccount:
+            return  # a break by itself
+        self._live.add(leaf_of(account))
+        self._sums[currency] = self._sums.get(currency, 0) + account.sum
+        number = max(account.number, 0)
+        self.links += number
+        if self._chance() * self.links < number:
+            self.drawn = (account.id, int(self._chance() * number))
+
+    def sealed(self) -> Root | None:
+        """The root of the stored leaves; None: they are none."""
+        return self._sealed.root()
+
+    def live(self) -> Root:
+        """The root of all accounts, when each was proved. Raises ``ChainBroken``."""
+        root = self._live.root()
+        if root is None:
+            raise ChainBroken("the accounts have no root: their sums do not fit 64 bits")
+        return root
+
+    def unbalanced(self) -> dict[str, int]:
+        """The currencies that do not sum to zero."""
+        return {currency: total for currency, total in self._sums.items() if total}
+
+
+async def _unsealed(reads: LedgerReads, anchored: Checkpoint | None) -> Verification:
+    """There is no checkpoint: then there are no leaves either, and none was published."""
+    problems = [LEAVES] if await reads.ledger_leaves(limit=1) else []
+    if anchored is not None:
+        problems.append(ROLLED_BACK)
+    return Verification(problems=tuple(problems))
+
+
+async def _prepared(
+    reads: LedgerReads, signer: Signer, now: int, anchored: Checkpoint | None
+) -> _Sealed | None:
     last = await _last(reads)
-    trusted = last is not None and await _trusts_leaves(reads, last, signer)
-    if last is None or not trusted:
-        leaves, root = await _replayed(reads)
+    if anchored is not None and not await _follows(reads, anchored, signer):
+        raise ChainBroken(
+            f"the last checkpoint does not follow {anchored.id}, which the anchor has: an older "
+            "ledger was put in place, or checkpoints were removed"
+        )
+    survey = _Survey(VERSION if last is None else last.v)
+    moved = [side async for side in _moved(reads, survey)]
+    if last is not None and _trusts(survey, last, signer):
+        if not moved:
+            return None  # sealing it again would say nothing new
+        leaves = [await _proved(reads, side) for side in moved]
     else:
-        leaves, root = await _advanced(reads)
-        if not leaves:
-            return None  # nothing moved: sealing it again would say nothing new
-    if root.count == 0 and last is None:
-        return None
-    if root.sum:
-        raise Unbalanced(f"the ledger does not balance: all entries sum to {root.sum}, not to 0")
-    return _Sealed(root=root, leaves=leaves, last=last, now=now)
+        leaves = [leaf async for leaf in _anew(reads, moved)]
+        if not leaves and last is None:
+            return None
+    if off := survey.unbalanced():
+        raise Unbalanced(
+            f"the ledger does not balance: its entries are off by {off}, in minor units"
+        )
+    return _Sealed(root=survey.live(), leaves=leaves, last=last, now=now)
 
 
-async def _trusts_leaves(reads: LedgerReads, last: Checkpoint, signer: Signer) -> bool:
-    """Whether the stored leaves are those of the last checkpoint, and it is ours."""
+def _trusts(survey: _Survey, last: Checkpoint, signer: Signer) -> bool:
+    """Whether the stored leaves are those of the last checkpoint, sums included, and it is ours."""
+    return last.v >= _SUMMED and _ours(last, signer) and survey.sealed() == _root_in(last)
+
+
+def _ours(checkpoint: Checkpoint, keys: Verifies) -> bool:
     try:
-        signed = signer.verify(signed_bytes(last), last.signature)
-    except (ValueError, OverflowError):
+        return verify_checkpoint(checkpoint, keys)
+    except ChainBroken:
         return False
-    return signed and await _leaves_root(reads, last.v) == _root_in(last)
 
 
 def _root_in(checkpoint: Checkpoint) -> Root:
     return Root(checkpoint.root, checkpoint.sum, checkpoint.count)
 
 
-async def _leaves_root(reads: LedgerReads, version: int) -> Root:
-    merkle = Merkle(version)
-    async for leaf in all_leaves(reads):
-        merkle.add(leaf)
-    return merkle.root()
+async def _proved(reads: LedgerReads, side: Side) -> Leaf:
+    """The leaf of an account that moved, proved from where it was sealed."""
+    found = await prove_account(reads, side.name, side.account, side.leaf)
+    if found is not None or side.account is None:
+        raise ChainBroken(str(found))
+    return leaf_of(side.account)
 
 
-async def _advanced(reads: LedgerReads) -> tuple[list[Leaf], Root]:
-    """The leaves that changed, each proved from where it was sealed; the root of all."""
-    changed: list[Leaf] = []
-    async for account, live, leaf in _moved(reads):
-        if (found := await prove_account(reads, account, live, leaf)) is not None:
-            raise ChainBroken(str(found))
-        if live is not None:
-            changed.append(leaf_of(live))
-    return changed, await _live_root(reads)
+async def _anew(reads: LedgerReads, moved: list[Side]) -> AsyncIterator[Leaf]:
+    """Every leaf, each chain replayed from its genesis."""
+    if gone := [side.name for side in moved if side.account is None]:
+        raise ChainBroken(f"{gone[0]} was sealed and is not there any more")
+    async for done in replay(reads, sealed=False):
+        if done.found is not None or done.side.account is None:
+            raise ChainBroken(str(done.found))
+        yield leaf_of(done.side.account)
 
 
-async def _replayed(reads: LedgerReads) -> tuple[list[Leaf], Root]:
-    """Every leaf, each chain replayed from its genesis; the root of all."""
-    sealed = {leaf.account async for leaf in all_leaves(reads)}
-    leaves = [leaf async for leaf in _proved(reads)]
-    if gone := sealed - {leaf.account for leaf in leaves}:
-        raise ChainBroken(f"{min(gone)} was sealed and is not there any more")
-    return leaves, await _live_root(reads)
-
-
-async def _proved(reads: LedgerReads) -> Any:  # noqa: ANN401 - an async generator of leaves
-    links = all_links(reads)
-    pending = await anext(links, None)
-    async for account in all_accounts(reads):
-        walk = ChainWalk(account.id)
-        if pending is not None and pending[0].account < account.id:
-            raise ChainBroken(f"{pending[0].account} has links and no account")
-        while pending is not None and pending[0].account == account.id:
-            if (found := walk.step(*pending)) is not None:
-                raise ChainBroken(str(found))
-            pending = await anext(links, None)
-        if (found := walk.end(account)) is not None:
-            raise ChainBroken(str(found))
-        yield leaf_of(account)
-    if pending is not None:
-        raise ChainBroken(f"{pending[0].account} has links and no account")
-
-
-async def _live_root(reads: LedgerReads) -> Root:
-    merkle = Merkle(VERSION)
-    async for account in all_accounts(reads):
-        merkle.add(leaf_of(account))
-    return merkle.root()
-
-
-async def _problems(
-    reads: LedgerReads, last: Checkpoint, keys: Verifies, anchored: Checkpoint | None
-) -> tuple[str, ...]:
-    problems = [] if verify_checkpoint(last, keys) else [SIGNATURE]
-    if await _leaves_root(reads, last.v) != _root_in(last):
-        problems.append(LEAVES)
-    if anchored is not None and not await _knows(reads, anchored):
-        problems.append(ROLLED_BACK)
-    return tuple(problems)
-
-
-async def _knows(reads: LedgerReads, anchored: Checkpoint) -> bool:
-    """Whether the store has the anchored checkpoint, as it was published."""
-    before = ""
+async def _follows(reads: LedgerReads, anchored: Checkpoint, keys: Verifies) -> bool:
+    """Whether the anchored checkpoint is there as it was published, and the last one goes back to
+    it: each since names the one before, and we signed that.
+    """
+    before, wanted = "", None
     while page := await reads.ledger_checkpoints(before=before, limit=100):
         for known in page:
+            if wanted not in (None, known.id):
+                return False
             if known.id == anchored.id:
                 return known == anchored
-            if known.at < anchored.at:
+            if known.v < VERSION or known.prev is None or not _ours(known, keys):
                 return False
+            wanted = known.prev
         before = page[-1].id
     return False
 
 
-async def _moved_breaks(reads: LedgerReads) -> list[Break]:
-    breaks: list[Break] = []
-    async for account, live, leaf in _moved(reads):
-        if (found := await prove_account(reads, account, live, leaf)) is not None:
-            breaks.append(found)
-            if len(breaks) >= MOST_BREAKS:
-                break
-    return breaks
+async def _advanced(reads: LedgerReads, survey: _Survey, again: int) -> AsyncIterator[Break]:
+    """What does not hold since the seal, and in some of what was sealed."""
+    async for side in _moved(reads, survey):
+        found = await prove_account(reads, side.name, side.account, side.leaf)
+        if found is not None:
+            yield found
+    place = ("", 0) if survey.links <= again else survey.drawn
+    async for found in recheck(reads, place, again):
+        yield found
 
 
-async def _moved(reads: LedgerReads) -> Any:  # noqa: ANN401 - an async generator
-    """Accounts that are not as they were sealed, with what they are and what was sealed."""
+async def _replayed(reads: LedgerReads, survey: _Survey) -> AsyncIterator[Break]:
+    """What does not hold in all of it."""
+    async for done in replay(reads, sealed=True):
+        survey.take(done.side)
+        if done.found is not None:
+            yield done.found
+
+
+async def _some(found: AsyncIterator[Break]) -> tuple[Break, ...]:
+    """The first breaks of as many accounts as one report names; the rest is walked all the same."""
+    breaks: dict[str, Break] = {}
+    async for one in found:
+        if len(breaks) < MOST_BREAKS:
+            breaks.setdefault(one.account, one)
+    return tuple(breaks.values())
+
+
+async def _moved(reads: LedgerReads, survey: _Survey) -> AsyncIterator[Side]:
+    """Accounts that are not as they were sealed; the survey takes all.
+
+    Rows are compared here, for what a database computes in its statements may be tampered with as
+    well; it only tells whose sealed link is not there.
+    """
+    listed = _listed(reads)
+    name = await anext(listed, None)
+    async for side in all_sides(reads):
+        survey.take(side)
+        while name is not None and name < side.name:
+            name = await anext(listed, None)
+        if side.moved or name == side.name:
+            yield side
+
+
+async def _listed(reads: LedgerReads) -> AsyncIterator[str]:
     after = ""
     while names := await reads.ledger_moved(after=after):
-        live = {one.id: one for one in await reads.ledger_accounts(ids=names, limit=len(names))}
-        sealed = await _leaves_of(reads, names)
         for name in names:
-            yield name, live.get(name), sealed.get(name)
+            yield name
         after = names[-1]
-
-
-async def _leaves_of(reads: LedgerReads, names: list[str]) -> dict[str, Leaf]:
-    return {leaf.account: leaf for leaf in await reads.ledger_leaves(ids=names, limit=len(names))}
 
 
 async def _last(reads: LedgerReads) -> Checkpoint | None:

@@ -7,6 +7,8 @@ its links; the last line counts them, so that a file that was cut is known as su
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -14,26 +16,23 @@ from msgspec import Struct
 
 from offpath.ledger.chains import (
     MOST_BREAKS,
-    REPLACED,
-    TRUNCATED,
     VANISHED,
     Break,
     ChainWalk,
-    all_accounts,
-    all_leaves,
     all_links,
+    all_sides,
     leaf_of,
 )
 from offpath.ledger.checkpoint import LEAVES, SIGNATURE, Verifies, verify_checkpoint
-from offpath.ledger.merkle import Merkle, Root
+from offpath.ledger.merkle import Root, Tree
 from offpath.ledger.signing import VERSION
 from offpath.model.ledger.chart import chart
-from offpath.model.ledger.faults import MalformedOperation
+from offpath.model.ledger.faults import MalformedOperation, UnknownAccount
 from offpath.model.ledger.posting import LinkRecord
 from offpath.model.ledger.records import AccountRecord, Checkpoint, Leaf
 
 if TYPE_CHECKING:
-    from offpath.store.ledger import LedgerReads, LedgerStore
+    from offpath.store.ledger import LedgerStore
 
 FORMAT: Final = 1
 
@@ -81,7 +80,7 @@ class Exported(Struct, frozen=True, kw_only=True):
     accounts: int = 0
     links: int = 0
     root: str = ""
-    """The root of all accounts as they are in the file."""
+    """The root of all accounts as they are in the file; empty when they have none."""
 
     @property
     def holds(self) -> bool:
@@ -97,14 +96,17 @@ async def export(store: LedgerStore) -> AsyncIterator[bytes]:
         links = all_links(reads)
         pending = await anext(links, None)
         accounts = linked = 0
-        async for account, leaf in _sides(reads):
+        async for side in all_sides(reads):
             accounts += 1
-            yield _line(AccountLine(account=account, leaf=leaf))
-            name = account.id if account is not None else leaf.account if leaf is not None else ""
-            while pending is not None and pending[0].account <= name:
+            yield _line(AccountLine(account=side.account, leaf=side.leaf))
+            while pending is not None and pending[0].account <= side.name:
                 linked += 1
                 yield _line(LinkLine(link=pending[0], meta=pending[1]))
                 pending = await anext(links, None)
+        while pending is not None:  # links whose account is not there
+            linked += 1
+            yield _line(LinkLine(link=pending[0], meta=pending[1]))
+            pending = await anext(links, None)
         yield _line(End(accounts=accounts, links=linked))
 
 
@@ -127,10 +129,10 @@ class _Replay:
         self._walk: ChainWalk | None = None
         self._line: AccountLine | None = None
         self._whole = True
-        self._sealed = Merkle(VERSION)
-        self._live = Merkle(VERSION)
+        self._sealed = Tree(VERSION)
+        self._live = Tree(VERSION)
         self._sums: dict[str, int] = {}
-        self._breaks: list[Break] = []
+        self._breaks: dict[str, Break] = {}
         self._accounts = self._links = 0
         self._end: End | None = None
 
@@ -141,7 +143,7 @@ class _Replay:
             case Header():
                 self._header = line
                 version = VERSION if line.checkpoint is None else line.checkpoint.v
-                self._sealed = Merkle(version)
+                self._sealed = Tree(version)
             case AccountLine():
                 self._finish()
                 self._begin(line)
@@ -154,13 +156,14 @@ class _Replay:
     def done(self) -> Exported:
         self._finish()
         checkpoint = None if self._header is None else self._header.checkpoint
+        root = self._live.root()
         return Exported(
             checkpoint=checkpoint,
             problems=tuple(self._problems(checkpoint)),
-            breaks=tuple(self._breaks[:MOST_BREAKS]),
+            breaks=tuple(islice(self._breaks.values(), MOST_BREAKS)),
             accounts=self._accounts,
             links=self._links,
-            root=self._live.root().hash,
+            root="" if root is None else root.hash,
         )
 
     def _problems(self, checkpoint: Checkpoint | None) -> Iterable[str]:
@@ -185,54 +188,38 @@ class _Replay:
             name = "" if line.leaf is None else line.leaf.account
             self._break(Break(account=name, reason=VANISHED))
             return
-        self._live.add(leaf_of(line.account))
-        self._walk = ChainWalk(line.account.id)
+        self._walk = ChainWalk(line.account.id, leaf=line.leaf)
+        with suppress(UnknownAccount):  # a break by itself
+            self._live.add(leaf_of(line.account))
 
     def _step(self, line: LinkLine) -> None:
         self._links += 1
         link = line.link
-        currency = chart(link.account).currency
-        self._sums[currency] = self._sums.get(currency, 0) + sum(link.entries)
-        if self._walk is None or not self._whole:
-            return
-        if (found := self._walk.step(link, line.meta)) is not None:
+        self._sum(link)
+        walk = self._walk
+        if walk is None or walk.account != link.account:
+            self._breaks.setdefault(link.account, Break(account=link.account, reason=VANISHED))
+        elif self._whole and (found := walk.step(link, line.meta)) is not None:
             self._break(found)
-            return
-        leaf = None if self._line is None else self._line.leaf
-        if leaf is not None and leaf.number == link.number and leaf.head != link.hash:
-            self._break(Break(account=link.account, reason=REPLACED, posting=link.posting))
+
+    def _sum(self, link: LinkRecord) -> None:
+        try:
+            currency = chart(link.account).currency
+        except UnknownAccount:
+            return  # a break by itself
+        self._sums[currency] = self._sums.get(currency, 0) + sum(link.entries)
 
     def _finish(self) -> None:
         """The account before is over: it must be as its chain says, and as long as was sealed."""
         line, walk, self._line, self._walk = self._line, self._walk, None, None
         if line is None or walk is None or not self._whole:
             return
-        if line.leaf is not None and walk.number < line.leaf.number:
-            self._break(Break(account=walk.account, reason=TRUNCATED))
-        elif (found := walk.end(line.account)) is not None:
+        if (found := walk.end(line.account)) is not None:
             self._break(found)
 
     def _break(self, found: Break) -> None:
         self._whole = False
-        self._breaks.append(found)
-
-
-async def _sides(
-    reads: LedgerReads,
-) -> AsyncIterator[tuple[AccountRecord | None, Leaf | None]]:
-    """Accounts and leaves side by side, each account once; both come sorted."""
-    accounts, leaves = all_accounts(reads), all_leaves(reads)
-    account, leaf = await anext(accounts, None), await anext(leaves, None)
-    while account is not None or leaf is not None:
-        if leaf is None or (account is not None and account.id < leaf.account):
-            yield account, None
-            account = await anext(accounts, None)
-        elif account is None or leaf.account < account.id:
-            yield None, leaf
-            leaf = await anext(leaves, None)
-        else:
-            yield account, leaf
-            account, leaf = await anext(accounts, None), await anext(leaves, None)
+        self._breaks.setdefault(found.account, found)
 
 
 def _line(line: Line) -> bytes:

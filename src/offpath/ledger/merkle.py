@@ -76,6 +76,30 @@ class Merkle:
         return _Node(sha256(content).digest(), total, left.size + right.size)
 
 
+class Tree:
+    """A root of leaves for which nobody vouches: they may be what no ledger ever had."""
+
+    def __init__(self, version: int) -> None:
+        self._merkle = Merkle(version)
+        self._whole = True
+
+    def add(self, leaf: Leaf) -> None:
+        """The next leaf."""
+        try:
+            self._merkle.add(leaf)
+        except (ValueError, OverflowError):
+            self._whole = False
+        # A colon parts a leaf's account from its head: a head of another length could move it.
+        self._whole = self._whole and len(leaf.head) == len(EMPTY)
+
+    def root(self) -> Root | None:
+        """The root; None when these cannot be the leaves of a checkpoint."""
+        try:
+            return self._merkle.root() if self._whole else None
+        except OverflowError:
+            return None
+
+
 def root_of(leaves: Iterable[Leaf], version: int = 3) -> Root:
     """The root of leaves that are sorted by account."""
     merkle = Merkle(version)

@@ -12,21 +12,19 @@ from msgspec import Struct
 
 from offpath.ledger.chains import (
     BROKEN_LINK,
+    UNKNOWN,
     WRONG_BALANCE,
     Break,
-    ChainWalk,
     all_accounts,
-    all_links,
+    replay,
 )
 from offpath.ledger.obligations import Position, position
-from offpath.model.ledger.chart import chart
-from offpath.model.ledger.posting import LinkRecord
+from offpath.model.ledger.chart import Chart, chart
+from offpath.model.ledger.faults import UnknownAccount
 from offpath.model.ledger.rates import Rates
-from offpath.model.ledger.records import AccountRecord
+from offpath.model.ledger.records import AccountRecord, Totals
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from offpath.store.ledger import LedgerReads, LedgerStore
 
 MOST_DRIFT = 100
@@ -59,6 +57,7 @@ class Proof(Struct, frozen=True, kw_only=True):
     drift: tuple[Drift, ...] = ()
     """At most 100."""
     overdrawn: tuple[str, ...] = ()
+    """At most 100."""
     broken: Break | None = None
     """The first break, by account."""
     accounts: int = 0
@@ -85,13 +84,12 @@ class Proof(Struct, frozen=True, kw_only=True):
 async def prove(store: LedgerStore, rates: Rates, *, full: bool = True) -> Proof:
     """Prove the ledger as it is at this moment."""
     async with store.ledger_snapshot() as reads:
-        totals = await reads.ledger_totals()
-        sums = await reads.ledger_sums()
+        quotes = (await reads.ledger_totals()).quotes
         run = _Run()
         await (run.replay(reads) if full else run.look(reads))
-    stand = position(totals, rates)
+    stand = position(Totals(balances=run.balances, quotes=quotes), rates)
     return Proof(
-        conserved=not any(sums.values()),
+        conserved=not any(run.sums.values()),
         backed=stand.shortfall == 0,
         no_overdraft=not run.overdrawn,
         chain_intact=run.broken is None,
@@ -107,79 +105,69 @@ async def prove(store: LedgerStore, rates: Rates, *, full: bool = True) -> Proof
 
 
 class _Run:
-    """One pass over all accounts."""
+    """One pass over all accounts. It sums by itself: what a database keeps of an account besides
+    may be tampered with.
+    """
 
     def __init__(self) -> None:
         self.accounts = 0
         self.links = 0
+        self.sums: dict[str, int] = {}
+        self.balances: dict[str, int] = {}
         self.drift: list[Drift] = []
         self.overdrawn: list[str] = []
         self.broken: Break | None = None
 
     async def look(self, reads: LedgerReads) -> None:
-        """Read the accounts only: their heads' form, and their last link's balance."""
+        """Read the accounts only; the store sums their entries."""
+        self.sums = await reads.ledger_sums()
         async for account in all_accounts(reads):
-            self._account(account)
-            if account.number < 1 or len(account.head) != _HEAD:
+            known = self._account(account)
+            if known is None:
+                self._break(Break(account=account.id, reason=UNKNOWN))
+            elif account.number < 1 or len(account.head) != _HEAD:
                 self._break(Break(account=account.id, reason=BROKEN_LINK))
 
     async def replay(self, reads: LedgerReads) -> None:
-        """Replay each chain beside its account; both come sorted by account."""
-        links = all_links(reads)
-        pending = await anext(links, None)
-        async for account in all_accounts(reads):
-            self._account(account)
-            pending = await self._orphans(links, pending, account.id)
-            pending = await self._chain(links, pending, account)
-        await self._orphans(links, pending, None)
+        """Replay each chain beside its account."""
+        async for done in replay(reads, sealed=False):
+            self.links += done.links
+            known = _known(done.name)
+            if known is not None:
+                self.sums[known.currency] = self.sums.get(known.currency, 0) + done.sum
+            # A cached balance that is wrong is drift: the chain itself may be whole.
+            if done.found is not None and not _is_drift(done.found):
+                self._break(done.found)
+            account = done.side.account
+            if account is not None and self._account(account) is not None:
+                self._compare(account, done.sum)
 
-    async def _chain(
-        self,
-        links: AsyncIterator[tuple[LinkRecord, str]],
-        pending: tuple[LinkRecord, str] | None,
-        account: AccountRecord,
-    ) -> tuple[LinkRecord, str] | None:
-        walk, summed = ChainWalk(account.id), 0
-        whole = True
-        while pending is not None and pending[0].account == account.id:
-            self.links += 1
-            summed += sum(pending[0].entries)
-            if whole and (found := walk.step(*pending)) is not None:
-                self._break(found)
-                whole = False
-            pending = await anext(links, None)
-        found = walk.end(account) if whole else None
-        # A cached balance that is wrong is drift: the chain itself may be whole.
-        if found is not None and found.reason != WRONG_BALANCE:
-            self._break(found)
-        if account.balance != chart(account.id).change(summed):
-            self._drifted(account, chart(account.id).change(summed))
-        return pending
-
-    async def _orphans(
-        self,
-        links: AsyncIterator[tuple[LinkRecord, str]],
-        pending: tuple[LinkRecord, str] | None,
-        before: str | None,
-    ) -> tuple[LinkRecord, str] | None:
-        """Links whose account has vanished: those before the account that comes next."""
-        while pending is not None and (before is None or pending[0].account < before):
-            self._break(
-                Break(account=pending[0].account, reason=BROKEN_LINK, posting=pending[0].posting)
-            )
-            pending = await anext(links, None)
-        return pending
-
-    def _account(self, account: AccountRecord) -> None:
-        known = chart(account.id)
-        self.accounts += 1
-        if known.guarded and account.balance < 0:
-            self.overdrawn.append(account.id)
-
-    def _drifted(self, account: AccountRecord, summed: int) -> None:
-        if len(self.drift) < MOST_DRIFT:
+    def _compare(self, account: AccountRecord, total: int) -> None:
+        summed = chart(account.id).change(total)
+        if account.balance != summed and len(self.drift) < MOST_DRIFT:
             self.drift.append(Drift(account=account.id, cached=account.balance, summed=summed))
+
+    def _account(self, account: AccountRecord) -> Chart | None:
+        self.accounts += 1
+        known = _known(account.id)
+        if known is not None:
+            self.balances[known.kind] = self.balances.get(known.kind, 0) + account.balance
+            if known.guarded and account.balance < 0 and len(self.overdrawn) < MOST_DRIFT:
+                self.overdrawn.append(account.id)
+        return known
 
     def _break(self, found: Break) -> None:
         if self.broken is None:
             self.broken = found
+
+
+def _is_drift(found: Break) -> bool:
+    """Of the account, and of none of its links."""
+    return found.reason == WRONG_BALANCE and found.posting is None
+
+
+def _known(account: str) -> Chart | None:
+    try:
+        return chart(account)
+    except UnknownAccount:
+        return None

@@ -7,19 +7,28 @@ import logging
 from offpath.ledger.checkpoint import seal
 from offpath.model.ledger.records import Checkpoint
 from offpath.sweeps.economy import telemetry
+from offpath.sweeps.economy.checkpoint_verify import last_published
 from offpath.sweeps.economy.home import Pass, code_of, retryable
 from offpath.sweeps.economy.summaries import Coded, SealSummary
 
 
 async def checkpoint(run: Pass) -> SealSummary:
-    """Seal, and publish it at the anchor, which never blocks. Without a signer it rests."""
+    """Seal, and publish it at the anchor, which never blocks. Without a signer it rests.
+
+    What does not follow the checkpoint that the anchor has is not sealed: to seal and publish it
+    would end the alarm of a ledger that was put back.
+    """
     signer = run.home.ports.signer
     if signer is None:
         return SealSummary()
     began = run.clock.monotonic()
     try:
         made = await seal(
-            run.store, signer, new_id=lambda: f"chk_{run.home.new_id()}", now=lambda: run.at
+            run.store,
+            signer,
+            new_id=lambda: f"chk_{run.home.new_id()}",
+            now=lambda: run.at,
+            anchored=await last_published(run),
         )
     except Exception as error:  # noqa: BLE001 - told in the summary
         summary = _failed(run, error)

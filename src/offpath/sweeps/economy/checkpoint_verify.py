@@ -17,7 +17,7 @@ async def checkpoint_verify(run: Pass) -> VerifySummary:
     if signer is None:
         return VerifySummary()
     try:
-        anchored = await _anchored(run)
+        anchored = await last_published(run)
         found = await verify_last(run.store, signer, anchored)
     except Exception as error:  # noqa: BLE001 - told in the summary
         coded = (Coded("checkpoint", code_of(error)),)
@@ -41,8 +41,8 @@ def _told(run: Pass, found: Verification) -> VerifySummary:
     )
 
 
-async def _anchored(run: Pass) -> Checkpoint | None:
-    """What was published outside last. An anchor that is away proves nothing and blocks nothing."""
+async def last_published(run: Pass) -> Checkpoint | None:
+    """What the anchor has. An anchor that is away proves nothing and blocks nothing."""
     anchor = run.home.ports.anchor
     if anchor is None:
         return None
