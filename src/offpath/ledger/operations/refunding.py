@@ -1,7 +1,8 @@
 """Taking back: refunds of orders, and clawbacks of credits whose payment was disputed.
 
-Both of one order share the key ``reversed:<order>``: whichever comes second gets the first one's
-receipt, so a dispute of what was refunded takes nothing twice.
+Both of one order share the key ``reversed:order:<order>``: whichever comes second gets the first
+one's receipt, so a dispute of what was refunded takes nothing twice. These keys outlive every
+``keep_keys``: nothing else says that an order was undone.
 """
 
 from __future__ import annotations
@@ -48,14 +49,19 @@ class Clawback(Struct, frozen=True, kw_only=True, gc=False, tag="clawback", tag_
     """The order that the dispute is about, if it is about one."""
 
 
-def reversed_key(name: str) -> str:
-    """The key that an order or a posting can be undone under once."""
-    return f"reversed:{name}"
+def order_undone(order: str) -> str:
+    """The key that an order can be undone under once; no order's id makes it a posting's."""
+    return f"reversed:order:{order}"
 
 
-def once(book: Book, name: str) -> None:
+def posting_undone(posting: str) -> str:
+    """The key that a posting can be undone under once."""
+    return f"reversed:posting:{posting}"
+
+
+def once(book: Book, undone: str) -> None:
     """Give again what undid it before. Raises ``Repeat``."""
-    if (before := book.recorded(reversed_key(name))) is not None:
+    if (before := book.recorded(undone)) is not None:
         raise Repeat(before)
 
 
@@ -79,14 +85,14 @@ def plan_refund(request: Refund, planning: Planning) -> LedgerOp:
         row = book.side("sale", order)
         if row is None:
             raise Declined("UNKNOWN_ORDER", orderId=order)
-        once(book, order)
+        once(book, order_undone(order))
         sale = proved_sale(row, book.posting(row.anchor or ""))
         receipt = _undone(book, row, sale, posting_id)
         revoke(book, sale.recipient, sale.sku, source=sale_source(order))
         price = money.text("CREDIT", sale.price)
         data = {"orderId": order, "sku": sale.sku, "price": price}
         publish(book, event, "sale.refunded", subject=posting_id, key=row.owner, data=data)
-        book.record(reversed_key(order), print_, receipt)
+        book.record(order_undone(order), print_, receipt, lasting=True)
         return receipt
 
     return LedgerOp(
@@ -98,7 +104,7 @@ def plan_refund(request: Refund, planning: Planning) -> LedgerOp:
 
 
 def _refund_needs(row: SideRow | None, order: str) -> Needs:
-    sides, keys = {SideKey("sale", order)}, frozenset((reversed_key(order),))
+    sides, keys = {SideKey("sale", order)}, frozenset((order_undone(order),))
     if row is None:
         return Needs(sides=frozenset(sides), keys=keys)
     sale = body(row, SaleBody)
@@ -161,17 +167,17 @@ def plan_clawback(request: Clawback, planning: Planning) -> LedgerOp:
 
     def decide(book: Book) -> Receipt:
         if order is not None:
-            once(book, order)
+            once(book, order_undone(order))
         receipt = _taken(book, request, posting_id, event)
         if order is not None:
-            book.record(reversed_key(order), print_, receipt)
+            book.record(order_undone(order), print_, receipt, lasting=True)
         return receipt
 
     return LedgerOp(
         decide=decide,
         needs=Needs(
             accounts=frozenset((spendable(request.user), RECEIVABLE, STORED_VALUE)),
-            keys=frozenset() if order is None else frozenset((reversed_key(order),)),
+            keys=frozenset() if order is None else frozenset((order_undone(order),)),
         ),
         key=request.key,
         fingerprint=print_,

@@ -91,6 +91,10 @@ class Receipt(Struct, frozen=True, kw_only=True, gc=False):
     facts: dict[str, Any] = {}
 
 
+LASTING: Final = 253_402_300_799_000
+"""The time of keys that are kept for ever: the last second of the year 9999."""
+
+
 class KeyRecord(Struct, frozen=True, kw_only=True, gc=False):
     """An idempotency key that was used, and what came of it."""
 

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from offpath.errors import InvalidArgument
-from offpath.model.ledger.records import DUE_STATES, Checkpoint, Leaf, SideRow
+from offpath.model.ledger.records import DUE_STATES, LASTING, Checkpoint, Leaf, SideRow
 from offpath.store.memory.ledger import Ledger, Tries
 
 _AT: Final = attrgetter("at")
@@ -55,8 +55,9 @@ def prune(ledger: Ledger, *, attempts_before: int, keys_before: int | None, limi
 
 
 def _prune_keys(ledger: Ledger, before: int, limit: int) -> int:
-    """Keys are kept in the order of their commits."""
-    old = takewhile(lambda record: record.at < before, ledger.keys.values())
+    """Keys are kept in the order of their commits, those that last among them."""
+    passing = (record for record in ledger.keys.values() if record.at != LASTING)
+    old = takewhile(lambda record: record.at < before, passing)
     gone = [record.key for record in islice(old, max(limit, 0))]
     for key in gone:
         del ledger.keys[key]
