@@ -66,7 +66,6 @@ class EconomySettings(Struct, frozen=True, kw_only=True):
     worker_interval: SomeSeconds = 60.0
     worker_batch: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """How many rows of each kind one run takes."""
-    shutdown_timeout: Seconds = 5.0
     max_batch: Annotated[int, Meta(ge=1, le=1_000)] = 128
     """How many concurrent operations share one transaction at most."""
     keep_keys: SomeSeconds | None = None
