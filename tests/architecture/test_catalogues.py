@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from offpath.config import FIELDS, PREFIX
+from offpath.ledger.settings import SETTINGS
 from offpath.runtime.catalogue import CATALOGUE
 from tests.architecture.sources import ROOT
 
@@ -41,3 +42,10 @@ def test_the_page_of_metrics_has_the_kind_and_the_labels_of_each() -> None:
 def test_the_page_of_settings_lists_every_variable_and_no_other() -> None:
     listed = set(_rows(_pages("*configuration*.md"), _VARIABLE))
     assert listed == {f"{PREFIX}{name.upper()}" for name in FIELDS}
+
+
+def test_the_page_of_the_economy_lists_every_setting_and_no_other() -> None:
+    text = (ROOT / "docs" / "guides" / "economy.md").read_text("utf-8")
+    table = text.split("| setting |", 1)[1].split("\n\n", 1)[0]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert sorted(re.findall(r"`(\w+)`", "".join(cells))) == sorted(SETTINGS)
