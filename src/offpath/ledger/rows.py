@@ -30,6 +30,9 @@ class PayoutBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", om
     """Why it failed."""
     sending_at: int | None = None
     """When it was first given to the provider: from then on it may have been taken."""
+    unanswered: int = 0
+    """How many times it was given to the provider, and no answer came: any of these may have been
+    taken."""
     ended_at: int | None = None
 
 

@@ -39,15 +39,16 @@ def current(book: Book, leased: SideRow) -> SideRow:
 def payout_sending(row: SideRow, *, due_at: int, now: int | None = None) -> LedgerOp:
     """Prove a RESERVED payout and note, before the provider is called, that it may have it.
 
-    From then on only the provider, or its silence for ``max_payout_age``, lets it be reversed. The
-    receipt's facts have the ``version`` that the next step is fenced by. Raises ``ChainBroken``.
+    From then on only the provider, or its silence for ``max_payout_age``, lets it be reversed.
+    Until an answer is recorded the call counts as unanswered. The receipt's facts have the
+    ``version`` that the next step is fenced by. Raises ``ChainBroken``.
     """
 
     def decide(book: Book) -> Receipt:
         found = _in_state(current(book, row), "RESERVED")
         content = proved_payout(found, book.posting(found.anchor or ""))
         sending = content.sending_at or book.now
-        after = replace(content, sending_at=sending)
+        after = replace(content, sending_at=sending, unanswered=content.unanswered + 1)
         written = book.put(moved(found, found.touched_at, due_at=due_at, content=after))
         return Receipt(id=row.id, facts={"version": written.version})
 
@@ -62,7 +63,7 @@ def payout_submitted(
     def decide(book: Book) -> Receipt:
         found = _in_state(current(book, row), "RESERVED")
         content = proved_payout(found, book.posting(found.anchor or ""))
-        after = replace(content, provider_ref=provider_ref)
+        after = replace(content, provider_ref=provider_ref, unanswered=0)
         book.put(
             moved(
                 found,
@@ -83,16 +84,23 @@ def payout_rescheduled(
     *,
     due_at: int,
     attempt: bool = False,
+    answered: bool = False,
     touch: bool = False,
     now: int | None = None,
 ) -> LedgerOp:
-    """Look again later. ``attempt`` counts a failure, ``touch`` restarts its age."""
+    """Look again later. ``attempt`` counts a failure, ``touch`` restarts its age, and ``answered``
+    says that the last call of the provider was: it has not taken it then.
+    """
 
     def decide(book: Book) -> Receipt:
         found = current(book, row)
         touched = book.now if touch else found.touched_at
         attempts = found.attempts + attempt
-        book.put(moved(found, touched, due_at=due_at, attempts=attempts))
+        content = None
+        if answered:
+            held = body(found, PayoutBody)
+            content = replace(held, unanswered=max(0, held.unanswered - 1))
+        book.put(moved(found, touched, due_at=due_at, attempts=attempts, content=content))
         return Receipt(id=row.id, facts={"attempts": attempts})
 
     return LedgerOp(decide=decide, needs=Needs(sides=frozenset((row.key,))), now=now)

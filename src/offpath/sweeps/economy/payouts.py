@@ -87,10 +87,18 @@ async def _sent(provider: PayoutProvider, run: Pass, row: SideRow) -> Found | No
 
 async def _taken(provider: PayoutProvider, run: Pass, row: SideRow) -> str:
     """The provider's reference of the payout. Raises ``ProviderFailed`` and other faults."""
-    if payout_body(row).sending_at is not None and (ref := await _found(provider, run, row)):
+    if payout_body(row).sending_at is not None and (ref := await _asked_before(provider, run, row)):
         return ref
     amount = Money(Currency.USD, row.amount or 0)
     return _ref(await _asked(run, provider.submit, row.id, row.owner, amount))
+
+
+async def _asked_before(provider: PayoutProvider, run: Pass, row: SideRow) -> str | None:
+    """What it took earlier. Its silence here is none about a payout: nothing was submitted yet."""
+    try:
+        return await _found(provider, run, row)
+    except PortSilent as error:
+        raise ProviderFailed(str(error)) from error
 
 
 async def _submitted(run: Pass, row: SideRow, ref: str) -> Found | None:
@@ -103,28 +111,35 @@ async def _refused(
     provider: PayoutProvider, run: Pass, row: SideRow, error: LedgerError
 ) -> Found | None:
     """The provider raised: again later, or given up, but never while it may have taken it."""
-    failures = row.attempts + 1
-    again = failures < run.settings.max_payout_attempts or _may_have_it(provider, run, row, error)
+    failures, blind = row.attempts + 1, getattr(provider, "find", None) is None
+    answered, waits = not isinstance(error, PortSilent), _may_have_it(run, row, error, blind=blind)
+    due = after_failures(run, failures)
+    later = partial(payout_rescheduled, row, due_at=due, answered=answered, now=run.at)
+    again = failures < run.settings.max_payout_attempts or (waits and blind)
     if error.retryable and again:
-        due = after_failures(run, failures)
-        await run.post(payout_rescheduled(row, due_at=due, attempt=True, now=run.at))
+        await run.post(later(attempt=True))
         return "retrying", Coded(row.id, error.code)
     try:
         ref = await _found(provider, run, row)
     except LedgerError:
-        due = after_failures(run, failures)
-        await run.post(payout_rescheduled(row, due_at=due, now=run.at))
+        await run.post(later())
         return "retrying", Coded(row.id, error.code)
     if ref:
         return await _submitted(run, row, ref)
+    if waits:
+        await run.post(later(attempt=True))
+        return "retrying", Coded(row.id, error.code)
     return await _given_up(run, row, error.code)
 
 
-def _may_have_it(provider: PayoutProvider, run: Pass, row: SideRow, error: LedgerError) -> bool:
-    """Whether it gave no answer, cannot be asked, and may still pay: then only time ends it."""
-    if not isinstance(error, PortSilent) or getattr(provider, "find", None) is not None:
+def _may_have_it(run: Pass, row: SideRow, error: LedgerError, *, blind: bool) -> bool:
+    """Whether it may have taken it, so that only time ends it: this call was not answered, so that
+    it may be on its way, or an earlier one was not, and it cannot be asked about that.
+    """
+    content = payout_body(row)
+    if not isinstance(error, PortSilent) and not (blind and content.unanswered):
         return False
-    since = payout_body(row).sending_at
+    since = content.sending_at
     return since is None or run.at - since <= millis(run.settings.max_payout_age)
 
 
