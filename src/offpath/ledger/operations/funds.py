@@ -13,15 +13,31 @@ from offpath.model.ledger.needs import AttemptNeed
 Way = Literal["in", "out"]
 
 
-def velocity_need(rules: Rules, way: Way, user: str, key: str) -> frozenset[AttemptNeed]:
+def tried(key: str, fingerprint: str) -> str:
+    """What an attempt is counted under once.
+
+    Not the key alone: a declined operation leaves its key free, and under it something else may be
+    tried, of another amount.
+    """
+    return f"{fingerprint[:32]}:{key}"
+
+
+def velocity_need(rules: Rules, way: Way, user: str, attempt: str) -> frozenset[AttemptNeed]:
     """What the limit of velocity is decided on."""
-    return frozenset((AttemptNeed(f"{way}:{user}", rules.window, key),))
+    return frozenset((AttemptNeed(f"{way}:{user}", rules.window, attempt),))
 
 
-def within_velocity(book: Book, rules: Rules, way: Way, user: str, key: str, minor: int) -> None:
-    """Count the attempt, which stays whatever becomes of it. Declines ``RISK_DENIED``."""
+def within_velocity(
+    book: Book, rules: Rules, way: Way, user: str, attempt: str, minor: int
+) -> None:
+    """Count the attempt, which stays whatever becomes of it. Declines ``RISK_DENIED``.
+
+    What is beyond the limit by itself counts as just beyond it: sums of what nobody has must not
+    run out of 64 bits.
+    """
     limit = rules.inflow if way == "in" else rules.outflow
-    total = book.attempt(f"{way}:{user}", key, minor, book.now - rules.window)
+    counted = min(minor, limit + 1)
+    total = book.attempt(f"{way}:{user}", attempt, counted, book.now - rules.window)
     if total > limit:
         raise Declined("RISK_DENIED", window=rules.window, limitMinor=limit)
 

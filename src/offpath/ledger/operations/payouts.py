@@ -14,7 +14,7 @@ from offpath.ledger.actors import Actor, owner_or_trusted, trusted_only
 from offpath.ledger.anchors import proved_payout
 from offpath.ledger.operations import checks
 from offpath.ledger.operations.events import publish
-from offpath.ledger.operations.funds import enough, velocity_need, within_velocity
+from offpath.ledger.operations.funds import enough, tried, velocity_need, within_velocity
 from offpath.ledger.operations.maturity import lots_need, mature, return_source, young
 from offpath.ledger.operations.planning import Family, Lookup, Planning, fingerprint
 from offpath.ledger.rows import PayoutBody, encoded, moved
@@ -104,7 +104,9 @@ def look_request(request: RequestPayout, rules: Rules) -> Lookup | None:
 def plan_request(request: RequestPayout, planning: Planning) -> LedgerOp:
     """A posting that reserves the credits, and the row that sweeps move on."""
     posting, payout, event = planning.new_id(), f"pay_{planning.new_id()}", planning.new_id()
-    requesting = _Requesting(request, planning, posting, payout, event)
+    print_ = fingerprint(request)
+    attempt = tried(request.key, print_)
+    requesting = _Requesting(request, planning, posting, payout, event, attempt)
     rules, user = planning.rules, request.user
     return LedgerOp(
         decide=requesting.decide,
@@ -113,20 +115,27 @@ def plan_request(request: RequestPayout, planning: Planning) -> LedgerOp:
             sides=frozenset((SideKey("payout", payout),)),
             newest=frozenset((SideKey("payout", user),)),
             lots=lots_need(rules, earned(user)),
-            attempts=velocity_need(rules, "out", user, request.key),
+            attempts=velocity_need(rules, "out", user, attempt),
         ),
         key=request.key,
-        fingerprint=fingerprint(request),
+        fingerprint=print_,
     )
 
 
 class _Requesting:
-    __slots__ = ("_cleared", "_event", "_payout", "_posting", "_request", "_rules")
+    __slots__ = ("_attempt", "_cleared", "_event", "_payout", "_posting", "_request", "_rules")
 
     def __init__(
-        self, request: RequestPayout, planning: Planning, posting: str, payout: str, event: str
+        self,
+        request: RequestPayout,
+        planning: Planning,
+        posting: str,
+        payout: str,
+        event: str,
+        attempt: str,
     ) -> None:
         self._request = request
+        self._attempt = attempt
         self._rules = planning.rules
         self._cleared = planning.seen.cleared
         self._posting = posting
@@ -137,7 +146,7 @@ class _Requesting:
         """The gates in the order of the spec, then the price."""
         request, rules = self._request, self._rules
         user, minor = request.user, request.amount.minor
-        within_velocity(book, rules, "out", user, request.key, minor)
+        within_velocity(book, rules, "out", user, self._attempt, minor)
         self._gates(book, user, minor)
         enough(book, earned(user), minor)
         mature(book, rules, earned(user), minor)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from offpath.ledger.actors import Actor, trusted_only
 from offpath.ledger.operations import checks
 from offpath.ledger.operations.events import publish
-from offpath.ledger.operations.funds import velocity_need, within_velocity
+from offpath.ledger.operations.funds import tried, velocity_need, within_velocity
 from offpath.ledger.operations.planning import Family, Planning, fingerprint
 from offpath.ledger.rows import PromoBody, encoded
 from offpath.ledger.rules import Rules
@@ -51,6 +51,8 @@ def plan(request: GrantPromo, planning: Planning) -> LedgerOp:
     rules, user, minor = planning.rules, request.user, request.amount.minor
     expires = checks.moment(request.expires_at, "expires_at")
     posting_id, event = planning.new_id(), planning.new_id()
+    print_ = fingerprint(request)
+    attempt = tried(request.key, print_)
     posting = NewPosting(
         id=posting_id,
         entries=(Entry(PROMO_FLOAT, minor), Entry(promo(user), -minor)),
@@ -70,7 +72,7 @@ def plan(request: GrantPromo, planning: Planning) -> LedgerOp:
     def decide(book: Book) -> Receipt:
         if not book.now < expires <= book.now + LATEST:
             raise MalformedOperation("expires_at must be in the future, at most five years ahead")
-        within_velocity(book, rules, "in", user, request.key, minor)
+        within_velocity(book, rules, "in", user, attempt, minor)
         book.post(posting)
         book.put(row)
         data = {"amount": str(request.amount), "expiresAt": expires}
@@ -82,10 +84,10 @@ def plan(request: GrantPromo, planning: Planning) -> LedgerOp:
         needs=Needs(
             accounts=frozenset((promo(user), spendable(user), PROMO_FLOAT)),
             sides=frozenset((SideKey("promo", posting_id),)),
-            attempts=velocity_need(rules, "in", user, request.key),
+            attempts=velocity_need(rules, "in", user, attempt),
         ),
         key=request.key,
-        fingerprint=fingerprint(request),
+        fingerprint=print_,
     )
 
 

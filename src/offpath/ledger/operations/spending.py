@@ -9,7 +9,7 @@ from msgspec import Struct
 from offpath.ledger.actors import Actor, owner_or_trusted
 from offpath.ledger.operations import checks
 from offpath.ledger.operations.events import publish
-from offpath.ledger.operations.funds import enough, velocity_need, within_velocity
+from offpath.ledger.operations.funds import enough, tried, velocity_need, within_velocity
 from offpath.ledger.operations.granting import grant
 from offpath.ledger.operations.maturity import lots_need, mature
 from offpath.ledger.operations.planning import Family, Planning, fingerprint
@@ -100,7 +100,9 @@ def _checked_bps(share: object) -> int:
 def plan(request: Spend, planning: Planning) -> LedgerOp:
     """One posting, the sale's row, and the thing for who gets it."""
     posting_id, event = planning.new_id(), planning.new_id()
-    spending = _Spending(request, planning.rules, posting_id, event)
+    print_ = fingerprint(request)
+    attempt = tried(request.key, print_)
+    spending = _Spending(request, planning.rules, posting_id, event, attempt)
     rules, buyer = planning.rules, request.buyer
     wallet = spendable(buyer)
     accounts = [wallet, promo(buyer), PROMO_FLOAT, REVENUE]
@@ -116,18 +118,21 @@ def plan(request: Spend, planning: Planning) -> LedgerOp:
                 )
             ),
             lots=lots_need(rules, wallet),
-            attempts=velocity_need(rules, "out", buyer, request.key),
+            attempts=velocity_need(rules, "out", buyer, attempt),
         ),
         key=request.key,
-        fingerprint=fingerprint(request),
+        fingerprint=print_,
     )
 
 
 class _Spending:
-    __slots__ = ("_event", "_posting", "_request", "_rules", "recipient")
+    __slots__ = ("_attempt", "_event", "_posting", "_request", "_rules", "recipient")
 
-    def __init__(self, request: Spend, rules: Rules, posting: str, event: str) -> None:
+    def __init__(
+        self, request: Spend, rules: Rules, posting: str, event: str, attempt: str
+    ) -> None:
         self._request = request
+        self._attempt = attempt
         self._rules = rules
         self._posting = posting
         self._event = event
@@ -139,7 +144,7 @@ class _Spending:
         if book.side("sale", request.order_id) is not None:
             raise Declined("DUPLICATE_ORDER", orderId=request.order_id)
         price = request.price.minor
-        within_velocity(book, rules, "out", buyer, request.key, price)
+        within_velocity(book, rules, "out", buyer, self._attempt, price)
         parts = split(request, rules, min(price, book.balance(promo(buyer))))
         wallet = spendable(buyer)
         enough(book, wallet, parts.spendable)

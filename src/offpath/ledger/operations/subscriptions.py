@@ -10,7 +10,7 @@ from msgspec import Struct
 from offpath.ledger.actors import Actor, owner_or_trusted
 from offpath.ledger.operations import checks
 from offpath.ledger.operations.events import publish
-from offpath.ledger.operations.funds import enough, velocity_need, within_velocity
+from offpath.ledger.operations.funds import enough, tried, velocity_need, within_velocity
 from offpath.ledger.operations.granting import grant
 from offpath.ledger.operations.maturity import lots_need, mature
 from offpath.ledger.operations.planning import Family, Planning, fingerprint
@@ -80,7 +80,9 @@ def plan_subscribe(request: Subscribe, planning: Planning) -> LedgerOp:
     """A posting, the row that a sweep renews, and the thing until the period ends."""
     rules, user, seller = planning.rules, request.user, request.seller
     posting, event = planning.new_id(), planning.new_id()
-    subscribing = _Subscribing(request, rules, posting, event, f"sub_{planning.new_id()}")
+    print_ = fingerprint(request)
+    attempt = tried(request.key, print_)
+    subscribing = _Subscribing(request, rules, posting, event, attempt, f"sub_{planning.new_id()}")
     accounts = (spendable(user), promo(user), earned(seller), PROMO_FLOAT, REVENUE)
     holder = subscription_holder(user, seller, request.sku)
     return LedgerOp(
@@ -92,20 +94,27 @@ def plan_subscribe(request: Subscribe, planning: Planning) -> LedgerOp:
             ),
             holders=frozenset((SideKey("subscription", holder),)),
             lots=lots_need(rules, spendable(user)),
-            attempts=velocity_need(rules, "out", user, request.key),
+            attempts=velocity_need(rules, "out", user, attempt),
         ),
         key=request.key,
-        fingerprint=fingerprint(request),
+        fingerprint=print_,
     )
 
 
 class _Subscribing:
-    __slots__ = ("_event", "_period", "_posting", "_request", "_rules", "id")
+    __slots__ = ("_attempt", "_event", "_period", "_posting", "_request", "_rules", "id")
 
     def __init__(
-        self, request: Subscribe, rules: Rules, posting: str, event: str, subscription: str
+        self,
+        request: Subscribe,
+        rules: Rules,
+        posting: str,
+        event: str,
+        attempt: str,
+        subscription: str,
     ) -> None:
         self._request = request
+        self._attempt = attempt
         self._rules = rules
         self._posting = posting
         self._event = event
@@ -117,7 +126,7 @@ class _Subscribing:
         request, rules, user = self._request, self._rules, self._request.user
         price = request.price.minor
         holder = subscription_holder(user, request.seller, request.sku)
-        within_velocity(book, rules, "out", user, request.key, price)
+        within_velocity(book, rules, "out", user, self._attempt, price)
         if book.holder("subscription", holder) is not None:
             raise Declined("ALREADY_SUBSCRIBED", userId=user, sku=request.sku)
         from_promo = min(price, book.balance(promo(user)))

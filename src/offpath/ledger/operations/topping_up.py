@@ -7,7 +7,7 @@ from msgspec import Struct
 from offpath.ledger.actors import Actor, trusted_only
 from offpath.ledger.operations import checks
 from offpath.ledger.operations.events import publish
-from offpath.ledger.operations.funds import velocity_need, within_velocity
+from offpath.ledger.operations.funds import tried, velocity_need, within_velocity
 from offpath.ledger.operations.maturity import returned
 from offpath.ledger.operations.planning import Family, Planning, fingerprint
 from offpath.ledger.rules import Rules
@@ -55,11 +55,12 @@ def plan(request: TopUp, planning: Planning) -> LedgerOp:
     """Two postings: the credits, and the dollars that back them."""
     rules, amount = planning.rules, request.amount
     ids = (planning.new_id(), planning.new_id())
-    event = planning.new_id()
+    event, print_ = planning.new_id(), fingerprint(request)
+    attempt = tried(request.key, print_)
     credit, dollars = _postings(request, rules, *ids)
 
     def decide(book: Book) -> Receipt:
-        within_velocity(book, rules, "in", request.user, request.key, amount.minor)
+        within_velocity(book, rules, "in", request.user, attempt, amount.minor)
         made, _ = book.post(credit), book.post(dollars)
         data = {"amount": str(amount), "source": request.source}
         publish(book, event, "credits.topped_up", subject=made.id, key=request.user, data=data)
@@ -69,10 +70,10 @@ def plan(request: TopUp, planning: Planning) -> LedgerOp:
         decide=decide,
         needs=Needs(
             accounts=frozenset(entry.account for entry in (*credit.entries, *dollars.entries)),
-            attempts=velocity_need(rules, "in", request.user, request.key),
+            attempts=velocity_need(rules, "in", request.user, attempt),
         ),
         key=request.key,
-        fingerprint=fingerprint(request),
+        fingerprint=print_,
     )
 
 
