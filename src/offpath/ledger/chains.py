@@ -238,6 +238,8 @@ async def recheck(reads: LedgerReads, after: tuple[str, int], limit: int) -> Asy
 async def _rechecked(
     reads: LedgerReads, page: Sequence[tuple[LinkRecord, str]], *, ended: bool
 ) -> AsyncIterator[Break]:
+    if not page:
+        return
     names = sorted({link.account for link, _ in page})
     live = {one.id: one for one in await reads.ledger_accounts(ids=names, limit=len(names))}
     for name in names:

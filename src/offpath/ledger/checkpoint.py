@@ -20,6 +20,7 @@ from offpath.ledger.chains import (
     MOST_BREAKS,
     PAGE,
     Break,
+    ChainWalk,
     Side,
     all_sides,
     leaf_of,
@@ -262,9 +263,25 @@ def _root_in(checkpoint: Checkpoint) -> Root:
 async def _proved(reads: LedgerReads, side: Side) -> Leaf:
     """The leaf of an account that moved, proved from where it was sealed."""
     found = await prove_account(reads, side.name, side.account, side.leaf)
-    if found is not None or side.account is None:
+    if side.account is None or (found is not None and not await _numbered_wrong(reads, side)):
         raise ChainBroken(str(found))
     return leaf_of(side.account)
+
+
+async def _numbered_wrong(reads: LedgerReads, side: Side) -> bool:
+    """Whether all is well but the leaf's number, which is not signed: the sealed head is on the
+    chain, which holds from its genesis.
+    """
+    walk, there, after = ChainWalk(side.name), False, 0
+    while side.leaf is not None and (
+        page := await reads.ledger_since(side.name, after, limit=PAGE)
+    ):
+        for link, meta in page:
+            if walk.step(link, meta) is not None:
+                return False
+            there = there or (walk.head, walk.sum) == (side.leaf.head, side.leaf.sum)
+        after = page[-1][0].number
+    return there and walk.end(side.account) is None
 
 
 async def _anew(reads: LedgerReads, moved: list[Side]) -> AsyncIterator[Leaf]:

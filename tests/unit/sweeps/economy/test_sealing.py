@@ -144,7 +144,7 @@ async def test_an_anchor_that_is_away_blocks_nothing(rig: Rig) -> None:
     rig.anchor.error = ConnectionError("down")
     made = await sealed(rig)
     assert await verify_checkpoint(rig) == VerifySummary(verified=made, skipped=False)
-    assert counted(rig, "offpath_economy_anchorings_total", outcome="failed") == 2
+    assert counted(rig, "offpath_economy_anchorings_total", outcome="failed") == 3  # asked by both, told by one
 
 
 async def test_an_older_ledger_put_in_place_is_found_by_the_anchor(rig: Rig) -> None:
@@ -157,6 +157,10 @@ async def test_an_older_ledger_put_in_place_is_found_by_the_anchor(rig: Rig) -> 
     summary = await verify_checkpoint(other)
     assert summary.mismatch
     assert summary.problems == ("rolled-back",)
+    # ... and is not sealed and published over, which would end the alarm
+    await other.top_up("fan", "5.00")
+    assert (await seal_checkpoint(other)).dead_lettered == (Coded("checkpoint", "CHAIN.BROKEN"),)
+    assert (await verify_checkpoint(other)).problems == ("rolled-back",)
     other.anchor.checkpoints = []
     assert not (await verify_checkpoint(other)).mismatch
     await other.app.close()

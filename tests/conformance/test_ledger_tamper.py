@@ -1,0 +1,259 @@
+"""Who writes a ledger's tables without its secret is found out, and not sealed over. Cases M4,
+§16.64, §16.68, §16.70, §17.2, §17.13.
+"""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from offpath.ledger.chains import Break
+from offpath.ledger.checkpoint import LEAVES, ROLLED_BACK, SIGNATURE, UNBALANCED, seal, verify_last
+from offpath.ledger.proof import prove
+from offpath.model.ledger.faults import ChainBroken, LedgerError, Unbalanced
+from offpath.model.ledger.rates import Rates
+from offpath.model.ledger.records import Checkpoint
+from offpath.store.protocol import Store
+from offpath.testing import TestSigner
+from tests.conformance.backends import Backend
+from tests.conformance.ledger_attacks import (
+    ATTACKS,
+    BEHIND_THE_SEAL,
+    BESIDE,
+    CAS,
+    EVE,
+    SIGNER,
+    attackable,
+    sealed,
+)
+from tests.conformance.ledger_builders import (
+    ANN,
+    BOB,
+    NOW,
+    TRUST_CASH,
+    USD_CLEARING,
+    done,
+    plain,
+)
+from tests.conformance.ledger_tamper import Tamper, tamper
+
+
+@pytest.fixture
+async def hand(store: Store, backend: Backend) -> Tamper:
+    """A hand in the rows of a ledger that was sealed and went on."""
+    return await attackable(store, backend)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_what_was_altered_is_reported_and_not_sealed(
+    store: Store, backend: Backend, hand: Tamper, name: str
+) -> None:
+    attack, account = ATTACKS[name]
+    assert not (await verify_last(store, SIGNER)).mismatch
+    await attack(hand)
+    for full in (False, True):
+        found = await verify_last(store, SIGNER, full=full)
+        assert found.mismatch
+        named = {one.account for one in found.breaks}
+        if account is None or (backend.name == "memory" and name in BESIDE):
+            # the chain is whole: only the other side of what was cut tells
+            assert UNBALANCED in found.problems
+        else:
+            assert account in named
+    if name not in BEHIND_THE_SEAL:
+        with pytest.raises((ChainBroken, Unbalanced)):
+            await sealed(store, "c2")
+    assert [one.id for one in await store.ledger_checkpoints()] == ["c1"]
+
+
+@pytest.mark.parametrize("name", sorted({*ATTACKS} - {"a sealed posting rewritten"}))
+async def test_the_prover_finds_it_without_any_checkpoint(
+    store: Store, hand: Tamper, name: str
+) -> None:
+    """§16.115. What fits together again in all places only a checkpoint tells from the truth."""
+    attack, account = ATTACKS[name]
+    assert (await prove(store, Rates())).chain_intact
+    await attack(hand)
+    proof = await prove(store, Rates())
+    if name in ("two accounts exchanged", "an account renamed"):
+        assert proof.chain_intact  # an account's name is not in its hashes
+        return
+    assert not proof.holds
+    whole = proof.chain_intact and proof.consistent
+    assert not (whole and proof.conserved)
+    if proof.broken is not None and account is not None:
+        assert proof.broken.account in (account, "bob:spendable", ANN, "platform:stored_value")
+
+
+async def test_a_row_that_has_money_and_no_link_is_seen(
+    store: Store, backend: Backend, hand: Tamper
+) -> None:
+    """§16.115: with number 0 it looks like one that was only made to be locked."""
+    if backend.name == "postgres":
+        with pytest.raises(backend.refusal):  # by a constraint, which no role turns off
+            hand.add_account(EVE, 1_000, 0)
+        return
+    hand.add_account(EVE, 1_000, 0)
+    assert (await verify_last(store, SIGNER)).breaks == (
+        Break(account=EVE, reason="wrong-balance"),
+    )
+    proof = await prove(store, Rates())
+    assert (proof.consistent, proof.conserved) == (False, True)
+    assert proof.drift[0].account == EVE
+
+
+async def test_an_account_that_is_none_is_a_finding(
+    store: Store, backend: Backend, hand: Tamper
+) -> None:
+    if backend.name != "sqlite":
+        pytest.skip("a constraint refuses it; in memory there is no row to be written")
+    hand.rename(BOB, "bob:wallet")
+    found = await verify_last(store, SIGNER)
+    assert {str(one).partition(" at ")[0] for one in found.breaks} == {
+        f"{BOB}: vanished",
+        "bob:wallet: unknown-account",
+    }
+    proof = await prove(store, Rates())
+    assert proof.broken is not None
+    with pytest.raises(LedgerError):
+        await sealed(store, "c2")
+
+
+async def test_rows_of_two_currencies_do_not_make_up_for_each_other(
+    store: Store, hand: Tamper
+) -> None:
+    """What is signed is one sum: so each currency is looked at before."""
+    await hand.rewrite(CAS, 1, -14)
+    await done(store, plain(-5, USD_CLEARING, given=TRUST_CASH, id="more"))
+    await hand.rewrite(TRUST_CASH, 2, 0)
+    assert UNBALANCED in (await verify_last(store, SIGNER)).problems
+    with pytest.raises(Unbalanced):
+        await sealed(store, "c2")
+
+
+@pytest.mark.parametrize("changes", [{"head": "ab" * 32}, {"sum": 7}, {"number": 2}])
+async def test_a_leaf_that_was_altered_is_reported_and_heals(
+    store: Store, hand: Tamper, changes: dict[str, object]
+) -> None:
+    """§16.69: whoever doubts the leaves replays what they are of, and writes them again."""
+    hand.change_leaf(BOB, **changes)
+    found = await verify_last(store, SIGNER)
+    # a number is not signed, but the link of that number has another hash than the leaf
+    assert "number" in changes or LEAVES in found.problems
+    assert BOB in {one.account for one in found.breaks}
+    made = await sealed(store, "c2")
+    assert made.prev == "c1"
+    assert not (await verify_last(store, SIGNER)).mismatch
+
+
+async def test_a_leaf_of_no_account_is_not_healed_but_told(store: Store, hand: Tamper) -> None:
+    hand.rename(CAS, EVE)
+    assert not (await verify_last(store, SIGNER)).mismatch  # it was never sealed
+    await sealed(store, "c2")
+    hand.rename(EVE, CAS)
+    hand.change_leaf(BOB, sum=0)
+    with pytest.raises(ChainBroken, match=EVE):
+        await sealed(store, "c3")
+
+
+_EDITS = [
+    {"root": "ab" * 32},
+    {"sum": 1},
+    {"count": 1},
+    {"at": 1},
+    {"kid": None},
+    {"prev": "c0"},
+    {"v": 2},
+    {"v": 1},
+    {"signature": "ab" * 32},
+]
+
+
+@pytest.mark.parametrize("changes", _EDITS, ids="-".join)
+async def test_a_checkpoint_that_was_altered_is_reported(
+    store: Store, hand: Tamper, changes: dict[str, object]
+) -> None:
+    """§16.70, §17.13: each of its fields is signed."""
+    hand.change_checkpoint("c1", **changes)
+    assert SIGNATURE in (await verify_last(store, SIGNER)).problems
+
+
+async def test_a_checkpoint_that_another_signed_is_none(store: Store, hand: Tamper) -> None:
+    other = TestSigner("other")
+    assert (await verify_last(store, other)).problems == (SIGNATURE,)
+    made = await seal(store, other, new_id=lambda: "c2", now=lambda: NOW)
+    assert made is not None  # the key may have been changed: all was replayed
+    assert (await verify_last(store, SIGNER)).problems == (SIGNATURE,)
+    assert not (await verify_last(store, TestSigner("other", "test"))).mismatch
+
+
+async def test_checkpoints_that_were_removed_leave_their_leaves(store: Store, hand: Tamper) -> None:
+    hand.remove_checkpoints()
+    assert (await verify_last(store, SIGNER)).problems == (LEAVES,)
+
+
+async def _older(store: Store, hand: Tamper) -> Checkpoint:
+    """A second checkpoint, and the ledger put back to what the first one sealed."""
+    before = {leaf.account: leaf for leaf in await store.ledger_leaves()}
+    last = await sealed(store, "c2")
+    hand.remove_checkpoints("c1")
+    for leaf in await store.ledger_leaves():
+        old = before.get(leaf.account)
+        if old is not None:
+            hand.change_leaf(leaf.account, number=old.number, head=old.head, sum=old.sum)
+    return last
+
+
+async def test_an_older_ledger_is_found_by_the_anchor_and_not_sealed_over(
+    store: Store, backend: Backend
+) -> None:
+    hand = tamper(store, backend)
+    await done(store, plain(100), plain(5, BOB))
+    await sealed(store, "c1")
+    await done(store, plain(-60))
+    last = await _older(store, hand)
+    await hand.cut(ANN, 1)
+    await hand.cut("platform:stored_value", 1)
+    assert not (await verify_last(store, SIGNER)).mismatch  # it is what once was true
+    assert (await verify_last(store, SIGNER, last)).problems == (ROLLED_BACK,)
+    await done(store, plain(1, BOB))
+    with pytest.raises(ChainBroken, match="does not follow c2"):
+        await sealed(store, "c3", anchored=last)
+    assert [one.id for one in await store.ledger_checkpoints()] == ["c1"]
+
+
+async def test_the_anchored_checkpoint_must_be_before_the_last_one(
+    store: Store, backend: Backend
+) -> None:
+    """It does not help to keep it in another place of the table."""
+    hand = tamper(store, backend)
+    await done(store, plain(100))
+    await sealed(store, "c1")
+    before = {leaf.account: leaf for leaf in await store.ledger_leaves()}
+    await done(store, plain(-60))
+    last = await sealed(store, "c2")
+    for name, old in before.items():
+        hand.change_leaf(name, number=old.number, head=old.head, sum=old.sum)
+    hand.reverse_checkpoints()
+    assert not (await verify_last(store, SIGNER)).mismatch
+    assert (await verify_last(store, SIGNER, last)).problems == (ROLLED_BACK,)
+    hand.change_checkpoint("c1", prev="c2")
+    assert ROLLED_BACK in (await verify_last(store, SIGNER, last)).problems
+
+
+async def test_an_anchor_that_is_behind_or_of_another_clock_is_no_alarm(store: Store) -> None:
+    made = []
+    for number, at in enumerate((NOW, NOW - 60_000, NOW + 1)):
+        await done(store, plain(10))
+        made.append(await sealed(store, f"c{number}", at))
+        for anchored in made:
+            assert not (await verify_last(store, SIGNER, anchored)).mismatch
+    altered = replace(made[0], count=7)
+    assert (await verify_last(store, SIGNER, altered)).problems == (ROLLED_BACK,)
+
+
+async def test_a_published_checkpoint_without_any_in_the_store(store: Store) -> None:
+    await done(store, plain(10))
+    made = await sealed(store, "c1")
+    gone = replace(made, id="c0")
+    assert (await verify_last(store, SIGNER, gone)).problems == (ROLLED_BACK,)
