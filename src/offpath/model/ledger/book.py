@@ -7,8 +7,7 @@ or fails leaves no trace but its attempts. Everything here is pure: no I/O, no c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +22,7 @@ from offpath.model.ledger.faults import (
     Unplanned,
 )
 from offpath.model.ledger.linking import Seal, next_link
+from offpath.model.ledger.money import checked
 from offpath.model.ledger.needs import Wanted
 from offpath.model.ledger.posting import (
     LinkRecord,
@@ -52,6 +52,7 @@ from offpath.model.new import NewMessage
 _NO_HEADERS: Final = "{}"
 _ABSENT: Final[Any] = object()
 _QUOTES: Final = "quotes"
+_PAYOUT: Final = "payout"
 _LAST: Final[Any] = object()
 """In place of a key: what was appended last."""
 
@@ -75,8 +76,8 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """By account and time: what raised it after that."""
     attempts: dict[tuple[str, int], int] = {}
     """By subject and time: the sum of its attempts after that."""
-    attempted: frozenset[tuple[str, str]] = frozenset()
-    """Which of the asked subjects and keys were recorded."""
+    attempted: dict[tuple[str, str], int] = {}
+    """When those of the asked subjects and keys were recorded that were."""
     subjects: dict[str, Attempt] = {}
     """The last attempt of each subject."""
     totals: Totals | None = None
@@ -133,14 +134,15 @@ class Book:
         }
         self._accounts.update({account.id: account for account in loaded.accounts})
         self._before = dict(self._accounts)
-        self._sides: dict[SideKey, SideRow | None] = dict.fromkeys(wanted.sides)
+        # Plain pairs find what is under a SideKey, and are made in a fraction of the time.
+        self._sides: dict[tuple[str, str], SideRow | None] = dict.fromkeys(wanted.sides)
         self._sides.update({row.key: row for row in loaded.sides})
         self._sides_before = dict(self._sides)
         self._holders: dict[SideKey, SideKey | None] = dict.fromkeys(wanted.holders)
         for row in loaded.sides:
             if row.unique_key is not None:
                 self._holders[SideKey(row.kind, row.unique_key)] = row.key
-        self._newest: dict[SideKey, SideRow | None] = dict.fromkeys(wanted.newest)
+        self._newest: dict[tuple[str, str], SideRow | None] = dict.fromkeys(wanted.newest)
         self._newest.update({SideKey(row.kind, row.owner): row for row in loaded.newest})
         self._postings: dict[str, PostingRecord | None] = dict.fromkeys(wanted.postings)
         self._postings.update({posting.id: posting for posting in loaded.postings})
@@ -152,8 +154,8 @@ class Book:
         self._raised_since = _by_name(self._raised)
         self._attempts = dict(loaded.attempts)
         self._attempts_since = _by_name(self._attempts)
-        self._attempted = dict.fromkeys(wanted.attempted, False)
-        self._attempted.update(dict.fromkeys(loaded.attempted, True))
+        self._attempted: dict[tuple[str, str], int | None] = dict.fromkeys(wanted.attempted)
+        self._attempted.update(loaded.attempted)
         self._subjects = dict(loaded.subjects)
         self._balances = None if loaded.totals is None else dict(loaded.totals.balances)
         self._owed = {_QUOTES: 0 if loaded.totals is None else loaded.totals.quotes}
@@ -169,8 +171,8 @@ class Book:
 
     def account(self, account: str) -> AccountRecord:
         """An account as it is now; empty when no posting has touched it."""
-        found: AccountRecord = _planned(self._accounts, account, "account")
-        return found
+        found = self._accounts.get(account)
+        return _planned(self._accounts, account, "account") if found is None else found
 
     def balance(self, account: str) -> int:
         """An account's balance in minor units, on the side on which it grows."""
@@ -178,7 +180,7 @@ class Book:
 
     def side(self, kind: str, row_id: str) -> SideRow | None:
         """A side row; None when there is none."""
-        found: SideRow | None = _planned(self._sides, SideKey(kind, row_id), "side row")
+        found: SideRow | None = _planned(self._sides, (kind, row_id), "side row")
         return found
 
     def holder(self, kind: str, unique_key: str) -> SideRow | None:
@@ -251,7 +253,10 @@ class Book:
         meta = canonical(posting.meta)
         parts: dict[str, list[int]] = {}
         for entry in entries:
-            parts.setdefault(entry.account, []).append(entry.amount)
+            if (amounts := parts.get(entry.account)) is None:
+                parts[entry.account] = [entry.amount]
+            else:
+                amounts.append(entry.amount)
         source = posting.meta.get("source")
         named = source if isinstance(source, str) else None
         seal = Seal(posting.id, framed(posting.id), framed(meta), named, self.posted_at)
@@ -273,7 +278,8 @@ class Book:
         """
         if row.state not in STATES.get(row.kind, ()):
             raise MalformedOperation(f"{row.kind} {row.id}: there is no state {row.state!r}")
-        before = _planned(self._sides, row.key, "side row")
+        key = row.kind, row.id
+        before: SideRow | None = _planned(self._sides, key, "side row")
         if row.version != _version(before):
             raise InvalidTransition(
                 f"{row.kind} {row.id} is of version {_version(before)} by now, not {row.version}"
@@ -284,14 +290,12 @@ class Book:
             created_at=self.posted_at if before is None else before.created_at,
             touched_at=row.touched_at or self.posted_at,
         )
-        self._set(self._sides, row.key, written)
+        self._set(self._sides, key, written)
         self._hold(before, written)
-        owner = SideKey(row.kind, row.owner)
-        if owner in self._newest:
-            latest = self._newest[owner]
-            if latest is None or latest.id == row.id or latest.touched_at <= written.touched_at:
-                self._set(self._newest, owner, written)
-        self._owe(_quote(written) - _quote(before))
+        if self._newest:
+            self._touch(written)
+        if row.kind == _PAYOUT:
+            self._owe(_quote(written) - _quote(before))
         return written
 
     def publish(self, message: NewMessage) -> None:
@@ -319,10 +323,12 @@ class Book:
         """Count an attempt, and give the sum of the subject's attempts after ``since`` with it.
 
         It stays counted when the operation is declined or fails; a repeat under the same key counts
-        once.
+        once, until it is no longer after ``since``: then it takes the place of the old one. Raises
+        ``MoneyOverflow`` when the sum of all does not fit 64 bits.
         """
         window: int = _planned(self._attempts, (subject, since), "attempts of")
-        if _planned(self._attempted, (subject, key), "attempt"):
+        before: int | None = _planned(self._attempted, (subject, key), "attempt")
+        if before is not None and (before > since or before >= self.posted_at):
             return window
         last = self._subjects.get(subject)
         made = Attempt(
@@ -330,10 +336,10 @@ class Book:
             key=key,
             amount=amount,
             at=self.posted_at if last is None else max(self.posted_at, last.at),
-            total=amount + (0 if last is None else last.total),
+            total=checked(amount + (0 if last is None else last.total)),
         )
         self._subjects[subject] = made
-        self._attempted[subject, key] = True
+        self._attempted[subject, key] = made.at
         self._new_attempts.append(made)
         for other in self._attempts_since[subject]:
             self._attempts[subject, other] += amount
@@ -341,25 +347,29 @@ class Book:
 
     # -- for who decides -----------------------------------------------------------------------
 
-    @contextmanager
-    def trial(self, now: int | None) -> Iterator[None]:
-        """Decide by this time (ms): an exception undoes all but the attempts.
+    def trial(self, now: int | None) -> Trial:
+        """Decide by this time (ms), within ``with``: an exception undoes all but the attempts.
 
         Trials may be nested: an inner one that went well is undone with its outer one.
         """
-        outer, mark = self.now, len(self._undo)
+        return Trial(self, now)
+
+    def begin(self, now: int | None) -> tuple[int, int]:
+        """Begin a trial; gives what it ends with."""
+        kept = self.now, len(self._undo)
         self.now = self.posted_at if now is None else now
         self._depth += 1
-        try:
-            yield
-        except BaseException:
+        return kept
+
+    def end(self, kept: tuple[int, int], *, undo: bool) -> None:
+        """End the trial that began last."""
+        outer, mark = kept
+        if undo:
             self._back_to(mark)
-            raise
-        finally:
-            self.now = outer
-            self._depth -= 1
-            if not self._depth:
-                self._undo.clear()
+        self.now = outer
+        self._depth -= 1
+        if not self._depth:
+            self._undo.clear()
 
     def changes(self) -> Changes:
         """What is to be written."""
@@ -410,6 +420,14 @@ class Book:
                     key = link.account, since
                     self._set(self._raised, key, self._raised[key] + change)
 
+    def _touch(self, row: SideRow) -> None:
+        """It is its owner's newest, if no other is newer."""
+        owner = row.kind, row.owner
+        if owner in self._newest:
+            latest = self._newest[owner]
+            if latest is None or latest.id == row.id or latest.touched_at <= row.touched_at:
+                self._set(self._newest, owner, row)
+
     def _hold(self, before: SideRow | None, row: SideRow) -> None:
         if before is not None and before.unique_key not in (None, row.unique_key):
             self._set(self._holders, SideKey(row.kind, before.unique_key or ""), None)
@@ -445,6 +463,24 @@ class Book:
                 where[key] = before
 
 
+class Trial:
+    """The time of one decision; see :meth:`Book.trial`."""
+
+    __slots__ = ("_book", "_kept", "_now")
+
+    def __init__(self, book: Book, now: int | None) -> None:
+        self._book = book
+        self._now = now
+
+    def __enter__(self) -> None:
+        """It begins."""
+        self._kept = self._book.begin(self._now)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """It ends; with an exception as if it had not been."""
+        self._book.end(self._kept, undo=kind is not None)
+
+
 def _by_name(sums: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     """The times of each name."""
     found: dict[str, list[int]] = {}
@@ -465,8 +501,8 @@ def _version(row: SideRow | None) -> int:
 
 
 def _quote(row: SideRow | None) -> int:
-    """What an open payout owes, in USD minor units."""
-    if row is None or row.kind != "payout" or row.state not in OPEN_PAYOUTS:
+    """What a payout owes while it is open, in USD minor units."""
+    if row is None or row.state not in OPEN_PAYOUTS:
         return 0
     if row.amount is None:
         raise ChainBroken(f"payout {row.id} has no quote")

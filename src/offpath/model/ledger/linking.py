@@ -31,7 +31,8 @@ def next_link(account: AccountRecord, amounts: Sequence[int], seal: Seal) -> Lin
     known = chart(account.id)
     amount = sum(amounts)
     change = amount if known.debit_grows else -amount
-    balance, raised = account.balance + change, account.raised + max(change, 0)
+    balance = account.balance + change
+    raised = account.raised + change if change > 0 else account.raised
     if not (LEAST <= balance <= MOST and LEAST <= amount <= MOST and raised <= MOST):
         raise MoneyOverflow(f"{account.id}: a sum of minor units does not fit 64 bits")
     if balance < 0 and known.guarded and change < 0:

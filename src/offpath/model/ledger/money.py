@@ -23,6 +23,7 @@ CEILING: Final = 10**15
 
 _TEXT = re.compile(r"(CREDIT|USD):(-?)(\d{1,19})(?:\.(\d{1,2}))?", re.ASCII)
 _BARE = re.compile(r"(-?)(\d{1,19})", re.ASCII)
+_CENTS = tuple([f".{cents:02d}" for cents in range(MINOR)])
 
 
 class Currency(StrEnum):
@@ -117,7 +118,7 @@ class Money(Struct, frozen=True, order=False, gc=False):
 def text(currency: str, minor: int) -> str:
     """The text form of an amount: ``USD:-0.05``."""
     whole, cents = divmod(abs(minor), MINOR)
-    return f"{currency}:{'-' if minor < 0 else ''}{whole}.{cents:02d}"
+    return "".join((currency, ":-" if minor < 0 else ":", str(whole), _CENTS[cents]))
 
 
 def credits(amount: int | str) -> Money:

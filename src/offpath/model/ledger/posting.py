@@ -8,8 +8,8 @@ sorted and joined by a NUL, and the posting's metadata as canonical JSON.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
+from hashlib import sha256 as _sha256
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -118,7 +118,7 @@ def canonical(meta: Meta) -> str:
     Raises ``MalformedOperation`` for floats, numbers beyond 2**53, other types, and what is too
     large or too deep.
     """
-    if not isinstance(meta, Mapping):
+    if type(meta) is not dict and not isinstance(meta, Mapping):
         raise MalformedOperation(f"metadata is an object, not {type(meta).__name__}")
     encoded = _flat(meta)
     if encoded is None:
@@ -152,8 +152,10 @@ def chained(prev: str, posting: bytes, own: str, meta: bytes) -> str:
 
     ``own`` are the sorted texts with a NUL between them.
     """
-    frames = b"".join((_HEAD_LENGTH, bytes.fromhex(prev), posting, framed(own), meta))
-    return hashlib.sha256(frames).hexdigest()
+    amounts = own.encode()
+    length = len(amounts).to_bytes(4)
+    frames = (_HEAD_LENGTH, bytes.fromhex(prev), posting, length, amounts, meta)
+    return _sha256(b"".join(frames)).hexdigest()
 
 
 def framed(text: str) -> bytes:
