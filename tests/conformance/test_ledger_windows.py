@@ -135,16 +135,43 @@ class TestAttempts:
         await done(store, tried("out:ann", "e", 160, 1_000, seen))
         assert seen == [10, 30, 70, 140, 160]
 
-    async def test_a_key_counts_once_also_much_later(
+    async def test_a_key_counts_once_within_its_window(
         self, store: Store, clock: ManualClock
     ) -> None:
+        """Tried again when it counts no more, it counts anew: else its repeat would be free."""
         seen: list[int] = []
         await done(store, tried("out:ann", "a", 10, 1_000, seen))
         await done(store, tried("out:ann", "a", 10, 1_000, seen))
-        clock.advance(5)
+        clock.advance(0.999)
         await done(store, tried("out:ann", "a", 10, 1_000, seen))
+        clock.advance(0.001)
+        await done(store, *(tried("out:ann", "a", 10, 1_000, seen) for _ in range(2)))
         await done(store, tried("out:ann", "b", 5, 60_000, seen))
-        assert seen == [10, 10, 0, 15]
+        assert seen == [10, 10, 10, 10, 10, 15]
+
+    async def test_what_is_tried_again_much_later_takes_the_place_of_the_old_one(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        seen: list[int] = []
+        for key, amount in (("a", 1), ("b", 2), ("c", 4)):
+            await done(store, tried("out:ann", key, amount, 1_000, seen))
+            clock.advance(1)
+        clock.advance(1)
+        await done(
+            store, tried("out:ann", "d", 8, 1_000, seen), tried("out:ann", "b", 2, 1_000, seen)
+        )
+        clock.advance(0.5)
+        await done(store, tried("out:ann", "a", 1, 1_000, seen))
+        assert seen == [1, 2, 4, 8, 10, 11]
+        seen.clear()
+        # d and b are of 4 s, a of 4.5 s.
+        clock.advance(0.499)
+        await done(store, tried("out:ann", "e", 16, 1_000, seen))
+        clock.advance(0.001)
+        await done(store, tried("out:ann", "f", 32, 1_000, seen))
+        clock.advance(0.5)
+        await done(store, tried("out:ann", "e", 16, 1_000, seen))
+        assert seen == [27, 49, 48]
 
     async def test_subjects_and_directions_are_apart(self, store: Store) -> None:
         seen: list[int] = []

@@ -49,3 +49,34 @@ async def test_a_key_of_one_user_is_no_attempt_of_another(market: Marketplace) -
     assert rejected(await market.spend("ann", "1.00", key="k"))[0] == "INSUFFICIENT_FUNDS"
     committed(await market.top_up("ben", "1.00"))
     committed(await market.spend("ben", "1.00", key="k"))
+
+
+async def test_what_was_declined_long_ago_counts_when_it_is_tried_again(
+    open_market: Opens,
+) -> None:
+    """The store keeps the last attempt of each, however old: else it stood for its own repeat."""
+    market = await open_market(
+        velocity_limit_minor=1_000, velocity_window=10.0, velocity_inflow_limit_minor=10**9
+    )
+    committed(await market.top_up("ann", "100.00"))
+    orders = [market.order("ann", "6.00") for _ in range(4)]
+    for order in orders[:2]:
+        await market.economy.submit(order)
+    big = market.order("ann", "50.00")
+    assert rejected(await market.economy.submit(big))[0] == "RISK_DENIED"
+    market.at(10_000)
+    assert rejected(await market.economy.submit(big))[0] == "RISK_DENIED"
+    assert rejected(await market.economy.submit(orders[1]))[0] == "RISK_DENIED"
+    market.at(20_000)
+    committed(await market.economy.submit(orders[1]))
+    assert rejected(await market.economy.submit(orders[2]))[0] == "RISK_DENIED"
+
+
+async def test_a_repeat_within_the_window_counts_once_also_after_one_long_ago(
+    open_market: Opens,
+) -> None:
+    market = await open_market(velocity_limit_minor=1_000, velocity_window=10.0)
+    order = market.order("ann", "9.00")
+    for ms in (0, 10_000, 11_000, 12_000, 19_999, 20_000, 20_001):
+        market.at(ms)
+        assert rejected(await market.economy.submit(order))[0] == "INSUFFICIENT_FUNDS"

@@ -49,7 +49,7 @@ class Tries:
 
     def __init__(self) -> None:
         self.made: list[Attempt] = []
-        self.keys: set[str] = set()
+        self.keys: dict[str, Attempt] = {}
 
 
 class Ledger:
@@ -196,8 +196,10 @@ class Ledger:
         tries = self.tries.get(attempt.subject)
         if tries is None:
             tries = self.tries[attempt.subject] = Tries()
+        if (before := tries.keys.get(attempt.key)) is not None:
+            tries.made.remove(before)
         tries.made.append(attempt)
-        tries.keys.add(attempt.key)
+        tries.keys[attempt.key] = attempt
         if len(tries.made) > 1:
             self.stale.push(attempt.subject, tries.made[0].at)
 

@@ -78,6 +78,7 @@ def _prune_attempts(ledger: Ledger, before: int, limit: int) -> int:
 def _forget(tries: Tries, before: int, limit: int) -> int:
     """The last one stays: windows are counted from it."""
     count = min(bisect_left(tries.made, before, key=_AT), len(tries.made) - 1, limit)
-    tries.keys.difference_update(each.key for each in tries.made[:count])
+    for each in tries.made[:count]:
+        del tries.keys[each.key]
     del tries.made[:count]
     return count

@@ -51,11 +51,11 @@ def load(ledger: Ledger, wanted: Wanted, now: int) -> Loaded:
             (subject, since): _attempted(tries[subject], since)
             for subject, since in wanted.attempts
         },
-        attempted=frozenset(
-            (subject, key)
+        attempted={
+            (subject, key): known.at
             for subject, key in wanted.attempted
-            if (made := tries[subject]) is not None and key in made.keys
-        ),
+            if (made := tries[subject]) is not None and (known := made.keys.get(key)) is not None
+        },
         subjects={name: made.made[-1] for name, made in tries.items() if made is not None},
         totals=totals(ledger) if wanted.totals else None,
     )
@@ -111,10 +111,11 @@ def _raised(ledger: Ledger, account: str, since: int) -> int:
 
 
 def _attempted(tries: Tries | None, since: int) -> int:
-    """The difference of two attempts; before the first one kept were others, perhaps."""
+    """From the first that is after the time to the last: what was before may have been replaced."""
     if tries is None:
         return 0
     made: Sequence[Attempt] = tries.made
-    before = bisect_right(made, since, key=_AT)
-    base = made[before - 1].total if before else made[0].total - made[0].amount
-    return made[-1].total - base
+    first = bisect_right(made, since, key=_AT)
+    if first == len(made):
+        return 0
+    return made[-1].total - made[first].total + made[first].amount

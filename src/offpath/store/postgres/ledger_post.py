@@ -53,7 +53,7 @@ class _Read(Struct, frozen=True):
     lots: tuple[tuple[str, tuple[Lot, ...]], ...]
     raised: tuple[tuple[str, int, int], ...]
     attempts: tuple[tuple[str, int, int], ...]
-    attempted: tuple[tuple[str, str], ...]
+    attempted: tuple[tuple[str, str, int], ...]
     subjects: tuple[Attempt, ...]
     totals: Totals | None
 
@@ -332,7 +332,7 @@ def _loaded(
         lots=_longest(read.lots),
         raised=_by_window(wants.raised, read.raised),
         attempts=_by_window(wants.attempts, read.attempts),
-        attempted=frozenset(read.attempted),
+        attempted={(subject, key): at for subject, key, at in read.attempted},
         subjects={one.subject: one for one in read.subjects},
         totals=read.totals,
     )

@@ -137,7 +137,7 @@ select json_build_object(
         ) as l
     ),
     'attempted', (
-        select coalesce(json_agg(json_build_array(a.subject, a.key)), '[]')
+        select coalesce(json_agg(json_build_array(a.subject, a.key, a.at)), '[]')
         from json_to_recordset(:attempted::text::json) as b (subject text, key text)
         join offpath.ledger_attempt a on a.subject = b.subject and a.key = b.key
     ),
@@ -216,6 +216,9 @@ tried as (
             as (subject text, key text, amount bigint, at bigint, total bigint)
     ) with ordinality as b (subject, key, amount, at, total, n)
     order by b.n
+    -- Tried again after a long time, it takes the place of the old one.
+    on conflict (subject, key) do update
+    set seq = default, amount = excluded.amount, at = excluded.at, total = excluded.total
 ),
 sides as (
     insert into offpath.ledger_side (

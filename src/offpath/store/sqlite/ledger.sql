@@ -190,23 +190,18 @@ cross join offpath_ledger_account as account
 where place.low = place.high and account.id = place.account
 
 -- name: ledger_attempts_of
--- The sums of subjects' attempts after a time: of the first that is left, what was before it counts
--- as before any time.
+-- The sums of subjects' attempts after a time, from the first that is: what was before it may have
+-- been forgotten or replaced.
 select
     wanted.value ->> 0, wanted.value ->> 1,
     last.total - coalesce(
         (
-            select before.total from offpath_ledger_attempt as before
-            where before.subject = wanted.value ->> 0 and before.at <= wanted.value ->> 1
-            order by before.at desc, before.seq desc
-            limit 1
-        ),
-        (
             select first.total - first.amount from offpath_ledger_attempt as first
-            where first.subject = wanted.value ->> 0
+            where first.subject = wanted.value ->> 0 and first.at > wanted.value ->> 1
             order by first.at, first.seq
             limit 1
-        )
+        ),
+        last.total
     )
 from json_each(:wanted) as wanted
 cross join offpath_ledger_attempt as last
@@ -232,8 +227,8 @@ where
     )
 
 -- name: ledger_attempted_of
--- Which subjects and keys were recorded.
-select attempt.subject, attempt.key
+-- When subjects and keys were recorded.
+select attempt.subject, attempt.key, attempt.at
 from json_each(:wanted) as wanted
 cross join offpath_ledger_attempt as attempt indexed by offpath_ledger_attempt_key
 where attempt.subject = wanted.value ->> 0 and attempt.key = wanted.value ->> 1
@@ -326,7 +321,7 @@ select value ->> 0, value ->> 1, value ->> 2, value ->> 3
 from json_each(:batch)
 
 -- name: ledger_attempt_add
--- What somebody tried to move.
-insert into offpath_ledger_attempt (subject, key, amount, at, total)
+-- What somebody tried to move; tried again after a long time, it takes the place of the old one.
+insert or replace into offpath_ledger_attempt (subject, key, amount, at, total)
 select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
 from json_each(:batch)

@@ -53,7 +53,7 @@ def load_steps(wanted: Wanted, now: int) -> Steps[Loaded]:
         lots=lots,
         raised=_sums(wanted.raised, found["raised"]),
         attempts=_sums(wanted.attempts, found["attempts"]),
-        attempted=frozenset((subject, key) for subject, key in found["attempted"]),
+        attempted={(subject, key): at for subject, key, at in found["attempted"]},
         subjects={row[0]: rows.attempt(row) for row in last},
         totals=totals,
     )
