@@ -134,10 +134,11 @@ def raised_by(decided: Decided) -> Receipt:
     if decided.error is not None:
         if isinstance(decided.error, LedgerError):
             raise decided.error
-        raise LedgerError(f"an operation cannot be decided: {decided.error!r}") from decided.error
+        raised = type(decided.error).__name__
+        raise LedgerError(f"an operation cannot be decided: {raised}") from decided.error
     if decided.refusal is not None:
-        reason, fields = decided.refusal
-        raise LedgerError(f"the operation was declined: {reason} {fields}")
+        # Its fields tell who has how much: this text goes to where errors go.
+        raise LedgerError(f"the operation was declined: {decided.refusal.reason}")
     if decided.receipt is None:
         raise LedgerError("the store gave no answer to an operation")
     return decided.receipt
