@@ -6,11 +6,13 @@ the operation's own key, so that it happens once however often it is delivered.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
 from offpath.errors import Abort
 from offpath.events.inbox import InboxMessage, Rejected
 from offpath.ledger import wire
+from offpath.ledger.operations.checks import LONGEST_KEY
 from offpath.ledger.operations.families import Operation
 from offpath.ledger.outcome import Outcome
 from offpath.ledger.outcome import Rejected as Declined
@@ -36,8 +38,11 @@ class Inbound(Protocol):
 
 
 def event_key(event_id: str) -> str:
-    """The idempotency key of what an event from outside makes: ``whk:<event id>``."""
-    return f"whk:{event_id}"
+    """The idempotency key of what an event from outside makes: ``whk:<event id>``; of an id that is
+    too long for a key, by its SHA-256.
+    """
+    key = f"whk:{event_id}"
+    return key if len(key) <= LONGEST_KEY else f"whk:{sha256(event_id.encode()).hexdigest()}"
 
 
 async def accept_operation(

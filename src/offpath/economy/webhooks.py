@@ -97,6 +97,8 @@ def webhook_door(
     ``InvalidArgument``.
     """
     name = checks.name(provider, "provider")
+    if ":" in name:  # it parts the provider from the event's id
+        raise InvalidArgument(f"provider must have no colon: {name!r}")
     actor = Actor.system(f"webhook:{name}")
 
     async def accept(

@@ -67,6 +67,7 @@ def proved_sale(row: SideRow, posting: PostingRecord | None) -> SaleBody:
     _same(row, "buyer", row.owner, facts.get("buyer"))
     _same(row, "recipient", content.recipient, facts.get("recipient"))
     _same(row, "sku", content.sku, facts.get("sku"))
+    _same(row, "price", money.text("CREDIT", content.price), facts.get("price"))
     sealed = [] if posting is None else [(one.account, one.amount) for one in posting.entries]
     _same(row, "entries", sorted(content.entries), sorted(sealed))
     return content

@@ -300,6 +300,8 @@ def check_reverse(request: ReversePayout, rules: Rules) -> None:  # noqa: ARG001
     checks.user(request.user, "user")
     checks.text(request.payout_id, "payout_id")
     checks.text(request.reason, "reason", checks.LONGEST_REASON)
+    if not isinstance(request.provider_reported, bool):
+        raise MalformedOperation("provider_reported is True or False")
     trusted_only(request.actor, "reverse payouts")
 
 

@@ -16,11 +16,25 @@ FINEST: Final = 18
 
 
 class Rate(Struct, frozen=True, kw_only=True):
-    """Dollars for a credit: ``value / 10**scale``. ``id`` names it in what is sealed."""
+    """Dollars for a credit: ``value / 10**scale``. ``id`` names it in what is sealed.
+
+    Raises ``EconomyConfigInvalid`` for what is no exact rate above zero.
+    """
 
     value: int
     scale: int
     id: str
+
+    def __post_init__(self) -> None:
+        """Refuse floats, zero and what is below it."""
+        if type(self.value) is not int or self.value <= 0:
+            raise EconomyConfigInvalid(
+                f"the rate {self.id} must be a positive whole number: {self.value!r}"
+            )
+        if type(self.scale) is not int or not 0 <= self.scale <= FINEST:
+            raise EconomyConfigInvalid(
+                f"the scale of the rate {self.id} must be 0 to {FINEST}: {self.scale!r}"
+            )
 
     def floor(self, credit_minor: int) -> int:
         """USD minor units for credits, rounded down (also below zero)."""
@@ -41,12 +55,6 @@ class Rate(Struct, frozen=True, kw_only=True):
 
 def rate(purpose: str, value: int, scale: int) -> Rate:
     """A rate with its usual id, ``par:CREDIT->USD:5/3``. Raises ``EconomyConfigInvalid``."""
-    if type(value) is not int or value <= 0:
-        raise EconomyConfigInvalid(f"the {purpose} rate must be a positive whole number: {value!r}")
-    if type(scale) is not int or not 0 <= scale <= FINEST:
-        raise EconomyConfigInvalid(
-            f"the scale of the {purpose} rate must be 0 to {FINEST}: {scale!r}"
-        )
     return Rate(value=value, scale=scale, id=f"{purpose}:CREDIT->USD:{value}/{scale}")
 
 
