@@ -298,7 +298,7 @@ class TestTogether:
             raise Declined("INSUFFICIENT_FUNDS", need="CREDIT:4.00")
 
         operation = op(decide)
-        with pytest.raises(LedgerError, match="declined: INSUFFICIENT_FUNDS$"):
+        with pytest.raises(LedgerError, match=r"declined: INSUFFICIENT_FUNDS$"):
             decide_together(book(operation), [operation])
 
     def test_an_error_of_the_program_is_a_ledger_error_too(self) -> None:
