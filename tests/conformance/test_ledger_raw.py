@@ -80,6 +80,7 @@ async def test_an_honest_posting_is_taken(
 async def test_a_posting_that_breaks_the_books_is_refused(
     store: Store, backend: Backend, books: dict[str, AccountRecord], wrong: str
 ) -> None:
+    """§16.113."""
     before = backend.content()
     statements = ledger_raw.posting(backend.name, ledger_raw.broken_postings(books)[wrong])
     with pytest.raises(backend.refusal):
@@ -93,6 +94,7 @@ async def test_a_posting_that_breaks_the_books_is_refused(
 async def test_a_write_that_breaks_the_books_is_refused(
     store: Store, backend: Backend, books: dict[str, AccountRecord], wrong: str
 ) -> None:
+    """§16.113."""
     before = backend.content()
     with pytest.raises(backend.refusal):
         backend.execute_all([ledger_raw.write(backend.name, wrong)])

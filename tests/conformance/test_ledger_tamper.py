@@ -1,5 +1,5 @@
 """Who writes a ledger's tables without its secret is found out, and not sealed over. Cases M4,
-§16.64, §16.68, §16.70, §17.2, §17.13.
+§16.64, §16.68, §16.70, §17.13.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ async def test_an_anchor_that_is_away_blocks_nothing(rig: Rig) -> None:
     rig.anchor.error = ConnectionError("down")
     made = await sealed(rig)
     assert await verify_checkpoint(rig) == VerifySummary(verified=made, skipped=False)
-    assert counted(rig, "offpath_economy_anchorings_total", outcome="failed") == 3  # asked by both, told by one
+    assert counted(rig, "offpath_economy_anchorings_total", outcome="failed") == 3
 
 
 async def test_an_older_ledger_put_in_place_is_found_by_the_anchor(rig: Rig) -> None:
