@@ -1,5 +1,5 @@
-"""Several processes sweep the same economy: each step is taken once. §16.29, §16.30, §16.46,
-§16.85, §16.88-§16.90, §17.3.
+"""Several processes sweep the same economy: each step is taken once. §16.46, §16.85,
+§16.88-§16.90, §17.3.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import pytest
 
 from offpath import Event
 from offpath.economy import (
-    Committed,
-    ReversePayout,
     TopUp,
     accept_operation,
     credits,
@@ -25,7 +23,6 @@ from offpath.economy import (
     settle_due_payouts,
 )
 from offpath.ledger.rows import SubscriptionBody, body
-from offpath.model.ledger.faults import InvalidTransition
 from offpath.model.message import MessageState
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
@@ -154,53 +151,6 @@ async def test_each_grant_is_taken_back_once(rigs: tuple[Rig, ...]) -> None:
     assert sorted(one.id for each in summaries for one in each.reversed) == sorted(made)
     assert await first.balance("fan:promo") == "0.00"
     assert await first.balance("platform:promo_float") == "0.00"
-
-
-@pytest.mark.parametrize("first_is", ["settle", "reverse"])
-async def test_of_settling_and_reversing_one_wins(rigs: tuple[Rig, ...], first_is: str) -> None:
-    """§16.29: the other gets SAGA.INVALID_TRANSITION, and the reserve moves once."""
-    one, two = rigs[0], rigs[1]
-    for n in range(10):
-        seller = f"seller-{n}"
-        payout = await one.due_payout("4.00", seller)
-        assert (await settle_due_payouts(one)).submitted == (payout,)
-        reverse = ReversePayout(
-            key=f"r{n}",
-            actor=SYSTEM,
-            user=seller,
-            payout_id=payout,
-            reason="x",
-            provider_reported=True,
-        )
-        calls = [one.settle(payout), two.submit(reverse)]
-        if first_is == "reverse":
-            calls.reverse()
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-        committed = [isinstance(answer, Committed) for answer in answers]
-        assert sorted(committed) == [False, True]
-        loser = answers[committed.index(False)]
-        assert isinstance(loser, InvalidTransition)
-        settled = committed[0] == (first_is == "settle")
-        assert await one.balance(f"{seller}:earned") == ("0.00" if settled else "4.00")
-    assert await one.balance("platform:payout_reserve") == "0.00"
-
-
-async def test_of_a_timeout_and_a_settlement_one_wins(rigs: tuple[Rig, ...]) -> None:
-    """§16.30."""
-    one, two = rigs[0], rigs[1]
-    for n in range(15):
-        seller = f"seller-{n}"
-        payout = await one.due_payout("4.00", seller)
-        await settle_due_payouts(one)
-        one.later(121)
-        summary, answer = await asyncio.gather(
-            settle_due_payouts(one), two.settle(payout), return_exceptions=True
-        )
-        assert not isinstance(summary, BaseException)
-        settled = isinstance(answer, Committed)
-        assert bool(summary.dead_lettered) is not settled, (summary, answer)
-        assert await one.balance(f"{seller}:earned") == ("0.00" if settled else "4.00")
-    assert await one.balance("platform:payout_reserve") == "0.00"
 
 
 async def test_an_ingress_that_is_rolled_back_leaves_no_row(rig: Rig, caller: Backend) -> None:
