@@ -193,6 +193,25 @@ def test_the_books_are_proved_sealed_and_verified(money: Money) -> None:
     assert "VALUE/SCALE" in money.text("ledger", "prove", "--par", "a half", code=2)
 
 
+def test_a_checkpoint_that_was_kept_elsewhere_is_an_anchor(money: Money) -> None:
+    money.submit(TOP_UP)
+    older = (money.folder / "money.db").read_bytes()
+    kept, first = money.folder / "kept.json", money.json("ledger", "checkpoint")
+    assert first["sealed"] == first["last"]
+    again = money.json("ledger", "checkpoint")
+    assert (again["sealed"], again["last"]) == (None, first["last"])
+    kept.write_text(json.dumps(again))
+    anchor = ("--anchor", str(kept))
+    assert money.json("ledger", "verify", "--full", *anchor)["mismatch"] is False
+    kept.write_text(json.dumps(first["last"]))
+    assert money.json("ledger", "verify", *anchor)["mismatch"] is False
+    (money.folder / "money.db").write_bytes(older)
+    assert "rolled-back" in money.text("ledger", "verify", *anchor, code=1)
+    assert "does not follow" in money.text("ledger", "checkpoint", *anchor, code=1)
+    kept.write_text('{"last": null}')
+    assert "is no checkpoint" in money.text("ledger", "verify", *anchor, code=2)
+
+
 def test_without_a_secret_it_says_which_variable(
     money: Money, monkeypatch: pytest.MonkeyPatch
 ) -> None:

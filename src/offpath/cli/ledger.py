@@ -37,6 +37,15 @@ key_option = click.option(
 )
 
 
+anchor_option = click.option(
+    "--anchor",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A checkpoint that was kept elsewhere, as `ledger checkpoint --json` printed it: the last "
+    "one must go back to it.",
+)
+
+
 def _rate_option(name: str) -> Callable[[Any], Any]:
     return click.option(
         f"--{name}",
@@ -149,22 +158,35 @@ def prove_ledger(
     metavar="FILE",
     help="Verify a file that `ledger export` wrote, without a database.",
 )
+@click.option(
+    "--full", is_flag=True, help="Replay every chain from its beginning, not only what came since."
+)
+@anchor_option
 @key_option
 @url_option
 @json_option
 @command
 def verify(
-    offline: Path | None, public_keys: tuple[str, ...], url: str | None, *, as_json: bool
+    offline: Path | None,
+    anchor: Path | None,
+    public_keys: tuple[str, ...],
+    url: str | None,
+    *,
+    full: bool,
+    as_json: bool,
 ) -> int | None:
     """Verify that the ledger only grew since the last checkpoint, and that we signed it."""
     keys = _keys(public_keys)
     if offline is not None:
+        if anchor is not None:
+            raise InvalidArgument("--anchor is for a database: --offline compares with no other")
         return _verify_file(offline, keys, as_json=as_json)
+    anchored = _anchored(anchor)
 
     async def work(app: App) -> int | None:
         from offpath.ledger.checkpoint import verify_last
 
-        found = await verify_last(app.store(), keys)
+        found = await verify_last(app.store(), keys, anchored, full=full)
         if as_json:
             output.print_json(_verification_document(found))
         else:
@@ -175,12 +197,14 @@ def verify(
 
 
 @ledger.command("checkpoint")
+@anchor_option
 @url_option
 @json_option
 @command
-def checkpoint(url: str | None, *, as_json: bool) -> int | None:
+def checkpoint(anchor: Path | None, url: str | None, *, as_json: bool) -> int | None:
     """Prove what moved since the last checkpoint, and sign a new one."""
     signer = _signer()
+    anchored = _anchored(anchor)
 
     async def work(app: App) -> None:
         from offpath.ledger.checkpoint import seal
@@ -188,9 +212,21 @@ def checkpoint(url: str | None, *, as_json: bool) -> int | None:
         def now() -> int:
             return round(app.clock.now().timestamp() * 1000)
 
-        sealed = await seal(app.store(), signer, new_id=lambda: f"chk_{app.new_id()}", now=now)
+        sealed = await seal(
+            app.store(),
+            signer,
+            new_id=lambda: f"chk_{app.new_id()}",
+            now=now,
+            anchored=anchored,
+        )
         if as_json:
-            output.print_json({"sealed": sealed and _checkpoint_document(sealed)})
+            last = [sealed] if sealed else await app.store().ledger_checkpoints(limit=1)
+            output.print_json(
+                {
+                    "sealed": sealed and _checkpoint_document(sealed),
+                    "last": _checkpoint_document(last[0]) if last else None,
+                }
+            )
         elif sealed is None:
             click.echo("nothing was posted since the last checkpoint")
         else:
@@ -278,6 +314,22 @@ def _signer(or_else: str = "") -> Ed25519Signer:
         raise InvalidArgument(f"set {SECRET} to {what}{or_else}")
     prior = os.environ.get(PRIOR, "")
     return Ed25519Signer(secret, [one.strip() for one in prior.split(",") if one.strip()])
+
+
+def _anchored(path: Path | None) -> Checkpoint | None:
+    from offpath.model.ledger.records import Checkpoint
+
+    if path is None:
+        return None
+    try:
+        document = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        document = document.get("last", document)
+        at = datetime.fromisoformat(document["at"])
+        return msgspec.convert({**document, "at": round(at.timestamp() * 1000)}, Checkpoint)
+    except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"{path.name} is no checkpoint as `ledger checkpoint --json` prints it: {error}"
+        ) from error
 
 
 # -- what is shown ------------------------------------------------------------------------------
