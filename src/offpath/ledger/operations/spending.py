@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec import Struct
 
 from offpath.ledger.actors import Actor, owner_or_trusted
@@ -51,7 +49,7 @@ class Spend(Struct, frozen=True, kw_only=True, gc=False, tag="spend", tag_field=
     """Who gets it, if not the buyer."""
 
 
-class Split(NamedTuple):
+class Split(Struct, frozen=True, gc=False):
     """How a price comes apart. Every part is whole minor units, and they sum to the price."""
 
     entries: tuple[Entry, ...]
@@ -195,7 +193,7 @@ class _Spending:
             sku=request.sku,
             price=request.price.minor,
             fee=parts.fee,
-            entries=tuple((one.account, one.amount) for one in parts.entries if one.amount),
+            entries=tuple([(one.account, one.amount) for one in parts.entries]),
         )
         return SideRow(
             kind="sale",
@@ -216,20 +214,17 @@ def split(request: Spend, rules: Rules, from_promo: int) -> Split:
     price = request.price.minor
     bought = price - from_promo
     fee = fee_of(bought, rules.settings.platform_fee_bps)
-    entries = [Entry(spendable(request.buyer), bought), Entry(promo(request.buyer), from_promo)]
+    moved = [(spendable(request.buyer), bought), (promo(request.buyer), from_promo)]
     given = shared = 0
     for share in request.recipients:
         gift, part = share_of(from_promo, share.bps), share_of(bought - fee, share.bps)
         given += gift
         shared += part
-        entries += (Entry(earned(share.seller), -gift), Entry(earned(share.seller), -part))
+        moved += (earned(share.seller), -gift), (earned(share.seller), -part)
     kept = bought - shared
-    entries += (
-        Entry(PROMO_FLOAT, -from_promo),
-        Entry(REVENUE, given),
-        Entry(REVENUE, -kept),
-    )
-    return Split(tuple(entry for entry in entries if entry.amount), kept, from_promo, bought)
+    moved += (PROMO_FLOAT, -from_promo), (REVENUE, given), (REVENUE, -kept)
+    entries = tuple([Entry(account, amount) for account, amount in moved if amount])
+    return Split(entries, kept, from_promo, bought)
 
 
 def sale_source(order_id: str) -> str:

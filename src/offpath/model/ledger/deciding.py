@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.faults import KeyReused, LedgerError
@@ -76,11 +75,8 @@ def batch_wants(operations: Sequence[LedgerOp], now: int) -> Wanted:
     very time that goes into :class:`Loaded`: read after the last lock.
     """
     return wanted(
-        (
-            op.needs if op.key is None else replace(op.needs, keys=op.needs.keys | {op.key}),
-            now if op.now is None else op.now,
-        )
-        for op in operations
+        [(op.needs, now if op.now is None else op.now) for op in operations],
+        [op.key for op in operations if op.key is not None],
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from offpath.model.ledger import money
 from offpath.model.ledger.chart import chart
@@ -13,7 +14,7 @@ from offpath.model.ledger.posting import LinkRecord, chained
 from offpath.model.ledger.records import AccountRecord
 
 
-class Seal(NamedTuple):
+class Seal(Struct, frozen=True, gc=False):
     """What all links of a posting have alike; id and metadata also as the frames of their hash."""
 
     posting: str

@@ -7,11 +7,13 @@ accounts), so that a store can lock everything of a batch once, in one order.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from offpath.model.ledger.records import SideKey
+
+T = TypeVar("T", SideKey, str)
 
 
 class LotsNeed(NamedTuple):
@@ -99,30 +101,35 @@ class Wanted(Struct, frozen=True, kw_only=True):
     totals: bool
 
 
-def wanted(needs: Iterable[tuple[Needs, int]]) -> Wanted:
-    """What a batch wants of the store; each operation's needs come with its time (ms)."""
+def wanted(needs: Iterable[tuple[Needs, int]], keys: Iterable[str] = ()) -> Wanted:
+    """What a batch wants of the store; each operation's needs come with its time (ms).
+
+    ``keys`` are wanted besides those that are needed.
+    """
     pairs = list(needs)
+    each = [need for need, _ in pairs]
     lots: dict[str, int] = {}
     for need, now in pairs:
         for account, back in need.lots:
             if back > 0:
                 lots[account] = min(now - back, lots.get(account, now))
+    raised = {(one.account, now - one.back) for need, now in pairs for one in need.raised}
+    tried = [(one.subject, now - one.back, one.key) for need, now in pairs for one in need.attempts]
     return Wanted(
-        sides=tuple(sorted({one for need, _ in pairs for one in need.sides})),
-        holders=tuple(sorted({one for need, _ in pairs for one in need.holders})),
-        accounts=tuple(sorted({one for need, _ in pairs for one in need.accounts})),
-        newest=tuple(sorted({one for need, _ in pairs for one in need.newest})),
-        postings=tuple(sorted({one for need, _ in pairs for one in need.postings})),
-        keys=tuple(sorted({one for need, _ in pairs for one in need.keys})),
+        sides=_merged([need.sides for need in each]),
+        holders=_merged([need.holders for need in each]),
+        accounts=_merged([need.accounts for need in each]),
+        newest=_merged([need.newest for need in each]),
+        postings=_merged([need.postings for need in each]),
+        keys=_merged([need.keys for need in each] + [frozenset(keys)]),
         lots=tuple(sorted(lots.items())),
-        raised=tuple(
-            sorted({(one.account, now - one.back) for need, now in pairs for one in need.raised})
-        ),
-        attempts=tuple(
-            sorted({(one.subject, now - one.back) for need, now in pairs for one in need.attempts})
-        ),
-        attempted=tuple(
-            sorted({(one.subject, one.key) for need, _ in pairs for one in need.attempts})
-        ),
-        totals=any(need.totals for need, _ in pairs),
+        raised=tuple(sorted(raised)),
+        attempts=tuple(sorted({(subject, since) for subject, since, _ in tried})),
+        attempted=tuple(sorted({(subject, key) for subject, _, key in tried})),
+        totals=any(need.totals for need in each),
     )
+
+
+def _merged(sets: Iterable[frozenset[T]]) -> tuple[T, ...]:
+    """All of them, sorted."""
+    return tuple(sorted(set().union(*sets)))

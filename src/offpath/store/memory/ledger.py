@@ -86,7 +86,7 @@ class Ledger:
         self.count = 0
         """How many postings there are: in a view, of those in ``order``."""
         self.sides: dict[str, dict[str, SideRow]] = {kind: {} for kind in STATES}
-        self.owned: dict[SideKey, list[SideRow]] = {}
+        self.owned: dict[tuple[str, str], list[SideRow]] = {}
         """By kind and owner, in the order in which they were touched."""
         self.holders: dict[SideKey, str] = {}
         self.due: dict[str, LazyHeap[tuple[int, str]]] = {kind: LazyHeap() for kind in DUE_STATES}
@@ -119,7 +119,8 @@ class Ledger:
         for change in changes.accounts:
             self._file_account(change.account)
         for side in changes.sides:
-            self._drop_side(side.row.key)
+            if side.was:
+                self._drop_side(side.row.key)
         for side in changes.sides:
             self._file_side(side.row)
         for record in changes.keys:
@@ -185,8 +186,13 @@ class Ledger:
 
     def _file_side(self, row: SideRow) -> None:
         self.sides[row.kind][row.id] = row
-        owned = self.owned.setdefault(SideKey(row.kind, row.owner), [])
-        insort(owned, row, key=_TOUCHED)
+        owned = self.owned.get((row.kind, row.owner))
+        if owned is None:
+            self.owned[SideKey(row.kind, row.owner)] = [row]
+        elif owned[-1].touched_at <= row.touched_at if owned else True:
+            owned.append(row)
+        else:
+            insort(owned, row, key=_TOUCHED)
         if row.unique_key is not None:
             self.holders[SideKey(row.kind, row.unique_key)] = row.id
         if row.due_at is not None and row.state in DUE_STATES.get(row.kind, ()):
@@ -200,7 +206,7 @@ class Ledger:
             tries.made.remove(before)
         tries.made.append(attempt)
         tries.keys[attempt.key] = attempt
-        if len(tries.made) > 1:
+        if len(tries.made) == 2:  # noqa: PLR2004 - with more the oldest is known
             self.stale.push(attempt.subject, tries.made[0].at)
 
     # -- refusing --------------------------------------------------------------------------
@@ -242,21 +248,19 @@ class Ledger:
         for record in changes.keys:
             if record.key in self.keys:
                 raise KeyReused(f"the key {record.key!r} was used before")
-        leaving = {change.row.key for change in changes.sides}
-        taken = set(self._held_besides(changes.sides, leaving))
+        taken = set(self._held_besides(changes.sides))
         for change in changes.sides:
             self._refuse_side(change, taken)
 
-    def _held_besides(
-        self, sides: Sequence[SideChange], leaving: set[SideKey]
-    ) -> Iterator[SideKey]:
+    def _held_besides(self, sides: Sequence[SideChange]) -> Iterator[SideKey]:
         """Unique keys asked for that rows hold which do not change."""
-        for change in sides:
-            if change.row.unique_key is not None:
-                place = SideKey(change.row.kind, change.row.unique_key)
-                holder = self.holders.get(place)
-                if holder is not None and SideKey(place.kind, holder) not in leaving:
-                    yield place
+        asking = [change.row for change in sides if change.row.unique_key is not None]
+        leaving = {change.row.key for change in sides} if asking else set()
+        for row in asking:
+            place = SideKey(row.kind, row.unique_key or "")
+            holder = self.holders.get(place)
+            if holder is not None and SideKey(place.kind, holder) not in leaving:
+                yield place
 
     def _refuse_side(self, change: SideChange, taken: set[SideKey]) -> None:
         row = change.row
