@@ -71,6 +71,13 @@ class SaleBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit
     """The sale's posting: signed amounts, debit positive."""
 
 
+class Title(Struct, frozen=True, gc=False, array_like=True):
+    """Where somebody has a thing from, and until when: None is for ever."""
+
+    source: str
+    expires_at: int | None = None
+
+
 class EntitlementBody(
     Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True
 ):
@@ -81,6 +88,8 @@ class EntitlementBody(
     """``sale:<order>``, a subscription's id, or ``operator``."""
     expires_at: int | None = None
     """It is owned up to and with this time; None: for ever."""
+    also: tuple[Title, ...] = ()
+    """Where he has it from too: when the first is taken back, he still does."""
 
 
 def body(row: SideRow, kind: type[T]) -> T:
