@@ -31,6 +31,7 @@ from offpath.economy import (
     Clawback,
     Committed,
     Economy,
+    EconomyRun,
     GrantEntitlement,
     GrantPromo,
     LedgerError,
@@ -169,6 +170,16 @@ def economy_of(app: App, provider: object, new_id: Callable[[], str]) -> Economy
     return made
 
 
+async def swept(economy: Economy, asked: SweepInput) -> EconomyRun:
+    """Run sweeps by a time that is given, and note that in the ids that they make."""
+    assert asked.now is not None
+    token = sweeping.set(round(asked.now.timestamp() * 1_000))
+    try:
+        return await economy.run_sweeps(asked)
+    finally:
+        sweeping.reset(token)
+
+
 class Member:
     """The process."""
 
@@ -289,11 +300,7 @@ class Member:
     async def _sweep(self) -> None:
         while not self.stop.exists():
             now = self._soon(0, 0)  # in whole milliseconds, as it is noted in ids
-            token = sweeping.set(round(now.timestamp() * 1_000))
-            try:
-                run = await self.economy.run_sweeps(SweepInput(now=now, limit=40))
-            finally:
-                sweeping.reset(token)
+            run = await swept(self.economy, SweepInput(now=now, limit=40))
             for result in run.batch:
                 mismatch = getattr(result.summary, "mismatch", False)
                 bad = result.code not in {None, "STORE.FAILURE"}

@@ -10,6 +10,7 @@ heads and all, must come out as it was.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -86,8 +87,8 @@ class Replay:
             for one in made
             if isinstance(one.request, CancelSubscription)
         }
-        self.steps = 0
-        """How many steps of sweeps were done again."""
+        self.steps: Counter[str] = Counter()
+        """How many steps of sweeps were done again, by what they posted."""
         self.roots: set[str] = set()
         """The roots that there were, one after each operation."""
 
@@ -110,8 +111,9 @@ class Replay:
         known = self._by_posting.pop(first.id, None)
         self.ids.begin(first.id)
         if known is None:
-            self.steps += 1
-            return (await self._step(first, json.loads(first.meta))).postings
+            meta = json.loads(first.meta)
+            self.steps[meta["kind"]] += 1
+            return (await self._step(first, meta)).postings
         receipt = await self._asked(known.request, first.id)
         assert receipt == known.receipt
         return receipt.postings

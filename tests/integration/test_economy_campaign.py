@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from offpath.ledger.operations.families import FAMILIES
 from tests.integration.economy_campaign import Campaign, Fleet, storm
 from tests.integration.polling import window
 from tests.integration.proxy import Proxy
-from tests.integration.scale import scaled
+from tests.integration.scale import CAMPAIGN, scaled
 
-SECONDS = scaled(4, 60)
+SECONDS = scaled(5, 60)
+SWEEPS_THAT_POST = {"payouts", "subscriptions", "fee_sweep", "promos"}
 MakeFleet = Callable[..., Fleet]
 
 
@@ -47,14 +49,18 @@ async def _audited(url: str, folder: Path, fleet: Fleet) -> None:
         events = await campaign.delivered()
         replay = await campaign.replayed()
         print(
-            f"{len(campaign.postings)} postings, {replay.steps} by sweeps; {fleet.killed} killed, "
-            f"{fleet.died} died; payouts {dict(states)}; {events} events; {dict(told)}; "
-            f"audit {time.monotonic() - began:.1f} s"
+            f"{len(campaign.postings)} postings; {dict(campaign.kinds())}; sweeps "
+            f"{dict(replay.steps)}; {len(campaign.checkpoints)} checkpoints; {fleet.killed} "
+            f"killed, {fleet.died} died; payouts {dict(states)}; {events} events; told "
+            f"{dict(told)}; audit {time.monotonic() - began:.1f} s"
         )
         assert fleet.killed
         assert states["SETTLED"]
-        assert states["FAILED"]
-        assert states["asked again"]
+        if CAMPAIGN:
+            assert states["FAILED"]
+            assert states["asked again"]
+            assert len(campaign.kinds()) == len(FAMILIES)
+            assert len(replay.steps) == len(SWEEPS_THAT_POST)
     finally:
         await campaign.app.close()
 
@@ -81,10 +87,10 @@ async def test_processes_that_are_killed_and_cut_off_leave_the_books_of_a_serial
         proxy.heal()
 
     trouble = [cut, lose_an_answer, outage]
-    await storm(fleet, SECONDS, every=0.4, trouble=trouble)
+    await storm(fleet, SECONDS, every=scaled(8, 10) / 10, trouble=trouble)
     proxy.heal()
     await fleet.stop()
-    assert proxy.lost_answers
+    assert proxy.lost_answers or not CAMPAIGN
     await _audited(pg_url, tmp_path, fleet)
 
 
@@ -93,7 +99,7 @@ async def test_processes_on_one_file_that_are_killed_leave_the_books_of_a_serial
     make_members: MakeFleet, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path / 'work.db'}"
-    fleet = make_members(url, scaled(2, 4), 1)
-    await storm(fleet, SECONDS, every=0.8, trouble=[])
+    fleet = make_members(url, scaled(2, 4), 2)
+    await storm(fleet, SECONDS, every=1.2, trouble=[])
     await fleet.stop()
     await _audited(url, tmp_path, fleet)
