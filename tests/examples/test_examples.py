@@ -60,6 +60,17 @@ PRINTED = {
         "eu: 04 April, made for 02:30 (00:30 UTC)",
         "['fired', 'fired', 'fired', 'fired', 'missed', 'missed', 'fired', 'fired']",
     ],
+    "19_economy_service.py": [
+        "webhook: 202 accepted",
+        "again:   200 duplicate",
+        "forged:  401 no_match",
+        "who?     401 AUTH.UNAUTHORIZED",
+        "too much 200 INSUFFICIENT_FUNDS",
+        "spend:   200 committed",
+        "again:   200 duplicate",
+        "changed: 422 OP.KEY_REUSED",
+        "ann has CREDIT:10.00",
+    ],
     "marketplace": [
         "credits come in, and are spent",
         "  ann buys 500 credits",
