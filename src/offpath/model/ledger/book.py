@@ -421,12 +421,19 @@ class Book:
                     self._set(self._raised, key, self._raised[key] + change)
 
     def _touch(self, row: SideRow) -> None:
-        """It is its owner's newest, if no other is newer."""
+        """It is its owner's newest, if no other is newer.
+
+        One that was the newest and is dated back leaves a place that only the store can fill.
+        """
         owner = row.kind, row.owner
-        if owner in self._newest:
-            latest = self._newest[owner]
-            if latest is None or latest.id == row.id or latest.touched_at <= row.touched_at:
-                self._set(self._newest, owner, row)
+        if owner not in self._newest:
+            return
+        latest = self._newest[owner]
+        if latest is None or latest.touched_at <= row.touched_at:
+            self._set(self._newest, owner, row)
+        elif latest.id == row.id:
+            self._undo.append((self._newest, owner, latest))
+            del self._newest[owner]
 
     def _hold(self, before: SideRow | None, row: SideRow) -> None:
         if before is not None and before.unique_key not in (None, row.unique_key):
