@@ -64,7 +64,7 @@ def link_record(row: Row, posting: str, at: int, source: str | None) -> LinkReco
         number=row[1],
         posting=posting,
         amount=row[2],
-        entries=(row[2],) if row[3] is None else _entries(row[3]),
+        entries=(row[2],) if row[3] is None else _entries_in(row[3]),
         balance=row[4],
         raised=row[5],
         prev=row[6],
@@ -72,6 +72,14 @@ def link_record(row: Row, posting: str, at: int, source: str | None) -> LinkReco
         source=source,
         at=at,
     )
+
+
+def _entries_in(text: str) -> tuple[int, ...]:
+    """What was altered beyond reading is none: the link does not hash to that, and is named."""
+    try:
+        return _entries(text)
+    except msgspec.DecodeError:
+        return ()
 
 
 def chain_link(row: Row) -> LinkRecord:
