@@ -147,7 +147,7 @@ def subscriptions(
 @command
 def pause(until: str | None, target: str | None, *, as_json: bool) -> int | None:
     """Have the economy's sweeps rest on every worker. Operations are still taken."""
-    end = None if until is None else _moment(until)
+    end = None if until is None else moment(until, "--until")
 
     async def work(found: Economy) -> None:
         await found.pause(until=end)
@@ -198,11 +198,14 @@ def _requests(file: BinaryIO) -> Iterator[Request]:
                 raise type(error)(f"line {number}: {error}") from error
 
 
-def _moment(given: str) -> datetime:
+def moment(given: str, option: str) -> datetime:
+    """The time that an option gives."""
     try:
-        return checks.aware(datetime.fromisoformat(given), "--until")
+        return checks.aware(datetime.fromisoformat(given), option)
     except ValueError as error:
-        raise InvalidArgument(f"--until is an ISO time with a zone, not {given!r}") from error
+        raise InvalidArgument(
+            f"{option} is an ISO time with a zone, as 2026-01-31T00:00:00Z, not {given!r}"
+        ) from error
 
 
 def _require_states(kind: str, states: tuple[str, ...]) -> None:

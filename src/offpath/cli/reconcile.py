@@ -9,9 +9,8 @@ import click
 import msgspec
 
 from offpath.cli import output
-from offpath.cli.economy import app_option, with_economy
+from offpath.cli.economy import app_option, moment, with_economy
 from offpath.cli.frame import FAILED, command, json_option
-from offpath.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from offpath.economy import Economy
@@ -55,15 +54,9 @@ def reconcile(
 
 
 def _window(since: str, until: str) -> Window:
-    from datetime import datetime
-
     from offpath.ledger.reconciling import Window
 
-    try:
-        begin, end = datetime.fromisoformat(since), datetime.fromisoformat(until)
-    except ValueError as error:
-        raise InvalidArgument(f"--since and --until are ISO times with a zone: {error}") from error
-    return Window(since=begin, until=end)
+    return Window(since=moment(since, "--since"), until=moment(until, "--until"))
 
 
 def _document(report: ReconcileReport) -> dict[str, Any]:
