@@ -280,3 +280,12 @@ def test_a_processors_file_is_reconciled(money: Money) -> None:
 def test_an_app_without_an_economy_says_so(money: Money) -> None:
     (money.folder / "plain.py").write_text("import offpath\napp = offpath.App()\n")
     assert "no economy" in money.text("economy", "payouts", "--app", "plain:app", code=2)
+
+
+def test_an_economy_in_memory_is_refused_where_it_would_be_lost(
+    money: Money, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OFFPATH_URL")
+    file = money.folder / "operations.jsonl"
+    file.write_text(json.dumps(TOP_UP))
+    assert "in memory" in money.text("economy", "submit", str(file), code=2)
