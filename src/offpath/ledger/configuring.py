@@ -5,9 +5,10 @@ Everything that is wrong is told at once, in one ``EconomyConfigInvalid``.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, get_type_hints
 
@@ -56,13 +57,18 @@ def load_economy_settings(
 
 def _unknown(variables: Mapping[str, str], given: Mapping[str, Any]) -> list[str]:
     known = {f"{PREFIX}{name.upper()}" for name in SETTINGS}
-    wrong = [f"there is no setting {name}" for name in sorted(set(given) - set(SETTINGS))]
+    wrong = [_no_setting(name, SETTINGS) for name in sorted(set(given) - set(SETTINGS))]
     wrong += [
-        f"there is no setting {name}"
+        _no_setting(name, known)
         for name in sorted(variables)
         if name.startswith(PREFIX) and name not in known
     ]
     return wrong
+
+
+def _no_setting(name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"there is no setting {name}" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def _found(

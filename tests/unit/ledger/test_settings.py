@@ -66,6 +66,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     message = str(raised.value)
     for word in ("payout_fee_bps", "platform_fee_bps", "max_batch", "colour", "PLATFORM_FEE"):
         assert word in message
+    assert "did you mean OFFPATH_ECONOMY_PLATFORM_FEE_BPS?" in message
     assert raised.value.code == "CONFIG.INVALID"
 
 
