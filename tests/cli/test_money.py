@@ -277,6 +277,34 @@ def test_a_processors_file_is_reconciled(money: Money) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"kind,key,amount,ref,at\nbuy,\xff,1,2,3\n", "is not written in UTF-8"),
+        (b"kind,key,amount,ref,at\nbuy,pay-1,4.17\n", "line 2 has no ref, at"),
+        (b"kind,key,amount,ref,at\nrefund,a,1,r,2026-01-01T00:00:00Z\n", "kind is buy or payout"),
+        (b"kind,key,amount,ref,at\nbuy,a,x,r,2026-01-01T00:00:00Z\n", "line 2: 'x' is no amount"),
+        (b"kind,key,amount,ref,at\nbuy,a,1,r,2026-01-01T00:00:00\n", "has no time zone"),
+        (b"", "has no column"),
+    ],
+)
+def test_a_processors_file_that_cannot_be_read_says_where(
+    money: Money, content: bytes, told: str
+) -> None:
+    file = money.folder / "settled.csv"
+    file.write_bytes(content)
+    window = ("--since", "2020-01-01T00:00:00Z", "--until", "2100-01-01T00:00:00Z")
+    assert told in money.text("reconcile", str(file), *window, code=2)
+
+
+def test_a_file_of_a_spreadsheet_is_read(money: Money) -> None:
+    file = money.folder / "settled.csv"
+    heading = b"\xef\xbb\xbfkind,key,amount,ref,at\r\n"
+    file.write_bytes(heading + b"buy,a,1,r,2026-01-01T00:00:00Z\r\n")
+    window = ("--since", "2020-01-01T00:00:00Z", "--until", "2100-01-01T00:00:00Z")
+    assert money.json("reconcile", str(file), *window, code=1)["processor_orphans"] == 1
+
+
 def test_an_app_without_an_economy_says_so(money: Money) -> None:
     (money.folder / "plain.py").write_text("import offpath\napp = offpath.App()\n")
     assert "no economy" in money.text("economy", "payouts", "--app", "plain:app", code=2)

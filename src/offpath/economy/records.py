@@ -13,7 +13,7 @@ import msgspec
 from offpath.errors import InvalidArgument
 from offpath.ledger.reconciling import ReconcileRecord, RecordKind, Window
 from offpath.model.ledger.chart import USD_CLEARING
-from offpath.model.ledger.faults import InvalidAmount
+from offpath.model.ledger.faults import ChainBroken, InvalidAmount
 from offpath.model.ledger.money import Currency, Money
 from offpath.model.ledger.posting import LinkRecord, PostingRecord
 
@@ -31,7 +31,10 @@ def read_records(file: Path) -> tuple[ReconcileRecord, ...]:
     Raises ``InvalidArgument`` with the number of the line that cannot be read.
     """
     rows = _csv(file) if file.suffix.lower() == ".csv" else _lines(file)
-    return tuple(_record(row, number) for number, row in rows)
+    try:
+        return tuple(_record(row, number) for number, row in rows)
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"{file.name} is not written in UTF-8: {error}") from error
 
 
 async def recorded(economy: Economy, window: Window) -> tuple[ReconcileRecord, ...]:
@@ -53,7 +56,8 @@ async def recorded(economy: Economy, window: Window) -> tuple[ReconcileRecord, .
             found += [
                 record
                 for link in links
-                if (record := _own(link, known[link.posting])) is not None and record.at in window
+                if (record := _own(link, known.get(link.posting))) is not None
+                and record.at in window
             ]
             before = links[-1].number
             # The store's clock may have been set back: a page that is older as a whole ends it.
@@ -62,7 +66,9 @@ async def recorded(economy: Economy, window: Window) -> tuple[ReconcileRecord, .
     return tuple(found)
 
 
-def _own(link: LinkRecord, posting: PostingRecord) -> ReconcileRecord | None:
+def _own(link: LinkRecord, posting: PostingRecord | None) -> ReconcileRecord | None:
+    if posting is None:
+        raise ChainBroken(f"{link.account}: the posting {link.posting} is not there: run a proof")
     facts = posting.facts
     kind = _KINDS.get(str(facts.get("kind")))
     if kind is None:
@@ -78,7 +84,7 @@ def _own(link: LinkRecord, posting: PostingRecord) -> ReconcileRecord | None:
 
 
 def _csv(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    with file.open(newline="", encoding="utf-8") as text:
+    with file.open(newline="", encoding="utf-8-sig") as text:
         rows = csv.DictReader(text)
         missing = set(_COLUMNS) - set(rows.fieldnames or ())
         if missing:
@@ -99,6 +105,12 @@ def _lines(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _record(row: Mapping[str, Any], number: int) -> ReconcileRecord:
+    if missing := [name for name in _COLUMNS if row.get(name) in (None, "")]:
+        raise InvalidArgument(f"line {number} has no {', '.join(missing)}")
+    if row["kind"] not in list(RecordKind):
+        raise InvalidArgument(
+            f"line {number}: kind is {' or '.join(RecordKind)}, not {row['kind']!r}"
+        )
     try:
         at = datetime.fromisoformat(row["at"])
         if at.utcoffset() is None:
@@ -110,8 +122,6 @@ def _record(row: Mapping[str, Any], number: int) -> ReconcileRecord:
             ref=str(row["ref"]),
             at=at,
         )
-    except KeyError as error:
-        raise InvalidArgument(f"line {number} has no {error.args[0]}") from error
     except (InvalidAmount, ValueError, TypeError) as error:
         raise InvalidArgument(f"line {number}: {error}") from error
 
