@@ -8,7 +8,7 @@ or fails leaves no trace but its attempts. Everything here is pure: no I/O, no c
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -23,7 +23,7 @@ from offpath.model.ledger.faults import (
 )
 from offpath.model.ledger.linking import Seal, next_link
 from offpath.model.ledger.money import checked
-from offpath.model.ledger.needs import Wanted
+from offpath.model.ledger.needs import Asked, Wanted
 from offpath.model.ledger.posting import (
     LinkRecord,
     NewPosting,
@@ -50,6 +50,8 @@ from offpath.model.ledger.records import (
 from offpath.model.new import NewMessage
 
 _NO_HEADERS: Final = "{}"
+_Pair: TypeAlias = tuple[str, str]
+_Since: TypeAlias = tuple[str, int]
 _ABSENT: Final[Any] = object()
 _QUOTES: Final = "quotes"
 _PAYOUT: Final = "payout"
@@ -129,33 +131,41 @@ class Book:
         """The store's clock: when postings are dated."""
         self.headers = _NO_HEADERS
         """What the current operation's messages carry."""
-        self._accounts: dict[str, AccountRecord] = {
-            one: AccountRecord(id=one) for one in wanted.accounts
-        }
-        self._accounts.update({account.id: account for account in loaded.accounts})
-        self._before = dict(self._accounts)
+        accounts = {one: AccountRecord(id=one) for one in wanted.accounts}
+        accounts.update({account.id: account for account in loaded.accounts})
+        self._accounts: Asked[str, AccountRecord] = Asked("account", accounts)
+        self._before = accounts
         # Plain pairs find what is under a SideKey, and are made in a fraction of the time.
-        self._sides: dict[tuple[str, str], SideRow | None] = dict.fromkeys(wanted.sides)
+        self._sides: Asked[_Pair, SideRow | None] = Asked("side row", dict.fromkeys(wanted.sides))
         self._sides.update({row.key: row for row in loaded.sides})
         self._sides_before = dict(self._sides)
-        self._holders: dict[SideKey, SideKey | None] = dict.fromkeys(wanted.holders)
-        for row in loaded.sides:
-            if row.unique_key is not None:
-                self._holders[SideKey(row.kind, row.unique_key)] = row.key
-        self._newest: dict[tuple[str, str], SideRow | None] = dict.fromkeys(wanted.newest)
-        self._newest.update({SideKey(row.kind, row.owner): row for row in loaded.newest})
-        self._postings: dict[str, PostingRecord | None] = dict.fromkeys(wanted.postings)
-        self._postings.update({posting.id: posting for posting in loaded.postings})
-        self._keys: dict[str, KeyRecord | None] = dict.fromkeys(wanted.keys)
+        held = {
+            (row.kind, row.unique_key): row.key
+            for row in loaded.sides
+            if row.unique_key is not None
+        }
+        self._holders: Asked[_Pair, SideKey | None] = Asked(
+            "unique key", {**dict.fromkeys(wanted.holders), **held}
+        )
+        newest = {(row.kind, row.owner): row for row in loaded.newest}
+        self._newest: Asked[_Pair, SideRow | None] = Asked(
+            "newest row", {**dict.fromkeys(wanted.newest), **newest}
+        )
+        postings = {posting.id: posting for posting in loaded.postings}
+        self._postings: Asked[str, PostingRecord | None] = Asked(
+            "posting", {**dict.fromkeys(wanted.postings), **postings}
+        )
+        self._keys: Asked[str, KeyRecord | None] = Asked("key", dict.fromkeys(wanted.keys))
         self._keys.update({record.key: record for record in loaded.keys})
-        self._lots: dict[str, tuple[Lot, ...]] = dict.fromkeys((a for a, _ in wanted.lots), ())
-        self._lots.update(loaded.lots)
-        self._raised = dict(loaded.raised)
+        lots = dict.fromkeys((account for account, _ in wanted.lots), ())
+        self._lots: Asked[str, tuple[Lot, ...]] = Asked("lots of", {**lots, **loaded.lots})
+        self._raised: Asked[_Since, int] = Asked("sum of", loaded.raised)
         self._raised_since = _by_name(self._raised)
-        self._attempts = dict(loaded.attempts)
+        self._attempts: Asked[_Since, int] = Asked("attempts of", loaded.attempts)
         self._attempts_since = _by_name(self._attempts)
-        self._attempted: dict[tuple[str, str], int | None] = dict.fromkeys(wanted.attempted)
-        self._attempted.update(loaded.attempted)
+        self._attempted: Asked[_Pair, int | None] = Asked(
+            "attempt", {**dict.fromkeys(wanted.attempted), **loaded.attempted}
+        )
         self._subjects = dict(loaded.subjects)
         self._balances = None if loaded.totals is None else dict(loaded.totals.balances)
         self._owed = {_QUOTES: 0 if loaded.totals is None else loaded.totals.quotes}
@@ -171,8 +181,7 @@ class Book:
 
     def account(self, account: str) -> AccountRecord:
         """An account as it is now; empty when no posting has touched it."""
-        found = self._accounts.get(account)
-        return _planned(self._accounts, account, "account") if found is None else found
+        return self._accounts[account]
 
     def balance(self, account: str) -> int:
         """An account's balance in minor units, on the side on which it grows."""
@@ -180,25 +189,23 @@ class Book:
 
     def side(self, kind: str, row_id: str) -> SideRow | None:
         """A side row; None when there is none."""
-        found: SideRow | None = _planned(self._sides, (kind, row_id), "side row")
-        return found
+        return self._sides[kind, row_id]
 
     def holder(self, kind: str, unique_key: str) -> SideRow | None:
         """The row of the kind that holds the unique key; None when it is free."""
-        key = _planned(self._holders, SideKey(kind, unique_key), "unique key")
+        key = self._holders[kind, unique_key]
         return None if key is None else self._sides[key]
 
     def newest(self, kind: str, owner: str) -> SideRow | None:
         """The owner's row of the kind that was touched last; None when it has none."""
-        found: SideRow | None = _planned(self._newest, SideKey(kind, owner), "newest row")
-        return found
+        return self._newest[kind, owner]
 
     def posting(self, posting_id: str) -> PostingRecord | None:
         """A posting that still hashes to its links; None when there is none.
 
         Raises ``ChainBroken``: whatever derives money from history reads it here.
         """
-        found = _planned(self._postings, posting_id, "posting")
+        found = self._postings[posting_id]
         return None if found is None else verified(found)
 
     def recorded(self, key: str) -> Receipt | None:
@@ -208,8 +215,7 @@ class Book:
 
     def key(self, key: str) -> KeyRecord | None:
         """The whole record of an idempotency key; None when it is free."""
-        found: KeyRecord | None = _planned(self._keys, key, "key")
-        return found
+        return self._keys[key]
 
     def lots(self, account: str, since: int) -> tuple[Lot, ...]:
         """What raised the account after a time, newest first, as far as its balance reaches.
@@ -218,7 +224,7 @@ class Book:
         """
         left = self.balance(account)
         kept: list[Lot] = []
-        for lot in _planned(self._lots, account, "lots of"):
+        for lot in self._lots[account]:
             if lot.at <= since or left <= 0:
                 break
             kept.append(
@@ -229,8 +235,7 @@ class Book:
 
     def raised(self, account: str, since: int) -> int:
         """How much raised the account after a time, in minor units."""
-        found: int = _planned(self._raised, (account, since), "sum of")
-        return found
+        return self._raised[account, since]
 
     def totals(self) -> Totals:
         """Sums over all accounts, with what this batch did."""
@@ -279,7 +284,7 @@ class Book:
         if row.state not in STATES.get(row.kind, ()):
             raise MalformedOperation(f"{row.kind} {row.id}: there is no state {row.state!r}")
         key = row.kind, row.id
-        before: SideRow | None = _planned(self._sides, key, "side row")
+        before = self._sides[key]
         if row.version != _version(before):
             raise InvalidTransition(
                 f"{row.kind} {row.id} is of version {_version(before)} by now, not {row.version}"
@@ -312,7 +317,7 @@ class Book:
         A ``lasting`` one is never pruned: it is dated :data:`LASTING`. Raises ``KeyReused`` when it
         is not free.
         """
-        if _planned(self._keys, key, "key") is not None:
+        if self._keys[key] is not None:
             raise KeyReused(f"the key {key!r} was used before")
         at = LASTING if lasting else self.posted_at
         record = KeyRecord(key=key, fingerprint=fingerprint, receipt=receipt, at=at)
@@ -326,8 +331,7 @@ class Book:
         once, until it is no longer after ``since``: then it takes the place of the old one. Raises
         ``MoneyOverflow`` when the sum of all does not fit 64 bits.
         """
-        window: int = _planned(self._attempts, (subject, since), "attempts of")
-        before: int | None = _planned(self._attempted, (subject, key), "attempt")
+        window, before = self._attempts[subject, since], self._attempted[subject, key]
         if before is not None and (before > since or before >= self.posted_at):
             return window
         last = self._subjects.get(subject)
@@ -347,22 +351,15 @@ class Book:
 
     # -- for who decides -----------------------------------------------------------------------
 
-    def trial(self, now: int | None) -> Trial:
-        """Decide by this time (ms), within ``with``: an exception undoes all but the attempts.
-
-        Trials may be nested: an inner one that went well is undone with its outer one.
-        """
-        return Trial(self, now)
-
     def begin(self, now: int | None) -> tuple[int, int]:
-        """Begin a trial; gives what it ends with."""
+        """Begin a decision by this time (ms), perhaps within another; gives what it ends with."""
         kept = self.now, len(self._undo)
         self.now = self.posted_at if now is None else now
         self._depth += 1
         return kept
 
     def end(self, kept: tuple[int, int], *, undo: bool) -> None:
-        """End the trial that began last."""
+        """End the decision that began last; ``undo`` it with all in it, but not its attempts."""
         outer, mark = kept
         if undo:
             self._back_to(mark)
@@ -440,7 +437,7 @@ class Book:
             self._set(self._holders, SideKey(row.kind, before.unique_key or ""), None)
         if row.unique_key is not None:
             place = SideKey(row.kind, row.unique_key)
-            holder = _planned(self._holders, place, "unique key")
+            holder = self._holders[place]
             if holder not in (None, row.key):
                 raise InvalidTransition(
                     f"{row.kind} {row.id}: {holder.name} holds the key {row.unique_key!r}"
@@ -470,36 +467,11 @@ class Book:
                 where[key] = before
 
 
-class Trial:
-    """The time of one decision; see :meth:`Book.trial`."""
-
-    __slots__ = ("_book", "_kept", "_now")
-
-    def __init__(self, book: Book, now: int | None) -> None:
-        self._book = book
-        self._now = now
-
-    def __enter__(self) -> None:
-        """It begins."""
-        self._kept = self._book.begin(self._now)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """It ends; with an exception as if it had not been."""
-        self._book.end(self._kept, undo=kind is not None)
-
-
 def _by_name(sums: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     """The times of each name."""
     found: dict[str, list[int]] = {}
     for name, since in sums:
         found.setdefault(name, []).append(since)
-    return found
-
-
-def _planned(where: dict[Any, Any], key: object, what: str) -> Any:  # noqa: ANN401 - of any table
-    found = where.get(key, _ABSENT)
-    if found is _ABSENT:
-        raise Unplanned(f"the {what} {key} was not loaded for this decision")
     return found
 
 

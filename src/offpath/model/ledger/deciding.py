@@ -91,21 +91,30 @@ def decide_together(book: Book, operations: Sequence[LedgerOp]) -> list[Receipt]
     Raises what :func:`raised_by` raises for the first one that does not go, and the book is as it
     was before.
     """
-    with book.trial(None):
-        return [raised_by(_decided(book, op)) for op in operations]
+    kept, went = book.begin(None), False
+    try:
+        receipts = [raised_by(_decided(book, op)) for op in operations]
+        went = True
+        return receipts
+    finally:
+        book.end(kept, undo=not went)
 
 
 def _decided(book: Book, op: LedgerOp) -> Decided:
+    kept, went = book.begin(op.now), False
+    book.headers = op.headers
     try:
-        with book.trial(op.now):
-            book.headers = op.headers
-            return _tried(book, op)
+        decided = _tried(book, op)
+        went = True
+        return decided
     except Declined as declined:
         return Decided(refusal=Refusal(declined.reason, declined.fields))
     except Repeat as repeat:
         return Decided(receipt=repeat.receipt, duplicate=True)
     except Exception as error:  # noqa: BLE001 - an error of one decision is its own
         return Decided(error=error)
+    finally:
+        book.end(kept, undo=not went)
 
 
 def _tried(book: Book, op: LedgerOp) -> Decided:

@@ -6,14 +6,17 @@ accounts), so that a store can lock everything of a batch once, in one order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
+from offpath.model.ledger.faults import Unplanned
 from offpath.model.ledger.records import SideKey
 
 T = TypeVar("T", SideKey, str)
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class LotsNeed(NamedTuple):
@@ -99,6 +102,20 @@ class Wanted(Struct, frozen=True, kw_only=True):
     attempted: tuple[tuple[str, str], ...]
     """Subject and key, of which it is wanted whether they were recorded."""
     totals: bool
+
+
+class Asked(dict[K, V]):
+    """What was asked for of a kind. What was not is :class:`Unplanned`."""
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str, entries: Mapping[K, V]) -> None:
+        super().__init__(entries)
+        self._what = what
+
+    def __missing__(self, key: K) -> V:
+        """Refuse to decide by what is not locked."""
+        raise Unplanned(f"the {self._what} {key} was not loaded for this decision")
 
 
 def wanted(needs: Iterable[tuple[Needs, int]], keys: Iterable[str] = ()) -> Wanted:
