@@ -54,6 +54,7 @@ from offpath.model.ledger.records import STATES, Leaf
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory.store import MemoryStore
 from offpath.store.protocol import Store
+from offpath.sweeps.economy.running import IDLE
 from offpath.testing import FakeDirectory, FakeProvider, Mode, TestSigner
 from tests.conformance.backends import Backend
 from tests.conformance.test_model_based import EXAMPLES, PHASES
@@ -125,19 +126,39 @@ sweeps = st.tuples(st.just("sweep"), st.sampled_from(SWEPT), st.integers(1, 4))
 waits = st.tuples(st.just("wait"), st.sampled_from((0.001, 1.0, 2.0, 4.0, 40.0)))
 scripts = st.tuples(st.just("script"), st.sampled_from(("REFUSE", "TIME_OUT", "ACCEPT")))
 inbound = st.tuples(st.just("inbound"), asked)
-openings = st.tuples(
-    st.just("batch"),
-    st.lists(
-        st.builds(Asked, st.just("top_up"), st.sampled_from(USERS), st.just("u1"),
-                  st.integers(5_000, 40_000), st.just(0)),
-        min_size=3, max_size=5,
-    ),
-)  # fmt: skip
-streams = st.tuples(
-    openings,
-    st.lists(st.one_of(batches, batches, batches, sweeps, sweeps, waits, inbound, scripts),
-             min_size=4, max_size=16),
-).map(lambda both: [both[0], *both[1]])  # fmt: skip
+
+
+def _fixed(kind: str, *users: str, least: int = 9_000, other: str = "s1") -> Any:
+    """A batch of one kind, for these users."""
+    made = (
+        st.builds(
+            Asked, st.just(kind), st.just(user), st.just(other), st.integers(least, 40_000),
+            st.integers(0, 30),
+        )
+        for user in users
+    )  # fmt: skip
+    return st.tuples(st.just("batch"), st.tuples(*made).map(list))
+
+
+funded = st.tuples(_fixed("top_up", "u1", "u2", "u3", "s1"))
+earning = st.tuples(
+    _fixed("top_up", "u1", "u2", "u3"),
+    st.tuples(st.just("wait"), st.just(4.0)),
+    _fixed("spend", "u1", "u2", "u3", "u1"),
+    _fixed("subscribe", "u1", "u2", least=600),
+    st.tuples(st.just("wait"), st.just(4.0)),
+    scripts,
+    _fixed("request_payout", "s1", "s2", least=300),
+    st.tuples(st.just("wait"), st.just(2.0)),
+    st.tuples(st.just("sweep"), st.just("payouts"), st.just(2)),
+)
+"""How a stream begins that is to have payouts and subscriptions."""
+anything = st.lists(
+    st.one_of(batches, batches, batches, sweeps, sweeps, sweeps, waits, inbound, scripts),
+    min_size=4,
+    max_size=16,
+)
+streams = st.tuples(st.one_of(funded, earning), anything).map(lambda both: [*both[0], *both[1]])
 
 
 class Ids:
@@ -177,6 +198,7 @@ class World:
             **SETTINGS,
         )
         self.results: list[Any] = []
+        self.told: list[str] = []
         self.requests: list[Request] = []
         self.orders: list[str] = []
         self._numbers = count()
@@ -208,6 +230,8 @@ class World:
             assert result.ok, result
             told = len(run.postings) if name == "drain_inbox" else result.summary
             self.results.append((name, told, result.more, run.postings))
+            if result.summary != IDLE[name]:
+                self.told.append(f"{name} {len(run.postings)}")
 
     async def _batch(self, batch: list[Asked]) -> None:
         requests = []
@@ -215,9 +239,11 @@ class World:
             request = await self._request(one, f"k{next(self._numbers)}")
             if request is not None:
                 requests.append((f"op{next(self._numbers)}", request))
-        self.results += await (
-            self._at_once(requests) if self.in_turn is None else self._in_turn(requests)
-        )
+        done = await (self._at_once(requests) if self.in_turn is None else self._in_turn(requests))
+        self.results += done
+        for (_, request), result in zip(requests, done, strict=True):
+            what = result if isinstance(result, str) else type(result).__name__
+            self.told += [what, f"{type(request).__name__} {what}"]
         self.requests += [request for _, request in requests]
         self.orders += [one.order_id for _, one in requests if isinstance(one, Spend)]
 
@@ -450,4 +476,5 @@ def test_a_stream_comes_out_the_same_on_every_backend_and_one_by_one(
 
 
 def _told(world: World) -> Counter[str]:
-    return Counter(one if isinstance(one, str) else type(one).__name__ for one in world.results)
+    """What was answered to operations of each kind, and what each sweep did."""
+    return Counter(world.told)

@@ -57,6 +57,7 @@ from offpath.economy import (
     event_key,
     rate,
 )
+from offpath.errors import StoreBusy, StoreUnavailable
 from offpath.ledger import wire
 from offpath.model.ledger.money import Currency
 from offpath.testing import TestSigner
@@ -212,7 +213,7 @@ class Member:
 
     async def run(self) -> None:
         """Work until everybody is to stop."""
-        await self.app.open()
+        await self._open()
         for line in self.journal.lines:
             if line.told == "committed" and line.receipt is not None:
                 self._learn(line.receipt)
@@ -224,6 +225,15 @@ class Member:
             loops.append(self._sweep())
         await asyncio.gather(*loops)
         await self.app.close()
+
+    async def _open(self) -> None:
+        while True:
+            try:
+                await self.app.open()
+            except StoreUnavailable:  # connections are cut here
+                await window(0.1)
+            else:
+                return
 
     # -- calling --------------------------------------------------------------------------------
 
@@ -290,10 +300,8 @@ class Member:
         self.journal.write(Line(key=request.key, op=wire.encode(request)))
         try:
             await accept_operation(self.economy, event, request)
-        except Exception as error:
-            if "Store" not in type(error).__name__:
-                raise
-            await window(0.05)
+        except (StoreBusy, StoreUnavailable):
+            await window(0.05)  # connections are cut here: it is told again
 
     # -- sweeping -------------------------------------------------------------------------------
 
