@@ -103,3 +103,15 @@ async def test_a_file_of_what_was_altered_does_not_hold(
         assert "unbalanced" in found.problems
     else:
         assert account in {one.account for one in found.breaks}
+
+
+async def test_an_account_is_in_a_file_once(store: Store, hand: Tamper) -> None:
+    """A second chain of its own would hold as well as the first."""
+    lines = [line async for line in export(store)]
+    place = next(at for at, line in enumerate(lines) if b'"id":"cas:earned"' in line)
+    twice = [*lines[: place + 2], *lines[place : place + 2], *lines[place + 2 : -1]]
+    end = lines[-1].replace(b'"accounts":6,"links":22', b'"accounts":7,"links":23')
+    found = verify_lines([*twice, end], SIGNER)
+    assert end != lines[-1]
+    assert "accounts" in found.problems
+    assert found.breaks == ()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -74,7 +73,8 @@ class Exported(Struct, frozen=True, kw_only=True):
 
     checkpoint: Checkpoint | None = None
     problems: tuple[str, ...] = ()
-    """Of the checkpoint: ``signature``, ``leaves``; of the file: ``cut``, ``unbalanced``."""
+    """Of the checkpoint: ``signature``, ``leaves``; of the file: ``cut``, ``unbalanced``,
+    ``accounts`` (one is there twice, or at another place than its own)."""
     breaks: tuple[Break, ...] = ()
     """At most 100."""
     accounts: int = 0
@@ -160,7 +160,7 @@ class _Replay:
         return Exported(
             checkpoint=checkpoint,
             problems=tuple(self._problems(checkpoint)),
-            breaks=tuple(islice(self._breaks.values(), MOST_BREAKS)),
+            breaks=tuple(self._breaks.values()),
             accounts=self._accounts,
             links=self._links,
             root="" if root is None else root.hash,
@@ -171,6 +171,8 @@ class _Replay:
             yield "cut"
         if any(self._sums.values()):
             yield "unbalanced"
+        if self._live.root() is None:
+            yield "accounts"
         if checkpoint is None:
             return
         signed = Root(checkpoint.root, checkpoint.sum, checkpoint.count)
@@ -198,7 +200,7 @@ class _Replay:
         self._sum(link)
         walk = self._walk
         if walk is None or walk.account != link.account:
-            self._breaks.setdefault(link.account, Break(account=link.account, reason=VANISHED))
+            self._tell(Break(account=link.account, reason=VANISHED))
         elif self._whole and (found := walk.step(link, line.meta)) is not None:
             self._break(found)
 
@@ -219,7 +221,11 @@ class _Replay:
 
     def _break(self, found: Break) -> None:
         self._whole = False
-        self._breaks.setdefault(found.account, found)
+        self._tell(found)
+
+    def _tell(self, found: Break) -> None:
+        if len(self._breaks) < MOST_BREAKS:
+            self._breaks.setdefault(found.account, found)
 
 
 def _line(line: Line) -> bytes:

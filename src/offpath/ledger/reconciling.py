@@ -4,7 +4,7 @@ order of the records.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -171,14 +171,20 @@ def _paired(
     processor: Sequence[ReconcileRecord], ledger: Sequence[ReconcileRecord]
 ) -> tuple[int, list[tuple[ReconcileRecord | None, ReconcileRecord | None]]]:
     """How many are equal, and the others in pairs as far as they go."""
-    left, unmatched = list(ledger), list[ReconcileRecord]()
-    for record in processor:
-        twin = next((one for one in left if one.amount == record.amount), None)
-        if twin is None:
-            unmatched.append(record)
+    twins = Counter(one.amount for one in processor) & Counter(one.amount for one in ledger)
+    unmatched = zip_longest(_without(processor, twins), _without(ledger, twins))
+    return twins.total(), list(unmatched)
+
+
+def _without(records: Sequence[ReconcileRecord], twins: Counter[Money]) -> list[ReconcileRecord]:
+    """The records but for the first so many of each amount."""
+    left, rest = twins.copy(), list[ReconcileRecord]()
+    for record in records:
+        if left[record.amount]:
+            left[record.amount] -= 1
         else:
-            left.remove(twin)
-    return len(processor) - len(unmatched), list(zip_longest(unmatched, left))
+            rest.append(record)
+    return rest
 
 
 def _discrepancy(
