@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from offpath.model.ledger.book import Book
 from offpath.model.ledger.posting import LinkRecord, hash_of
 from offpath.model.ledger.records import Receipt
 from offpath.runtime.clock import ManualClock
@@ -384,6 +385,38 @@ class TestPruning:
         (decided,) = await store.post([op(lambda _: Receipt(id="again"), "k0")])
         assert decided.receipt == Receipt(id="again")
         assert not decided.duplicate
+
+    async def test_keys_that_last_are_never_pruned_and_keep_no_other(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        def undo(book: Book) -> Receipt:
+            book.record("undone", "", Receipt(id="first"), lasting=True)
+            return Receipt()
+
+        await done(store, op(undo, "k0", keys={"undone"}), op(lambda _: Receipt(), "k1"))
+        clock.advance(100_000)
+        removed = await store.prune_ledger(
+            attempts_before=0, keys_before=NOW + 99_000_000, limit=99
+        )
+        assert removed == 2
+        known = await store.ledger_key("undone")
+        assert known is not None
+        assert known.receipt == Receipt(id="first")
+
+    async def test_keys_that_last_are_not_pruned_with_those_of_their_batch(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        def undo(book: Book) -> Receipt:
+            book.record("undone", "", Receipt(), lasting=True)
+            return Receipt()
+
+        plain_one = op(lambda _: Receipt(), "k1")
+        await done(store, plain_one, plain(5), op(undo, "k0", keys={"undone"}))
+        clock.advance(100)
+        await store.prune_ledger(attempts_before=0, keys_before=NOW + 99_000, limit=99)
+        assert await store.ledger_key("k0") is None
+        assert await store.ledger_key("k1") is None
+        assert await store.ledger_key("undone") is not None
 
     async def test_postings_and_heads_stay(self, store: Store, clock: ManualClock) -> None:
         await done(store, plain(5))

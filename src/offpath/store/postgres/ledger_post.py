@@ -89,6 +89,7 @@ class _Key(Struct, frozen=True):
     key: str
     fingerprint: str
     receipt: str
+    at: int
 
 
 _reader = msgspec.json.Decoder(_Read)
@@ -393,9 +394,9 @@ def _additions(changes: Changes, sql: Catalogue) -> list[Query]:
     sides = [_side(one) for one in changes.sides if not one.was]
     if not (changes.postings or changes.keys or changes.attempts or sides):
         return []
-    keys = [_Key(one.key, one.fingerprint, _receipt(one.receipt)) for one in changes.keys]
+    keys = [_Key(one.key, one.fingerprint, _receipt(one.receipt), one.at) for one in changes.keys]
     query = sql["write_ledger"](
-        at=_written_at(changes),
+        at=changes.postings[0].at if changes.postings else 0,  # all of a batch are dated alike
         postings=to_json([_Posting(one.id, one.meta) for one in changes.postings]),
         links=to_json([_link(link) for one in changes.postings for link in one.links]),
         accounts=to_json([_account(one) for one in changes.accounts]),
@@ -426,13 +427,6 @@ def _link(link: LinkRecord) -> _Link:
 def _account(change: AccountChange) -> _Account:
     now = change.account
     return _Account(now.id, now.balance, now.raised, now.head, now.number, change.was)
-
-
-def _written_at(changes: Changes) -> int:
-    """All of a batch is dated alike; attempts bring times of their own."""
-    if changes.postings:
-        return changes.postings[0].at
-    return changes.keys[0].at if changes.keys else 0
 
 
 def _receipt(receipt: Receipt) -> str:

@@ -205,8 +205,9 @@ moved as (
 ),
 keyed as (
     insert into offpath.ledger_key (key, fingerprint, receipt, at)
-    select b.key, b.fingerprint, b.receipt::json, :at::bigint
-    from json_to_recordset(:keys::text::json) as b (key text, fingerprint text, receipt text)
+    select b.key, b.fingerprint, b.receipt::json, b.at
+    from json_to_recordset(:keys::text::json)
+        as b (key text, fingerprint text, receipt text, at bigint)
 ),
 tried as (
     insert into offpath.ledger_attempt (subject, key, amount, at, total)
