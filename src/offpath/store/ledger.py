@@ -94,7 +94,12 @@ class LedgerReads(Protocol):
     async def ledger_postings(
         self, *, ids: Sequence[str] = (), after: int = 0, limit: int = 1000
     ) -> list[PostingRecord]:
-        """These postings (in no order), or all in the order of their commits from ``after`` on."""
+        """These postings (in no order), or all in the order of their commits from ``after`` on.
+
+        Two that share no account may stand either way round, and the first of them may come to be
+        seen after the second: who pages while others post may pass over it. Done again in this
+        order, they give the same balances and heads.
+        """
         ...
 
     async def ledger_sides(
