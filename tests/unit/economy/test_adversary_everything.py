@@ -100,6 +100,7 @@ class World:
             velocity_window=120.0,
         )
         self.economy = self.market.economy
+        self.pruned = False
         self.undone: set[str] = set()
         self.sold: dict[str, int] = {}
         self.moved: list[tuple[str, int, int]] = []
@@ -284,9 +285,12 @@ class World:
         self.provider.reports(status)
 
     async def wait(self, ms: int) -> None:
+        if ms < 0 and self.pruned:
+            return  # what was too old to count then may be young again: it is gone
         self.market.clock.set(self.market.clock.now() + timedelta(milliseconds=ms))
 
     async def prune(self) -> None:
+        self.pruned = True
         await PruneLedger(self.economy).run(None, self.market.clock.now(), 1_000)  # type: ignore[arg-type]
 
     # -- looking ---------------------------------------------------------------------------------
