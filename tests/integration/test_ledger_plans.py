@@ -128,7 +128,7 @@ def _write() -> tuple[Query, ...]:
                 | {"amount": -change, "entries": [-change], "source": None}
             )
             accounts.append({"id": account, **now, "head": f"{n:064}", "was": 4})
-    keys = [{"key": f"new_{n}", "fingerprint": "", "receipt": "{}"} for n in range(BATCH)]
+    keys = [{"key": f"new_{n}", "fingerprint": "", "receipt": "{}", "at": 1} for n in range(BATCH)]
     tries = [
         {"subject": f"s_{n}", "key": "k", "amount": 1, "at": 1, "total": 1} for n in range(BATCH)
     ]
