@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -67,5 +68,12 @@ def fingerprint(request: Struct) -> str:
     another part of the system than who began it. Rules and rates are no part of it, so a repeat
     after a change of them is still a repeat.
     """
-    fields = [getattr(request, name) for name in request.__struct_fields__ if name not in _APART]
-    return sha256(_encode([request.__struct_config__.tag, *fields])).hexdigest()
+    tag, names = _told(type(request))
+    return sha256(_encode([tag, *[getattr(request, name) for name in names]])).hexdigest()
+
+
+@cache
+def _told(kind: type[Struct]) -> tuple[object, tuple[str, ...]]:
+    """The kind of a request and the fields that tell it from others."""
+    names = tuple([name for name in kind.__struct_fields__ if name not in _APART])
+    return kind.__struct_config__.tag, names

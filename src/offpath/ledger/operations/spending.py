@@ -147,15 +147,15 @@ class _Spending:
         wallet = spendable(buyer)
         enough(book, wallet, parts.spendable)
         mature(book, rules, wallet, parts.spendable)
-        self._write(book, parts)
         shown = money.text("CREDIT", parts.fee)
+        self._write(book, parts, shown)
         return Receipt(
             id=self._posting,
             postings=(self._posting,),
             facts={"order_id": request.order_id, "fee": shown},
         )
 
-    def _write(self, book: Book, parts: Split) -> None:
+    def _write(self, book: Book, parts: Split, fee: str) -> None:
         request, price = self._request, str(self._request.price)
         meta = {
             "kind": "spend",
@@ -164,7 +164,7 @@ class _Spending:
             "buyer": request.buyer,
             "recipient": self.recipient,
             "price": price,
-            "fee": money.text("CREDIT", parts.fee),
+            "fee": fee,
         }
         if parts.promo:
             meta["promo"] = money.text("CREDIT", parts.promo)

@@ -131,8 +131,10 @@ class Book:
         """The store's clock: when postings are dated."""
         self.headers = _NO_HEADERS
         """What the current operation's messages carry."""
-        accounts = {one: AccountRecord(id=one) for one in wanted.accounts}
-        accounts.update({account.id: account for account in loaded.accounts})
+        accounts = {account.id: account for account in loaded.accounts}
+        accounts.update(
+            {one: AccountRecord(id=one) for one in wanted.accounts if one not in accounts}
+        )
         self._accounts: Asked[str, AccountRecord] = Asked("account", accounts)
         self._before = accounts
         # Plain pairs find what is under a SideKey, and are made in a fraction of the time.
