@@ -19,7 +19,7 @@ from tests.integration.polling import window
 from tests.integration.proxy import Proxy
 from tests.integration.scale import CAMPAIGN, scaled
 
-SECONDS = scaled(5, 60)
+SECONDS = scaled(4, 60)
 SWEEPS_THAT_POST = {"payouts", "subscriptions", "fee_sweep", "promos"}
 MakeFleet = Callable[..., Fleet]
 
