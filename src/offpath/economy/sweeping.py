@@ -147,11 +147,13 @@ class AppSweep:
         return _absent(self._economy, self._name)
 
     async def run(self, _ctx: SweepContext, now: datetime, limit: int) -> Tally:
-        """One pass over up to ``limit`` rows; none while the economy is paused."""
+        """One pass over up to ``limit`` rows; none while the economy is paused. Never ahead of the
+        store's clock.
+        """
         if await self._economy.paused():
             return Tally(skipped="the economy is paused")
         sweeps = self._economy.sweeps
-        run = sweeps.new_pass(now, limit)
+        run = sweeps.new_pass(min(now, await sweeps.now()), limit)
         summary = await sweeps.sweep(self._name, run)
         return counted(summary, run)
 
@@ -209,7 +211,9 @@ def _alone(name: str, kind: type[K]) -> _Swept[K]:
         windows: Iterable[Window] = (),
     ) -> K:
         await economy.app.open()
-        summary = await economy.sweeps.sweep(name, economy.sweeps.new_pass(now, limit, windows))
+        sweeps = economy.sweeps
+        at = await sweeps.now() if now is None else now
+        summary = await sweeps.sweep(name, sweeps.new_pass(at, limit, windows))
         assert isinstance(summary, kind)  # noqa: S101 - each sweep has its own
         return summary
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from offpath.errors import InvalidArgument
+from offpath.errors import InvalidArgument, OffpathError
 from offpath.ledger.ports import PortCalls
 from offpath.ledger.reconciling import Window
 from offpath.model import checks
@@ -67,7 +67,7 @@ class SweepInput(Struct, frozen=True, kw_only=True):
     """What one run of the sweeps is asked to do."""
 
     now: datetime | None = None
-    """By which everything is claimed and decided; None: the app's clock, read once."""
+    """By which everything is claimed and decided; None: the store's clock, read once."""
     limit: int | None = None
     """Most rows of each sweep; None: the setting ``worker_batch``."""
     only: str | Iterable[str] | None = None
@@ -152,6 +152,17 @@ class EconomySweeps:
             windows=_checked(windows),
         )
 
+    async def now(self) -> datetime:
+        """The store's clock: a worker whose own is wrong must neither charge early nor give up a
+        payout that the provider has. While the store is away, the app's.
+        """
+        home = self._home
+        try:
+            told: datetime = await home.app.store().ping()
+        except OffpathError:
+            return home.app.clock.now()  # type: ignore[no-any-return]  # the app's
+        return told
+
     async def sweep(self, name: str, run: Pass) -> Summary:
         """One sweep on its own. Raises what it cannot tell in its summary."""
         async with self._locks[name]:
@@ -161,6 +172,8 @@ class EconomySweeps:
         """Run the sweeps; raises nothing but ``InvalidArgument``, before anything is done."""
         chosen = chosen_of(asked.only)
         first = self.new_pass(asked.now, asked.limit, asked.windows)
+        if asked.now is None:
+            first = self.new_pass(await self.now(), first.limit, first.windows)
         batch: list[EconomyResult] = []
         postings: list[str] = []
         for name in SWEEP_NAMES:
