@@ -161,7 +161,8 @@ def verify_checkpoint(checkpoint: Checkpoint, keys: Verifies) -> bool:
     try:
         return keys.verify(signed_bytes(checkpoint), checkpoint.signature)
     except (ValueError, OverflowError) as error:
-        raise ChainBroken(f"checkpoint {checkpoint.id} was altered, it is malformed: {error}") from error
+        altered = f"checkpoint {checkpoint.id} was altered, it is malformed: {error}"
+        raise ChainBroken(altered) from error
 
 
 class _Survey:
