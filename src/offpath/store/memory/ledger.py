@@ -295,7 +295,7 @@ class View:
 def _followed(before: _Place, link: LinkRecord, known: Chart) -> _Place:
     """Where the chain is after its next link. Raises what is wrong with the link."""
     number, head, balance, raised = before
-    change = known.change(link.amount)
+    change = link.amount if known.debit_grows else -link.amount
     if link.number != number + 1 or link.prev != head:
         raise ChainBroken(f"{link.account}: link {link.number} does not follow the last one")
     if link.balance != balance + change or sum(link.entries) != link.amount:
