@@ -231,7 +231,7 @@ def submitting(rig: Rig, error: Exception, times: int = 1) -> list[int]:
             raise error
         return await real(request)
 
-    rig.submit = submit  # type: ignore[method-assign]
+    rig.submit = submit  # type: ignore[method-assign, assignment]
     return calls
 
 
