@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -115,6 +116,7 @@ class Money(Struct, frozen=True, order=False, gc=False):
         return cls(currency, minor)
 
 
+@lru_cache(maxsize=8_192)  # prices repeat, and each is written several times
 def text(currency: str, minor: int) -> str:
     """The text form of an amount: ``USD:-0.05``."""
     whole, cents = divmod(abs(minor), MINOR)
