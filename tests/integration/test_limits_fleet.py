@@ -56,7 +56,8 @@ async def test_max_running_is_never_exceeded_while_workers_are_killed(
         assert _peak(fleet, key, deaths) == most, key
     records = await app.jobs.count()
     assert records == await app.jobs.count(state=JobState.SUCCEEDED)
-    assert [one.admitted for one in await app.limits.list()] == [0, 0, 0]
+    # A key that has nothing left may have been forgotten by then; none keeps room.
+    assert not any(one.admitted for one in await app.limits.list())
 
 
 @pytest.mark.timeout(120)
