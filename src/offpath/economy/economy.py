@@ -18,6 +18,7 @@ from offpath.ledger.ports import PortCalls, Ports
 from offpath.ledger.reading import EconomyReading
 from offpath.ledger.rules import rules_of
 from offpath.ledger.submitting import NO_HEADERS, Submitting
+from offpath.model.correlation import CARRIED
 from offpath.model.ledger.faults import EconomyConfigInvalid, LedgerError
 from offpath.model.ledger.rates import Rates
 from offpath.runtime.log import logger
@@ -213,7 +214,7 @@ class Economy(EconomyVerbs):
 
 
 def _headers(correlation_id: str) -> str:
-    return json.dumps({"correlation_id": correlation_id})
+    return json.dumps({CARRIED: correlation_id})
 
 
 def _for_production(

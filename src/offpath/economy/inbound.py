@@ -17,6 +17,7 @@ from offpath.ledger.operations.families import Operation
 from offpath.ledger.outcome import Outcome
 from offpath.ledger.outcome import Rejected as Declined
 from offpath.model import checks
+from offpath.model.correlation import CARRIED
 from offpath.model.ledger.faults import LedgerError, ProviderFailed
 from offpath.sweeps.economy.moving import SOURCE, applied, not_applied
 
@@ -32,7 +33,7 @@ class Inbound(Protocol):
 
     app: Any
 
-    async def submit(self, request: Operation) -> Outcome:
+    async def submit(self, request: Operation, *, correlation_id: str | None = None) -> Outcome:
         """Have an operation decided."""
         ...
 
@@ -46,15 +47,24 @@ def event_key(event_id: str) -> str:
 
 
 async def accept_operation(
-    economy: Inbound, event_id: str, request: Operation, *, within: object = None
+    economy: Inbound,
+    event_id: str,
+    request: Operation,
+    *,
+    within: object = None,
+    correlation_id: str | None = None,
 ) -> Accepted:
     """Keep an operation for later, once per ``event_id``; says whether it was new.
 
     With ``within`` it joins the caller's transaction: rolled back, it leaves no row.
+    ``correlation_id`` goes with it, and with the events that it causes when it is applied.
     """
     checks.text(event_id, "event_id", longest=checks.MAX_KEY)
     payload = wire.encode(request)
-    accepted: Accepted = await economy.app.accept(SOURCE, event_id, payload, within=within)
+    headers = None if correlation_id is None else {CARRIED: correlation_id}
+    accepted: Accepted = await economy.app.accept(
+        SOURCE, event_id, payload, within=within, headers=headers
+    )
     return accepted
 
 
@@ -70,7 +80,8 @@ def register_inbox(economy: Inbound) -> None:
 async def _applied(economy: Inbound, message: InboxMessage) -> None:
     """Submit one. Raises what says whether it comes again: see :class:`Rejected`."""
     try:
-        outcome = await economy.submit(wire.decode(message.payload))
+        request = wire.decode(message.payload)
+        outcome = await economy.submit(request, correlation_id=message.headers.get(CARRIED))
     except LedgerError as error:
         not_applied(message.id, error.code, retryable=error.retryable)
         if error.retryable:

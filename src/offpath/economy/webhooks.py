@@ -16,6 +16,7 @@ from offpath.errors import InvalidArgument
 from offpath.events.door import Door, Ignored
 from offpath.ledger.requests import Actor, Clawback, Request, ReversePayout, SettlePayout, TopUp
 from offpath.model import checks
+from offpath.model.correlation import HEADERS, correlation_id
 from offpath.model.ledger.faults import LedgerError
 from offpath.model.ledger.money import Money
 from offpath.sweeps.economy.moving import SOURCE
@@ -92,6 +93,7 @@ def webhook_door(
 
     It verifies (an :class:`offpath.Verifier` for Standard Webhooks), turns the event into an
     operation with ``decode``, and keeps that in the inbox under the event's id; workers submit it.
+    The request's id goes with it, to the events that it causes.
     Answers: 202 ``accepted``, 200 ``duplicate`` or ``ignored``, 401 when it is not genuine or too
     old, 400 when it holds no operation, 413, 408, and 503 while the store is away. Raises
     ``InvalidArgument``.
@@ -106,12 +108,13 @@ def webhook_door(
         key: str,
         payload: object = None,
         *,
-        headers: Mapping[str, str] | None,  # noqa: ARG001 - none are kept
+        headers: Mapping[str, str] | None,
     ) -> Accepted:
         # Two providers may well use the same ids.
         event_id = f"{name}:{key}"
         request = _decoded(payload, event_key(event_id), actor, decode)
-        accepted = await accept_operation(economy, event_id, request)
+        found_by = correlation_id(headers or {}, economy.new_id)
+        accepted = await accept_operation(economy, event_id, request, correlation_id=found_by)
         if not accepted.new:
             economy.app.metrics.counter(REPEATED).add()
         return accepted
@@ -124,6 +127,7 @@ def webhook_door(
         report=economy.report,
         most_bytes=max_body_bytes,
         timeout=body_timeout,
+        keep_headers=HEADERS,
     )
 
 

@@ -19,8 +19,8 @@ from offpath.errors import InvalidArgument, MissingExtra
 from offpath.ledger.actors import Actor
 from offpath.ledger.outcome import Outcome, Rejected
 from offpath.ledger.wire import decode
+from offpath.model.correlation import HEADER, correlation_id
 from offpath.model.ledger.faults import MalformedOperation
-from offpath.web.correlation import HEADER, correlation_id
 from offpath.web.openapi import document
 from offpath.web.problem import MEDIA_TYPE, Problem, problem, problem_of
 from offpath.web.reading import MOST_BYTES, TIMEOUT, SlowBody, TooLargeBody, read_body
@@ -172,7 +172,7 @@ class Service:
         actor = await self._actor(request)
         body = await read_body(request, most=self._most, timeout=self._timeout)
         operation = decode(_parsed(body), actor=actor)
-        found_by = self._correlation(request)
+        found_by = self.correlation(request)
         return _outcome(await self._economy.submit(operation, correlation_id=found_by))
 
     async def _ready(self, _: Request) -> Any:  # noqa: ANN401 - JSON
@@ -227,10 +227,10 @@ class Service:
     ) -> Response:
         from starlette.responses import Response
 
-        given = {**headers, HEADER: self._correlation(request)}
+        given = {**headers, HEADER: self.correlation(request)}
         return Response(body, status, given, kind)
 
-    def _correlation(self, request: Request) -> str:
+    def correlation(self, request: Request) -> str:
         """The request's id: the same in its answer and on what it caused, also when it is ours."""
         found: str | None = request.scope.get(HEADER)
         if found is None:

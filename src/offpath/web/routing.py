@@ -12,8 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from offpath.model.correlation import HEADER
+
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from offpath.web.economy import Service
 
@@ -40,7 +42,7 @@ def app(
 
 
 class Admitted:
-    """A door behind the rate limiter."""
+    """A door behind the rate limiter, whose answers have the request's id as all others do."""
 
     def __init__(self, service: Service, door: ASGIApp) -> None:
         self._service = service
@@ -51,5 +53,24 @@ class Admitted:
         if scope["type"] != "http":
             await self._door(scope, receive, send)
             return
-        refused: Response | None = await self._service.refused(Request(scope, receive))
-        await (refused or self._door)(scope, receive, send)
+        request = Request(scope, receive)
+        refused: Response | None = await self._service.refused(request)
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        found_by = (HEADER.encode(), self._service.correlation(request).encode())
+        # The door is told the same id: it keeps it for what the delivery will have caused.
+        own = [pair for pair in scope["headers"] if pair[0].lower() != found_by[0]]
+        told = {**scope, "headers": [*own, found_by]}
+        await self._door(told, receive, _answering(send, found_by))
+
+
+def _answering(send: Send, header: tuple[bytes, bytes]) -> Send:
+    """Send answers with a header more."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), header]}
+        await send(message)
+
+    return sent

@@ -277,14 +277,17 @@ async def report(
     *,
     age: float = 0.0,
     secret: str = SECRET,
+    headers: dict[str, str] | None = None,
+    rate_limit: Any = None,
 ) -> Answered:
     door = webhook_door(market.economy, "acme", verifier=Verifier(SECRET, clock=market.clock))
-    service = economy_service(market.economy, authenticate=known, webhooks={"acme": door})
+    service = economy_service(
+        market.economy, authenticate=known, webhooks={"acme": door}, rate_limit=rate_limit
+    )
     body = json.dumps(event).encode()
     at = market.clock.now() - timedelta(seconds=age)
-    return await ask(
-        service, "POST", "/webhooks/acme", body, signed_headers("evt_1", at, body, [signer(secret)])
-    )
+    signed = signed_headers("evt_1", at, body, [signer(secret)])
+    return await ask(service, "POST", "/webhooks/acme", body, {**(headers or {}), **signed})
 
 
 async def test_a_report_is_kept_once_and_applied_later(market: Marketplace) -> None:
@@ -313,6 +316,45 @@ async def test_events_of_others_are_ignored_and_broken_ones_refused(market: Mark
     assert (await report(market, {"type": "purchase"})).code == 400
     assert (await report(market, [])).code == 400
     assert (await report(market, EVENT)).code == 202
+
+
+async def test_a_door_answers_with_the_requests_id_whatever_it_answers(market: Marketplace) -> None:
+    named = {"x-request-id": "req-7"}
+    forged = "whsec_" + base64.b64encode(b"x" * 32).decode()
+    answers = [
+        await report(market, EVENT, headers=named, secret=forged),
+        await report(market, EVENT, headers=named, rate_limit=lambda _: 3.0),
+        await report(market, {"type": "weather", "data": {}}, headers=named),
+        await report(market, EVENT, headers=named),
+        await report(market, EVENT, headers=named),
+    ]
+    assert [one.code for one in answers] == [401, 429, 200, 202, 200]
+    assert {one.headers["x-request-id"] for one in answers} == {"req-7"}
+    minted = await report(market, EVENT, headers={"x-request-id": "a b"})
+    assert len(minted.headers["x-request-id"]) == 36
+
+
+@pytest.mark.parametrize("given", [{"x-request-id": "req-7"}, {}])
+async def test_what_a_report_causes_carries_the_id_of_its_request(
+    market: Marketplace, given: dict[str, str]
+) -> None:
+    answered = await report(market, EVENT, headers=given)
+    await drain_inbox(market.economy)
+    found = await market.app.messages.find(box="out")
+    assert [json.loads(one.headers) for one in found.items] == [
+        {"correlation_id": answered.headers["x-request-id"]}
+    ]
+
+
+async def test_a_door_of_its_own_passes_an_id_on_too(market: Marketplace) -> None:
+    door = webhook_door(market.economy, "acme", verifier=Verifier(SECRET, clock=market.clock))
+    body = json.dumps(EVENT).encode()
+    signed = signed_headers("evt_1", market.clock.now(), body, [signer(SECRET)])
+    answered = await ask(door, "POST", "/", body, {**signed, "x-request-id": "req-8"})
+    assert answered.code == 202
+    await drain_inbox(market.economy)
+    [told] = (await market.app.messages.find(box="out")).items
+    assert json.loads(told.headers) == {"correlation_id": "req-8"}
 
 
 async def test_no_such_provider_is_404(service: Any) -> None:

@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 HEADER: Final = "x-request-id"
+HEADERS: Final = ("traceparent", HEADER)
+"""Where a caller may have named it."""
+CARRIED: Final = "correlation_id"
+"""The header of messages that carries it on."""
 
 # https://www.w3.org/TR/trace-context/#traceparent-header
 _TRACEPARENT = re.compile(
