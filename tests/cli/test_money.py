@@ -263,12 +263,16 @@ def test_a_processors_file_is_reconciled(money: Money) -> None:
     file.write_text(f"{heading}buy,pay-1,{gross},ch_1,2026-01-01T00:00:00+00:00\n")
     assert money.json("reconcile", str(file), *window)["reconciled"] is True
     file.write_text(f"{heading}buy,pay-1,USD:0.85,ch_1,2026-01-01T00:00:00+00:00\n")
-    assert money.json("reconcile", str(file), *window, code=1)["amount_drifts"] == 1
+    drifted = money.json("reconcile", str(file), *window, code=1)
+    assert drifted["amount_drifts"] == 1
+    [one] = drifted["discrepancies"]
+    assert (one["processor"]["amount"], one["ledger"]["amount"]) == ("USD:0.85", gross)
     lines = money.folder / "settled.jsonl"
     record = {"kind": "payout", "key": "x", "amount": "USD:1.00", "ref": "r"}
     lines.write_text(json.dumps({**record, "at": "2026-01-01T00:00:00+00:00"}))
     found = money.json("reconcile", str(lines), *window, code=1)
     assert (found["processor_orphans"], found["ledger_orphans"]) == (1, 1)
+    assert {one["processor"] is None for one in found["discrepancies"]} == {True, False}
     assert "processor_orphan" in money.text("reconcile", str(lines), *window, code=1)
     lines.write_text(json.dumps(record))
     assert "line 1 has no at" in money.text("reconcile", str(lines), *window, code=2)

@@ -14,7 +14,12 @@ from offpath.cli.frame import FAILED, command, json_option
 
 if TYPE_CHECKING:
     from offpath.economy import Economy
-    from offpath.ledger.reconciling import ReconcileReport, Window
+    from offpath.ledger.reconciling import (
+        Discrepancy,
+        ReconcileRecord,
+        ReconcileReport,
+        Window,
+    )
 
 
 @click.command("reconcile")
@@ -61,13 +66,27 @@ def _window(since: str, until: str) -> Window:
 
 def _document(report: ReconcileReport) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(report)
+    found = [_discrepancy(one) for one in report.discrepancies]
     return {
         "reconciled": report.reconciled,
         "processor_orphans": report.processor_orphans,
         "ledger_orphans": report.ledger_orphans,
         "amount_drifts": report.amount_drifts,
         **document,
+        "discrepancies": found,
     }
+
+
+def _discrepancy(one: Discrepancy) -> dict[str, Any]:
+    sides = {"processor": _record(one.processor), "ledger": _record(one.ledger)}
+    return {**msgspec.to_builtins(one), **sides}
+
+
+def _record(record: ReconcileRecord | None) -> dict[str, Any] | None:
+    """A record with its amount as text: as in the file, and everywhere else."""
+    if record is None:
+        return None
+    return {**msgspec.to_builtins(record), "amount": str(record.amount)}
 
 
 def _print(report: ReconcileReport) -> None:
