@@ -38,7 +38,9 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
     direct = False
 
 
-_TRIES: Final = 8
+_TRIES: Final = 10
+_WAIT: Final = 0.002
+"""Seconds, doubled with each attempt: the longest wait before the second one is twice that."""
 _PATIENCE: Final = 40.0
 """Seconds for one transaction at most; the server's own limit for a statement is 30."""
 _POOL_PATIENCE: Final = 5.0
@@ -101,7 +103,7 @@ class Database:
                     raise translated(error, self.address.shown) from error
                 if forgotten(error):
                     self._trusting = False
-            await asyncio.sleep(_chance.uniform(0.0, 0.002 * 2**attempt))
+            await asyncio.sleep(_chance.uniform(0.0, _WAIT * 2**attempt))
         raise AssertionError("unreachable")
 
     async def rehearse(self, make: Callable[[], Steps[T]]) -> None:

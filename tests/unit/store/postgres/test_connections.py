@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime
 
 import psycopg
@@ -67,6 +68,26 @@ async def test_a_deadlock_is_not_the_callers_concern(opened: Opened) -> None:
     store._before_statement = before
     (made,) = await store.commit(Effects(jobs=(new_job(),)))
     assert made.created
+
+
+@pytest.mark.parametrize(("conflicts", "made"), [(9, 1), (10, 0)])
+async def test_ten_attempts_are_made_at_a_transaction_that_conflicts(
+    opened: Opened, ask: Ask, conflicts: int, made: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("offpath.store.postgres.session._WAIT", 0.0)
+    store, tried = await opened(), list[str]()
+
+    def before(name: str) -> None:
+        if name == "enqueue":
+            tried.append(name)
+            if len(tried) <= conflicts:
+                raise psycopg.errors.SerializationFailure("again")
+
+    store._before_statement = before
+    with contextlib.nullcontext() if made else pytest.raises(StoreBusy):
+        await store.commit(Effects(jobs=(new_job(),)))
+    assert len(tried) == 10
+    assert ask("select count(*) from offpath.job") == [(made,)]
 
 
 @pytest.mark.parametrize("direct", ["", "?offpath_direct=0"])
