@@ -80,3 +80,38 @@ async def test_a_repeat_within_the_window_counts_once_also_after_one_long_ago(
     for ms in (0, 10_000, 11_000, 12_000, 19_999, 20_000, 20_001):
         market.at(ms)
         assert rejected(await market.economy.submit(order))[0] == "INSUFFICIENT_FUNDS"
+
+
+async def test_what_was_declined_early_counts_when_it_goes_through(open_market: Opens) -> None:
+    """Else the limit could be moved twice: once late under an early try, once right after it."""
+    market = await open_market(
+        velocity_limit_minor=1_000, velocity_window=10.0, velocity_inflow_limit_minor=10**9
+    )
+    order = market.order("ann", "10.00")
+    assert rejected(await market.economy.submit(order))[0] == "INSUFFICIENT_FUNDS"
+    committed(await market.top_up("ann", "100.00"))
+    market.at(9_999)
+    committed(await market.economy.submit(order))
+    for ms in (10_000, 19_998):
+        market.at(ms)
+        assert rejected(await market.spend("ann", "0.01", key="next"))[0] == "RISK_DENIED"
+    market.at(19_999)
+    committed(await market.spend("ann", "9.98", key="next"))
+
+
+async def test_what_is_declined_again_goes_on_counting_from_its_first_time(
+    open_market: Opens,
+) -> None:
+    """Else who asks often enough would be kept waiting by his own tries for ever."""
+    market = await open_market(
+        velocity_limit_minor=1_000, velocity_window=10.0, velocity_inflow_limit_minor=10**9
+    )
+    committed(await market.top_up("ann", "100.00"))
+    orders = [market.order("ann", "6.00") for _ in range(2)]
+    committed(await market.spend("ann", "6.00"))
+    for ms in (1, 5_000, 9_999):
+        market.at(ms)
+        for order in orders:
+            assert rejected(await market.economy.submit(order))[0] == "RISK_DENIED"
+    market.at(10_001)
+    committed(await market.economy.submit(orders[0]))

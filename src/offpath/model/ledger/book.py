@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from offpath.model.ledger.changes import AccountChange, Changes, SideChange
 from offpath.model.ledger.chart import chart
 from offpath.model.ledger.faults import (
     ChainBroken,
@@ -40,6 +41,7 @@ from offpath.model.ledger.records import (
     STATES,
     AccountRecord,
     Attempt,
+    AttemptMove,
     KeyRecord,
     Lot,
     Receipt,
@@ -83,38 +85,6 @@ class Loaded(Struct, frozen=True, kw_only=True):
     subjects: dict[str, Attempt] = {}
     """The last attempt of each subject."""
     totals: Totals | None = None
-
-
-class SideChange(Struct, frozen=True, kw_only=True, gc=False):
-    """A side row to write: ``was`` is the version that it replaces, 0 for a new row."""
-
-    row: SideRow
-    was: int
-
-
-class AccountChange(Struct, frozen=True, kw_only=True, gc=False):
-    """An account as it is from now on: ``was`` is how many links it had, 0 for a new account."""
-
-    account: AccountRecord
-    was: int
-
-
-class Changes(Struct, frozen=True, kw_only=True):
-    """What a batch did, to be written as it is."""
-
-    accounts: tuple[AccountChange, ...]
-    """Ordered by id."""
-    postings: tuple[PostingRecord, ...]
-    """In the order in which they were decided; each with its links."""
-    sides: tuple[SideChange, ...]
-    """Ordered by kind and id."""
-    messages: tuple[NewMessage, ...]
-    keys: tuple[KeyRecord, ...]
-    attempts: tuple[Attempt, ...]
-
-    def __bool__(self) -> bool:
-        """Whether there is anything to write."""
-        return bool(self.postings or self.sides or self.messages or self.keys or self.attempts)
 
 
 class Book:
@@ -175,6 +145,7 @@ class Book:
         self._new_messages: list[NewMessage] = []
         self._new_keys: dict[str, KeyRecord] = {}
         self._new_attempts: list[Attempt] = []
+        self._attempt_moves: dict[_Pair, AttemptMove] = {}
         self._depth = 0
         self._undo: list[tuple[Any, Any, Any]] = []
         """Where something was written, under which key, and what was there before."""
@@ -329,12 +300,14 @@ class Book:
     def attempt(self, subject: str, key: str, amount: int, since: int) -> int:
         """Count an attempt, and give the sum of the subject's attempts after ``since`` with it.
 
-        It stays counted when the operation is declined or fails; a repeat under the same key counts
-        once, until it is no longer after ``since``: then it takes the place of the old one. Raises
-        ``MoneyOverflow`` when the sum of all does not fit 64 bits.
+        It stays counted when the operation is declined or fails. A repeat under the same key counts
+        once: at its first time while it is declined, at the present when it commits or when the
+        first is no longer after ``since``. Raises ``MoneyOverflow`` when the sum of all does not
+        fit 64 bits.
         """
         window, before = self._attempts[subject, since], self._attempted[subject, key]
         if before is not None and (before > since or before >= self.posted_at):
+            self._move_attempt(subject, key, amount, before)
             return window
         last = self._subjects.get(subject)
         made = Attempt(
@@ -350,6 +323,18 @@ class Book:
         for other in self._attempts_since[subject]:
             self._attempts[subject, other] += amount
         return window + amount
+
+    def _move_attempt(self, subject: str, key: str, amount: int, before: int) -> None:
+        """It counts from now on, if the operation is not undone."""
+        if before >= self.posted_at:
+            return
+        place = subject, key
+        move = AttemptMove(subject=subject, key=key, at=self.posted_at)
+        self._set(self._attempt_moves, place, move)
+        self._set(self._attempted, place, self.posted_at)
+        for since in self._attempts_since[subject]:
+            if since >= before:
+                self._set(self._attempts, (subject, since), self._attempts[subject, since] + amount)
 
     # -- for who decides -----------------------------------------------------------------------
 
@@ -387,6 +372,7 @@ class Book:
             messages=tuple(self._new_messages),
             keys=tuple(self._new_keys.values()),
             attempts=tuple(self._new_attempts),
+            attempt_moves=tuple(self._attempt_moves.values()),
         )
 
     # -- within ------------------------------------------------------------------------------

@@ -124,6 +124,17 @@ class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     """The sum of all the subject's attempts with this one: the sum of a window is a difference."""
 
 
+class AttemptMove(Struct, frozen=True, kw_only=True, gc=False):
+    """An attempt that was declined before and went through now: from now on it counts at ``at``.
+
+    Else who was declined early could move as much again as soon as that early time has passed.
+    """
+
+    subject: str
+    key: str
+    at: int
+
+
 class Totals(Struct, frozen=True, kw_only=True):
     """Sums over all accounts."""
 

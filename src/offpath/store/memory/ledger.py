@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from offpath.model.ledger.book import AccountChange, Changes, SideChange
+from offpath.model.ledger.changes import AccountChange, Changes, SideChange
 from offpath.model.ledger.chart import Chart, chart
 from offpath.model.ledger.faults import (
     ChainBroken,
@@ -29,6 +29,7 @@ from offpath.model.ledger.records import (
     STATES,
     AccountRecord,
     Attempt,
+    AttemptMove,
     Checkpoint,
     KeyRecord,
     Leaf,
@@ -127,6 +128,8 @@ class Ledger:
             self.keys[record.key] = record
         for attempt in changes.attempts:
             self._file_attempt(attempt)
+        for move in changes.attempt_moves:
+            self._move_attempt(move)
 
     def put_side(self, row: SideRow) -> None:
         """Write a side row in the place of the one before."""
@@ -208,6 +211,16 @@ class Ledger:
         tries.keys[attempt.key] = attempt
         if len(tries.made) == 2:  # noqa: PLR2004 - with more the oldest is known
             self.stale.push(attempt.subject, tries.made[0].at)
+
+    def _move_attempt(self, move: AttemptMove) -> None:
+        """Those after it no longer count it in their totals; the last total stays what it was."""
+        tries = self.tries[move.subject]
+        old, last = tries.keys[move.key], tries.made[-1]
+        place = tries.made.index(old)
+        later = [replace(one, total=one.total - old.amount) for one in tries.made[place + 1 :]]
+        later.append(replace(old, at=max(move.at, last.at), total=last.total))
+        tries.made[place:] = later
+        tries.keys.update((one.key, one) for one in later)
 
     # -- refusing --------------------------------------------------------------------------
 

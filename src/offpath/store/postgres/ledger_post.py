@@ -14,7 +14,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from offpath.model.ledger.book import AccountChange, Book, Changes, Loaded, SideChange
+from offpath.model.ledger.book import Book, Loaded
+from offpath.model.ledger.changes import AccountChange, Changes, SideChange
 from offpath.model.ledger.deciding import (
     Decided,
     LedgerOp,
@@ -384,6 +385,10 @@ def _closing(
     queries = message_queries(changes.messages, now, sql=sql)
     queries += _side_changes(changes.sides, sql)
     queries += _additions(changes, sql)
+    queries += [
+        sql["move_attempt"](subject=move.subject, key=move.key, at=move.at)
+        for move in changes.attempt_moves
+    ]
     touched = {one.account.id for one in changes.accounts}
     if unused := [name for name in made if name not in touched]:
         queries.append(sql["drop_accounts"](accounts=to_json(sorted(unused))))

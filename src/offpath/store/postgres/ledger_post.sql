@@ -270,3 +270,29 @@ where s.kind = b.kind
 delete from offpath.ledger_account a
 using json_array_elements_text(:accounts::text::json) as b (id)
 where a.id = b.id and a.number = 0
+
+-- name: move_attempt
+-- One that was declined counts from now on, as the last of its subject; those after it no longer
+-- have it in their totals.
+with old as (
+    select a.seq, a.at, a.amount
+    from offpath.ledger_attempt a
+    where a.subject = :subject::text and a.key = :key::text
+),
+last as (
+    select l.at, l.total
+    from offpath.ledger_attempt l
+    where l.subject = :subject::text
+    order by l.at desc, l.seq desc
+    limit 1
+),
+fallen as (
+    update offpath.ledger_attempt a
+    set total = a.total - old.amount
+    from old
+    where a.subject = :subject::text and (a.at, a.seq) > (old.at, old.seq)
+)
+update offpath.ledger_attempt a
+set seq = default, at = greatest(:at::bigint, last.at), total = last.total
+from old, last
+where a.subject = :subject::text and a.key = :key::text

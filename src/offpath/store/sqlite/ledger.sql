@@ -325,3 +325,27 @@ from json_each(:batch)
 insert or replace into offpath_ledger_attempt (subject, key, amount, at, total)
 select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
 from json_each(:batch)
+
+-- name: ledger_attempts_fall
+-- One will count later: those after it no longer have it in their totals.
+update offpath_ledger_attempt as later
+set total = later.total - old.amount
+from (
+    select at, seq, amount from offpath_ledger_attempt where subject = :subject and key = :key
+) as old
+where later.subject = :subject and later.at >= old.at and (later.at, later.seq) > (old.at, old.seq)
+
+-- name: ledger_attempt_move
+-- It becomes the last one of its subject.
+update offpath_ledger_attempt as old
+set
+    seq = (select max(seq) + 1 from offpath_ledger_attempt),
+    at = max(:at, last.at),
+    total = last.total + case when last.seq = old.seq then 0 else old.amount end
+from (
+    select latest.seq, latest.at, latest.total from offpath_ledger_attempt as latest
+    where latest.subject = :subject
+    order by latest.at desc, latest.seq desc
+    limit 1
+) as last
+where old.subject = :subject and old.key = :key

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from offpath.errors import StoreBusy
-from offpath.model.ledger.book import Book, Changes, SideChange
+from offpath.model.ledger.book import Book
+from offpath.model.ledger.changes import Changes, SideChange
 from offpath.model.ledger.deciding import (
     Decided,
     LedgerOp,
@@ -69,6 +70,9 @@ def _write_steps(changes: Changes, now: int) -> Steps[None]:
         yield _add("ledger_key_add", map(rows.key_columns, changes.keys))
     if changes.attempts:
         yield _add("ledger_attempt_add", map(rows.attempt_columns, changes.attempts))
+    for move in changes.attempt_moves:
+        yield SQL["ledger_attempts_fall"](subject=move.subject, key=move.key)
+        yield SQL["ledger_attempt_move"](subject=move.subject, key=move.key, at=move.at)
     if writing is not None:
         yield from writing.steps()
 

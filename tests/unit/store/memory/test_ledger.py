@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from offpath.errors import InvalidArgument
-from offpath.model.ledger.book import AccountChange, Changes, SideChange
+from offpath.model.ledger.changes import AccountChange, Changes, SideChange
 from offpath.model.ledger.faults import (
     ChainBroken,
     InvalidTransition,
