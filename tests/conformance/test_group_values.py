@@ -245,6 +245,35 @@ async def test_a_fold_that_raises_refuses_its_settlement_alone(store: Store) -> 
     assert (await group_of(store, root)).result == "1"
 
 
+@pytest.mark.parametrize("place", range(5))
+async def test_a_fold_that_raises_over_what_others_gave_refuses_nobody_else(
+    store: Store, place: int
+) -> None:
+    """By itself it could be stored: there is no value yet that it would be called with."""
+    await join(store)
+    root, jobs = await family(store, 5)
+
+    def first_only(so_far: str | None, new: str) -> str:
+        if so_far is None:
+            return new
+        raise ValueError(new)
+
+    answers = await store.settle(
+        [
+            Settlement(
+                job=job,
+                outcome=Succeeded(contributes=False),
+                effects=gives("1", fold=first_only if n == place else adding),
+            )
+            for n, job in enumerate(jobs)
+        ]
+    )
+    refused = [n for n, one in enumerate(answers) if one.status is SettleStatus.REFUSED]
+    assert refused == ([place] if place else [])
+    group = await group_of(store, root)
+    assert (group.open, group.result) == (len(refused), str(5 - len(refused)))
+
+
 async def test_a_snoozed_attempt_contributes(store: Store) -> None:
     await join(store)
     root, (job,) = await family(store, 1)

@@ -55,5 +55,29 @@ async def _culprits(
             found |= {part[n]: one for n, one in failed.errors.items()}
         except (StoreRejected, Conflict, InvalidArgument) as own:
             found |= await _culprits(settlements, part, own, rehearse)
-    # each half alone can be stored: the later one gives way
-    return found or {suspects[-1]: error}
+    return found or await _first_in_the_way(settlements, suspects, error, rehearse)
+
+
+async def _first_in_the_way(
+    settlements: Sequence[S],
+    suspects: Sequence[int],
+    error: Exception,
+    rehearse: Callable[[Sequence[S]], Awaitable[None]],
+) -> dict[int, Exception]:
+    """The first suspect that cannot be stored behind those before it: each half alone can be.
+
+    Only what it would be written on top of shows that, as for a fold that does not take the value
+    that another one has made.
+    """
+    stored, refused = len(suspects) // 2, len(suspects)
+    while refused - stored > 1:
+        middle = (stored + refused) // 2
+        try:
+            await rehearse([settlements[n] for n in suspects[:middle]])
+        except OperationsFailed as failed:
+            return {suspects[n]: one for n, one in failed.errors.items()}
+        except (StoreRejected, Conflict, InvalidArgument) as own:
+            refused, error = middle, own
+        else:
+            stored = middle
+    return {suspects[refused - 1]: error}
