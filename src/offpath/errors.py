@@ -100,14 +100,17 @@ class TooLarge(InvalidArgument):
 
 
 class GateError(InvalidArgument):
-    """A gate whose condition can never hold, or that watches a job that is not stored."""
+    """A gate whose condition can never hold, that is given wrongly, or that watches a job that is
+    not stored.
+
+    From a handler it ends the job as dead at once, like :class:`PlanError`.
+    """
 
     code = "gate_error"
 
 
 class PlanError(InvalidArgument):
-    """A handler made a plan and did not return it, returned one that cannot be carried out, or
-    made a gate that cannot be.
+    """A handler made a plan and did not return it, or returned one that cannot be carried out.
 
     The job is dead at once: it is an error of the program, and a retry cannot help.
     """

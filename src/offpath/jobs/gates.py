@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from msgspec.structs import replace
 
-from offpath.errors import GateError, InvalidArgument, PlanError
+from offpath.errors import GateError, InvalidArgument
 from offpath.jobs import naming
 from offpath.jobs.job import G_co, Job, Member, Unknowable
 from offpath.model import checks
@@ -33,14 +34,15 @@ any_succeeded = When(need=1)
 def at_least(n: int, of: Literal["succeeded", "settled"] | Counting = "succeeded") -> When:
     """``n`` of the watched jobs have succeeded, or (``of="settled"``) have ended whichever way.
 
-    0 holds at once. Raises ``InvalidArgument``.
+    0 holds at once. Raises ``GateError``.
     """
-    need = checks.integer(n, "at_least", least=0, most=checks.MAX_PRIORITY)
+    with _refused():
+        need = checks.integer(n, "at_least", least=0, most=checks.MAX_PRIORITY)
     try:
         return When(need=need, of=Counting(of))
     except ValueError as error:
         msg = f"at_least: of must be one of {', '.join(Counting)}, not {of!r}"
-        raise InvalidArgument(msg) from error
+        raise GateError(msg) from error
 
 
 class Gate(Generic[G_co]):
@@ -144,16 +146,23 @@ def gate(
     ``gate_timeout``. A held job's own delay and deadline count from its release.
 
     With a timeout, ``on`` may have ids that nobody has enqueued (yet); without one the commit
-    raises ``GateError`` for them. Raises ``GateError`` for a condition that can never hold, and
-    ``InvalidArgument``; inside a handler with a context ``PlanError`` for both, which ends its
-    job as dead at once, since a retry would make the same gate.
+    raises ``GateError`` for them. Raises ``GateError`` for a condition that can never hold and for
+    what is no gate at all. A handler that lets a ``GateError`` pass ends its job as dead at once
+    (``invalid_plan``): a retry would make the same gate.
     """
-    try:
+    with _refused():
         return _made(on, queue, when, timeout)
-    except InvalidArgument as error:
-        if naming.in_handler() and not isinstance(error, PlanError):
-            raise PlanError(f"a gate that cannot be: {error}") from error
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Whatever is wrong with what a gate is made of is a ``GateError``."""
+    try:
+        yield
+    except GateError:
         raise
+    except InvalidArgument as error:
+        raise GateError(str(error)) from error
 
 
 def _made(on: object, queue: object, when: object, timeout: float | timedelta | None) -> Gate[Any]:
@@ -174,16 +183,17 @@ def _made(on: object, queue: object, when: object, timeout: float | timedelta | 
 
 def needed(when: object, total: int) -> int:
     """How many of ``total`` watched jobs a condition needs. Raises ``GateError``."""
+    asked = condition(when)
     try:
-        return condition(when).needed(total)
+        return asked.needed(total)
     except InvalidArgument as error:
         raise GateError(f"{error}: it would never fire") from error
 
 
 def condition(when: object) -> When:
-    """A condition. Raises ``InvalidArgument``."""
+    """A condition. Raises ``GateError``."""
     if not isinstance(when, When):
-        raise InvalidArgument(
+        raise GateError(
             "when must be offpath.all_succeeded, all_settled, any_succeeded or at_least(n), "
             f"not {type(when).__name__}"
         )
@@ -191,12 +201,13 @@ def condition(when: object) -> When:
 
 
 def checked_timeout(timeout: float | timedelta | None) -> float | None:
-    """Seconds, more than none. Raises ``InvalidArgument``."""
+    """Seconds, more than none. Raises ``GateError``."""
     if timeout is None:
         return None
-    limit = checks.seconds(timeout, "timeout")
+    with _refused():
+        limit = checks.seconds(timeout, "timeout")
     if limit == 0:
-        raise InvalidArgument("a gate's timeout must be more than 0 seconds; None waits for ever")
+        raise GateError("a gate's timeout must be more than 0 seconds; None waits for ever")
     return limit
 
 

@@ -99,12 +99,6 @@ def in_step(step: str) -> Iterator[None]:
         _names.reset(token)
 
 
-def in_handler() -> bool:
-    """Whether this runs inside a handler that has a context, and whose attempt goes on."""
-    names = _names.get()
-    return names is not None and not names.over
-
-
 def child_name(what: str, *, sent: bool = False) -> Name | None:
     """The name of what is built now inside a handler; None outside of one, and, if it is sent at
     once (``sent``), outside of a step.

@@ -72,7 +72,8 @@ class DeadReason(StrEnum):
     REJECTED = "rejected"
     """The handler of an inbox message said no: trying again would not change that."""
     INVALID_PLAN = "invalid_plan"
-    """Its handler made a plan and did not return it, or one that cannot be carried out."""
+    """Its handler made a plan and did not return it, or one that cannot be carried out, or a gate
+    that cannot be."""
     UNSATISFIABLE = "unsatisfiable"
     """It waited at a gate that cannot fire any more."""
     GATE_TIMEOUT = "gate_timeout"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct
 
-from offpath.errors import Abort, Conflict, PlanError, SignalError, Snooze
+from offpath.errors import Abort, Conflict, GateError, PlanError, SignalError, Snooze
 from offpath.jobs import classify
 from offpath.jobs.classify import Decision, FailureInfo, Moment
 from offpath.jobs.planning import named_anew
@@ -193,7 +193,7 @@ class Judge:
             return self._snoozed(run, error, moment)
         if isinstance(error, Abort):
             return classify.aborted(error, moment)
-        if isinstance(error, PlanError):
+        if isinstance(error, PlanError | GateError):
             wrong = self._failure(run, error, "invalid_plan")
             return Dead(reason=DeadReason.INVALID_PLAN, failure=wrong)
         if isinstance(error, SignalError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -172,52 +173,103 @@ async def test_the_options_of_next_land_on_the_next_jobs(bench: Bench, ran: list
     assert (second.priority, second.queue, second.state) == (7, "vip", JobState.BLOCKED)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error"),
-    [
-        (lambda job: offpath.gate(on=job, queue=[job]), InvalidArgument),
-        (lambda job: offpath.gate(on=["x"], queue=[job]), InvalidArgument),
-        (lambda job: offpath.gate(on=[job], queue=[]), InvalidArgument),
-        (lambda job: GATE(on=[job], queue=["x"]), InvalidArgument),
-        (lambda job: offpath.gate(on=[job], queue=[job], timeout=0), InvalidArgument),
-        (lambda job: GATE(on=[job], queue=[job], when="all"), InvalidArgument),
-        (lambda job: offpath.gate(on=[job], queue=[job], when=offpath.at_least(2)), GateError),
-        (lambda job: offpath.at_least(-1), InvalidArgument),
-        (lambda job: AT_LEAST(1, of="done"), InvalidArgument),
-    ],
-)
-def test_what_no_gate_can_be(bench: Bench, ran: list[str], wrong: object, error: type) -> None:
-    assert callable(wrong)
-    with pytest.raises(error):
+WRONG: list[Callable[[Any], Any]] = [
+    lambda job: offpath.gate(on=job, queue=[job]),
+    lambda job: offpath.gate(on=["x"], queue=[job]),
+    lambda job: offpath.gate(on=[job], queue=[job]),
+    lambda job: offpath.gate(on=[job], queue=[]),
+    lambda job: GATE(on=[], queue=["x"]),
+    lambda job: offpath.gate(on=[], queue=[job], timeout=0),
+    lambda job: GATE(on=[], queue=[job], timeout="soon"),
+    lambda job: GATE(on=[], queue=[job], when="all"),
+    lambda job: offpath.gate(on=[], queue=[job], when=offpath.at_least(2)),
+    lambda job: offpath.at_least(-1),
+    lambda job: AT_LEAST("two"),
+    lambda job: AT_LEAST(1, of="done"),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_no_gate_can_be(bench: Bench, ran: list[str], wrong: Callable[[Any], Any]) -> None:
+    with pytest.raises(GateError):
         wrong(leaf(bench, "a"))
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda job: offpath.gate(on=[job], queue=[job]),
-        lambda job: offpath.gate(on=[job], queue=[]),
-        lambda job: offpath.gate(on=[], queue=[job], when=offpath.at_least(2)),
-        lambda job: GATE(on=[job], queue=["x"]),
-    ],
-)
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("kind", ["with a context", "without", "in a thread", "a batch"])
 async def test_a_gate_that_cannot_be_costs_its_handler_no_retry(
-    bench: Bench, ran: list[str], wrong: object
+    bench: Bench, ran: list[str], kind: str, wrong: Callable[[Any], Any]
 ) -> None:
-    assert callable(wrong)
+    runs: list[int] = []
+
+    def body() -> None:
+        runs.append(1)
+        wrong(leaf(bench, "a"))
+
+    handle = await handler(bench, kind, body).enqueue(1)
+    await bench.run()
+    record = await bench.record(handle.id)
+    assert (record.state, record.reason, len(runs)) == (JobState.DEAD, "invalid_plan", 1)
+    assert record.failure is not None
+    assert record.failure.type == "GateError"
+
+
+def handler(bench: Bench, kind: str, body: Callable[[], None]) -> Any:
+    async def plain(n: int) -> None:
+        body()
+
+    async def contextual(ctx: Context, n: int) -> None:
+        body()
+
+    def in_thread(n: int) -> None:
+        body()
+
+    async def batch(numbers: list[int]) -> list[None]:
+        body()
+        return [None for _ in numbers]
+
+    kinds: dict[str, Any] = {
+        "with a context": contextual,
+        "without": plain,
+        "in a thread": in_thread,
+    }
+    if kind == "a batch":
+        return bench.app.batch_task(size=5, retry=5)(batch)
+    return bench.app.task(retry=5)(kinds[kind])
+
+
+async def test_a_gate_on_jobs_that_nobody_knows_costs_its_handler_no_retry(
+    bench: Bench, ran: list[str]
+) -> None:
     runs: list[int] = []
 
     @bench.app.task(retry=5)
-    async def root(ctx: Context) -> Plan[None, str]:
+    async def root() -> None:
         runs.append(1)
-        return ctx.queue(wrong(leaf(bench, "a")))
+        await bench.app.enqueue(offpath.gate(on=[offpath_id()], queue=[leaf(bench, "a")]))
 
     handle = await root.enqueue()
     await bench.run()
     record = await bench.record(handle.id)
     assert (record.state, record.reason, len(runs)) == (JobState.DEAD, "invalid_plan", 1)
-    assert record.failure is not None
-    assert record.failure.type == "PlanError"
+
+
+async def test_a_handler_may_go_on_after_a_gate_that_cannot_be(
+    bench: Bench, ran: list[str]
+) -> None:
+    @bench.app.task
+    async def root() -> str:
+        try:
+            offpath.gate(on=[], queue=[])
+        except InvalidArgument as error:
+            return str(error)
+        return ""
+
+    handle = await root.enqueue()
+    await bench.run()
+    assert await handle.result() == (
+        "a gate's `queue` takes at least one job: queue=[task.job(...)]"
+    )
 
 
 @pytest.mark.parametrize(
