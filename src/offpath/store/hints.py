@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 from enum import StrEnum
 
+from offpath.model.effects import Effects
+
 _log = logging.getLogger("offpath.store")
 
 
@@ -20,6 +22,18 @@ class Hint(StrEnum):
     """Jobs may have ended: somebody may be waiting for them."""
     MESSAGES = "messages"
     """Messages may be due, or events may have been appended to the log."""
+
+
+def hints_of(effects: Effects) -> tuple[Hint, ...]:
+    """What is told once effects were committed. Announced jobs have become messages, too."""
+    messages = (
+        effects.messages
+        or effects.log
+        or effects.operations  # these may have written messages
+        or any(job.announce for job in effects.jobs)
+    )
+    told = ((Hint.WORK, effects.jobs), (Hint.MESSAGES, messages))
+    return tuple(hint for hint, stirred in told if stirred)
 
 
 class Hints:

@@ -16,21 +16,16 @@ from offpath.model.schedule import (
     Schedule,
     ScheduleRecord,
 )
-from offpath.runtime.clock import Clock
 from offpath.store import firing as rules
-from offpath.store.hints import Hints
 from offpath.store.memory import effects as doors
+from offpath.store.memory.part import Part
 from offpath.store.memory.tables import Tables
 
 _LISTED = 10_000
 
 
-class MemorySchedules:
+class MemorySchedules(Part):
     """The part of the memory store that keeps schedules. No method waits."""
-
-    _clock: Clock
-    _tables: Tables
-    _hints: Hints
 
     async def put_schedule(self, schedule: Schedule, *, next_at: datetime | None) -> ScheduleRecord:
         """Add or change one."""
@@ -82,10 +77,6 @@ class MemorySchedules:
     async def prune_occurrences(self, *, before: datetime, limit: int) -> int:
         """Remove old history."""
         return prune(self._tables, before, limit)
-
-    def _tell(self, *, waiting: bool = False, ended: bool = False) -> None:
-        """Tell of what changed."""
-        raise NotImplementedError
 
 
 def put(

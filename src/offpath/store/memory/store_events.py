@@ -31,29 +31,13 @@ from offpath.model.route import (
     RouterRecord,
     RouterSpec,
 )
-from offpath.runtime.clock import Clock
 from offpath.store.events import Decide
-from offpath.store.hints import Hint, Hints
 from offpath.store.memory import endpoints, log, messages, routers
-from offpath.store.memory.tables import Tables
+from offpath.store.memory.part import Part
 
 
-class MemoryEvents:
+class MemoryEvents(Part):
     """The part of the memory store that is an :class:`~offpath.store.events.EventStore`."""
-
-    _clock: Clock
-    _tables: Tables
-    _hints: Hints
-
-    def _tell(self, *, waiting: bool = False, ended: bool = False) -> None:
-        """Wake who may wait for what a transition brought about."""
-        if waiting:
-            self._hints.emit(Hint.WORK)
-        if ended:
-            self._hints.emit(Hint.ENDED)
-        if self._tables.mailbox.stirred or self._tables.log.stirred:
-            self._tables.mailbox.stirred = self._tables.log.stirred = False
-            self._hints.emit(Hint.MESSAGES)
 
     # -- messages --------------------------------------------------------------------------
 

@@ -7,17 +7,13 @@ from datetime import datetime
 
 from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted, LimitRecord, QueueRecord
-from offpath.runtime.clock import Clock
 from offpath.store.memory import limits, pausing, starting
 from offpath.store.memory.moments import maybe_later
-from offpath.store.memory.tables import Tables
+from offpath.store.memory.part import Part
 
 
-class MemoryFlow:
+class MemoryFlow(Part):
     """Limits, pauses and inline starts. No method waits."""
-
-    _clock: Clock
-    _tables: Tables
 
     async def admit(self, *, limit: int, keys: Sequence[str] = ()) -> Admitted:
         """Make held jobs ready."""
@@ -65,7 +61,3 @@ class MemoryFlow:
         started = starting.start(self._tables, self._clock.now(), job, worker)
         self._tell()
         return started
-
-    def _tell(self, *, waiting: bool = False, ended: bool = False) -> None:
-        """Tell of what changed."""
-        raise NotImplementedError

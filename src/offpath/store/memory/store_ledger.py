@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 from offpath.model.ledger.deciding import Decided, LedgerOp, decide_all
 from offpath.model.ledger.records import Checkpoint, Leaf, SideRow
-from offpath.runtime.clock import Clock
 from offpath.store.ledger import LedgerReads
 from offpath.store.memory import ledger_keeping
 from offpath.store.memory.ledger import Ledger, View
@@ -15,18 +14,11 @@ from offpath.store.memory.ledger_loading import book_for
 from offpath.store.memory.ledger_reading import LedgerMoment, LedgerReading
 from offpath.store.memory.mailbox import MailPlan
 from offpath.store.memory.moments import milliseconds
-from offpath.store.memory.tables import Tables
+from offpath.store.memory.part import Part
 
 
-class MemoryLedger(LedgerReading):
+class MemoryLedger(Part, LedgerReading):
     """A :class:`~offpath.store.ledger.LedgerStore`. No method waits, so each is one step."""
-
-    _clock: Clock
-    _tables: Tables
-
-    def _tell(self, *, waiting: bool = False, ended: bool = False) -> None:
-        """Tell of what changed."""
-        raise NotImplementedError
 
     def _ledger(self) -> Ledger:
         return self._tables.ledger

@@ -9,19 +9,14 @@ from offpath.model.gate import GateRecord
 from offpath.model.group import GroupRecord
 from offpath.model.job import LeasedJob
 from offpath.model.wait import NewSignal, Undoing
-from offpath.runtime.clock import Clock
 from offpath.store.changes import Changed
-from offpath.store.hints import Hint, Hints
+from offpath.store.hints import Hint
 from offpath.store.memory import gates, groups, jobs, signals, steps, undoing
-from offpath.store.memory.tables import Tables
+from offpath.store.memory.part import Part
 
 
-class MemoryWorkflows:
+class MemoryWorkflows(Part):
     """Groups, gates, steps and waits. No method waits."""
-
-    _clock: Clock
-    _tables: Tables
-    _hints: Hints
 
     # -- groups ----------------------------------------------------------------------------
 
@@ -105,7 +100,3 @@ class MemoryWorkflows:
             waiting=any(not each.state.terminal for each in moved),
             ended=any(each.state.terminal for each in moved),
         )
-
-    def _tell(self, *, waiting: bool = False, ended: bool = False) -> None:
-        """Tell of what changed."""
-        raise NotImplementedError

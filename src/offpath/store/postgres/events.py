@@ -33,33 +33,24 @@ from offpath.model.route import (
     RouterSpec,
 )
 from offpath.model.settlement import Released, Retry
-from offpath.runtime.clock import Clock
 from offpath.store.events import Decide
-from offpath.store.hints import Hint, Hints
+from offpath.store.hints import Hint
 from offpath.store.postgres import endpoints, messages, routers
-from offpath.store.postgres.announcing import Announcer
 from offpath.store.postgres.log import Horizon, Lookout, Sight, look_steps
+from offpath.store.postgres.part import Part
 from offpath.store.postgres.parting import settle_apart
-from offpath.store.postgres.session import Database
 from offpath.store.postgres.steps import embed, moment, one, to_json
-from offpath.store.sql import Catalogue
 
 NOW_PATIENCE: Final = 5.0
 """Seconds that a new router waits for open writers of the log, to begin at the present."""
 FACTS_PATIENCE: Final = 1.0
 
 
-class EventTables:
+class EventTables(Part):
     """Messages, log, routers and endpoints on Postgres; each method is one transaction."""
 
-    def __init__(self, database: Database, sql: Catalogue, clock: Clock | None) -> None:
-        self._database = database
-        self._sql = sql
-        self._clock = clock
-        self._hints = Hints()
-        self._announcer = Announcer(self._notify)
-        self._horizon = Horizon()
-        self._lookout = Lookout(self._look)
+    _horizon: Horizon
+    _lookout: Lookout
 
     # -- messages --------------------------------------------------------------------------
 
@@ -360,9 +351,6 @@ class EventTables:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _now(self) -> datetime | None:
-        return None if self._clock is None else self._clock.now()
-
     async def _look(self) -> Sight:
         return await self._database.write(lambda: embed(look_steps(self._horizon, sql=self._sql)))
 
@@ -373,23 +361,3 @@ class EventTables:
         if self._horizon.settled == 0:
             with contextlib.suppress(OffpathError):  # what was asked for is committed
                 await self._lookout.look()
-
-    async def _notify(self, hint: Hint) -> None:
-        raise NotImplementedError
-
-    def _tell(self, *hints: Hint) -> None:
-        for hint in hints:
-            self._hints.emit(hint)
-            self._announcer.announce(hint)
-
-    def _tell_effects(self, effects: Effects) -> None:
-        """Tell of what was committed. Announced jobs have become messages, too."""
-        if effects.jobs:
-            self._tell(Hint.WORK)
-        if (
-            effects.messages
-            or effects.log
-            or effects.operations  # these may have written messages
-            or any(job.announce for job in effects.jobs)
-        ):
-            self._tell(Hint.MESSAGES)

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime
 
 from msgspec.structs import replace
 
-from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted, LimitRecord, QueueRecord
 from offpath.model.settlement import Settlement, Snoozed
-from offpath.runtime.clock import Clock
 from offpath.store.hints import Hint
 from offpath.store.postgres import limits, pausing, starting
-from offpath.store.postgres.session import Database
-from offpath.store.postgres.steps import Announced
-from offpath.store.sql import Catalogue
+from offpath.store.postgres.part import Part
 
 
 class Passes:
@@ -58,29 +53,10 @@ class Passes:
         self._one_at_a_time.release()
 
 
-class FlowTables:
+class FlowTables(Part):
     """Limits, pauses and inline starts on Postgres; each method is one transaction."""
 
-    _database: Database
-    _sql: Catalogue
-    _clock: Clock | None
     _passes: Passes
-
-    def _now(self) -> datetime | None:
-        """The time that was given; None is the database's own."""
-        raise NotImplementedError
-
-    def _tell(self, *hints: Hint) -> None:
-        """Tell of what was committed."""
-        raise NotImplementedError
-
-    def _tell_effects(self, effects: Effects) -> None:
-        """Tell of what was committed."""
-        raise NotImplementedError
-
-    def _telling(self) -> AbstractContextManager[Announced]:
-        """Tell of messages about announced jobs."""
-        raise NotImplementedError
 
     async def admit(self, *, limit: int, keys: Sequence[str] = ()) -> Admitted:
         """Make held jobs ready."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
 
 from offpath.model.ledger.deciding import Decided, LedgerOp
 from offpath.model.ledger.records import Checkpoint, Leaf, SideRow
@@ -13,7 +12,8 @@ from offpath.store.ledger import LedgerReads
 from offpath.store.postgres import ledger_keeping
 from offpath.store.postgres.ledger_post import KnownAccounts, millis, post_steps
 from offpath.store.postgres.ledger_reading import LedgerReading
-from offpath.store.postgres.session import Database, Snapshot
+from offpath.store.postgres.part import Part
+from offpath.store.postgres.session import Snapshot
 from offpath.store.postgres.steps import Rows, one
 from offpath.store.sql import Catalogue, Query
 
@@ -29,19 +29,10 @@ class LedgerMoment(LedgerReading):
         return await self._snapshot.ask(query)
 
 
-class LedgerTables(LedgerReading):
+class LedgerTables(Part, LedgerReading):
     """Accounts, postings, side rows and checkpoints on Postgres."""
 
-    _database: Database
     _accounts: KnownAccounts
-
-    def _now(self) -> datetime | None:
-        """The time that was given; None is the database's own."""
-        raise NotImplementedError
-
-    def _tell(self, *hints: Hint) -> None:
-        """Tell of what was committed."""
-        raise NotImplementedError
 
     async def post(self, operations: Sequence[LedgerOp]) -> list[Decided]:
         """Decide operations and commit what they did."""

@@ -22,30 +22,17 @@ from offpath.model.schedule import (
     Schedule,
     ScheduleRecord,
 )
-from offpath.runtime.clock import Clock
 from offpath.store import firing as rules
 from offpath.store.postgres.effects import carry_out
-from offpath.store.postgres.session import Database
+from offpath.store.postgres.part import Part
 from offpath.store.postgres.steps import Steps, ask, embed, from_micros, moment, one, to_json
 from offpath.store.sql import Catalogue, Row
 
 _definition: Final = msgspec.json.Decoder(Schedule).decode
 
 
-class ScheduleTables:
+class ScheduleTables(Part):
     """Schedules on Postgres; each method is one transaction."""
-
-    _database: Database
-    _sql: Catalogue
-    _clock: Clock | None
-
-    def _now(self) -> datetime | None:
-        """The time that was given; None is the database's own."""
-        raise NotImplementedError
-
-    def _tell_effects(self, effects: Effects) -> None:
-        """Tell of what was committed."""
-        raise NotImplementedError
 
     async def put_schedule(self, schedule: Schedule, *, next_at: datetime | None) -> ScheduleRecord:
         """Add or change one."""

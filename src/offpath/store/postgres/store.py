@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,7 +12,6 @@ import msgspec
 from offpath.errors import LeaseLost, StoreRejected
 from offpath.model.effects import Effects
 from offpath.model.job import (
-    TERMINAL,
     Count,
     Enqueued,
     JobFilter,
@@ -35,9 +33,10 @@ from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock
 from offpath.store.capabilities import Capabilities
 from offpath.store.changes import Changed
-from offpath.store.hints import Hint
+from offpath.store.hints import Hint, Hints
 from offpath.store.postgres import crew, operating, reading
 from offpath.store.postgres.address import parse_address
+from offpath.store.postgres.announcing import Announcer
 from offpath.store.postgres.diagnosing import diagnose_steps
 from offpath.store.postgres.effects import commit_steps, commit_within_steps
 from offpath.store.postgres.enqueue import each_answer, enqueue_each
@@ -48,6 +47,7 @@ from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
 from offpath.store.postgres.ledger import LedgerTables
 from offpath.store.postgres.ledger_post import KnownAccounts
 from offpath.store.postgres.listening import Ear, channel
+from offpath.store.postgres.log import Horizon, Lookout
 from offpath.store.postgres.migrating import (
     PACKAGE,
     Migrator,
@@ -65,7 +65,7 @@ from offpath.store.postgres.settling import (
     settle_steps,
     succeed_steps,
 )
-from offpath.store.postgres.steps import Announced, embed, moment, one, to_json
+from offpath.store.postgres.steps import embed, moment, one, to_json
 from offpath.store.postgres.workflows import WorkflowTables
 from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing, require_current
@@ -104,7 +104,13 @@ class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables, Led
     ) -> None:
         address = parse_address(url, notify_url=notify_url)
         sql = catalogue(PACKAGE, schema=schema)
-        super().__init__(Database(address, sql, pool_size=pool_size), sql, clock)
+        self._database = Database(address, sql, pool_size=pool_size)
+        self._sql = sql
+        self._clock = clock
+        self._hints = Hints()
+        self._announcer = Announcer(self._notify)
+        self._horizon = Horizon()
+        self._lookout = Lookout(self._look)
         self._schema = schema_name(schema)
         self._migrate_on_open = migrate
         self._address = address
@@ -439,29 +445,6 @@ class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables, Led
         if self._ear is not None:
             self._ear.own_pids.add(pid)
 
-    @contextlib.contextmanager
-    def _telling(self) -> Iterator[Announced]:
-        """Tell of messages about announced jobs once what is inside has been written."""
-        announced = Announced()
-        try:
-            yield announced
-        finally:
-            if announced.any:
-                self._tell(Hint.MESSAGES)
-            self._tell_moved(announced)
-
     def _tell_settled(self, answers: Iterable[Settled]) -> None:
         states = {answer.state for answer in answers if answer.state is not None}
         self._tell_states(states, Hint.WORK)
-
-    def _tell_changed(self, changes: Iterable[Changed], otherwise: Hint) -> None:
-        """An operator changes little and seldom: whether it was announced is not looked up."""
-        states = [change.state for change in changes]
-        self._tell_states(states, otherwise)
-        if states:  # what ends may release others
-            self._tell(Hint.MESSAGES, Hint.WORK)
-
-    def _tell_states(self, states: Iterable[JobState], otherwise: Hint) -> None:
-        """Ended jobs are told of as such, others as ``otherwise``."""
-        hints = {Hint.ENDED if state in TERMINAL else otherwise for state in states}
-        self._tell(*sorted(hints))

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 
 from offpath.errors import StoreRejected
 from offpath.model.effects import Effects
 from offpath.model.gate import GateRecord
 from offpath.model.group import GroupRecord
-from offpath.model.job import TERMINAL, LeasedJob
+from offpath.model.job import LeasedJob
 from offpath.model.wait import NewSignal, Undoing
 from offpath.store.changes import Changed
 from offpath.store.hints import Hint
 from offpath.store.postgres import closing, durable, expiring, gates, groups, unseen
-from offpath.store.postgres.session import Database
+from offpath.store.postgres.part import Part
 from offpath.store.postgres.steps import Announced, job_id
-from offpath.store.sql import Catalogue
 
 
-class WorkflowTables:
+class WorkflowTables(Part):
     """Workflows on Postgres; each method is one transaction."""
-
-    _database: Database
-    _sql: Catalogue
 
     # -- groups ----------------------------------------------------------------------------
 
@@ -125,24 +120,3 @@ class WorkflowTables:
         if done:
             self._tell_effects(effects)
         return done
-
-    # -- inside ----------------------------------------------------------------------------
-
-    def _now(self) -> datetime | None:
-        raise NotImplementedError
-
-    def _tell(self, *hints: Hint) -> None:
-        raise NotImplementedError
-
-    def _tell_effects(self, effects: Effects) -> None:
-        raise NotImplementedError
-
-    def _tell_changed(self, changes: Iterable[Changed], otherwise: Hint) -> None:
-        raise NotImplementedError
-
-    def _tell_moved(self, announced: Announced) -> None:
-        """Tell of jobs that others have released or ended."""
-        hints = {Hint.ENDED if state in TERMINAL else Hint.WORK for state in announced.moved}
-        if announced.moved and announced.any:
-            hints.add(Hint.MESSAGES)
-        self._tell(*sorted(hints))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from offpath.model.effects import Effects
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
@@ -31,41 +30,16 @@ from offpath.model.route import (
     RouterSpec,
 )
 from offpath.store.events import Decide
-from offpath.store.hints import Hint, Hints
+from offpath.store.hints import Hint
 from offpath.store.sqlite import endpoints, messaging, routing
 from offpath.store.sqlite.enqueue import on_file
 from offpath.store.sqlite.instants import micros
-from offpath.store.sqlite.session import Session, Steps
+from offpath.store.sqlite.part import Part
+from offpath.store.sqlite.session import Steps
 
-T = TypeVar("T")
 
-
-class Eventing:
-    """The half of the store that implements :class:`~offpath.store.events.EventStore`.
-
-    Whoever completes it says how transitions are run.
-    """
-
-    path: Path
-    _hints: Hints
-
-    def _now(self) -> int:
-        """The store's clock."""
-        raise NotImplementedError
-
-    async def _write(
-        self,
-        work: Callable[[Session], T],
-        *,
-        peek: Callable[[Session], T | None] | None = None,
-        relaxed: bool = False,
-    ) -> T:
-        """Run a transition."""
-        raise NotImplementedError
-
-    async def _read(self, work: Callable[[Session], T]) -> T:
-        """Run a read."""
-        raise NotImplementedError
+class Eventing(Part):
+    """The part of the store that implements :class:`~offpath.store.events.EventStore`."""
 
     # -- messages --------------------------------------------------------------------------
 

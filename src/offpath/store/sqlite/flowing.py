@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeVar
 
 from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted, LimitRecord, QueueRecord
-from offpath.store.hints import Hint, Hints
+from offpath.store.hints import Hint
 from offpath.store.sqlite import limits, pausing, starting
 from offpath.store.sqlite.instants import later, micros
+from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import Session
 
-T = TypeVar("T")
 
-
-class Flowing:
+class Flowing(Part):
     """Limits, pauses and inline starts."""
 
-    _hints: Hints
     _admitting: limits.Admitting
-
-    def _now(self) -> int:
-        """The store's clock."""
-        raise NotImplementedError
-
-    async def _write(
-        self,
-        work: Callable[[Session], T],
-        *,
-        peek: Callable[[Session], T | None] | None = None,
-        relaxed: bool = False,
-    ) -> T:
-        """Run a transition."""
-        raise NotImplementedError
-
-    async def _read(self, work: Callable[[Session], T]) -> T:
-        """Run a read."""
-        raise NotImplementedError
 
     async def admit(self, *, limit: int, keys: Sequence[str] = ()) -> Admitted:
         """Make held jobs ready."""

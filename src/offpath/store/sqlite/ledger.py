@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -12,31 +12,14 @@ from offpath.store.ledger import LedgerReads
 from offpath.store.sqlite import ledger_upkeep as upkeep
 from offpath.store.sqlite.ledger_posting import MILLISECOND, post_steps
 from offpath.store.sqlite.ledger_reading import LedgerReading, Snapshot
+from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import Session
 
 T = TypeVar("T")
 
 
-class Ledgering(LedgerReading):
+class Ledgering(Part, LedgerReading):
     """The part of the store that implements :class:`~offpath.store.ledger.LedgerStore`."""
-
-    def _now(self) -> int:
-        """The store's clock."""
-        raise NotImplementedError
-
-    async def _write(
-        self,
-        work: Callable[[Session], T],
-        *,
-        peek: Callable[[Session], T | None] | None = None,
-        relaxed: bool = False,
-    ) -> T:
-        """Run a transition."""
-        raise NotImplementedError
-
-    async def _block(self, work: Callable[[], T]) -> T:
-        """Run something that blocks for a moment."""
-        raise NotImplementedError
 
     def _connect_reader(self) -> Session:
         """A connection that only reads."""

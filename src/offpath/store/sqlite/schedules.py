@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from offpath.errors import StoreRejected
+from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, NewJob
 from offpath.model.schedule import (
     Firing,
@@ -20,11 +21,11 @@ from offpath.model.schedule import (
     ScheduleRecord,
 )
 from offpath.store import firing as rules
-from offpath.store.hints import Hint, Hints
 from offpath.store.sql import Row
 from offpath.store.sqlite.enqueue import effect_steps
 from offpath.store.sqlite.instants import instant, micros
 from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import SQL, Session
 
 T = TypeVar("T")
@@ -34,28 +35,8 @@ _encode = msgspec.json.Encoder().encode
 _definition: Final = msgspec.json.Decoder(Schedule).decode
 
 
-class Scheduling:
+class Scheduling(Part):
     """The part of the store that implements :class:`~offpath.store.schedules.ScheduleStore`."""
-
-    _hints: Hints
-
-    def _now(self) -> int:
-        """The store's clock."""
-        raise NotImplementedError
-
-    async def _write(
-        self,
-        work: Callable[[Session], T],
-        *,
-        peek: Callable[[Session], T | None] | None = None,
-        relaxed: bool = False,
-    ) -> T:
-        """Run a transition."""
-        raise NotImplementedError
-
-    async def _read(self, work: Callable[[Session], T]) -> T:
-        """Run a read."""
-        raise NotImplementedError
 
     async def put_schedule(self, schedule: Schedule, *, next_at: datetime | None) -> ScheduleRecord:
         """Add or change one."""
@@ -90,7 +71,7 @@ class Scheduling:
         """Settle occurrences."""
         status = await self._write(lambda session: fire(session, self._now(), firing))
         if status is FiringStatus.FIRED:
-            self._tell_made(firing.jobs)
+            self._tell_effects(Effects(jobs=firing.jobs))
         return status
 
     async def trigger_schedule(self, name: str, job: NewJob, occurrence: Occurrence) -> bool:
@@ -99,7 +80,7 @@ class Scheduling:
             lambda session: trigger(session, self._now(), name, job, occurrence)
         )
         if known:
-            self._tell_made((job,))
+            self._tell_effects(Effects(jobs=(job,)))
         return known
 
     async def occurrences(
@@ -117,12 +98,6 @@ class Scheduling:
         """Remove old history."""
         query = SQL["occurrence_prune"](before=micros(before), limit=max(limit, 0))
         return await self._write(lambda session: len(session.run(query)))
-
-    def _tell_made(self, jobs: Sequence[NewJob]) -> None:
-        if jobs:
-            self._hints.emit(Hint.WORK)
-        if any(job.announce for job in jobs):
-            self._hints.emit(Hint.MESSAGES)
 
 
 def put(session: Session, now: int, schedule: Schedule, next_at: datetime | None) -> ScheduleRecord:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from offpath.errors import StoreUnavailable
 from offpath.model.effects import Effects
 from offpath.model.job import (
     Count,
@@ -41,7 +40,6 @@ from offpath.store.sqlite.diagnosing import diagnose
 from offpath.store.sqlite.enqueue import enqueue_steps, is_lone_job, on_file, whole
 from offpath.store.sqlite.eventing import Eventing
 from offpath.store.sqlite.flowing import Flowing
-from offpath.store.sqlite.instants import micros
 from offpath.store.sqlite.ledger import Ledgering
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
@@ -180,10 +178,7 @@ class SqliteStore(Eventing, Flowing, Ledgering, Scheduling, Workflowing):
             lambda session: session.drive(enqueue_steps(effects, self._clock.now())),
             shared=Shared(self._commit_all, effects.jobs[0]) if is_lone_job(effects) else None,
         )
-        self._tell(waiting=bool(effects.jobs))
-        told = effects.messages or effects.log or effects.operations
-        if told or any(job.announce for job in effects.jobs):
-            self._hints.emit(Hint.MESSAGES)
+        self._tell_effects(effects)
         return answers
 
     def _commit_all(self, session: Session, jobs: list[NewJob]) -> list[list[Enqueued]]:
@@ -364,51 +359,6 @@ class SqliteStore(Eventing, Flowing, Ledgering, Scheduling, Workflowing):
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _now(self) -> int:
-        return micros(self._clock.now())
-
-    async def _write(
-        self,
-        work: Callable[[Session], T],
-        *,
-        peek: Callable[[Session], T | None] | None = None,
-        relaxed: bool = False,
-        shared: Shared | None = None,
-    ) -> T:
-        if self._writer is None:
-            raise _not_open()
-        stirred = released = False
-
-        def noting(session: Session) -> T:
-            nonlocal stirred, released
-            session.stirred = session.released = False
-            answer = work(session)
-            stirred, released = session.stirred, session.released
-            return answer
-
-        answer = await self._writer.do(noting, peek=peek, relaxed=relaxed, shared=shared)
-        if stirred:
-            self._hints.emit(Hint.MESSAGES)
-        if released:
-            self._hints.emit(Hint.WORK)
-        return answer
-
-    async def _read(self, work: Callable[[Session], T]) -> T:
-        if self._readers is None:
-            raise _not_open()
-        return await self._readers.do(work)
-
-    async def _block(self, work: Callable[[], T]) -> T:
-        if self._readers is None:
-            raise _not_open()
-        return await self._readers.run(work)
-
-    def _tell(self, *, waiting: bool = False, ended: bool = False) -> None:
-        if waiting:
-            self._hints.emit(Hint.WORK)
-        if ended:
-            self._hints.emit(Hint.ENDED)
-
     def _listen(self, step: int) -> None:
         self._listeners += step
         if self._writer is not None:
@@ -452,7 +402,3 @@ class SqliteStore(Eventing, Flowing, Ledgering, Scheduling, Workflowing):
 
 def _unwatched(_name: str) -> None:
     """Reads change nothing: the fault hook does not concern them."""
-
-
-def _not_open() -> StoreUnavailable:
-    return StoreUnavailable("the store is not open: `async with` it, or await its open() first")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from offpath.model.effects import Effects
@@ -10,20 +10,17 @@ from offpath.model.gate import GateRecord
 from offpath.model.group import GroupRecord
 from offpath.model.job import LeasedJob
 from offpath.model.wait import NewSignal, Undoing
-from offpath.runtime.clock import Clock
 from offpath.store.changes import Changed
-from offpath.store.hints import Hint, Hints
+from offpath.store.hints import Hint
 from offpath.store.sqlite import groups, jobs, waiting
+from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import Session
 
 T = TypeVar("T")
 
 
-class Workflowing:
+class Workflowing(Part):
     """Groups, gates, steps and waits."""
-
-    _hints: Hints
-    _clock: Clock
 
     # -- groups ----------------------------------------------------------------------------
 
@@ -107,10 +104,8 @@ class Workflowing:
         done = await self._write(
             lambda session: waiting.compensate(session, self._now(), job_id, effects)
         )
-        self._tell(waiting=done and bool(effects.jobs))
-        told = effects.messages or effects.log or effects.operations
-        if done and (told or any(job.announce for job in effects.jobs)):
-            self._hints.emit(Hint.MESSAGES)
+        if done:
+            self._tell_effects(effects)
         return done
 
     def _told_of(self, changed: list[Changed]) -> list[Changed]:
@@ -123,23 +118,3 @@ class Workflowing:
             ended=any(each.state.terminal for each in moved),
         )
         return changed
-
-    # -- what the store gives --------------------------------------------------------------
-
-    def _now(self) -> int:
-        raise NotImplementedError
-
-    async def _write(
-        self,
-        work: Callable[[Session], T],
-        *,
-        peek: Callable[[Session], T | None] | None = None,
-        relaxed: bool = False,
-    ) -> T:
-        raise NotImplementedError
-
-    async def _read(self, work: Callable[[Session], T]) -> T:
-        raise NotImplementedError
-
-    def _tell(self, *, waiting: bool = False, ended: bool = False) -> None:
-        raise NotImplementedError
