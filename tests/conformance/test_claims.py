@@ -53,6 +53,29 @@ async def test_the_holder_may_claim_it_anew_after_the_ttl(store: Store, clock: M
     assert not await store.claim("key", "b")
 
 
+async def test_a_holder_may_give_it_back(store: Store, clock: ManualClock) -> None:
+    assert await store.claim("key", "a", ttl=60)
+    assert await store.claim("other", "a", ttl=60)
+    assert not await store.release_claim("key", "b")
+    assert not await store.claim("key", "b", ttl=60)
+    assert await store.release_claim("key", "a")
+    assert not await store.release_claim("key", "a")
+    assert await store.claim("key", "b", ttl=60)
+    assert not await store.claim("other", "b", ttl=60)
+    clock.advance(59)
+    assert not await store.claim("key", "a", ttl=60)
+
+
+async def test_what_another_took_after_its_time_is_not_given_back(
+    store: Store, clock: ManualClock
+) -> None:
+    assert await store.claim("key", "a", ttl=5)
+    clock.advance(6)
+    assert await store.claim("key", "b", ttl=60)
+    assert not await store.release_claim("key", "a")
+    assert not await store.claim("key", "c", ttl=60)
+
+
 async def test_pruning_takes_only_what_is_free(store: Store, clock: ManualClock) -> None:
     await store.claim("short", "a", ttl=10)
     await store.claim("long", "a", ttl=100)

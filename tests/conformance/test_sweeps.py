@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +26,7 @@ class Noted:
         self.rows = rows
         self.seconds = 0.0
         self.clock: ManualClock | None = None
+        self.one_more = asyncio.Event()
 
     def member(self, name: str) -> Any:
         outer = self
@@ -32,6 +34,7 @@ class Noted:
         class Member:
             async def claim(self, ctx: Any, now: datetime, limit: int) -> list[str]:
                 outer.passes.append(name)
+                outer.one_more.set()
                 return [f"row {number}" for number in range(outer.rows)]
 
             async def advance(self, ctx: Any, row: str, now: datetime) -> None:
@@ -54,6 +57,13 @@ def workers(
 
 async def tally(worker: Worker, **options: Any) -> Tally:
     return (await worker.run_once(only=["s"], **options))["s"].tally
+
+
+async def a_turn(worker: Worker) -> None:
+    """Wait until its loop has had a turn."""
+    async with asyncio.timeout(10):
+        while not any(one.name == "sweep:s" and one.iterations for one in worker.loops()):  # noqa: ASYNC110 - nothing tells of a pass that was skipped
+            await asyncio.sleep(0)
 
 
 async def test_of_many_workers_at_once_one_makes_the_pass(
@@ -85,6 +95,52 @@ async def test_the_leader_goes_on_leading_and_another_follows_when_it_has_gone(
     assert (await tally(second)).skipped is None
     assert (await tally(first)).skipped == "another worker leads it"
     assert noted.passes == ["worker 0"] * 3 + ["worker 1"]
+
+
+async def test_a_leader_that_stops_is_followed_at_once(
+    rivals: tuple[Store, ...], clock: ManualClock
+) -> None:
+    noted = Noted()
+    first, second, third, *_ = workers(rivals, clock, noted)
+    async with first:
+        await asyncio.wait_for(noted.one_more.wait(), 10)
+        assert (await tally(second)).skipped == "another worker leads it"
+    assert (await tally(second)).skipped is None
+    async with third:  # it does not lead, and so takes nothing from who does
+        await a_turn(third)
+    assert (await tally(first)).skipped == "another worker leads it"
+    assert noted.passes == ["worker 0", "worker 1"]
+
+
+async def test_a_leader_of_which_a_pass_goes_on_keeps_its_term(
+    rivals: tuple[Store, ...], clock: ManualClock
+) -> None:
+    began, end = asyncio.Event(), asyncio.Event()
+
+    class Stubborn:
+        async def claim(self, ctx: Any, now: datetime, limit: int) -> list[str]:
+            return ["row"]
+
+        async def advance(self, ctx: Any, row: str, now: datetime) -> None:
+            began.set()
+            while not end.is_set():
+                with suppress(asyncio.CancelledError):
+                    await end.wait()
+
+    app = App(store=rivals[0], clock=clock, auto_start=False)
+    app.sweep("s", every=EVERY, row_timeout=1)(Stubborn())
+    _, second, *_ = workers(rivals, clock, Noted())
+    try:
+        async with app.worker() as leader:
+            await asyncio.wait_for(began.wait(), 10)
+            for _ in range(2):  # the row is over time, is cancelled, and goes on
+                clock.advance(1)
+                for _ in range(30):
+                    await asyncio.sleep(0)
+            await a_turn(leader)
+        assert (await tally(second)).skipped == "another worker leads it"
+    finally:
+        end.set()
 
 
 async def test_a_leader_that_has_lost_its_term_leaves_the_rows_that_it_has_not_begun(

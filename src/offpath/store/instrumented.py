@@ -296,6 +296,10 @@ class InstrumentedStore(
         """As the store does."""
         return await self._timed("claim", self._inner.claim(key, holder, ttl=ttl))
 
+    async def release_claim(self, key: str, holder: str) -> bool:
+        """As the store does."""
+        return await self._timed("release_claim", self._inner.release_claim(key, holder))
+
 
 def _fence(settlement: Settlement) -> Fence:
     job = settlement.job

@@ -386,3 +386,7 @@ class Store(EventStore, ScheduleStore, WorkflowStore, FlowStore, LedgerStore, Pr
         ``ttl`` seconds after the first claim it is free again; None keeps it for good.
         """
         ...
+
+    async def release_claim(self, key: str, holder: str) -> bool:
+        """Give a name back: anybody may claim it from now on. False: it was not this holder's."""
+        ...

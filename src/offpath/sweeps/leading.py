@@ -23,7 +23,8 @@ class Lead:
 
     The store gives a name for a term that asking again does not stretch. When the term is over,
     whoever asks first leads the next one: the leader renews by asking, and may lose. A long pass
-    asks again between its rows and stops when it has lost.
+    asks again between its rows and stops when it has lost. Who stops for good gives the rest of
+    its term back, so that the next pass of another worker is not skipped.
     """
 
     def __init__(self, sweep: str, holder: str, term: float, *, store: Store, clock: Clock) -> None:
@@ -33,11 +34,20 @@ class Lead:
         self._store = store
         self._clock = clock
         self._asked_at = 0.0
+        self._may_hold = False
 
     async def held(self) -> bool:
         """Ask for it: whether this worker leads now."""
         self._asked_at = self._clock.monotonic()
-        return await self._store.claim(self._key, self._holder, ttl=self._term)
+        self._may_hold = True  # also when the answer is lost
+        self._may_hold = await self._store.claim(self._key, self._holder, ttl=self._term)
+        return self._may_hold
+
+    async def release(self) -> None:
+        """Give the rest of the term back, if this worker leads."""
+        if self._may_hold:
+            await self._store.release_claim(self._key, self._holder)
+            self._may_hold = False
 
     async def still(self) -> bool:
         """Whether it still leads, as far as is known: the store is asked a few times per term."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 BREATH = 1.0
 """Seconds between two passes of rows when there may be more: a claim that never pushes the due
 time of its rows, and so gives the same ones for ever, must not keep a worker busy."""
+HANDOVER = 1.0
+"""Seconds that giving the lead back may take when the worker stops: the term ends by itself too."""
 OTHER_LEADS = "another worker leads it"
 
 
@@ -70,7 +72,8 @@ class Sweeper:
         self._body = Body(sweep.target)
         self._bounds = Bounds(home.clock, home.report)
         self._passing = asyncio.Lock()
-        self._driven = Under(self, self._leading(term_of(info.every)))
+        self._lead = self._leading(term_of(info.every))
+        self._driven = Under(self, self._lead)
         # A pass by hand or by cron is not followed by this process's next one: the shortest term.
         self._once = self._leading(SHORTEST_TERM)
 
@@ -89,7 +92,11 @@ class Sweeper:
         """The loop that a worker drives it by."""
         info = self._info
         return LoopSpec(
-            name=f"sweep:{self.name}", step=self.step, interval=info.every, window=info.window
+            name=f"sweep:{self.name}",
+            step=self.step,
+            interval=info.every,
+            window=info.window,
+            stop=self.leave,
         )
 
     async def step(self) -> Turn:
@@ -104,6 +111,13 @@ class Sweeper:
             again=self._again(result),
             cause=result.cause,
         )
+
+    async def leave(self, seconds: float) -> None:
+        """Let another worker lead from now on, as far as nothing of a pass goes on here."""
+        if self._lead is None or self._passing.locked() or self._bounds.abandoned:
+            return
+        async with asyncio.timeout(min(seconds, HANDOVER)):
+            await self._lead.release()
 
     async def run(self, now: datetime, limit: int | None) -> Tally:
         """One pass by hand, unless another worker leads."""

@@ -21,6 +21,16 @@ def claim(tables: Tables, now: datetime, key: str, holder: str, ttl: float | Non
     return True
 
 
+def release(tables: Tables, key: str, holder: str) -> bool:
+    """Give a name back; False when it was not this holder's."""
+    known = tables.claims.get(key)
+    if known is None or known.holder != holder:
+        return False
+    del tables.claims[key]
+    tables.expiring_claims.remove(key)
+    return True
+
+
 def prune(tables: Tables, now: datetime, limit: int) -> None:
     """Forget claims whose time is over."""
     for _ in range(limit):

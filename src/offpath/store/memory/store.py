@@ -251,3 +251,7 @@ class MemoryStore(MemoryEvents, MemorySchedules, MemoryWorkflows, MemoryFlow, Me
     async def claim(self, key: str, holder: str, *, ttl: float | None = None) -> bool:
         """Claim a name once."""
         return claims.claim(self._tables, self._clock.now(), key, holder, ttl)
+
+    async def release_claim(self, key: str, holder: str) -> bool:
+        """Give a name back."""
+        return claims.release(self._tables, key, holder)

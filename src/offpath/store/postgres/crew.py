@@ -89,6 +89,11 @@ def claim_steps(
     return bool((yield from ask(query, last=True)))
 
 
+def release_claim_steps(key: str, holder: str, *, sql: Catalogue) -> Steps[bool]:
+    """Give a name back."""
+    return bool((yield from ask(sql["release_claim"](key=key, holder=holder), last=True)))
+
+
 def _register(
     worker: WorkerInfo,
     lease_seconds: float,

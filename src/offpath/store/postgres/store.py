@@ -424,6 +424,12 @@ class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables, Led
             lambda: crew.claim_steps(key, holder, ttl, now, sql=self._sql)
         )
 
+    async def release_claim(self, key: str, holder: str) -> bool:
+        """Give a name back."""
+        return await self._database.write(
+            lambda: crew.release_claim_steps(key, holder, sql=self._sql)
+        )
+
     # -- inside ----------------------------------------------------------------------------
 
     async def _applied(self) -> list[Migration]:

@@ -157,6 +157,10 @@ where c.holder = excluded.holder
     or c.free_at <= coalesce(:now::text::timestamptz, clock_timestamp())
 returning 1
 
+-- name: release_claim
+-- Gives a name back; no row in the answer when it is not held by the one who asks.
+delete from offpath.claim c where c.key = :key::text and c.holder = :holder::text returning 1
+
 -- name: forget_presence
 -- These workers' locks say nothing any more: only their leases count.
 update offpath.worker w

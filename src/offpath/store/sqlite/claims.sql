@@ -9,6 +9,9 @@ where offpath_claim.expires_at <= :now
 -- name: claim_holder
 select holder from offpath_claim where key = :key
 
+-- name: claim_release
+delete from offpath_claim where key = :key and holder = :holder returning 1
+
 -- name: claim_prune
 delete from offpath_claim
 where key in (

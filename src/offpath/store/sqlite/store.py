@@ -357,6 +357,10 @@ class SqliteStore(Eventing, Flowing, Ledgering, Scheduling, Workflowing):
             lambda session: workers.claim(session, self._now(), key, holder, ttl)
         )
 
+    async def release_claim(self, key: str, holder: str) -> bool:
+        """Give a name back."""
+        return await self._write(lambda session: workers.release_claim(session, key, holder))
+
     # -- inside ----------------------------------------------------------------------------
 
     def _listen(self, step: int) -> None:

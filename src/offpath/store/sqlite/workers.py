@@ -91,3 +91,8 @@ def claim(session: Session, now: int, key: str, holder: str, ttl: float | None) 
     session.run(SQL["claim_put"](key=key, holder=holder, expires_at=expires_at, now=now))
     [[owner]] = session.run(SQL["claim_holder"](key=key))
     return bool(owner == holder)
+
+
+def release_claim(session: Session, key: str, holder: str) -> bool:
+    """Give a name back; False when it was not this holder's."""
+    return bool(session.run(SQL["claim_release"](key=key, holder=holder)))
