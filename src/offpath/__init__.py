@@ -62,6 +62,7 @@ from offpath.events.dispatcher import BatchDispatcher, Dispatcher, Event, Undeli
 from offpath.events.inbox import Accepted, Duplicate, InboxContext, InboxMessage, Rejected
 from offpath.health.settlement import paged
 from offpath.jobs.batch import Batch
+from offpath.jobs.batch_context import BatchContext, BatchItem
 from offpath.jobs.batch_task import BatchTask
 from offpath.jobs.blocking import BlockingClient, BlockingHandle
 from offpath.jobs.classify import ABORT, RETRY, FailureInfo
@@ -138,7 +139,9 @@ __all__ = [
     "BackoffKind",
     "BadSignature",
     "Batch",
+    "BatchContext",
     "BatchDispatcher",
+    "BatchItem",
     "BatchTask",
     "BlockingClient",
     "BlockingHandle",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import assert_type
 
 import offpath
-from offpath import App, Handle, Job
+from offpath import App, BatchContext, BatchItem, Context, Handle, Job, Plan
 
 app = App()
 
@@ -30,6 +30,57 @@ def charge(amounts: list[int]) -> list[Receipt | Exception]:
 @app.batch_task(size=10, unique=lambda path: path)
 async def scan(paths: Sequence[str]) -> Sequence[int | BaseException | None]:
     return [len(path) for path in paths]
+
+
+@app.batch_task(size=10, strict=False, log_context=lambda text: {"text": text})
+async def index(ctx: BatchContext, texts: list[str]) -> list[int]:
+    assert_type(ctx.items, tuple[BatchItem, ...])
+    for item, text in zip(ctx.items, texts, strict=True):
+        assert_type(item.id, str)
+        item.enqueue(embed.job(text))
+        assert_type(item.publish("indexed", text), str)
+        await item.progress(1, 2)
+        assert_type(await item.claim(text), bool)
+    return [len(text) for text in texts]
+
+
+@app.batch_task(size=10)
+def store(ctx: BatchContext, texts: list[str]) -> list[int | ValueError]:
+    assert_type(ctx.blocking(ctx.items[0].claim("a")), bool)
+    return [len(text) for text in texts if not ctx.cancelled]
+
+
+@app.batch_task(size=10)
+async def fan(ctx: BatchContext, texts: list[str]) -> list[Plan[None, float] | Exception]:
+    return [item.queue(embed.job(text)) for item, text in zip(ctx.items, texts, strict=True)]
+
+
+@app.batch_task(size=10)
+def perhaps(ctx: BatchContext, numbers: list[int]) -> list[Plan[int, int] | None]:
+    return [item.result(n) if n else None for item, n in zip(ctx.items, numbers, strict=True)]
+
+
+async def with_a_context() -> None:
+    assert_type(await index.enqueue("a"), Handle[int, int])
+    assert_type(await fan.enqueue("a"), Handle[None, float])
+    assert_type(await perhaps.enqueue(1), Handle[int | None, int | None])
+    assert_type(fan.job("a"), Job[None, float])
+    assert_type(await (await fan.enqueue("a")), float)
+
+
+async def what_a_call_has_not(ctx: BatchContext, item: BatchItem) -> None:
+    await item.step("pay", len, "a")  # type: ignore[attr-defined]
+    await item.sleep(5)  # type: ignore[attr-defined]
+    await item.wait_for("approved")  # type: ignore[attr-defined]
+    ctx.publish("indexed")  # type: ignore[attr-defined]
+    await fan.enqueue(ctx, "a")  # type: ignore[arg-type, call-arg]
+    wrong: Job[float, float] = fan.job("a")  # type: ignore[assignment]
+
+    @app.batch_task(size=5)  # type: ignore[arg-type]
+    def plain(ctx: Context, texts: list[str]) -> list[int]:
+        return [len(text) for text in texts]
+
+    assert wrong, plain
 
 
 async def enqueuing() -> None:
@@ -68,7 +119,7 @@ async def what_the_checker_refuses() -> None:
     await embed.enqueue("a", "b")  # type: ignore[call-arg]
     wrong: Job[str, str] = embed.job("a")  # type: ignore[assignment]
     app.batch_task()  # type: ignore[call-arg]
-    app.batch_task(size=5, strict=True)  # type: ignore[call-arg]
+    app.batch_task(size=5, stricter=True)  # type: ignore[call-arg]
 
     @app.batch_task(size=5)  # type: ignore[arg-type]
     def no_list(text: str) -> list[int]:

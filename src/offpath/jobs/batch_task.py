@@ -23,8 +23,10 @@ from typing import (
 )
 
 from offpath.errors import OutputMismatch, TaskError
-from offpath.jobs.runnable import BatchSpec, OnEvent, OnFailure
-from offpath.jobs.task import Task, TaskSettings, define, takes_context
+from offpath.jobs.batch_context import BatchContext, BatchItem
+from offpath.jobs.plan import Plan
+from offpath.jobs.runnable import BatchSpec, LogContext, OnEvent, OnFailure
+from offpath.jobs.task import Task, define, takes_context
 from offpath.model import checks
 from offpath.model.limiting import Limit
 from offpath.model.options import Level, Options, TaskOptions, Unique
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+S = TypeVar("S")
+G = TypeVar("G")
 
 LARGEST = 1_000
 """Most jobs of one call."""
@@ -61,11 +65,16 @@ class BatchSettings(TaskOptions, total=False):
     options: Callable[..., Options | None] | None
     """A function of one input that gives options of its job."""
     codec: Codec | None
+    strict: bool | None
+    """Whether a plan that is made for a job and is not its output makes that job dead at once (the
+    default); False: it then has no effect."""
     on_event: OnEvent | None
     on_failure: OnFailure | None
+    log_context: LogContext | None
+    """A function of one input that gives fields for the log records of its job."""
 
 
-class BatchTask(Task[[T], R, R], Generic[T, R]):
+class BatchTask(Task[[T], S, G], Generic[T, S, G]):
     """A task on a function of many inputs. ``enqueue(x)`` takes one of them: a job of its own."""
 
     def __init__(self, definition: Definition, blueprint: Blueprint, spec: BatchSpec) -> None:
@@ -75,29 +84,53 @@ class BatchTask(Task[[T], R, R], Generic[T, R]):
         self._function = spec.fn
 
 
-class SyncBatchTask(BatchTask[T, R]):
+class SyncBatchTask(BatchTask[T, S, G]):
     """A batch task on a function: it runs in a thread."""
 
     __slots__ = ()
 
-    def __call__(self, items: Sequence[T], /) -> Sequence[R | Exception | BaseException]:
+    def __call__(self, items: Sequence[T], /) -> Sequence[S | Exception | BaseException]:
         """Call the function itself: many inputs, many outputs."""
-        outputs: Sequence[R | Exception | BaseException] = self._function(items)
+        outputs: Sequence[S | Exception | BaseException] = self._function(items)
         return outputs
 
 
-class AsyncBatchTask(BatchTask[T, R]):
+class AsyncBatchTask(BatchTask[T, S, G]):
     """A batch task on a coroutine function."""
 
     __slots__ = ()
 
     def __call__(
         self, items: Sequence[T], /
-    ) -> Coroutine[Any, Any, Sequence[R | Exception | BaseException]]:
+    ) -> Coroutine[Any, Any, Sequence[S | Exception | BaseException]]:
         """Call the function itself: many inputs, many outputs."""
-        outputs: Coroutine[Any, Any, Sequence[R | Exception | BaseException]] = self._function(
+        outputs: Coroutine[Any, Any, Sequence[S | Exception | BaseException]] = self._function(
             items
         )
+        return outputs
+
+
+class SyncBatchContextTask(BatchTask[T, S, G]):
+    """A batch task on a function that takes the context first."""
+
+    __slots__ = ()
+
+    def __call__(self, ctx: BatchContext, items: Sequence[T], /) -> Sequence[Any]:
+        """Call the function itself: many inputs, many outputs (plans among them)."""
+        outputs: Sequence[Any] = self._function(ctx, items)
+        return outputs
+
+
+class AsyncBatchContextTask(BatchTask[T, S, G]):
+    """A batch task on a coroutine function that takes the context first."""
+
+    __slots__ = ()
+
+    def __call__(
+        self, ctx: BatchContext, items: Sequence[T], /
+    ) -> Coroutine[Any, Any, Sequence[Any]]:
+        """Call the function itself: many inputs, many outputs (plans among them)."""
+        outputs: Coroutine[Any, Any, Sequence[Any]] = self._function(ctx, items)
         return outputs
 
 
@@ -110,13 +143,60 @@ class BatchDecorator(Protocol):
     @overload
     def __call__(
         self,
+        fn: Callable[
+            [BatchContext, list[T]],
+            Coroutine[Any, Any, Sequence[Plan[S, G] | Exception | BaseException]],
+        ],
+        /,
+    ) -> AsyncBatchContextTask[T, S, G]: ...
+    @overload
+    def __call__(
+        self,
+        fn: Callable[
+            [BatchContext, list[T]],
+            Coroutine[Any, Any, Sequence[Plan[S, G] | Exception | BaseException | None]],
+        ],
+        /,
+    ) -> AsyncBatchContextTask[T, S | None, G | None]: ...
+    @overload
+    def __call__(
+        self,
+        fn: Callable[
+            [BatchContext, list[T]],
+            Coroutine[Any, Any, Sequence[R | Exception | BaseException]],
+        ],
+        /,
+    ) -> AsyncBatchContextTask[T, R, R]: ...
+    @overload
+    def __call__(
+        self,
+        fn: Callable[[BatchContext, list[T]], Sequence[Plan[S, G] | Exception | BaseException]],
+        /,
+    ) -> SyncBatchContextTask[T, S, G]: ...
+    @overload
+    def __call__(
+        self,
+        fn: Callable[
+            [BatchContext, list[T]], Sequence[Plan[S, G] | Exception | BaseException | None]
+        ],
+        /,
+    ) -> SyncBatchContextTask[T, S | None, G | None]: ...
+    @overload
+    def __call__(
+        self,
+        fn: Callable[[BatchContext, list[T]], Sequence[R | Exception | BaseException]],
+        /,
+    ) -> SyncBatchContextTask[T, R, R]: ...
+    @overload
+    def __call__(
+        self,
         fn: Callable[[list[T]], Coroutine[Any, Any, Sequence[R | Exception | BaseException]]],
         /,
-    ) -> AsyncBatchTask[T, R]: ...
+    ) -> AsyncBatchTask[T, R, R]: ...
     @overload
     def __call__(
         self, fn: Callable[[list[T]], Sequence[R | Exception | BaseException]], /
-    ) -> SyncBatchTask[T, R]: ...
+    ) -> SyncBatchTask[T, R, R]: ...
     def __call__(self, fn: Callable[..., Any], /) -> Any:
         """Make a batch task of ``fn``."""
         ...
@@ -129,6 +209,7 @@ class BatchVerbs:
     """The tasks of this app, by name."""
     _level: Level
     _codec: Codec
+    _strict: bool
 
     def _sender(self) -> Sender:
         raise NotImplementedError
@@ -144,13 +225,15 @@ class BatchVerbs:
         """Make a batch task of a function: ``@app.batch_task(size=50, max_wait=0.2)``.
 
         The function takes a list of inputs and returns a list with one output for each, in their
-        order; it may be sync (it runs in a thread) or async. ``enqueue`` takes one input and makes
-        one job. A worker calls the function with up to ``size`` of them (at most 1,000), at the
-        latest ``max_wait`` seconds after it has the first one.
+        order; it may be sync (it runs in a thread) or async, and may take a
+        :class:`offpath.BatchContext` first, which has an item for each of them. ``enqueue`` takes
+        one input and makes one job. A worker calls the function with up to ``size`` of them (at
+        most 1,000), at the latest ``max_wait`` seconds after it has the first one.
 
-        An output that is an exception fails that job alone: ``Abort``, ``Snooze`` and ``CoolDown``
-        do what they do when a handler raises them, any other counts as a failed attempt. What the
-        function raises happens to each job of the call, and each follows its own retry policy.
+        An output may be a plan, made by the job's own item: ``item.queue(...)``. One that is an
+        exception fails that job alone: ``Abort``, ``Snooze`` and ``CoolDown`` do what they do when
+        a handler raises them, any other counts as a failed attempt. What the function raises
+        happens to each job of the call, and each follows its own retry policy.
 
         Raises ``TaskError`` kinds, ``DuplicateTask`` and ``InvalidArgument``.
         """
@@ -160,7 +243,9 @@ class BatchVerbs:
 
         def register(fn: Callable[..., Any]) -> Any:  # noqa: ANN401 - the decorator's overloads say
             spec = BatchSpec(fn=fn, size=size, max_wait=wait)
-            task = _batch_task(spec, settings, self._level, self._codec, self._sender())
+            task = _batch_task(
+                spec, settings, self._level, self._codec, self._sender(), strict=self._strict
+            )
             self.tasks.add(task)
             return task
 
@@ -184,21 +269,34 @@ def outputs_of(name: str, outputs: object, count: int) -> Sequence[Any]:
 
 
 def _batch_task(
-    spec: BatchSpec, settings: BatchSettings, app: Level, codec: Codec, sender: Sender
-) -> BatchTask[Any, Any]:
+    spec: BatchSpec,
+    settings: BatchSettings,
+    app: Level,
+    codec: Codec,
+    sender: Sender,
+    *,
+    strict: bool,
+) -> BatchTask[Any, Any, Any]:
     if isinstance(spec.fn, staticmethod | classmethod | type) or not callable(spec.fn):
         raise TaskError(f"@app.batch_task goes on a function, not on {spec.fn!r}")
     name = str(settings.get("name") or getattr(spec.fn, "__name__", ""))
     is_async = inspect.iscoroutinefunction(inspect.unwrap(spec.fn))
-    kind: Any = AsyncBatchTask if is_async else SyncBatchTask
+    kind = _KINDS[is_async, takes_context(spec.fn, BatchContext)]
 
     def make(definition: Definition, blueprint: Blueprint) -> Task[..., Any, Any]:
-        made: Task[..., Any, Any] = kind(definition, blueprint, spec)
-        return made
+        return kind(definition, blueprint, spec)
 
     one = _for_one(spec.fn, name, is_async=is_async)
-    made = define(one, cast("TaskSettings", settings), app, codec, sender, kind=make)
-    return cast("BatchTask[Any, Any]", made)
+    made = define(one, settings, app, codec, sender, strict=strict, context=BatchItem, kind=make)
+    return cast("BatchTask[Any, Any, Any]", made)
+
+
+_KINDS: dict[tuple[bool, bool], type[BatchTask[Any, Any, Any]]] = {
+    (False, False): SyncBatchTask,
+    (False, True): SyncBatchContextTask,
+    (True, False): AsyncBatchTask,
+    (True, True): AsyncBatchContextTask,
+}
 
 
 def _for_one(fn: Callable[..., Any], name: str, *, is_async: bool) -> Callable[..., Any]:
@@ -208,16 +306,22 @@ def _for_one(fn: Callable[..., Any], name: str, *, is_async: bool) -> Callable[.
     async def later(outputs: Awaitable[Any]) -> Any:  # noqa: ANN401 - any result
         return _only(name, await outputs)
 
-    async def one_async(item: Any) -> Any:  # noqa: ANN401 - any result
-        return _only(name, await fn([item]))
+    async def one_async(*given: Any) -> Any:  # noqa: ANN401 - any result
+        return _only(name, await fn(*_as_call(*given)))
 
-    def one_sync(item: Any) -> Any:  # noqa: ANN401 - any result
-        outputs = fn([item])
+    def one_sync(*given: Any) -> Any:  # noqa: ANN401 - any result
+        outputs = fn(*_as_call(*given))
         return later(outputs) if inspect.isawaitable(outputs) else _only(name, outputs)
 
     one: Any = functools.update_wrapper(one_async if is_async else one_sync, fn)
     one.__signature__ = signature
     return cast("Callable[..., Any]", one)
+
+
+def _as_call(*given: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any input
+    """The arguments of a call for one job: of its context, if it takes one, and its input."""
+    *context, item = given
+    return (*(BatchContext(context) for _ in context), [item])
 
 
 def _only(name: str, outputs: object) -> Any:  # noqa: ANN401 - any result
@@ -229,14 +333,24 @@ def _only(name: str, outputs: object) -> Any:  # noqa: ANN401 - any result
 
 def _signature(fn: Callable[..., Any], where: str) -> inspect.Signature:
     if takes_context(fn):
-        raise TaskError(f"{where}: a call is for many jobs, so there is no context: leave it out")
-    _, read = parameters(fn, context=False, where=where)
+        raise TaskError(
+            f"{where}: a call is for many jobs, so its context is an offpath.BatchContext: "
+            "annotate it so, or leave it out"
+        )
+    context = takes_context(fn, BatchContext)
+    _, read = parameters(fn, context=context, where=where)
     if len(read) != 1 or read[0].kind not in {Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD}:
-        raise TaskError(f"{where}: its function takes one parameter, the list of inputs")
+        raise TaskError(
+            f"{where}: its function takes one parameter, the list of inputs (after the context, "
+            "ctx: offpath.BatchContext, if it takes one)"
+        )
     given = _element(read[0].type, f"{where}: its parameter {read[0].name!r}")
     returned = _element(return_type(fn, where), f"{where}: its return type")
     item = inspect.Parameter(ITEM, Kind.POSITIONAL_OR_KEYWORD, annotation=given)
-    return inspect.Signature([item], return_annotation=_without_errors(returned))
+    first = inspect.Parameter("ctx", Kind.POSITIONAL_ONLY, annotation=BatchItem)
+    return inspect.Signature(
+        [first, item] if context else [item], return_annotation=_without_errors(returned)
+    )
 
 
 _LISTS = (list, Sequence, Collection, Iterable)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.batch import EventWriter
     from offpath.jobs.durable.book import Book
+    from offpath.jobs.suspension import Suspended
     from offpath.jobs.worker.executor import Threads
     from offpath.jobs.worker.running import Run
     from offpath.model.job import JobState, NewJob
@@ -84,8 +85,8 @@ class _Done:
 _DONE = _Done()
 
 
-class Context(DurableVerbs, PlanVerbs):
-    """One attempt of one job, as its handler sees it. Usable from coroutines and threads.
+class JobContext(PlanVerbs):
+    """One attempt of one job, however it is run. Usable from coroutines and threads.
 
     Everything written through it is joined to the end of the attempt: jobs enqueued here exist
     when, and only when, the attempt's success (or snooze) is recorded.
@@ -119,12 +120,11 @@ class Context(DurableVerbs, PlanVerbs):
         self._progress: Progress | None = None
         self._cancelled: Signal | None = None
         self._lease_lost: Signal | None = None
-        self._book: Book | None = None
 
     def __repr__(self) -> str:
         """Show which attempt of which job; never its input."""
-        job = self._run.job
-        return f"<Context task={job.task!r} id={job.id!r} attempt={job.attempt}>"
+        job, kind = self._run.job, type(self).__name__
+        return f"<{kind} task={job.task!r} id={job.id!r} attempt={job.attempt}>"
 
     # -- what it is --------------------------------------------------------------------------
 
@@ -347,6 +347,11 @@ class Context(DurableVerbs, PlanVerbs):
 
     # -- the engine's side ---------------------------------------------------------------------
 
+    @property
+    def suspension(self) -> Suspended | None:
+        """What ends this attempt, if it sleeps or waits."""
+        return None
+
     def _tell(self, why: Interruption) -> None:
         with _making:
             if self._cancelled is not None:
@@ -409,6 +414,33 @@ class Context(DurableVerbs, PlanVerbs):
         """Return what is not written yet, encoded, and forget it."""
         latest, self._progress = self._progress, None
         return None if latest is None else json.encode(latest).decode()
+
+
+class Context(DurableVerbs, JobContext):
+    """One attempt of one job, as its handler sees it. Usable from coroutines and threads.
+
+    Everything written through it is joined to the end of the attempt: jobs enqueued here exist
+    when, and only when, the attempt's success (or snooze) is recorded.
+    """
+
+    __slots__ = ("_book",)
+
+    def __init__(self, run: Run, home: Home, log_fields: Mapping[str, Any] | None = None) -> None:
+        super().__init__(run, home, log_fields)
+        self._book: Book | None = None
+
+    @property
+    def suspension(self) -> Suspended | None:
+        """What ends this attempt, if it sleeps or waits."""
+        return None if self._book is None else self._book.suspension
+
+    def _opened(self) -> Book:
+        if self._book is None:
+            from offpath.jobs.durable.book import Book
+
+            self._book = Book(self._run, self._home)
+        self._book.require_going()
+        return self._book
 
 
 def _check_amount(value: object, name: str) -> None:

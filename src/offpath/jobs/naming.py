@@ -80,9 +80,12 @@ _STEP = 1e-6
 _names: ContextVar[Names | None] = ContextVar("offpath_names", default=None)
 
 
-def name_after(run: Run) -> None:
-    """Name what is built from here on, in this task and the threads it calls, after this job."""
-    _names.set(Names(run))
+def name_after(run: Run | None) -> None:
+    """Name what is built from here on, in this task and the threads it calls, after this job.
+
+    None: after no job, also where this task was begun by a handler.
+    """
+    _names.set(None if run is None else Names(run))
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from typing import (
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument, TaskError
+from offpath.jobs.batch_context import BatchContext
 from offpath.jobs.blueprint import Blueprint, Sender, queue_level
 from offpath.jobs.context import Context
 from offpath.jobs.group_values import GroupValues, returned_types
@@ -297,13 +298,15 @@ def define(
     sender: Sender,
     *,
     strict: bool = True,
+    context: type = Context,
     kind: Callable[[Definition, Blueprint], Task[..., Any, Any]] | None = None,
 ) -> Task[..., Any, Any]:
     """Make a task. Raises ``TaskError`` kinds and ``InvalidArgument``; registers nothing.
 
-    ``kind`` makes it of another class than follows from the function.
+    ``context`` is what its first parameter may be; ``kind`` makes it of another class than follows
+    from the function.
     """
-    definition = _definition(fn, settings, codec, strict)
+    definition = _definition(fn, settings, codec, strict, context)
     levels = (definition.defaults, app)
     blueprint = Blueprint(
         name=definition.name,
@@ -331,7 +334,7 @@ _KINDS: dict[tuple[bool, bool], type[Task[..., Any, Any]]] = {
 
 
 def _definition(
-    fn: Callable[..., Any], settings: TaskSettings, codec: Codec, strict: bool
+    fn: Callable[..., Any], settings: TaskSettings, codec: Codec, strict: bool, kind: type
 ) -> Definition:
     _refuse_unfit(fn)
     _refuse_unknown(settings)
@@ -339,7 +342,7 @@ def _definition(
     concurrency = settings.get("concurrency")
     if concurrency is not None:
         checks.integer(concurrency, "concurrency", least=1, most=1_000_000)
-    context = takes_context(fn)
+    context = takes_context(fn, kind)
     codec = settings.get("codec") or codec
     own, group = returned_types(fn, name)
     unique, limit, fair = settings.get("unique"), settings.get("limit"), settings.get("fair_key")
@@ -381,6 +384,11 @@ def _refuse_unfit(fn: object) -> None:
     if isinstance(fn, staticmethod | classmethod | type) or not callable(fn):
         raise TaskError(f"@app.task goes on a function, not on {fn!r}; put it directly above `def`")
     plain = inspect.unwrap(fn)
+    if takes_context(fn, BatchContext):
+        raise TaskError(
+            f"task {plain.__qualname__}: a BatchContext is for @app.batch_task; annotate it as "
+            "offpath.Context"
+        )
     if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
         raise TaskError(f"task {plain.__qualname__}: a handler returns a value, it cannot `yield`")
 
@@ -394,25 +402,24 @@ def _refuse_unknown(settings: TaskSettings) -> None:
             raise TaskError(f"@app.task has no setting {name!r}; {hint}")
 
 
-def takes_context(fn: Callable[..., Any]) -> bool:
-    """Whether the first parameter is annotated with :class:`offpath.Context`."""
+def takes_context(fn: Callable[..., Any], kind: type = Context) -> bool:
+    """Whether the first parameter is annotated with ``kind``: :class:`offpath.Context`."""
     first = next(iter(inspect.signature(fn).parameters.values()), None)
     if first is None or first.kind not in {first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD}:
         return False
     annotation = first.annotation
     if isinstance(annotation, str):
-        return _names_context(
-            annotation.strip("'\" "), getattr(inspect.unwrap(fn), "__globals__", {})
-        )
-    return isinstance(annotation, type) and issubclass(annotation, Context)
+        names = getattr(inspect.unwrap(fn), "__globals__", {})
+        return _names_context(annotation.strip("'\" "), names, kind)
+    return isinstance(annotation, type) and issubclass(annotation, kind)
 
 
-def _names_context(annotation: str, names: dict[str, Any]) -> bool:
+def _names_context(annotation: str, names: dict[str, Any], kind: type) -> bool:
     """A name that cannot be looked up (imported for type checkers only) is taken at its word."""
     found, *path = annotation.split(".")
     value: Any = names.get(found)
     for part in path:
         value = getattr(value, part, None)
     if value is None:
-        return annotation.rpartition(".")[2] == "Context"
-    return isinstance(value, type) and issubclass(value, Context)
+        return annotation.rpartition(".")[2] == kind.__name__
+    return isinstance(value, type) and issubclass(value, kind)

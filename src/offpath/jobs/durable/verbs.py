@@ -8,11 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime, timedelta
 
-    from offpath.jobs.context import Home
     from offpath.jobs.durable.book import Book
     from offpath.jobs.job import Job
-    from offpath.jobs.suspension import Suspended
-    from offpath.jobs.worker.running import Run
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,11 +22,7 @@ class DurableVerbs:
     the job goes on, the handler runs again from its first line and passes what is recorded.
     """
 
-    __slots__ = ("_book",)
-
-    _run: Run
-    _home: Home
-    _book: Book | None
+    __slots__ = ()
 
     @overload
     async def step(
@@ -140,16 +133,6 @@ class DurableVerbs:
 
         await on_abort(self._opened(), undo, name)
 
-    @property
-    def suspension(self) -> Suspended | None:
-        """What ends this attempt, if it sleeps or waits."""
-        return None if self._book is None else self._book.suspension
-
     def _opened(self) -> Book:
         """Where this attempt's steps are kept. In the loop's thread."""
-        if self._book is None:
-            from offpath.jobs.durable.book import Book
-
-            self._book = Book(self._run, self._home)
-        self._book.require_going()
-        return self._book
+        raise NotImplementedError

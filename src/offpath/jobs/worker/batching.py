@@ -11,14 +11,15 @@ import inspect
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from offpath.jobs.batch_context import BatchContext
 from offpath.jobs.batch_task import outputs_of
-from offpath.jobs.group_values import checked_size
-from offpath.model.settlement import Succeeded
+from offpath.jobs.worker.concluding import concluded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from offpath.jobs.runnable import BatchSpec
+    from offpath.jobs.worker.contexts import Contexts
     from offpath.jobs.worker.executor import Threads
     from offpath.jobs.worker.hand import Hand
     from offpath.jobs.worker.judge import Judge
@@ -77,21 +78,25 @@ class Batches:
     def __init__(
         self,
         hand: Hand,
+        contexts: Contexts,
         judge: Judge,
         clock: Clock,
         *,
         threads: Threads,
         watch: Watch,
         ended: Callable[[Run, Settlement | None], None],
+        progressed: Callable[[Run], Awaitable[bool]],
         report: Callable[[BaseException, str], None],
         max_result_bytes: int,
     ) -> None:
         self._hand = hand
+        self._contexts = contexts
         self._judge = judge
         self._clock = clock
         self._threads = threads
         self._watch = watch
         self._ended = ended
+        self._progressed = progressed
         self._report = report
         self._max_result_bytes = max_result_bytes
         self._collecting: dict[str, BatchCall] = {}
@@ -177,37 +182,49 @@ class Batches:
             if run.options.timeout is not None or run.job.deadline is not None:
                 self._watch.start(run, now)
         try:
-            values = [value for _, value in inputs]
-            outputs = outputs_of(name, await self._called(call, inputs, values), len(inputs))
+            outputs = outputs_of(name, await self._called(call, inputs), len(inputs))
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything
-            for run, _ in inputs:
-                await self._end_with(run, error)
-        else:
-            for (run, _), output in zip(inputs, outputs, strict=True):
-                await self._end_with(run, output)
+            outputs = [error] * len(inputs)
+        await self._write_progress([run for run, _ in inputs])
+        for (run, _), output in zip(inputs, outputs, strict=True):
+            await self._end_with(run, output)
 
-    async def _called(self, call: BatchCall, inputs: Sequence[Input], values: list[Any]) -> Any:  # noqa: ANN401 - whatever the handler returns
+    async def _called(self, call: BatchCall, inputs: Sequence[Input]) -> Any:  # noqa: ANN401 - whatever the handler returns
         runs = [run for run, _ in inputs]
+        arguments = self._arguments(inputs)
         is_async = runs[0].task.is_async
         call.inside = is_async
         try:
             if is_async:
                 _begin(runs)
-                return await call.spec.fn(values)
-            return await self._in_thread(call.spec, runs, values)
+                return await call.spec.fn(*arguments)
+            return await self._in_thread(call.spec, runs, arguments)
         finally:
             call.inside = False
 
-    async def _in_thread(self, spec: BatchSpec, runs: Sequence[Run], values: list[Any]) -> Any:  # noqa: ANN401 - as above
+    def _arguments(self, inputs: Sequence[Input]) -> tuple[Any, ...]:
+        values = [value for _, value in inputs]
+        if not inputs[0][0].task.takes_context:
+            return (values,)
+        return BatchContext([self._contexts.item(*one) for one in inputs]), values
+
+    async def _in_thread(
+        self, spec: BatchSpec, runs: Sequence[Run], arguments: tuple[Any, ...]
+    ) -> Any:  # noqa: ANN401 - as above
         loop = asyncio.get_running_loop()
 
         def inside() -> Any:  # noqa: ANN401 - as above
             with suppress(RuntimeError):  # the loop is closed: nobody counts any more
                 loop.call_soon_threadsafe(_begin, runs)
-            return spec.fn(values)
+            return spec.fn(*arguments)
 
         value = await self._threads.run(inside)
         return await value if inspect.isawaitable(value) else value
+
+    async def _write_progress(self, runs: Sequence[Run]) -> None:
+        """Write what the handler told last: once its jobs have ended nobody writes it any more."""
+        told = [run for run in runs if run.context is not None and run.context.unwritten]
+        await asyncio.gather(*(self._progressed(run) for run in told if not run.over))
 
     # -- ends ------------------------------------------------------------------------------------
 
@@ -218,18 +235,12 @@ class Batches:
         try:
             if isinstance(output, BaseException):
                 raise output
-            succeeded = self._succeeded(run, output)
+            succeeded = concluded(run, output, self._max_result_bytes)
         except BaseException as error:  # noqa: BLE001 - a handler may give anything
             outcome = await self._judge.raised(run, error)
         else:
             outcome = self._judge.returned(run, succeeded)
         self._end(run, outcome)
-
-    def _succeeded(self, run: Run, output: Any) -> Succeeded:  # noqa: ANN401 - any result
-        text = run.task.results.encode(output)
-        if text is not None:
-            checked_size(text, self._max_result_bytes, "the result")
-        return Succeeded(result=text)
 
     def _end(self, run: Run, outcome: Outcome | None) -> None:
         if run.over:  # it was given up on meanwhile

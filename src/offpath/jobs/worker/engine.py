@@ -8,11 +8,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from offpath.errors import LeaseLost, OffpathError
-from offpath.jobs.worker.accepting import Selection
+from offpath.jobs.worker.accepting import Selection, declined
 from offpath.jobs.worker.admitting import Admission
 from offpath.jobs.worker.backpressure import Brake, WorkerLoad
 from offpath.jobs.worker.batching import Batches
 from offpath.jobs.worker.claiming import Claimer
+from offpath.jobs.worker.contexts import Contexts
 from offpath.jobs.worker.executor import Executor
 from offpath.jobs.worker.foresight import Foresight
 from offpath.jobs.worker.hand import Hand
@@ -103,8 +104,9 @@ class Engine:
         self.progress = ProgressWriter(
             parts.store, parts.clock, lost=self._lost, report=parts.report
         )
-        self.executor = self._executor(parts, settings)
-        self.batches = self._batches(parts, settings)
+        contexts = Contexts(self, report=parts.report, log_context=parts.log_context)
+        self.executor = self._executor(contexts, settings)
+        self.batches = self._batches(contexts, settings)
         self.claimer = self._claimer(parts, settings)
         self.heartbeat = self._heartbeat(settings)
 
@@ -145,14 +147,14 @@ class Engine:
             run.single = True
             self._begin(run)
         elif (delay := self.selection.put_off(run)) is not None:
-            self._put_off(run, Snoozed(delay=delay, reason="declined"))
+            self._put_off(run, declined(delay))
         elif (aside := self.quarantine.aside(run)) is not None:
             self._put_off(run, Snoozed(delay=aside, reason="suspected"))
         else:
             run.single = run.task.batch is None or self.quarantine.holds(run)
             self._admit(run)
 
-    def _put_off(self, run: Run, outcome: Snoozed) -> None:
+    def _put_off(self, run: Run, outcome: Snoozed | Released) -> None:
         run.over = True
         self._ended(run, self.judge.settlement(run, outcome))
 
@@ -277,26 +279,27 @@ class Engine:
 
     # -- assembly --------------------------------------------------------------------------------
 
-    def _executor(self, parts: Parts, settings: WorkerSettings) -> Executor:
+    def _executor(self, contexts: Contexts, settings: WorkerSettings) -> Executor:
         return Executor(
-            self,
+            contexts,
             self.judge,
-            threads=parts.threads,
+            self.clock,
+            threads=self.threads,
             watch=self.watch,
-            report=parts.report,
             max_result_bytes=settings.max_result_bytes,
-            log_context=parts.log_context,
         )
 
-    def _batches(self, parts: Parts, settings: WorkerSettings) -> Batches:
+    def _batches(self, contexts: Contexts, settings: WorkerSettings) -> Batches:
         return Batches(
             self.hand,
+            contexts,
             self.judge,
-            parts.clock,
-            threads=parts.threads,
+            self.clock,
+            threads=self.threads,
             watch=self.watch,
             ended=self._ended,
-            report=parts.report,
+            progressed=self.progress.write,
+            report=self.report,
             max_result_bytes=settings.max_result_bytes,
         )
 
@@ -309,6 +312,7 @@ class Engine:
             queues=settings.queues,
             start=self.start,
             resting=self.selection.resting,
+            declined=self.selection.passed_over,
             brake=Brake(settings.backpressure, self.load, parts.clock, parts.report),
             order=settings.order,
         )

@@ -12,21 +12,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from offpath.jobs import naming
-from offpath.jobs.context import Context
-from offpath.jobs.group_values import checked_size
-from offpath.jobs.plan import Plan
-from offpath.jobs.planning import carry, require_returned
-from offpath.model.settlement import Succeeded
+from offpath.jobs.worker.concluding import concluded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from offpath.jobs.context import Home
-    from offpath.jobs.runnable import LogContext
+    from offpath.jobs.worker.contexts import Contexts
     from offpath.jobs.worker.judge import Judge
     from offpath.jobs.worker.running import Run
     from offpath.jobs.worker.watch import Watch
-    from offpath.model.settlement import Outcome, Settlement
+    from offpath.model.settlement import Outcome, Settlement, Succeeded
+    from offpath.runtime.clock import Clock
 
 
 class Threads(Protocol):
@@ -42,23 +38,20 @@ class Executor:
 
     def __init__(
         self,
-        home: Home,
+        contexts: Contexts,
         judge: Judge,
+        clock: Clock,
         *,
         threads: Threads,
         watch: Watch,
-        report: Callable[[BaseException, str], None],
         max_result_bytes: int,
-        log_context: LogContext | None = None,
     ) -> None:
-        self._home = home
+        self._contexts = contexts
         self._judge = judge
-        self._monotonic = home.clock.monotonic
+        self._monotonic = clock.monotonic
         self._threads = threads
         self._watch = watch
-        self._report = report
         self._max_result_bytes = max_result_bytes
-        self._log_context = log_context
 
     async def attempt(self, run: Run) -> Settlement | None:
         """Run the job and say how it ended; None when there is nothing left that we may write."""
@@ -97,16 +90,14 @@ class Executor:
 
     async def _run(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Succeeded:
         task = run.task
-        if task.takes_context or self._log_context or task.log_context:
-            fields = self._log_fields(run, args, kwargs)
-            run.context = Context(run, self._home, fields)
+        self._contexts.provide(run, args, kwargs)
         if run.options.timeout is not None or run.job.deadline is not None:
             self._watch.start(run, self._monotonic())
         if run.interrupted is not None:  # told before it had begun
             raise asyncio.CancelledError
         if task.takes_context:
             args = (run.context, *args)
-            naming.name_after(run)
+        naming.name_after(run if task.takes_context and task.batch is None else None)
         run.entered_at = self._monotonic()
         if task.is_async:
             run.begin()
@@ -117,7 +108,7 @@ class Executor:
             raise run.context.suspension  # the handler held it up
         if run.context is not None and run.job.deliveries > 1:
             await run.context.set_apart(value)
-        return self._succeeded(run, value)
+        return concluded(run, value, self._max_result_bytes)
 
     async def _in_thread(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever the handler returns
         loop = asyncio.get_running_loop()
@@ -129,29 +120,3 @@ class Executor:
 
         value = await self._threads.run(call)
         return await value if inspect.isawaitable(value) else value
-
-    def _succeeded(self, run: Run, value: Any) -> Succeeded:  # noqa: ANN401 - any result
-        context = run.context
-        if context is not None and context.plans and run.task.strict:
-            require_returned(context.plans, value)
-        if isinstance(value, Plan):
-            succeeded, effects = carry(run, value, context, self._max_result_bytes)
-            if context is not None:
-                context.plan(effects)
-            return succeeded
-        text = run.task.results.encode(value)
-        if text is not None:
-            checked_size(text, self._max_result_bytes, "the result")
-        return Succeeded(result=text)
-
-    def _log_fields(
-        self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> dict[str, Any]:
-        fields: dict[str, Any] = {}
-        for callback in (self._log_context, run.task.log_context):
-            if callback is not None:
-                try:
-                    fields.update(callback(*args, **kwargs))
-                except Exception as error:  # noqa: BLE001 - a log line is not worth a job
-                    self._report(error, "log_context")
-        return fields

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import asyncio
     from datetime import datetime
 
-    from offpath.jobs.context import Context
+    from offpath.jobs.context import JobContext
     from offpath.jobs.runnable import Runnable
     from offpath.jobs.worker.batching import BatchCall
     from offpath.jobs.worker.telemetry import Lane
@@ -105,7 +105,7 @@ class Run:
         """Whether its handler runs or ran; a sync one waits for a thread before."""
         self.ended_at: float | None = None
         self.lane: Lane | None = None
-        self.context: Context | None = None
+        self.context: JobContext | None = None
         self.batch: BatchCall | None = None
         """The call that it is part of, if it is run together with others."""
         self.single = False

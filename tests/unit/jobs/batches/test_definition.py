@@ -33,11 +33,11 @@ def test_errors_are_no_part_of_the_result_type() -> None:
 @pytest.mark.parametrize(
     ("define", "text"),
     [
-        (lambda app: app.batch_task(size=2)(with_context), "no context"),
+        (lambda app: app.batch_task(size=2)(with_context), "BatchContext"),
         (lambda app: app.batch_task(size=2)(no_list), "must be a list"),
         (lambda app: app.batch_task(size=2)(no_outputs), "return type must be a list"),
         (lambda app: app.batch_task(size=2)(two), "one parameter"),
-        (lambda app: app.batch_task(size=2, strict=True)(no_list), "no setting 'strict'"),
+        (lambda app: app.batch_task(size=2, stricter=True)(no_list), "no setting 'stricter'"),
     ],
 )
 def test_what_cannot_be_a_batch_task_is_refused(define: Callable[[Any], Any], text: str) -> None:

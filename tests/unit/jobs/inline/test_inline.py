@@ -360,3 +360,29 @@ async def test_it_works_in_a_file(tmp_path: Path) -> None:
         assert (await queued.status()).state is JobState.QUEUED
         again = await add.options(inline=True).enqueue(1, 5)
         assert await again.result(timeout=10) == 6
+
+
+async def test_what_begins_inside_of_a_handler_is_not_named_after_it(house: House) -> None:
+    app = house.app()
+    made: list[str] = []
+
+    @app.task
+    async def inner() -> None:
+        made.append(app.tasks["add"].job(1).id)
+
+    @app.task
+    async def outer(ctx: Context) -> None:
+        handle = await app.enqueue(inner.job(), inline=True)
+        await handle.result()
+        made.append(app.tasks["add"].job(1).id)
+        if ctx.attempt == 1:
+            raise OSError("not yet")
+
+    async with app:
+        await outer.enqueue()
+        await app.worker().run_until_idle()
+        house.clock.advance(5)
+        await app.worker().run_until_idle()
+    first, named, second, again = made
+    assert named == again
+    assert len({first, second, named}) == 3

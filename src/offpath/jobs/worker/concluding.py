@@ -1,0 +1,32 @@
+"""What a handler's value means for its job: a result, or a plan with its effects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from offpath.jobs.group_values import checked_size
+from offpath.jobs.plan import Plan
+from offpath.jobs.planning import carry, require_returned
+from offpath.model.settlement import Succeeded
+
+if TYPE_CHECKING:
+    from offpath.jobs.worker.running import Run
+
+
+def concluded(run: Run, value: Any, limit: int) -> Succeeded:  # noqa: ANN401 - any result
+    """The success of a run whose handler gave ``value``; a plan's effects join its context.
+
+    Raises what encoding raises, ``PlanError``, and ``TooLarge`` over ``limit`` bytes.
+    """
+    context = run.context
+    if context is not None and context.plans and run.task.strict:
+        require_returned(context.plans, value)
+    if isinstance(value, Plan):
+        succeeded, effects = carry(run, value, context, limit)
+        if context is not None:
+            context.plan(effects)
+        return succeeded
+    text = run.task.results.encode(value)
+    if text is not None:
+        checked_size(text, limit, "the result")
+    return Succeeded(result=text)

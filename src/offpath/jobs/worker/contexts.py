@@ -1,0 +1,54 @@
+"""Making the contexts of attempts, with what their log records are to carry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from offpath.jobs.batch_context import BatchItem
+from offpath.jobs.context import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from offpath.jobs.context import Home
+    from offpath.jobs.runnable import LogContext
+    from offpath.jobs.worker.running import Run
+
+
+class Contexts:
+    """Makes contexts. One for all of a worker's jobs; it keeps nothing between them."""
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        report: Callable[[BaseException, str], None],
+        log_context: LogContext | None = None,
+    ) -> None:
+        self._home = home
+        self._report = report
+        self._log_context = log_context
+
+    def provide(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Give a run its context, if its handler or a hook wants one."""
+        task = run.task
+        if task.takes_context or self._log_context or task.log_context:
+            kind = Context if task.batch is None else BatchItem
+            run.context = kind(run, self._home, self._log_fields(run, args, kwargs))
+
+    def item(self, run: Run, value: Any) -> BatchItem:  # noqa: ANN401 - any input
+        """Give a job of a call its context."""
+        run.context = item = BatchItem(run, self._home, self._log_fields(run, (value,), {}))
+        return item
+
+    def _log_fields(
+        self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for callback in (self._log_context, run.task.log_context):
+            if callback is not None:
+                try:
+                    fields.update(callback(*args, **kwargs))
+                except Exception as error:  # noqa: BLE001 - a log line is not worth a job
+                    self._report(error, "log_context")
+        return fields
