@@ -261,7 +261,7 @@ async def test_a_dead_member_that_is_deleted_is_missed_by_nobody(world: World) -
     await world.live()
     assert (world.ran["after all"], world.ran["after success"]) == (1, 0)
     group = await world.app.groups.get(handle.id)
-    assert (group.open, group.failed, group.done) == (0, 1, True)
+    assert (group.open, group.failed, group.done) == (0, 2, True)
     assert world.done == {handle.id: 1}
 
 

@@ -196,15 +196,6 @@ async def test_a_redrive_takes_the_failure_back_and_ends_the_closing(store: Stor
     assert [each.id for each in await store.close_groups(limit=10)] == [second.id]
 
 
-async def test_a_failed_member_that_is_removed_is_not_counted_any_more(store: Store) -> None:
-    await join(store)
-    root, (first, _) = await family(store, 2)
-    await die(store, first)
-    await store.delete([first.id])
-    group = await group_of(store, root)
-    assert (group.open, group.failed) == (1, 0)
-
-
 async def test_groups_are_closed_also_where_members_came_with_the_root(store: Store) -> None:
     await join(store)
     root = new_job(group_policy=FAST)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from offpath.model.effects import Effects
+from offpath.model.group import GroupPolicy
 from offpath.model.job import JobState, LeasedJob
 from offpath.model.settlement import Settlement, Snoozed, Succeeded
 from offpath.runtime.clock import ManualClock
@@ -251,6 +252,47 @@ async def test_pruning_ended_members_changes_no_count(store: Store, clock: Manua
     clock.advance(100)
     await join(store)
     assert (await succeed(store, await take_one(store))).group_done
+
+
+@pytest.mark.parametrize("how", ["dead", "cancelled"])
+@pytest.mark.parametrize("removed", ["deleted", "pruned"])
+@pytest.mark.parametrize("which", ["root", "member"])
+async def test_what_failed_and_is_gone_has_failed(
+    store: Store, clock: ManualClock, which: str, removed: str, how: str
+) -> None:
+    """Whoever looks at the group later is not told that all went well."""
+    await join(store)
+    root = new_job()
+    members = [new_job(group_id=root.id), new_job(group_id=root.id, delay=100)]
+    await enqueue(store, root, *members)
+    failing = root.id if which == "root" else members[0].id
+    for job in await take(store):
+        fails = job.id == failing
+        await end(store, job, outcomes()[how if fails else "succeeded"], keep=1 if fails else None)
+    if removed == "deleted":
+        await store.delete([failing])
+    else:
+        clock.advance(2)
+        assert (await store.prune(limit=10)).total == 1
+    assert not await store.get([failing])
+    assert (await group_of(store, root.id)).failed == 1
+    await store.cancel([members[1].id])
+    assert (await group_of(store, root.id)).failed == 2
+    await store.redrive([Redrive(id=members[1].id)])
+    assert (await group_of(store, root.id)).failed == 1
+
+
+async def test_a_fail_fast_root_that_comes_after_a_failure_that_is_gone_closes_its_group(
+    store: Store,
+) -> None:
+    await join(store)
+    root = new_job(group_policy=GroupPolicy.FAIL_FAST)
+    member, waits = new_job(group_id=root.id), new_job(group_id=root.id, delay=100)
+    await enqueue(store, member, waits)
+    await die(store, await take_one(store))
+    await store.delete([member.id])
+    await enqueue(store, root)
+    assert (await group_of(store, root.id)).closing
 
 
 async def test_a_group_that_jobs_name_themselves(store: Store) -> None:

@@ -155,12 +155,40 @@ async def test_a_lost_lease_records_nothing_to_undo(store: Store, clock: ManualC
 
 async def test_undo_records_go_with_the_job(store: Store) -> None:
     job_id = await _failed(store, "a")
+    assert await store.compensate(job_id, Effects())
     await store.delete([job_id])
-    assert await store.undoing(limit=10) == []
     await join(store)
     await add(store, id=job_id)
     await die(store, await take_one(store))
     assert await store.undoing(limit=10) == []
+
+
+@pytest.mark.parametrize("state", ["dead", "cancelled"])
+@pytest.mark.parametrize("how", ["deleted", "pruned"])
+async def test_a_job_is_not_removed_before_it_is_undone(
+    store: Store, clock: ManualClock, how: str, state: str
+) -> None:
+    """Else a quick hand, or a short retention, would leave done what is to be undone."""
+    job = await start(store)
+    other = await add(store)
+    await store.put_undo(job, "a", "1")
+    await end(store, job, outcomes()[state], keep=5)
+    await end(store, await take_one(store), outcomes()[state], keep=10)
+
+    async def removed() -> int:
+        if how == "deleted":
+            return len(await store.delete([job.id, other]))
+        return (await store.prune(limit=1)).jobs
+
+    clock.advance(11)
+    assert await removed() == 1
+    assert not await exists(store, other)
+    assert await removed() == 0
+    (undoing,) = await store.undoing(limit=10)
+    assert undoing.id == job.id
+    assert await store.compensate(job.id, Effects())
+    assert await removed() == 1
+    assert not await exists(store, job.id)
 
 
 async def test_of_many_that_compensate_at_once_one_does(rivals: tuple[Store, ...]) -> None:

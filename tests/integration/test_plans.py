@@ -269,7 +269,7 @@ def _rarely(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     gates = connection.execute("select id::text from offpath.job_gate limit 10").fetchall()
     held = json.dumps([row[0] for row in gates])
     groups = json.dumps([f"group-{n * 10}" for n in range(BATCH)])
-    counts = json.dumps([{"id": f"group-{n * 10}", "failed": 1, "more": 1} for n in range(BATCH)])
+    counts = json.dumps([{"id": f"group-{n * 10}", "more": 1} for n in range(BATCH)])
     decided = json.dumps([{"id": row[0], "state": "fired"} for row in gates])
     return (
         SQL["known_gates"](ids=held),
@@ -277,7 +277,6 @@ def _rarely(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
         SQL["lock_gates_of"](ids=jobs),
         SQL["wait_at_gates"](ids=jobs),
         SQL["decide_gates"](batch=decided),
-        SQL["forget_failed"](batch=counts),
         SQL["reopen_groups"](batch=counts),
         SQL["restore_groups"](now=None, ids=jobs),
         SQL["drop_groups"](ids=groups),

@@ -91,7 +91,9 @@ class DeadLetters:
         everything: bool = False,
         **where: Unpack[Where],
     ) -> _Changes:
-        """Delete dead jobs for good. Returns those that were deleted."""
+        """Delete dead jobs for good. Returns those that were deleted: not those that are still to be
+        undone (``ctx.on_abort``), of which a worker first makes the undo jobs.
+        """
         what = chosen(ids, filter_of(where), allowed=_DEAD, everything=everything)
         session = await self._opened()
         return await act(session, what, session.store.delete, limit=_limit(limit))

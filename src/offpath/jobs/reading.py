@@ -101,7 +101,11 @@ class JobsView:
         )
 
     async def delete(self, *ids: str, **where: Unpack[Where]) -> list[Changed]:
-        """Remove ended jobs with their history. Others are left alone."""
+        """Remove ended jobs with their history; returns those that were removed.
+
+        Others are left alone, and so are jobs of which something is still to be undone
+        (``ctx.on_abort``): a worker first makes their undo jobs, within a second.
+        """
         session = await self._opened()
         return await act(
             session, chosen(ids, filter_of(where), allowed=TERMINAL), session.store.delete

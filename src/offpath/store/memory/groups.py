@@ -47,6 +47,8 @@ class GroupRow(Struct):
     value: Value = Value()
     told: bool = False
     """Whether its end has been reported."""
+    failed_gone: int = 0
+    """Members that had failed and were removed."""
 
 
 class Groups:
@@ -76,7 +78,7 @@ class Groups:
         """A new root says what becomes of its group, also of one that was there before it."""
         row = self.row(root.id, None)
         row.policy = policy
-        if policy is GroupPolicy.FAIL_FAST and root.id in self.failed:
+        if policy is GroupPolicy.FAIL_FAST and (root.id in self.failed or row.failed_gone):
             self.close(root.id, row)
 
     def count(self, before: JobRecord | None, job: JobRecord, root: JobRecord | None) -> None:
@@ -121,6 +123,8 @@ class Groups:
         if root is None and job.group_id not in self.members:
             self.rows.pop(job.group_id, None)
             self.to_close.pop(job.group_id, None)
+        elif job.state in _FAILED:
+            self.row(job.group_id, root).failed_gone += 1
 
     def report(self, job: JobRecord) -> bool:
         """The last open job has ended: whether that is to be told, which it is once."""
@@ -150,7 +154,9 @@ def _record(tables: Tables, group_id: str) -> GroupRecord | None:
     return GroupRecord(
         id=group_id,
         open=len(groups.open.get(group_id, ())) + (root is not None and not root.state.terminal),
-        failed=len(groups.failed.get(group_id, ())) + (root is not None and root.state in _FAILED),
+        failed=row.failed_gone
+        + len(groups.failed.get(group_id, ()))
+        + (root is not None and root.state in _FAILED),
         policy=row.policy,
         closing=row.closing,
         final=row.value.final,

@@ -92,7 +92,8 @@ def _key_is_taken(tables: Tables, now: datetime, job: JobRecord) -> bool:
 
 def delete(tables: Tables, ids: Sequence[str]) -> list[Changed]:
     """Remove ended jobs."""
-    ended_jobs = [job for job in _each(tables, ids) if job.state.terminal]
+    jobs = [job for job in _each(tables, ids) if job.id not in tables.steps.to_undo]
+    ended_jobs = [job for job in jobs if job.state.terminal]
     for job in ended_jobs:
         tables.drop(job)
     return [changed(job, job) for job in ended_jobs]
@@ -189,7 +190,14 @@ def _waited_out(
 def prune(tables: Tables, now: datetime, limit: int) -> int:
     """Remove ended jobs whose time has come."""
     removed = 0
+    to_undo: list[tuple[datetime, str]] = []
     while removed < limit and (first := tables.expiring.first()) and first[0] <= now:
+        if first[1] in tables.steps.to_undo:
+            to_undo.append(first)
+            tables.expiring.remove(first[1])
+            continue
         tables.drop(tables.jobs[first[1]])
         removed += 1
+    for at, job_id in to_undo:
+        tables.expiring.push(job_id, at)
     return removed

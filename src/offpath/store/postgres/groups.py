@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -201,18 +201,14 @@ def groups_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[GroupRecor
     ]
 
 
-def drop_steps(failed: Mapping[str, int], gates: Iterable[str], *, sql: Catalogue) -> Steps[None]:
-    """Count removed jobs out of their groups, so many of which had failed. Groups and gates go
-    with the last of their jobs.
-    """
-    ids, held = to_json(sorted(failed)), to_json(sorted(set(gates)))
-    batch = [{"id": group, "failed": count} for group, count in sorted(failed.items())]
+def drop_steps(groups: Iterable[str], gates: Iterable[str], *, sql: Catalogue) -> Steps[None]:
+    """Jobs of these were removed: groups and gates go with the last of their jobs."""
+    ids, held = to_json(sorted(set(groups))), to_json(sorted(set(gates)))
     yield Send(
         (
             sql["lock_gates"](ids=held, watching="[]"),
             sql["drop_gates"](ids=held),
             sql["lock_groups"](ids=ids),
-            sql["forget_failed"](batch=to_json([one for one in batch if one["failed"]])),
             sql["drop_groups"](ids=ids),
         ),
         last=True,

@@ -137,13 +137,6 @@ set open = g.open + b.more,
 from batch b
 where g.id = b.id
 
--- name: forget_failed
--- Failed members that are removed are counted no more in these groups, which are held.
-update offpath.job_group g
-set failed = greatest(g.failed - b.failed, 0)
-from jsonb_to_recordset(:batch::text::jsonb) as b (id text, failed bigint)
-where g.id = b.id
-
 -- name: drop_groups
 -- A group goes with its last job.
 delete from offpath.job_group g

@@ -127,7 +127,7 @@ returning
     j.parent, j.grouped::int, j.announce, j.watched, j.redrives
 
 -- name: delete
--- Removes ended jobs, with their failures.
+-- Removes ended jobs, with their failures; not those that are still to be undone.
 with gone as (
     delete from offpath.job j
     where j.id = any (array(
@@ -137,7 +137,7 @@ with gone as (
             order by o.id
             for update
         ))
-        and j.state in ('succeeded', 'dead', 'cancelled')
+        and (j.state = 'succeeded' or (j.state in ('dead', 'cancelled') and not j.has_undo))
     returning
         j.id, j.task, j.queue, j.group_id, j.state, j.attempt, j.parent, j.grouped, j.gated_by
 ),
@@ -154,7 +154,7 @@ from gone g
 
 -- name: prune
 -- Removes ended jobs and messages whose time to be kept has passed, claims that are free again, and
--- workers gone for an hour.
+-- workers gone for an hour. Jobs that are still to be undone stay.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -164,13 +164,13 @@ gone as (
         select o.id
         from offpath.job o
         where o.expires_at <= (select clock.now from clock)
+            and not (o.has_undo and o.state in ('dead', 'cancelled'))
         order by o.expires_at
         limit :limit::int
         for update skip locked
     ))
     returning
-        j.id, coalesce(j.group_id, j.id::text) as group_id, j.grouped, j.gated_by,
-        j.state in ('dead', 'cancelled') as failed
+        j.id, coalesce(j.group_id, j.id::text) as group_id, j.grouped, j.gated_by
 ),
 forgotten as (
     delete from offpath.failure f where f.job = any (array(select g.id from gone g))
@@ -215,15 +215,7 @@ freed as (
 select
     (select count(*) from gone)::int,
     (select count(*) from delivered)::int,
-    (
-        select coalesce(jsonb_object_agg(c.group_id, c.failed), '{}')
-        from (
-            select g.group_id, count(*) filter (where g.failed) as failed
-            from gone g
-            where g.grouped
-            group by g.group_id
-        ) as c
-    )::text,
+    (select coalesce(jsonb_agg(distinct g.group_id), '[]') from gone g where g.grouped)::text,
     (select coalesce(jsonb_agg(distinct g.gated_by), '[]') from gone g where g.gated_by is not null)::text
 
 -- name: rescue

@@ -44,7 +44,6 @@ class _Taken(LeasedJob, frozen=True, kw_only=True):
 
 
 _rescued = msgspec.json.Decoder(list[_Taken])
-_counts = msgspec.json.Decoder(dict[str, int]).decode
 
 
 def cancel_steps(
@@ -99,10 +98,9 @@ def redrive_steps(
 
 
 def delete_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[Changed]]:
-    """Remove ended jobs. They are counted in no group any more, which goes with the last."""
+    """Remove ended jobs, and groups and gates with the last of their jobs."""
     rows = yield from ask(sql["delete"](ids=ids_json(ids)))
-    groups = Counter({row[3]: 0 for row in rows if row[8]})
-    groups.update(row[3] for row in rows if row[8] and row[5] != "succeeded")
+    groups = {row[3] for row in rows if row[8]}
     gates = {row[10] for row in rows if row[10]}
     if groups or gates:
         yield from drop_steps(groups, gates, sql=sql)
@@ -118,8 +116,8 @@ def prune_steps(limit: int, now: datetime | None, *, sql: Catalogue) -> Steps[Pr
         )
     )
     jobs, messages, groups, gates = rows[0]
-    if groups != "{}" or gates != "[]":
-        yield from drop_steps(_counts(groups), texts(gates), sql=sql)
+    if groups != "[]" or gates != "[]":
+        yield from drop_steps(texts(groups), texts(gates), sql=sql)
     return Pruned(jobs=jobs, messages=messages)
 
 

@@ -122,15 +122,12 @@ def reopen(session: Session, groups: Iterable[str]) -> None:
         session.run(SQL["group_change"](changes=batch(changes)))
 
 
-def forget(session: Session, gone: Iterable[tuple[str, str]]) -> None:
-    """Jobs of these groups and states are gone: groups do not count them, and go with the last."""
-    jobs = list(gone)
-    failed = Counter(group for group, state in jobs if state in _FAILED)
-    if failed:
-        changes = [(group, 0, -number, 0, 0) for group, number in sorted(failed.items())]
-        session.run(SQL["group_change"](changes=batch(changes)))
-    if jobs:
-        session.run(SQL["group_forget"](groups=batch(sorted({group for group, _ in jobs}))))
+def forget(session: Session, gone: Iterable[str]) -> None:
+    """Jobs of these groups are gone: a group goes with the last one, and says till then what it
+    was told of the others.
+    """
+    if groups := sorted(set(gone)):
+        session.run(SQL["group_forget"](groups=batch(groups)))
 
 
 # -- the value -------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ class _Known(NamedTuple):
     announce: int
     watched: int
     redrives: int
+    has_undo: int
 
     def ended(self, state: JobState) -> Ended:
         """It has ended so."""
@@ -53,6 +54,11 @@ class _Known(NamedTuple):
     def outer(self) -> JobState:
         """Its state as others see it."""
         return OUTER[self.state]
+
+    @property
+    def removable(self) -> bool:
+        """Whether it may be removed: it has ended, and what undoes it has been made."""
+        return self.outer.terminal and not (self.has_undo and self.outer in _REDRIVABLE)
 
 
 def _known(session: Session, ids: Iterable[str]) -> list[_Known]:
@@ -160,8 +166,8 @@ def _put_back(session: Session, now: int, jobs: list[_Known], due: dict[str, int
 
 def delete(session: Session, ids: Sequence[str]) -> list[Changed]:
     """Remove ended jobs."""
-    jobs = [job for job in _known(session, ids) if job.outer.terminal]
-    _remove(session, [(job.seq, job.group_id, job.state) for job in jobs])
+    jobs = [job for job in _known(session, ids) if job.removable]
+    _remove(session, [(job.seq, job.group_id) for job in jobs])
     return [_changed(job, job.outer) for job in jobs]
 
 
@@ -176,9 +182,9 @@ def prune(session: Session, now: int, limit: int) -> Pruned:
 
 
 def _remove(session: Session, jobs: Sequence[Row]) -> None:
-    """Remove jobs, given as ``seq``, group and state, with all that belongs to them."""
+    """Remove jobs, given as ``seq`` and group, with all that belongs to them."""
     if jobs:
-        seqs = batch([seq for seq, _, _ in jobs])
+        seqs = batch([seq for seq, _ in jobs])
         session.run(SQL["failure_remove"](jobs=seqs))
         session.run(SQL["step_remove"](jobs=seqs))
         gates = [row[0] for row in session.run(SQL["gates_left"](jobs=seqs))]
@@ -186,7 +192,7 @@ def _remove(session: Session, jobs: Sequence[Row]) -> None:
         if gates:
             gone = [row[0] for row in session.run(SQL["gate_forget"](gates=batch(gates)))]
             session.run(SQL["watch_forget"](gates=batch(gone)))
-        groups.forget(session, [(group, state) for _, group, state in jobs])
+        groups.forget(session, [group for _, group in jobs])
 
 
 # -- rescue ----------------------------------------------------------------------------------------

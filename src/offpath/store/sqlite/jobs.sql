@@ -1,6 +1,7 @@
 -- name: jobs_known
 -- What an operator's call needs to know of some jobs before it changes them.
-select id, seq, task, queue, group_id, state, attempt, parent, announce, watched, redrives
+select
+    id, seq, task, queue, group_id, state, attempt, parent, announce, watched, redrives, has_undo
 from offpath_job
 where id in (select value from json_each(:ids))
 order by id
@@ -165,8 +166,8 @@ delete from offpath_worker
 where id in (select id from offpath_worker where gone_at <= :before limit :limit)
 
 -- name: expired
--- Ended jobs whose time to be kept has passed.
-select seq, group_id, state from offpath_job
-where expires_at <= :now
+-- Ended jobs whose time to be kept has passed, and that have nothing left to undo.
+select seq, group_id from offpath_job
+where expires_at <= :now and not (has_undo = 1 and (state = 'dead' or state = 'cancelled'))
 order by expires_at
 limit :limit
