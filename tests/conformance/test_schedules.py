@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
 from msgspec.structs import replace
 
 from offpath.model.job import JobState
@@ -13,6 +14,7 @@ from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.builders import START, new_job, uid, unique
 from tests.conformance.schedule_builders import (
+    CRON,
     NIGHTLY,
     at,
     by_hand,
@@ -60,8 +62,25 @@ async def test_a_changed_one_keeps_its_pause_and_its_past(store: Store, clock: M
     assert len(await store.occurrences(NIGHTLY)) == 1
 
 
+@pytest.mark.parametrize("origin", ["code", "api"])
+async def test_what_is_due_stays_due_when_other_things_are_changed(
+    store: Store, clock: ManualClock, origin: str
+) -> None:
+    """A release that changes the job, with no worker meanwhile, loses no occurrence."""
+    await plan(store, next_at=at(10), origin=origin)
+    clock.advance(9.5)
+    early = await store.put_schedule(schedule(grace=5, origin=origin), next_at=at(20))
+    assert early.next_at == at(20)
+    clock.advance(10.5)
+    due = await store.put_schedule(schedule(grace=6, origin=origin), next_at=at(30))
+    assert (due.next_at, due.version) == (at(20), 3)
+    timing = replace(CRON, expression="0 4 * * *")
+    other = await store.put_schedule(schedule(timing=timing, origin=origin), next_at=at(40))
+    assert other.next_at == at(40)
+
+
 async def test_code_does_not_replace_what_was_made_by_hand(store: Store) -> None:
-    await plan(store)
+    await plan(store, next_at=at(600))
     mine = await store.put_schedule(schedule(origin="api", grace=5), next_at=at(700))
     assert mine.version == 2
     assert await store.put_schedule(schedule(grace=9), next_at=at(800)) == mine

@@ -35,6 +35,11 @@ def keeps(known: Schedule, new: Schedule) -> bool:
     return replace(known, template=replace(known.template, id=new.template.id)) == new
 
 
+def retimed(known: Schedule, new: Schedule) -> bool:
+    """Whether ``new`` comes at other times. If not, what is due by ``known`` stays due."""
+    return known.timing != new.timing
+
+
 def in_utc(at: datetime) -> datetime:
     """The same moment in UTC: in a zone, times of an hour that comes twice do not compare."""
     return at.astimezone(UTC)

@@ -23,7 +23,8 @@ class ScheduleStore(Protocol):
         """Add a schedule, or change the one of that name. ``next_at`` is its next occurrence.
 
         An equal definition changes nothing (``next_at`` neither). A changed one raises ``version``
-        and takes ``next_at``; a pause, the last occurrence and the history are kept. A definition
+        and takes ``next_at``, unless its timing is the same and it is due: then it stays so. A
+        pause, the last occurrence and the history are kept. A definition
         of origin ``code`` does not replace one that was made or changed through the API
         (``origin='api'``): that record is answered as it is.
         """

@@ -97,6 +97,9 @@ def put(
     elif rules.keeps(known.schedule, schedule):
         made = known
     else:
+        due = known.next_at is not None and known.next_at <= now
+        if due and not rules.retimed(known.schedule, schedule):
+            next_at = known.next_at
         made = replace(
             known, schedule=schedule, next_at=next_at, updated_at=now, version=known.version + 1
         )

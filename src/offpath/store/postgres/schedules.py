@@ -112,7 +112,8 @@ def put_steps(
         if record is None:  # it was deleted between the two
             yield from ask(sql["add_schedule"](**values))
         elif not rules.keeps(record.schedule, schedule):
-            yield from ask(sql["change_schedule"](**values))
+            retimed = rules.retimed(record.schedule, schedule)
+            yield from ask(sql["change_schedule"](retimed=int(retimed), **values))
     return (yield from listed_steps([schedule.name], sql=sql))[0]
 
 

@@ -11,10 +11,14 @@ returning 1
 select s.definition from offpath.schedule s where s.name = :name::text for update
 
 -- name: change_schedule
--- Another definition.
+-- Another definition. Unless its times are others, what is due stays due.
 update offpath.schedule s
 set definition = :definition::text,
-    next_at = :next_at::text::timestamptz,
+    next_at = case
+        when :retimed::int = 0
+            and s.next_at <= coalesce(:now::text::timestamptz, clock_timestamp()) then s.next_at
+        else :next_at::text::timestamptz
+    end,
     updated_at = coalesce(:now::text::timestamptz, clock_timestamp()),
     version = s.version + 1
 where s.name = :name::text

@@ -105,15 +105,17 @@ def put(session: Session, now: int, schedule: Schedule, next_at: datetime | None
     record = _one(session, schedule.name)
     if record is not None and rules.keeps(record.schedule, schedule):
         return record
-    change = SQL["schedule_add" if record is None else "schedule_change"]
-    session.run(
-        change(
-            name=schedule.name,
-            definition=_text(schedule),
-            next_at=_maybe_micros(next_at),
-            now=now,
-        )
-    )
+    values = {
+        "name": schedule.name,
+        "definition": _text(schedule),
+        "next_at": _maybe_micros(next_at),
+        "now": now,
+    }
+    if record is None:
+        session.run(SQL["schedule_add"](**values))
+    else:
+        retimed = rules.retimed(record.schedule, schedule)
+        session.run(SQL["schedule_change"](retimed=retimed, **values))
     (made,) = listed(session, [schedule.name])
     return made
 

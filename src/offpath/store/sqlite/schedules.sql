@@ -4,9 +4,12 @@ insert into offpath_schedule (name, definition, next_at, created_at, updated_at)
 values (:name, :definition, :next_at, :now, :now)
 
 -- name: schedule_change
--- Another definition.
+-- Another definition. Unless its times are others, what is due stays due.
 update offpath_schedule set
-    definition = :definition, next_at = :next_at, updated_at = :now, version = version + 1
+    definition = :definition,
+    next_at = case when not :retimed and next_at <= :now then next_at else :next_at end,
+    updated_at = :now,
+    version = version + 1
 where name = :name
 
 -- name: schedule_named
