@@ -58,6 +58,10 @@ async def _links_gone(hand: Tamper) -> None:
     hand.remove_links(ANN, above=2)
 
 
+async def _first_gone(hand: Tamper) -> None:
+    hand.remove_first(BOB)
+
+
 async def _all_gone(hand: Tamper) -> None:
     hand.remove_links(BOB)
 
@@ -183,6 +187,7 @@ ATTACKS: dict[str, tuple[Attack, str | None]] = {
     "the last links, sealed ones too": (_cut_sealed, ANN),
     "the last links since the seal": (_cut_since, None),
     "links and not the row": (_links_gone, ANN),
+    "the first link, sealed long ago": (_first_gone, BOB),
     "all links": (_all_gone, BOB),
     "all links, the row empty": (_all_gone_and_put_back, BOB),
     "all links and the row": (_account_and_links_gone, BOB),
@@ -212,6 +217,7 @@ ATTACKS: dict[str, tuple[Attack, str | None]] = {
 
 
 BEHIND_THE_SEAL = (
+    "the first link, sealed long ago",
     "a sealed amount",
     "a sealed link's entries",
     "entries that are not the amount",

@@ -100,6 +100,10 @@ class Tamper:
         """Delete links of numbers above one."""
         raise NotImplementedError
 
+    def remove_first(self, account: str) -> None:
+        """Delete the first link."""
+        raise NotImplementedError
+
     def remove_account(self, account: str) -> None:
         """Delete a row."""
         raise NotImplementedError
@@ -154,6 +158,10 @@ class MemoryTamper(Tamper):
     def remove_links(self, account: str, *, above: int = 0) -> None:
         """As above."""
         del self._ledger.links[account][above:]
+
+    def remove_first(self, account: str) -> None:
+        """As above."""
+        del self._ledger.links[account][0]
 
     def remove_account(self, account: str) -> None:
         """As above."""
@@ -237,6 +245,10 @@ class SqlTamper(Tamper):
         """As above."""
         self.run(f"delete from <link> where account = '{account}' and number > {above}")
 
+    def remove_first(self, account: str) -> None:
+        """As above."""
+        self.run(f"delete from <link> where account = '{account}' and number = 1")
+
     def remove_account(self, account: str) -> None:
         """As above."""
         self.run(f"delete from <account> where id = '{account}'")
@@ -259,10 +271,25 @@ class SqlTamper(Tamper):
             values += f", '{account.rpartition(':')[2]}', 'CREDIT', -1, 1"
         self.run(f"insert into <account> ({names}) values ({values})")
 
+    def unguard(self, account: str) -> None:
+        """Have a row say that its balance may be below zero."""
+        if self._backend.name == "sqlite":
+            self.run(f"update <account> set guarded = 0 where id = '{account}'")
+            return
+        kept = "select pg_get_functiondef('offpath.ledger_guarded'::regproc)"
+        ((function,),) = self._backend.execute(kept)
+        self.run(
+            "create or replace function offpath.ledger_guarded(account text) returns boolean "
+            "language sql immutable parallel safe as $$ select false $$",
+            f"update <account> set number = number where id = '{account}'",
+            function,
+        )
+
     def rename(self, account: str, name: str) -> None:
         """As above."""
+        kind = f", kind = '{name.rpartition(':')[2]}'" if self._backend.name == "sqlite" else ""
         self.run(
-            f"update <account> set id = '{name}' where id = '{account}'",
+            f"update <account> set id = '{name}'{kind} where id = '{account}'",
             f"update <link> set account = '{name}' where account = '{account}'",
         )
 

@@ -136,6 +136,52 @@ async def test_what_only_one_database_computes_or_reads_is_not_trusted(
     assert (proof.chain_intact, proof.consistent) != (True, True)
 
 
+@pytest.mark.parametrize("backend_name", ["sqlite", "postgres"])
+async def test_a_guarded_account_that_is_said_to_be_none(store: Store, hand: Tamper) -> None:
+    assert isinstance(hand, SqlTamper)
+    hand.unguard(BOB)
+    await _said_wrong(store, BOB)
+
+
+@pytest.mark.parametrize("backend_name", ["sqlite"])  # elsewhere they are computed of the id
+@pytest.mark.parametrize("change", ["kind = 'promo'", "currency = 'USD'", "side = 1"])
+async def test_what_a_row_says_of_its_account_is_what_the_chart_says(
+    store: Store, hand: Tamper, change: str
+) -> None:
+    """Money that is filed under another kind is owed to nobody: the fee sweep would take it."""
+    assert isinstance(hand, SqlTamper)
+    hand.run(f"update <account> set {change} where id = '{BOB}'")
+    await _said_wrong(store, BOB)
+
+
+async def _said_wrong(store: Store, account: str) -> None:
+    told = Break(account=account, reason="wrong-chart")
+    for full in (False, True):
+        assert (await verify_last(store, SIGNER, full=full)).breaks == (told,)
+        assert (await prove(store, Rates(), full=full)).broken == told
+    with pytest.raises(ChainBroken, match=f"{account}: wrong-chart"):
+        await sealed(store, "c2")
+
+
+@pytest.mark.parametrize("backend_name", ["postgres"])  # elsewhere such a link is only altered
+async def test_a_row_that_cannot_be_read_is_a_fault(store: Store, hand: Tamper) -> None:
+    assert isinstance(hand, SqlTamper)
+    where = f"account = '{BOB}' and number = 2"
+    hand.run(f"update <link> set entries = array[null::bigint] where {where}")
+    for prover in (verify_last(store, SIGNER), prove(store, Rates())):
+        with pytest.raises(ChainBroken, match="altered beyond reading"):
+            await prover
+
+
+@pytest.mark.parametrize("backend_name", ["memory", "postgres"])  # SQLite takes only JSON
+async def test_metadata_that_is_no_json_but_hashes_is_a_finding(store: Store, hand: Tamper) -> None:
+    hand.change_meta("cas9", '"source" of what')
+    await hand.rewrite(CAS, 1, -9)
+    assert f"{CAS}: wrong-source at posting cas9" in [
+        str(one) for one in (await verify_last(store, SIGNER)).breaks
+    ]
+
+
 async def test_rows_of_two_currencies_do_not_make_up_for_each_other(
     store: Store, hand: Tamper
 ) -> None:

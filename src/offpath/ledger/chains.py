@@ -40,6 +40,8 @@ UNKNOWN = "unknown-account"
 """The chart of accounts knows no such account."""
 
 
+WRONG_CHART = "wrong-chart"
+"""The account's row says another kind, currency or side of it than the chart of accounts."""
 class Break(Struct, frozen=True, kw_only=True):
     """Where a chain does not hold, and how."""
 
@@ -74,6 +76,8 @@ class Side(NamedTuple):
             return True
         known = _known(one.id)
         return known is None or known.entry(one.balance) != leaf.sum
+        if not one.charted:
+            return True
 
 
 class ChainWalk:
@@ -124,6 +128,8 @@ class ChainWalk:
             return self._break(UNKNOWN)
         if self._leaf is not None or live.number > self.number:
             return self._break(TRUNCATED)
+        if not live.charted:
+            return self._break(WRONG_CHART)
         if (live.number, live.head) != (self.number, self.head):
             return self._break(BROKEN_LINK)
         if live.raised != self.raised:
@@ -150,9 +156,9 @@ class ChainWalk:
             return self._break(WRONG_BALANCE, link)
         if link.raised != self.raised:
             return self._break(WRONG_RAISED, link)
-        if (link.source is not None or '"source"' in meta) and link.source != _source(meta):
-            return self._break(WRONG_SOURCE, link)
-        return None
+        if link.source is None and '"source"' not in meta:
+            return None
+        return None if _says(meta, link.source) else self._break(WRONG_SOURCE, link)
 
     def _break(self, reason: str, link: LinkRecord | None = None) -> Break:
         posting = None if link is None else link.posting
@@ -227,16 +233,20 @@ async def recheck(reads: LedgerReads, after: tuple[str, int], limit: int) -> Asy
     last was reached.
     """
     page = await reads.ledger_walk(after=after, limit=limit)
-    async for found in _rechecked(reads, page, ended=len(page) < limit):
+    async for found in _rechecked(reads, page, after, ended=len(page) < limit):
         yield found
     if len(page) < limit and after > ("", 0):
         first = await reads.ledger_walk(limit=limit - len(page))
-        async for found in _rechecked(reads, first, ended=False):
+        async for found in _rechecked(reads, first, ("", 0), ended=False):
             yield found
 
 
 async def _rechecked(
-    reads: LedgerReads, page: Sequence[tuple[LinkRecord, str]], *, ended: bool
+    reads: LedgerReads,
+    page: Sequence[tuple[LinkRecord, str]],
+    after: tuple[str, int],
+    *,
+    ended: bool,
 ) -> AsyncIterator[Break]:
     if not page:
         return
@@ -244,8 +254,8 @@ async def _rechecked(
     live = {one.id: one for one in await reads.ledger_accounts(ids=names, limit=len(names))}
     for name in names:
         own = [(link, meta) for link, meta in page if link.account == name]
-        walk = ChainWalk(name)
-        if own[0][0].number > 1:
+        walk, before = ChainWalk(name), after[1] if name == after[0] else 0
+        if own[0][0].number == before + 1 > 1:  # else a link in front of it is not there
             walk.resume(own[0][0])
         found = next((one for each in own if (one := walk.step(*each)) is not None), None)
         if found is None and (ended or name != names[-1]):
@@ -314,8 +324,11 @@ def _known(account: str) -> Chart | None:
         return None
 
 
-def _source(meta: str) -> str | None:
-    """The source that metadata names."""
-    found = msgspec.json.decode(meta)
-    source = found.get("source") if isinstance(found, dict) else None
-    return source if isinstance(source, str) else None
+def _says(meta: str, source: str | None) -> bool:
+    """Whether metadata names this source; what hashes and is no JSON all the same says nothing."""
+    try:
+        found = msgspec.json.decode(meta)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    named = found.get("source") if isinstance(found, dict) else None
+    return (named if isinstance(named, str) else None) == source

@@ -14,6 +14,7 @@ from offpath.ledger.chains import (
     BROKEN_LINK,
     UNKNOWN,
     WRONG_BALANCE,
+    WRONG_CHART,
     Break,
     all_accounts,
     replay,
@@ -125,6 +126,8 @@ class _Run:
             known = self._account(account)
             if known is None:
                 self._break(Break(account=account.id, reason=UNKNOWN))
+            elif not account.charted:
+                self._break(Break(account=account.id, reason=WRONG_CHART))
             elif account.number < 1 or len(account.head) != _HEAD:
                 self._break(Break(account=account.id, reason=BROKEN_LINK))
 

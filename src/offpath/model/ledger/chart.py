@@ -149,3 +149,21 @@ def _house(account: str, name: str) -> Chart:
         guarded=guarded,
         backing=backing,
     )
+
+
+def charted(
+    account: str, kind: str, currency: str, guarded: object, side: int | None = None
+) -> bool:
+    """Whether a store's row says of an account what the chart does; ``side`` is 1 where a debit
+    raises it and -1 where a credit does.
+    """
+    try:
+        known = chart(account)
+    except UnknownAccount:
+        return False
+    grows = 1 if known.debit_grows else -1
+    return (
+        (kind, currency) == (known.kind, known.currency)
+        and guarded == known.guarded
+        and side in (None, grows)
+    )

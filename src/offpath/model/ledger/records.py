@@ -75,6 +75,8 @@ class AccountRecord(Struct, frozen=True, kw_only=True, gc=False):
     head: str = GENESIS
     number: int = 0
     """How many links its chain has."""
+    charted: bool = True
+    """Whether its row says what the chart of accounts does; told where accounts are listed."""
 
     @property
     def sum(self) -> int:

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec import Struct
 
+from offpath.model.ledger.chart import charted
+from offpath.model.ledger.faults import ChainBroken
 from offpath.model.ledger.posting import LinkRecord, PostingRecord
 from offpath.model.ledger.records import (
     AccountRecord,
@@ -26,6 +29,29 @@ _FAR: Final = 2**63 - 1
 _FIRST_HALF: Final = 0xD800
 _BEHIND_HALVES: Final = 0xE000
 """Between them are halves of characters, which are no characters."""
+
+
+class _Listed(Struct, frozen=True, gc=False):
+    """An account with what its row says of it besides: all that the chart of accounts knows too."""
+
+    id: str
+    balance: int
+    raised: int
+    head: str
+    number: int
+    kind: str
+    currency: str
+    guarded: bool
+
+    def record(self) -> AccountRecord:
+        return AccountRecord(
+            id=self.id,
+            balance=self.balance,
+            raised=self.raised,
+            head=self.head,
+            number=self.number,
+            charted=charted(self.id, self.kind, self.currency, self.guarded),
+        )
 
 
 class LedgerReading:
@@ -49,7 +75,7 @@ class LedgerReading:
             query = self._sql["ledger_accounts_by_prefix"](
                 prefix=prefix, beyond=_beyond(prefix), after=after, limit=max(limit, 0)
             )
-        return await self._document(query, list[AccountRecord])
+        return [one.record() for one in await self._document(query, list[_Listed])]
 
     async def ledger_links(
         self, account: str, *, after: int = 0, limit: int = 1000, newest: bool = False
@@ -163,7 +189,10 @@ class LedgerReading:
 
     async def _document(self, query: Query, kind: type[T]) -> T:
         rows = await self._ask_ledger(query)
-        return msgspec.json.decode(rows[0][0], type=kind)
+        try:
+            return msgspec.json.decode(rows[0][0], type=kind)
+        except msgspec.ValidationError as error:
+            raise ChainBroken(f"a row of the ledger was altered beyond reading: {error}") from error
 
 
 def _beyond(prefix: str) -> str | None:

@@ -3,7 +3,7 @@
 -- they have a balance all the same.
 select coalesce(json_agg(x), '[]')::text
 from (
-    select a.id, a.balance, a.raised, a.head, a.number
+    select a.id, a.balance, a.raised, a.head, a.number, a.kind, a.currency, a.guarded
     from json_array_elements_text(:ids::text::json) as b (id)
     join offpath.ledger_account a on a.id = b.id
     where (a.number <> 0 or a.balance <> 0 or a.raised <> 0)
@@ -17,7 +17,7 @@ from (
 -- Accounts whose id begins so, by id.
 select coalesce(json_agg(x), '[]')::text
 from (
-    select a.id, a.balance, a.raised, a.head, a.number
+    select a.id, a.balance, a.raised, a.head, a.number, a.kind, a.currency, a.guarded
     from offpath.ledger_account a
     where (a.number <> 0 or a.balance <> 0 or a.raised <> 0)
         and starts_with(a.id, :prefix::text)

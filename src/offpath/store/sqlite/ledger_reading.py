@@ -48,7 +48,7 @@ class LedgerReading:
             if ids
             else SQL["ledger_accounts_all"](prefix=prefix, after=after, limit=_most(limit))
         )
-        return [rows.account_record(row) for row in await self._rows(query)]
+        return [rows.listed_account(row) for row in await self._rows(query)]
 
     async def ledger_links(
         self, account: str, *, after: int = 0, limit: int = 1000, newest: bool = False

@@ -1,6 +1,6 @@
 -- name: ledger_accounts_some
 -- Accounts of these ids. What no posting touched is not there, unless it has a balance all the same.
-select id, balance, raised, head, number
+select id, balance, raised, head, number, kind, currency, side, guarded
 from offpath_ledger_account
 where id in (select value from json_each(:ids)) and id > :after
     and (number <> 0 or balance <> 0 or raised <> 0)
@@ -9,7 +9,7 @@ limit :limit
 
 -- name: ledger_accounts_all
 -- Accounts whose id begins so: nothing sorts behind the last letter that there is.
-select id, balance, raised, head, number
+select id, balance, raised, head, number, kind, currency, side, guarded
 from offpath_ledger_account
 where
     id > :after and id >= :prefix and id < :prefix || char(1114111)

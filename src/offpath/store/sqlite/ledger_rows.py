@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from offpath.model.ledger.chart import chart
+from offpath.model.ledger.chart import chart, charted
 from offpath.model.ledger.posting import LinkRecord, PostingRecord
 from offpath.model.ledger.records import (
     AccountRecord,
@@ -36,6 +36,18 @@ _LINK: Final = 5
 def account_record(row: Row) -> AccountRecord:
     """Id, balance, raised, head, number."""
     return AccountRecord(id=row[0], balance=row[1], raised=row[2], head=row[3], number=row[4])
+
+
+def listed_account(row: Row) -> AccountRecord:
+    """The same, then kind, currency, side and guarded, which must be those of the chart."""
+    return AccountRecord(
+        id=row[0],
+        balance=row[1],
+        raised=row[2],
+        head=row[3],
+        number=row[4],
+        charted=charted(row[0], row[5], row[6], row[8], row[7]),
+    )
 
 
 def side_row(row: Row) -> SideRow:
