@@ -91,8 +91,8 @@ class DeadLetters:
         everything: bool = False,
         **where: Unpack[Where],
     ) -> _Changes:
-        """Delete dead jobs for good. Returns those that were deleted: not those that are still to be
-        undone (``ctx.on_abort``), of which a worker first makes the undo jobs.
+        """Delete dead jobs for good. Returns those that were deleted: not those that are still to
+        be undone (``ctx.on_abort``), of which a worker first makes the undo jobs.
         """
         what = chosen(ids, filter_of(where), allowed=_DEAD, everything=everything)
         session = await self._opened()
