@@ -97,7 +97,7 @@ class Threads:
             # Free before the caller knows, so that its next call finds this thread.
             self._count(-1)
             self._idle.release()
-            _answer(call, value, error)
+            answer(call.loop, call.future, value, error)
             # A thread that waits must not keep the last call's arguments and result alive.
             del call, value, error
 
@@ -115,9 +115,15 @@ def _outcome(call: _Call) -> tuple[Any, BaseException | None]:
         return None, raised
 
 
-def _answer(call: _Call, value: object, error: BaseException | None) -> None:
+def answer(
+    loop: asyncio.AbstractEventLoop,
+    future: asyncio.Future[Any],
+    value: object,
+    error: BaseException | None,
+) -> None:
+    """Settle a future of a loop from another thread, with the error if there is one."""
     try:
-        call.loop.call_soon_threadsafe(_settle, call.future, value, error)
+        loop.call_soon_threadsafe(_settle, future, value, error)
     except RuntimeError:
         return  # the loop is closed: nobody waits any more
 

@@ -12,6 +12,8 @@ from contextvars import Context, ContextVar, copy_context
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from offpath.runtime.threads import answer
+
 T = TypeVar("T")
 
 _Work = tuple[Callable[[], Any], Context, "asyncio.Future[Any]"]
@@ -49,17 +51,9 @@ class Thread:
         try:
             value = context.run(function)
         except BaseException as error:  # noqa: BLE001 - handed over, whatever it is
-            self._tell(future, None, error)
+            answer(self._loop, future, None, error)
         else:
-            self._tell(future, value, None)
-
-    def _tell(
-        self, future: asyncio.Future[Any], value: object, error: BaseException | None
-    ) -> None:
-        try:
-            self._loop.call_soon_threadsafe(_settle, future, value, error)
-        except RuntimeError:
-            return  # the loop is closed: nobody waits any more
+            answer(self._loop, future, value, None)
 
 
 _lent: ContextVar[Thread | None] = ContextVar("offpath_lent_thread", default=None)
@@ -68,16 +62,3 @@ _lent: ContextVar[Thread | None] = ContextVar("offpath_lent_thread", default=Non
 def lent() -> Thread | None:
     """The thread that waits for the caller; None when there is none."""
     return _lent.get()
-
-
-def _settle(future: asyncio.Future[Any], value: object, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(value)
-    elif isinstance(error, StopIteration):
-        wrapped = RuntimeError("the function raised StopIteration")
-        wrapped.__cause__ = error
-        future.set_exception(wrapped)
-    else:
-        future.set_exception(error)
