@@ -12,8 +12,8 @@ import click
 import pytest
 import yaml
 
-from offpath.cli.main import cli
 from offpath.runtime.catalogue import CATALOGUE, Metric, MetricKind
+from tests.architecture.commands import parse
 from tests.architecture.page import ROOT
 from tests.architecture.test_docs import slug
 
@@ -116,20 +116,6 @@ def typed() -> Iterator[tuple[str, str]]:
         text = page.read_text("utf-8")
         for command in dict.fromkeys([*_TYPED.findall(text), *_INLINE.findall(text)]):
             yield page.stem, command
-
-
-def parse(words: list[str]) -> None:
-    """Parse a command to its last option; raises UsageError for what the program does not know."""
-    group: click.Command = cli
-    context = click.Context(cli)
-    while isinstance(group, click.Group):
-        name, command, words = group.resolve_command(context, words)
-        assert command is not None
-        if isinstance(command, click.Group) and words:
-            context, group = click.Context(command, parent=context, info_name=name), command
-        else:
-            command.make_context(name, words, parent=context)
-            return
 
 
 @pytest.mark.parametrize(("page", "command"), list(typed()))

@@ -35,10 +35,13 @@ _READABLE = 1e6
 @json_option
 @command
 def workers(limit: int, url: str | None, *, as_json: bool) -> int | None:
-    """List the workers: how their loops go, and what they run.
+    r"""List the workers: how their loops go, and what they run.
 
     A late one has been out of touch for longer than its lease: others take its jobs. One that is
     gone stopped, or was found dead, within the last hour.
+
+    \b
+    offpath workers
     """
 
     async def work(app: App) -> None:
@@ -109,10 +112,13 @@ def _print_steps(steps: list[Migration], *, as_json: bool, check: bool) -> None:
 @json_option
 @command
 def doctor(url: str | None, *, as_json: bool) -> int | None:
-    """Look for what is wrong, or soon will be.
+    r"""Look for what is wrong, or soon will be.
 
     Schema, clocks, workers, stuck work, impossible rows, the database's settings. Exit code 1
     when there is a problem; warnings alone are 0.
+
+    \b
+    offpath doctor --url postgresql://…
     """
 
     async def work() -> int:
@@ -137,9 +143,12 @@ def _print_findings(findings: list[Finding]) -> None:
 @json_option
 @command
 def prune(url: str | None, *, as_json: bool) -> int | None:
-    """Remove ended jobs and messages that were kept long enough.
+    r"""Remove ended jobs and messages that were kept long enough.
 
     Workers do this by themselves.
+
+    \b
+    offpath prune
     """
 
     async def work(app: App) -> None:
@@ -159,9 +168,13 @@ def prune(url: str | None, *, as_json: bool) -> int | None:
 @json_option
 @command
 def show_config(url: str | None, *, as_json: bool) -> None:
-    """Show every setting and where it came from.
+    r"""Show every setting and where it came from.
 
     Passwords are hidden. Durations are in seconds.
+
+    \b
+    offpath config show
+    OFFPATH_URL=sqlite:///work.db offpath config show --json
     """
     settings = load_settings(url=url, database_url=True)
     values, sources = settings.shown(), settings.sources()

@@ -9,12 +9,12 @@ import click
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.frame import (
-    F,
     after_option,
     command,
     confirm,
     json_option,
     limit_option,
+    options,
     url_option,
     with_app,
     yes_option,
@@ -22,19 +22,13 @@ from offpath.cli.frame import (
 from offpath.cli.jobs import chosen, print_changed, print_job, print_page
 from offpath.errors import InvalidArgument
 
-_FILTERS = (
+_filters = options(
     click.option("--task", multiple=True, help="Name of a task; may be repeated."),
     click.option("--queue", multiple=True, help="Name of a queue; may be repeated."),
     click.option("--tag", multiple=True, help="Only jobs that have all of these tags."),
     click.option("--reason", multiple=True, help="exhausted, aborted, deadline, worker_lost, …"),
     click.option("--error-type", multiple=True, help="Type of the last error: ValueError, …"),
 )
-
-
-def _filters(function: F) -> F:
-    for option in reversed(_FILTERS):
-        function = option(function)
-    return function
 
 
 @click.group()
@@ -57,7 +51,12 @@ def list_dead(
     as_json: bool,
     **where: Any,  # noqa: ANN401 - click passes the filters
 ) -> int | None:
-    """List dead jobs with their last error, newest first."""
+    r"""List dead jobs with their last error, newest first.
+
+    \b
+    offpath dead list
+    offpath dead list --task send_mail --reason exhausted
+    """
 
     async def work(app: App) -> None:
         page = await app.dead.list(limit=limit, after=after, **chosen(where))
@@ -72,7 +71,11 @@ def list_dead(
 @json_option
 @command
 def show_dead(job_id: str, url: str | None, *, as_json: bool) -> int | None:
-    """Show one dead job with every failed attempt."""
+    r"""Show one dead job with every failed attempt.
+
+    \b
+    offpath dead show 0198c0de-…
+    """
 
     async def work(app: App) -> None:
         job = await app.dead.show(job_id)

@@ -70,10 +70,13 @@ Board = Mapping[str, Seen]
 @json_option
 @command
 def demo(url: str | None, *, as_json: bool) -> int:
-    """Run a few hundred jobs and show what became of them.
+    r"""Run a few hundred jobs and show what became of them.
 
     Quick, slow, delayed, failing and retrying ones, and one that dies. Uses a new SQLite file in
     a temporary folder, never a database of the environment, and leaves it to be looked at.
+
+    \b
+    offpath demo
     """
     place = url or f"sqlite:///{Path(tempfile.mkdtemp(prefix='offpath-demo-')) / 'demo.db'}"
     if load_settings(url=place).url == MEMORY_URL:

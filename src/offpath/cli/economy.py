@@ -48,7 +48,7 @@ def with_economy(
 
 @click.group()
 def economy() -> None:
-    """The credits economy of an app: operations, payouts, subscriptions."""
+    """Operations, payouts and subscriptions of an app."""
 
 
 @economy.command("submit")
@@ -57,14 +57,17 @@ def economy() -> None:
 @json_option
 @command
 def submit(file: BinaryIO, target: str | None, *, as_json: bool) -> int | None:
-    r"""Submit the operations in FILE, one JSON object a line (- for standard input).
+    r"""Submit the operations in FILE.
 
-    Safe to repeat: each operation has a key, and happens once. Exit code 1 when one was a fault;
-    a declined one is an answer.
+    FILE has one JSON object a line; - is standard input. Safe to repeat: each operation has a key,
+    and happens once. Exit code 1 when one was a fault; a declined one is an answer.
 
     \b
     {"kind": "topUp", "key": "t-1", "actor": {"kind": "operator", "id": "ada"},
      "user": "ann", "amount": "CREDIT:10.00", "source": "card"}
+
+    \b
+    offpath economy submit top-ups.jsonl --app shop.app:app
     """
     requests = list(_requests(file))
 
@@ -101,7 +104,11 @@ def payouts(
     *,
     as_json: bool,
 ) -> int | None:
-    """List payouts: what each seller asked for, and how far it is."""
+    r"""List payouts: who asked for what, and how far it is.
+
+    \b
+    offpath economy payouts --state submitted --app shop.app:app
+    """
     _require_states("payout", states)
 
     async def work(found: Economy) -> None:
@@ -128,7 +135,11 @@ def subscriptions(
     *,
     as_json: bool,
 ) -> int | None:
-    """List subscriptions: who pays whom, what, and until when it is paid."""
+    r"""List subscriptions: who pays whom, and until when.
+
+    \b
+    offpath economy subscriptions --user ann --app shop.app:app
+    """
     _require_states("subscription", states)
 
     async def work(found: Economy) -> None:
@@ -146,7 +157,11 @@ def subscriptions(
 @json_option
 @command
 def pause(until: str | None, target: str | None, *, as_json: bool) -> int | None:
-    """Have the economy's sweeps rest on every worker. Operations are still taken."""
+    r"""Have the economy's sweeps rest on every worker. Operations are still taken.
+
+    \b
+    offpath economy pause --until 2026-12-01T06:00Z --app shop.app:app
+    """
     end = None if until is None else moment(until, "--until")
 
     async def work(found: Economy) -> None:
@@ -164,7 +179,11 @@ def pause(until: str | None, target: str | None, *, as_json: bool) -> int | None
 @json_option
 @command
 def resume(target: str | None, *, as_json: bool) -> int | None:
-    """Have the economy's sweeps go on."""
+    r"""Have the economy's sweeps go on.
+
+    \b
+    offpath economy resume --app shop.app:app
+    """
 
     async def work(found: Economy) -> None:
         changed = await found.resume()

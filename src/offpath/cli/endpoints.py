@@ -13,10 +13,10 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.frame import (
-    F,
     command,
     confirm,
     json_option,
+    options,
     url_option,
     with_app,
     yes_option,
@@ -29,7 +29,7 @@ from offpath.model.endpoint import EndpointState, stream_of
 from offpath.model.message import Box, MessageBacklog
 from offpath.model.redact import redact_text
 
-_SECRETS = (
+_secret_options = options(
     click.option(
         "--secret-file",
         metavar="FILE",
@@ -37,12 +37,6 @@ _SECRETS = (
     ),
     click.option("--ed25519", is_flag=True, help="Sign with a new Ed25519 key, not a shared one."),
 )
-
-
-def _secret_options(function: F) -> F:
-    for option in reversed(_SECRETS):
-        function = option(function)
-    return function
 
 
 @click.group()
@@ -104,7 +98,11 @@ def add(
 @json_option
 @command
 def list_endpoints(url: str | None, *, as_json: bool) -> int | None:
-    """List the endpoints: how they are, and how much waits for each."""
+    r"""List the endpoints: how they are, and how much waits for each.
+
+    \b
+    offpath endpoints list
+    """
 
     async def work(app: App) -> None:
         found = await app.webhooks.list()
@@ -125,7 +123,11 @@ def list_endpoints(url: str | None, *, as_json: bool) -> int | None:
 @json_option
 @command
 def show(name: str, url: str | None, *, as_json: bool) -> int | None:
-    """Show one endpoint. Its secrets are counted, never shown."""
+    r"""Show one endpoint. Its secrets are counted, never shown.
+
+    \b
+    offpath endpoints show shop
+    """
 
     async def work(app: App) -> None:
         one = await app.webhooks.get(name)
@@ -160,7 +162,13 @@ def show(name: str, url: str | None, *, as_json: bool) -> int | None:
 @json_option
 @command
 def pause(name: str, reason: str, url: str | None, *, as_json: bool) -> int | None:
-    """Post nothing to an endpoint until it is resumed; what there is for it waits."""
+    r"""Post nothing to an endpoint until it is resumed.
+
+    What there is for it waits.
+
+    \b
+    offpath endpoints pause shop
+    """
 
     async def work(app: App) -> None:
         await app.webhooks.pause(name, reason)
@@ -175,7 +183,13 @@ def pause(name: str, reason: str, url: str | None, *, as_json: bool) -> int | No
 @json_option
 @command
 def resume(name: str, url: str | None, *, as_json: bool) -> int | None:
-    """Post to an endpoint again, also when it was disabled; its failures are forgotten."""
+    r"""Post to an endpoint again.
+
+    Also when it was disabled: its failures are forgotten.
+
+    \b
+    offpath endpoints resume shop
+    """
 
     async def work(app: App) -> None:
         await app.webhooks.resume(name)
@@ -193,9 +207,10 @@ def resume(name: str, url: str | None, *, as_json: bool) -> int | None:
 def rotate(
     name: str, secret_file: str | None, url: str | None, *, ed25519: bool, as_json: bool
 ) -> int | None:
-    r"""Sign with a new secret, and with the ones before it until `retire`.
+    r"""Sign with a new secret, too.
 
-    The new secret is shown now and never again.
+    Posts are signed with it and with the ones before it, until `retire`. It is shown now and never
+    again.
 
     \b
     offpath endpoints rotate shop
@@ -217,7 +232,11 @@ def rotate(
 @json_option
 @command
 def retire(name: str, url: str | None, *, as_json: bool) -> int | None:
-    """Sign with the newest secret alone: the ones before it are forgotten."""
+    r"""Forget all secrets of an endpoint but the newest.
+
+    \b
+    offpath endpoints retire shop
+    """
 
     async def work(app: App) -> None:
         gone = await app.webhooks.retire(name)
@@ -236,7 +255,11 @@ def retire(name: str, url: str | None, *, as_json: bool) -> int | None:
 @json_option
 @command
 def remove(name: str, url: str | None, *, yes: bool, as_json: bool) -> int | None:
-    """Remove an endpoint with its secrets. What waits for it is never posted."""
+    r"""Remove an endpoint with its secrets. What waits for it is never posted.
+
+    \b
+    offpath endpoints remove shop --yes
+    """
     confirm(f"Remove the endpoint {name}?", yes=yes, as_json=as_json)
 
     async def work(app: App) -> None:
@@ -272,9 +295,10 @@ def replay(
     yes: bool,
     as_json: bool,
 ) -> int | None:
-    r"""Post again what was delivered or given up since a time, oldest first.
+    r"""Post again what was delivered or given up.
 
-    Receivers get the same ids again, by which they drop what they have.
+    Since a time, the oldest first. Receivers get the same ids again, by which they drop what they
+    have.
 
     \b
     offpath endpoints replay shop --since 2h

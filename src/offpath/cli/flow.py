@@ -30,7 +30,11 @@ def queues() -> None:
 @json_option
 @command
 def list_queues(url: str | None, *, as_json: bool) -> int | None:
-    """List the queues that have jobs or are paused."""
+    r"""List the queues that have jobs or are paused.
+
+    \b
+    offpath queues list
+    """
 
     async def work(app: App) -> None:
         found = await app.queues.list()
@@ -52,7 +56,11 @@ def list_queues(url: str | None, *, as_json: bool) -> int | None:
 def pause_queue(
     name: str, until: str | None, seconds: float | None, url: str | None, *, as_json: bool
 ) -> int | None:
-    """Hand out no more jobs of the queue NAME, to any worker. What runs goes on."""
+    r"""Hand out no more jobs of the queue NAME, to any worker. What runs goes on.
+
+    \b
+    offpath queues pause mail --for 3600
+    """
 
     async def work(app: App) -> None:
         end = await _end(app, until, seconds)
@@ -68,7 +76,11 @@ def pause_queue(
 @json_option
 @command
 def resume_queue(name: str, url: str | None, *, as_json: bool) -> int | None:
-    """Hand out the jobs of the queue NAME again."""
+    r"""Hand out the jobs of the queue NAME again.
+
+    \b
+    offpath queues resume mail
+    """
 
     async def work(app: App) -> None:
         changed = await app.queues.resume(name)
@@ -79,7 +91,7 @@ def resume_queue(name: str, url: str | None, *, as_json: bool) -> int | None:
 
 @click.group()
 def limits() -> None:
-    """Limits over the fleet, by key: what runs, what is held back, and pauses."""
+    """Limits by key: what runs, what is held, and pauses."""
 
 
 @limits.command("list")
@@ -89,7 +101,11 @@ def limits() -> None:
 @json_option
 @command
 def list_limits(limit: int, after: str | None, url: str | None, *, as_json: bool) -> int | None:
-    """List the keys: how many may run, how many do, how many are held back."""
+    r"""List the keys: how many may run, run, and are held.
+
+    \b
+    offpath limits list
+    """
 
     async def work(app: App) -> None:
         found = await app.limits.list(limit=limit, after=after)
@@ -113,7 +129,11 @@ def list_limits(limit: int, after: str | None, url: str | None, *, as_json: bool
 def pause_limit(
     key: str, until: str | None, seconds: float | None, url: str | None, *, as_json: bool
 ) -> int | None:
-    """Start no more jobs of KEY, on any worker. What runs goes on."""
+    r"""Start no more jobs of KEY, on any worker. What runs goes on.
+
+    \b
+    offpath limits pause api.example.org --for 600
+    """
 
     async def work(app: App) -> None:
         end = await _end(app, until, seconds)
@@ -131,7 +151,11 @@ def pause_limit(
 @json_option
 @command
 def resume_limit(key: str, url: str | None, *, as_json: bool) -> int | None:
-    """End the pause and the cool-down of KEY."""
+    r"""End the pause and the cool-down of KEY.
+
+    \b
+    offpath limits resume api.example.org
+    """
 
     async def work(app: App) -> None:
         changed = await app.limits.resume(key)

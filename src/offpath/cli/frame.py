@@ -44,6 +44,17 @@ _EXITS: tuple[tuple[type[OffpathError], int], ...] = (
 )
 
 
+def options(*several: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator; help lists them in this order."""
+
+    def add(function: F) -> F:
+        for option in reversed(several):
+            function = option(function)
+        return function
+
+    return add
+
+
 url_option = click.option(
     "--url",
     metavar="URL",

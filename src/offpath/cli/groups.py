@@ -23,7 +23,7 @@ _FAILED = (JobState.DEAD, JobState.CANCELLED)
 
 @click.group()
 def groups() -> None:
-    """Groups: a job and everything that it queued, looked at and cancelled as one."""
+    """A job and everything that it queued, as one."""
 
 
 @groups.command("show")
@@ -33,10 +33,13 @@ def groups() -> None:
 @json_option
 @command
 def show_group(group_id: str, limit: int, url: str | None, *, as_json: bool) -> int | None:
-    """Show a group: counts, value, open and failed members.
+    r"""Show a group: counts, value, open and failed members.
 
     GROUP_ID is the id of its first job. Of members at most --limit of each kind are listed, the
     oldest first. Secrets in the value (fields such as password or token) are hidden.
+
+    \b
+    offpath groups show 0198c0de-… --limit 10
     """
 
     async def work(app: App) -> None:
@@ -63,10 +66,13 @@ def show_group(group_id: str, limit: int, url: str | None, *, as_json: bool) -> 
 @json_option
 @command
 def cancel_group(group_id: str, url: str | None, *, as_json: bool) -> int | None:
-    """Cancel a whole group.
+    r"""Cancel a whole group.
 
     Waiting members end at once, running ones are told, and what would still join is cancelled
     too. Repeating it is harmless.
+
+    \b
+    offpath groups cancel 0198c0de-…
     """
 
     async def work(app: App) -> None:

@@ -8,11 +8,11 @@ import click
 
 from offpath.app import App
 from offpath.cli.frame import (
-    F,
     after_option,
     command,
     json_option,
     limit_option,
+    options,
     url_option,
     with_app,
     yes_option,
@@ -31,7 +31,7 @@ from offpath.errors import InvalidArgument
 from offpath.model.job import DeadReason
 from offpath.model.message import Box
 
-_FILTERS = (
+_filters = options(
     click.option("--source", multiple=True, help="Name of a source; may be repeated."),
     click.option("--key", multiple=True, help="A key; may be repeated."),
     click.option("--reason", multiple=True, help="exhausted, aborted, rejected, bad_input, …"),
@@ -40,19 +40,13 @@ _all = click.option("--all", "everything", is_flag=True, help="All dead messages
 _most = click.option("--limit", type=click.IntRange(min=1), help="At most this many, oldest first.")
 
 
-def _filters(function: F) -> F:
-    for option in reversed(_FILTERS):
-        function = option(function)
-    return function
-
-
 @click.group()
 def inbox() -> None:
     """Messages that were taken in: list, show, revive, discard."""
 
 
 @inbox.command("list")
-@click.option("--state", multiple=True, type=STATES)
+@click.option("--state", multiple=True, type=STATES, help="In this state; may be repeated.")
 @_filters
 @limit_option
 @after_option
@@ -87,9 +81,12 @@ def list_inbox(
 @json_option
 @command
 def show_inbox(message_id: str, url: str | None, *, as_json: bool) -> int | None:
-    """Show one message with its payload, headers and last failure.
+    r"""Show one message with its payload, headers and last failure.
 
     Secrets (fields such as password or token) are hidden.
+
+    \b
+    offpath inbox show 0198c0de-…
     """
 
     async def work(app: App) -> None:
@@ -119,9 +116,10 @@ def revive_inbox(
     as_json: bool,
     **where: Any,  # noqa: ANN401 - click passes the filters
 ) -> int | None:
-    r"""Put dead messages back as fresh, oldest first: due at once, attempt 1.
+    r"""Put dead messages back as fresh.
 
-    Those that a handler rejected only by id or with --rejected.
+    Due at once, attempt 1, the oldest first. Those that a handler rejected only by id or with
+    --rejected.
 
     \b
     offpath inbox revive 0198c0de-…

@@ -12,12 +12,12 @@ from offpath.app import App
 from offpath.cli import output
 from offpath.cli.frame import (
     NOT_FOUND,
-    F,
     after_option,
     command,
     confirm,
     json_option,
     limit_option,
+    options,
     url_option,
     with_app,
     yes_option,
@@ -31,8 +31,13 @@ from offpath.model.redact import redact_text
 from offpath.runtime.ids import parse_id
 from offpath.store.changes import Changed
 
-_FILTERS = (
-    click.option("--state", multiple=True, type=click.Choice([str(one) for one in JobState])),
+filters = options(
+    click.option(
+        "--state",
+        multiple=True,
+        type=click.Choice([str(one) for one in JobState]),
+        help="In this state; may be repeated.",
+    ),
     click.option("--task", multiple=True, help="Name of a task; may be repeated."),
     click.option("--queue", multiple=True, help="Name of a queue; may be repeated."),
     click.option("--tag", multiple=True, help="Only jobs that have all of these tags."),
@@ -40,13 +45,6 @@ _FILTERS = (
     click.option("--reason", multiple=True, help="Why it is dead: exhausted, deadline, …"),
     click.option("--error-type", multiple=True, help="Type of the last error: ValueError, …"),
 )
-
-
-def filters(function: F) -> F:
-    """Add the filter options to a command."""
-    for option in reversed(_FILTERS):
-        function = option(function)
-    return function
 
 
 def chosen(given: dict[str, Any]) -> dict[str, Any]:
@@ -95,9 +93,13 @@ def list_jobs(
 @json_option
 @command
 def show_job(job_id: str, url: str | None, *, as_json: bool) -> int | None:
-    """Show one job: input, result, failures, what it waits for, and its recorded steps.
+    r"""Show one job, and what it waits for.
 
-    Secrets (fields such as password or token) are hidden.
+    Its input, result, failures and recorded steps. Secrets (fields such as password or token) are
+    hidden.
+
+    \b
+    offpath jobs show 0198c0de-…
     """
 
     async def work(app: App) -> None:

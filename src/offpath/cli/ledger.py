@@ -78,7 +78,12 @@ def balance(
     *,
     as_json: bool,
 ) -> int | None:
-    """What accounts hold; without an ACCOUNT, all of them."""
+    r"""What accounts hold; without an ACCOUNT, all of them.
+
+    \b
+    offpath ledger balance ann:spendable ann:earned
+    offpath ledger balance --prefix platform:
+    """
     _require_accounts(accounts)
 
     async def work(app: App) -> None:
@@ -107,7 +112,11 @@ def balance(
 def statement(
     account: str, before: int, limit: int, url: str | None, *, as_json: bool
 ) -> int | None:
-    """What was posted to ACCOUNT, the latest first."""
+    r"""What was posted to ACCOUNT, the latest first.
+
+    \b
+    offpath ledger statement ann:spendable --limit 20
+    """
     _require_accounts((account,))
 
     async def work(app: App) -> None:
@@ -135,7 +144,13 @@ def statement(
 def prove_ledger(
     par: str, payout: str, url: str | None, *, light: bool, as_json: bool
 ) -> int | None:
-    """Prove that the books hold: conserved, backed, nothing overdrawn, every chain whole."""
+    r"""Prove that the books hold.
+
+    Conserved, backed, nothing overdrawn, every chain whole. Exit code 1 when they do not.
+
+    \b
+    offpath ledger prove
+    """
     rates = _rates(par, payout)
 
     async def work(app: App) -> int | None:
@@ -175,7 +190,14 @@ def verify(
     full: bool,
     as_json: bool,
 ) -> int | None:
-    """Verify that the ledger only grew since the last checkpoint, and that we signed it."""
+    r"""Verify that the ledger only grew.
+
+    Since the last checkpoint, and that we signed it. Exit code 1 when not.
+
+    \b
+    offpath ledger verify --public-key …
+    offpath ledger verify --offline ledger.jsonl
+    """
     keys = _keys(public_keys)
     if offline is not None:
         if anchor is not None:
@@ -202,7 +224,14 @@ def verify(
 @json_option
 @command
 def checkpoint(anchor: Path | None, url: str | None, *, as_json: bool) -> int | None:
-    """Prove what moved since the last checkpoint, and sign a new one."""
+    r"""Prove what moved since the last one, and sign.
+
+    Nothing is sealed when nothing was posted since.
+
+    \b
+    offpath ledger checkpoint --json > last.json
+    offpath ledger checkpoint --anchor last.json
+    """
     signer = _signer()
     anchored = _anchored(anchor)
 
@@ -240,7 +269,13 @@ def checkpoint(anchor: Path | None, url: str | None, *, as_json: bool) -> int | 
 @url_option
 @command
 def export_ledger(file: Any, url: str | None) -> int | None:  # noqa: ANN401 - a binary file
-    """Write the whole ledger to FILE (- for standard output), to be verified anywhere."""
+    r"""Write the whole ledger to FILE.
+
+    - is standard output. The file is verified anywhere, by `verify --offline`.
+
+    \b
+    offpath ledger export ledger.jsonl
+    """
 
     async def work(app: App) -> None:
         from offpath.ledger.exporting import export

@@ -8,12 +8,12 @@ import click
 
 from offpath.app import App
 from offpath.cli.frame import (
-    F,
     after_option,
     command,
     confirm,
     json_option,
     limit_option,
+    options,
     url_option,
     with_app,
     yes_option,
@@ -32,7 +32,7 @@ from offpath.cli.messages import (
 from offpath.cli.output import when
 from offpath.model.message import Box
 
-_FILTERS = (
+_filters = options(
     click.option("--stream", multiple=True, help="Name of a stream; may be repeated."),
     click.option("--topic", multiple=True, help="A topic; may be repeated."),
     click.option("--key", multiple=True, help="A key; may be repeated."),
@@ -42,19 +42,13 @@ _all = click.option("--all", "everything", is_flag=True, help="All dead messages
 _most = click.option("--limit", type=click.IntRange(min=1), help="At most this many, oldest first.")
 
 
-def _filters(function: F) -> F:
-    for option in reversed(_FILTERS):
-        function = option(function)
-    return function
-
-
 @click.group()
 def outbox() -> None:
     """Events on their way out: list, show, retry, replay, discard."""
 
 
 @outbox.command("list")
-@click.option("--state", multiple=True, type=STATES)
+@click.option("--state", multiple=True, type=STATES, help="In this state; may be repeated.")
 @_filters
 @_reason
 @limit_option
@@ -90,9 +84,12 @@ def list_outbox(
 @json_option
 @command
 def show_outbox(message_id: str, url: str | None, *, as_json: bool) -> int | None:
-    """Show one event with its payload, headers and last failure.
+    r"""Show one event with its payload, headers and last failure.
 
     Secrets (fields such as password or token) are hidden.
+
+    \b
+    offpath outbox show 0198c0de-…
     """
 
     async def work(app: App) -> None:
@@ -121,7 +118,9 @@ def retry_outbox(
     as_json: bool,
     **where: Any,  # noqa: ANN401 - click passes the filters
 ) -> int | None:
-    r"""Put dead events back as fresh, oldest first: due at once, attempt 1.
+    r"""Put dead events back as fresh.
+
+    Due at once, attempt 1, the oldest first.
 
     \b
     offpath outbox retry 0198c0de-…
@@ -159,10 +158,10 @@ def replay_outbox(
     as_json: bool,
     **where: Any,  # noqa: ANN401 - click passes the filters
 ) -> int | None:
-    r"""Send again what was written since a time and was delivered, oldest first.
+    r"""Send again what was delivered, the oldest first.
 
-    Receivers get the same ids again. Delivered events are kept for a day by default
-    (keep_delivered).
+    What was written since a time. Receivers get the same ids again. Delivered events are kept for a
+    day by default (keep_delivered).
 
     \b
     offpath outbox replay --since 2h --stream mail

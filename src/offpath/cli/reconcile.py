@@ -32,12 +32,17 @@ if TYPE_CHECKING:
 def reconcile(
     file: Path, since: str, until: str, target: str | None, *, as_json: bool
 ) -> int | None:
-    r"""Compare the processor's settled records in FILE with the ledger's, in a window of time.
+    r"""Compare a processor's file with the ledger.
+
+    Its settled records with ours, in a window of time.
 
     FILE has one JSON object a line, or is CSV with these columns: kind (buy or payout), key (what
     both sides call it), amount (USD:5.00), ref, at (ISO time with a zone). A purchase's key is the
     operation's key without `whk:`, a payout's the provider's reference. Exit code 1 when the two
     sides differ.
+
+    \b
+    offpath reconcile november.csv --since 2026-11-01T00:00Z --until 2026-12-01T00:00Z
     """
     from offpath.economy.records import read_records, recorded
     from offpath.ledger.reconciling import Pulled

@@ -79,7 +79,11 @@ def router() -> None:
 @_shared
 @command
 def list_routers(target: str | None, url: str | None, *, as_json: bool) -> int | None:
-    """List every router of the store: its gates, how far behind it is, its dead letters."""
+    r"""List every router: gates, lag, dead letters.
+
+    \b
+    offpath router list
+    """
 
     async def work(app: App) -> None:
         await _declare(app)
@@ -94,7 +98,9 @@ def list_routers(target: str | None, url: str | None, *, as_json: bool) -> int |
 @_shared
 @command
 def status(name: str | None, target: str | None, url: str | None, *, as_json: bool) -> int | None:
-    r"""How a router stands, or all: gates, routes, cursors, lag, and who holds the log back.
+    r"""Tell how a router stands, or all.
+
+    Gates, routes, cursors, lag, and who holds the log back.
 
     \b
     offpath router status iu --url postgresql://…
@@ -163,10 +169,13 @@ def run(
 def verify(
     name: str, most_lag: float, target: str | None, url: str | None, *, as_json: bool
 ) -> int | None:
-    """Check what must hold of the router NAME: numbered checks that read only.
+    r"""Check what must hold of a router.
 
-    Exit code 1 when one fails. Without the app, whether live routes have a deliverer is not
-    checked; a router that reads a table of your own needs the app (--app).
+    Numbered checks that only read. Exit code 1 when one fails. Without the app, whether live routes
+    have a deliverer is not checked; a router that reads a table of your own needs the app (--app).
+
+    \b
+    offpath router verify iu --app myservice.jobs:app
     """
 
     async def work(app: App) -> int:
@@ -198,7 +207,9 @@ def enable(
     live: bool | None,
     as_json: bool,
 ) -> int | None:
-    r"""Open the gate of the router NAME, the master gate, or switch a route on.
+    r"""Open a gate, or switch a route on.
+
+    The gate of the router NAME, or the master gate.
 
     \b
     offpath router enable --master
@@ -228,7 +239,9 @@ def disable(
     master: bool,
     as_json: bool,
 ) -> int | None:
-    r"""Close the gate of the router NAME, the master gate, or switch a route off.
+    r"""Close a gate, or switch a route off.
+
+    The gate of the router NAME, or the master gate.
 
     \b
     offpath router disable --master
@@ -286,9 +299,10 @@ def replay(
     yes: bool,
     as_json: bool,
 ) -> int | None:
-    r"""Deliver dead letters of the router NAME again: these, or all unresolved, oldest first.
+    r"""Deliver dead letters of a router again.
 
-    Exit code 0 when all were resolved, 3 when some failed again, 1 when all did.
+    These, or all unresolved, the oldest first. Exit code 0 when all were resolved, 3 when some
+    failed again, 1 when all did.
 
     \b
     offpath router replay iu 0198c0de-… --app myservice.jobs:app
@@ -328,9 +342,14 @@ def letters(
     everything: bool,
     as_json: bool,
 ) -> int | None:
-    r"""List the dead letters of the router NAME; those named by id are shown whole.
+    r"""List the dead letters of a router.
 
-    Secrets (fields such as password or token) are hidden.
+    Those that are named by id are shown whole. Secrets (fields such as password or token) are
+    hidden.
+
+    \b
+    offpath router letters iu
+    offpath router letters iu 0198c0de-…
     """
 
     async def work(app: App) -> int:
@@ -349,7 +368,11 @@ def letters(
 @router.command("attempts")
 @_name
 @click.option("--event", metavar="ID", help="At this event alone.")
-@click.option("--status", type=click.Choice([str(one) for one in AttemptStatus]))
+@click.option(
+    "--status",
+    type=click.Choice([str(one) for one in AttemptStatus]),
+    help="Those that ended so.",
+)
 @limit_option
 @click.option("--after", metavar="POSITION:NUMBER", help="Go on after this attempt.")
 @_shared
@@ -365,7 +388,13 @@ def attempts(
     *,
     as_json: bool,
 ) -> int | None:
-    """List what the router NAME decided about events, and how it went, in the log's order."""
+    r"""List what a router decided, and how it went.
+
+    In the log's order.
+
+    \b
+    offpath router attempts iu --status failed
+    """
     place = None if after is None else _place(after)
     wanted = None if status is None else AttemptStatus(status)
 

@@ -12,11 +12,11 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.frame import (
-    F,
     command,
     confirm,
     json_option,
     limit_option,
+    options,
     url_option,
     with_app,
     yes_option,
@@ -29,7 +29,7 @@ from offpath.model.options import Options
 from offpath.model.redact import redact
 from offpath.model.schedule import Missed, Occurrence, Overlap, ScheduleRecord, Timing, TimingKind
 
-_TERMS = (
+_term_options = options(
     click.option("--cron", metavar="EXPRESSION", help="'0 3 * * *', '30 8 * * MON-FRI', @daily."),
     click.option("--zone", metavar="ZONE", help="IANA zone that --cron is read in; else UTC."),
     click.option("--every", type=float, metavar="SECONDS", help="An interval, at least 1."),
@@ -47,8 +47,6 @@ _TERMS = (
     ),
     click.option("--missed-limit", type=int, metavar="N", help="Most that 'all' makes up for."),
     click.option("--grace", type=float, metavar="SECONDS", help="Later than this is missed."),
-)
-_JOB = (
     click.option("--input", "document", metavar="JSON", help="Its arguments as a JSON object."),
     click.option("--queue", help="Queue to put its jobs in."),
     click.option("--priority", type=int, help="Higher runs first."),
@@ -58,12 +56,6 @@ _JOB = (
 app_option = click.option(
     "--app", "target", metavar="MODULE:APP", help="The app that has the task or the function."
 )
-
-
-def _term_options(function: F) -> F:
-    for option in reversed((*_TERMS, *_JOB)):
-        function = option(function)
-    return function
 
 
 @click.group()
@@ -76,7 +68,11 @@ def schedules() -> None:
 @json_option
 @command
 def list_schedules(url: str | None, *, as_json: bool) -> int | None:
-    """List the schedules: when each comes next, and how the last occurrence went."""
+    r"""List the schedules: what comes next, how the last went.
+
+    \b
+    offpath schedules list
+    """
 
     async def work(app: App) -> None:
         found = await app.schedules.list()
@@ -95,7 +91,11 @@ def list_schedules(url: str | None, *, as_json: bool) -> int | None:
 @json_option
 @command
 def show_schedule(name: str, url: str | None, *, as_json: bool) -> int | None:
-    """Show one schedule with its policies, its job and its latest occurrences."""
+    r"""Show a schedule, its job and its latest occurrences.
+
+    \b
+    offpath schedules show nightly
+    """
 
     async def work(app: App) -> None:
         record = await app.schedules.get(name)
@@ -112,7 +112,9 @@ def show_schedule(name: str, url: str | None, *, as_json: bool) -> int | None:
 
 @schedules.command("next")
 @click.argument("name")
-@click.option("--count", type=click.IntRange(1, 10_000), default=10, show_default=True)
+@click.option(
+    "--count", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many times."
+)
 @app_option
 @url_option
 @json_option
@@ -120,7 +122,13 @@ def show_schedule(name: str, url: str | None, *, as_json: bool) -> int | None:
 def next_occurrences(
     name: str, count: int, target: str | None, url: str | None, *, as_json: bool
 ) -> int | None:
-    """Print when NAME comes next, in UTC and in its zone; a paused one as if resumed now."""
+    r"""Print when NAME comes next, in UTC and its zone.
+
+    A paused one as if resumed now.
+
+    \b
+    offpath schedules next nightly --count 5
+    """
 
     async def work(app: App) -> None:
         record = await app.schedules.get(name)
@@ -186,7 +194,11 @@ def change(
     as_json: bool,
     **given: Any,  # noqa: ANN401 - click passes the terms
 ) -> int | None:
-    """Change what is given of the schedule NAME, and keep the rest."""
+    r"""Change what is given of the schedule NAME, and keep the rest.
+
+    \b
+    offpath schedules change nightly --cron '30 3 * * *'
+    """
     if task is None and any(given[each] not in (None, ()) for each in _JOB_NAMES):
         raise InvalidArgument("--input, --queue, --priority and --tag go with --task")
 
@@ -204,7 +216,11 @@ def change(
 @json_option
 @command
 def pause(name: str, url: str | None, *, as_json: bool) -> int | None:
-    """Make no jobs of NAME until it is resumed."""
+    r"""Make no jobs of NAME until it is resumed.
+
+    \b
+    offpath schedules pause nightly
+    """
 
     async def work(app: App) -> None:
         await app.schedules.pause(name)
@@ -220,7 +236,13 @@ def pause(name: str, url: str | None, *, as_json: bool) -> int | None:
 @json_option
 @command
 def resume(name: str, target: str | None, url: str | None, *, as_json: bool) -> int | None:
-    """Go on with NAME from now: what was due during the pause is not made up for."""
+    r"""Go on with NAME from now.
+
+    What was due during the pause is not made up for.
+
+    \b
+    offpath schedules resume nightly
+    """
 
     async def work(app: App) -> None:
         await app.schedules.resume(name)
@@ -235,7 +257,11 @@ def resume(name: str, target: str | None, url: str | None, *, as_json: bool) -> 
 @json_option
 @command
 def trigger(name: str, url: str | None, *, as_json: bool) -> int | None:
-    """Make the job of NAME now, out of turn, and print the job's id."""
+    r"""Make the job of NAME now, out of turn, and print the job's id.
+
+    \b
+    offpath schedules trigger nightly
+    """
 
     async def work(app: App) -> None:
         job = await app.schedules.trigger(name)
@@ -254,7 +280,11 @@ def trigger(name: str, url: str | None, *, as_json: bool) -> int | None:
 @json_option
 @command
 def delete(name: str, url: str | None, *, yes: bool, as_json: bool) -> int | None:
-    """Remove NAME with its history; jobs that it made stay."""
+    r"""Remove NAME with its history; jobs that it made stay.
+
+    \b
+    offpath schedules delete nightly --yes
+    """
     confirm(f"Delete the schedule {name}?", yes=yes, as_json=as_json)
 
     async def work(app: App) -> None:
@@ -277,7 +307,11 @@ def delete(name: str, url: str | None, *, yes: bool, as_json: bool) -> int | Non
 def history(
     name: str, limit: int, before: str | None, url: str | None, *, as_json: bool
 ) -> int | None:
-    """List what became of the occurrences of NAME, the latest first."""
+    r"""List what became of the occurrences of NAME, the latest first.
+
+    \b
+    offpath schedules history nightly --limit 10
+    """
     until = None if before is None else _time(before, "--before")
 
     async def work(app: App) -> None:

@@ -29,7 +29,7 @@ app_option = click.option(
 
 @click.group()
 def settle() -> None:
-    """Settlement runs: credit what is eligible in a period, each record once."""
+    """Settlement runs: credit a period, each record once."""
 
 
 @settle.command("run")
@@ -46,10 +46,11 @@ def settle() -> None:
 def run(
     kind: str, period: str, concurrency: int | None, target: str | None, *, as_json: bool
 ) -> int:
-    r"""Credit every eligible record of KIND in a period that is not credited yet.
+    r"""Credit what is not credited yet of a period.
 
-    Safe to repeat: only what is missing is credited. Exit code 0 when the run was clean, 3 when
-    some credits failed (degraded), 1 when all of them failed or the records could not be read.
+    Every eligible record of KIND. Safe to repeat: only what is missing is credited. Exit code 0
+    when the run was clean, 3 when some credits failed (degraded), 1 when all of them failed or the
+    records could not be read.
 
     \b
     offpath settle run rebate --period 2026-11 --app myservice.jobs:app
@@ -73,7 +74,11 @@ def run(
 @json_option
 @command
 def show_kinds(target: str | None, *, as_json: bool) -> None:
-    """The kinds of settlement runs that an app defines."""
+    r"""List the kinds of settlement runs of an app.
+
+    \b
+    offpath settle list --app myservice.jobs:app
+    """
     kinds = _loaded(target).settlements.kinds()
     if as_json:
         print_json({"items": kinds})

@@ -83,7 +83,13 @@ def run(
 @json_option
 @command
 def show_all(target: str | None, url: str | None, *, as_json: bool) -> int | None:
-    """The sweeps of an app, in the order in which they run; without an app, the engine's own."""
+    r"""List the sweeps of an app, in their order.
+
+    Without an app, the engine's own.
+
+    \b
+    offpath sweep list --app myservice.jobs:app
+    """
 
     async def work(app: App) -> None:
         items = app.sweeps.list()

@@ -44,7 +44,13 @@ _log = logging.getLogger("offpath.cli")
 @click.option("--health-port", type=click.IntRange(0, 65_535), help="Serve health; 0: any port.")
 @click.option("--health-host", metavar="ADDRESS", help="Where.  [default: 127.0.0.1]")
 @click.option("--log-level", default="info", show_default=True, help="debug, info, warning, …")
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How log lines look.",
+)
 @click.option("--parent-pipe", type=int, hidden=True)
 @command
 def worker(
