@@ -33,6 +33,9 @@ async def sealed(store: Any, name: str) -> Checkpoint | None:
     return await seal(store, SIGNER, new_id=lambda: name, now=lambda: NOW)
 
 
+_LINKS = ("ledger_since", "ledger_tails", "ledger_walk", "ledger_links", "ledger_postings")
+
+
 class Counting:
     """A store that counts what is read of its snapshots."""
 
@@ -54,7 +57,7 @@ class Counting:
         self.calls.append(name)
         if isinstance(rows, list):
             self.largest = max(self.largest, len(rows))
-            if name in ("ledger_since", "ledger_walk", "ledger_links", "ledger_postings"):
+            if name in _LINKS:
                 self.links += len(rows)
 
 
@@ -192,6 +195,25 @@ async def test_a_verification_reads_what_was_posted_since_and_some_of_before(sto
         await sealed(store, f"after{count}")
     assert read[0] == read[1]
     assert read[0][0] <= 8 + 5
+
+
+async def test_many_accounts_that_moved_are_proved_in_few_reads_and_written_in_pieces(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chains, "PAGE", 50)
+    monkeypatch.setattr("offpath.store.postgres.ledger_keeping._CHUNK", 7)
+    monkeypatch.setattr("offpath.store.sqlite.ledger_upkeep._CHUNK", 7)
+    users = [f"u{number:02}:spendable" for number in range(40)]
+    for name in ("c1", "c2", "c3"):
+        await done(store, *(plain(1, user) for user in users), *(plain(1) for _ in range(30)))
+        counting = Counting(store)
+        assert not (await verify_last(counting, SIGNER, again=0)).mismatch
+        assert await sealed(counting, name) is not None
+        assert counting.calls.count("ledger_tails") <= 2 * 4
+        assert counting.calls.count("ledger_since") <= 2 * 2  # stored_value has over a page
+        assert counting.largest <= 50
+        accounts = await store.ledger_accounts()
+        assert await store.ledger_leaves() == leaves(accounts)
 
 
 async def test_what_was_sealed_is_read_again_part_by_part(store: Store, backend: Backend) -> None:

@@ -110,6 +110,14 @@ class TestLinks:
         assert [link.number for link, _ in await store.ledger_since(ANN, 2, limit=1)] == [3]
         assert await store.ledger_since(ANN, 5) == []
 
+    async def test_tails_are_of_each_account_between_two_numbers(self, store: Store) -> None:
+        await done(store, *(plain(10, ANN) for _ in range(5)), *(plain(10, BOB) for _ in range(3)))
+        tails = [(BOB, 2, 9), (ANN, 1, 3), ("nobody:promo", 0, 5), (STORED_VALUE, 8, 8)]
+        found = await store.ledger_tails(tails)
+        assert [(link.account, link.number) for link, _ in found] == [(ANN, 2), (ANN, 3), (BOB, 3)]
+        assert all(hash_of(link, meta) == link.hash for link, meta in found)
+        assert await store.ledger_tails([]) == []
+
     async def test_a_walk_sees_every_link_once_by_account_and_number(self, store: Store) -> None:
         await done(store, *(plain(n, NAMES[n % 3]) for n in range(1, 8)))
         found = await paged(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
@@ -24,7 +24,7 @@ from offpath.ledger.chains import (
     Side,
     all_sides,
     leaf_of,
-    prove_account,
+    prove_sides,
     recheck,
     replay,
 )
@@ -233,7 +233,7 @@ async def _prepared(
     if last is not None and _trusts(survey, last, signer):
         if not moved:
             return None  # sealing it again would say nothing new
-        leaves = [await _proved(reads, side) for side in moved]
+        leaves = await _proved(reads, moved)
     else:
         leaves = [leaf async for leaf in _anew(reads, moved)]
         if not leaves and last is None:
@@ -261,12 +261,19 @@ def _root_in(checkpoint: Checkpoint) -> Root:
     return Root(checkpoint.root, checkpoint.sum, checkpoint.count)
 
 
-async def _proved(reads: LedgerReads, side: Side) -> Leaf:
-    """The leaf of an account that moved, proved from where it was sealed."""
-    found = await prove_account(reads, side.name, side.account, side.leaf)
-    if side.account is None or (found is not None and not await _numbered_wrong(reads, side)):
-        raise ChainBroken(str(found))
-    return leaf_of(side.account)
+async def _proved(reads: LedgerReads, moved: Sequence[Side]) -> list[Leaf]:
+    """The leaves of accounts that moved, each proved from where it was sealed."""
+    leaves: list[Leaf] = []
+    async for side, found in prove_sides(reads, _each(moved)):
+        if side.account is None or (found is not None and not await _numbered_wrong(reads, side)):
+            raise ChainBroken(str(found))
+        leaves.append(leaf_of(side.account))
+    return leaves
+
+
+async def _each(sides: Sequence[Side]) -> AsyncIterator[Side]:
+    for side in sides:
+        yield side
 
 
 async def _numbered_wrong(reads: LedgerReads, side: Side) -> bool:
@@ -315,8 +322,7 @@ async def _follows(reads: LedgerReads, anchored: Checkpoint, keys: Verifies) -> 
 
 async def _advanced(reads: LedgerReads, survey: _Survey, again: int) -> AsyncIterator[Break]:
     """What does not hold since the seal, and in some of what was sealed."""
-    async for side in _moved(reads, survey):
-        found = await prove_account(reads, side.name, side.account, side.leaf)
+    async for _, found in prove_sides(reads, _moved(reads, survey)):
         if found is not None:
             yield found
     place = ("", 0) if survey.links <= again else survey.drawn

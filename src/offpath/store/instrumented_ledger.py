@@ -89,6 +89,12 @@ class InstrumentedLedger(Watching):
         call = self._inner.ledger_since(account, number, limit=limit)
         return await self._timed("ledger_since", call)
 
+    async def ledger_tails(
+        self, tails: Sequence[tuple[str, int, int]]
+    ) -> list[tuple[LinkRecord, str]]:
+        """As the store does."""
+        return await self._timed("ledger_tails", self._inner.ledger_tails(tails))
+
     async def ledger_postings(
         self, *, ids: Sequence[str] = (), after: int = 0, limit: int = 1000
     ) -> list[PostingRecord]:

@@ -91,6 +91,14 @@ class LedgerReads(Protocol):
         """The links of an account behind ``number``, with their postings' metadata."""
         ...
 
+    async def ledger_tails(
+        self, tails: Sequence[tuple[str, int, int]]
+    ) -> list[tuple[LinkRecord, str]]:
+        """Links of several accounts with their postings' metadata, by account and number: of each
+        account, named once, those behind the first number and up to the second one.
+        """
+        ...
+
     async def ledger_postings(
         self, *, ids: Sequence[str] = (), after: int = 0, limit: int = 1000
     ) -> list[PostingRecord]:

@@ -98,6 +98,7 @@ async def test_every_read_is_passed_on_and_timed(rig: Rig) -> None:
     await rig.store.ledger_links(ANN)
     await rig.store.ledger_walk()
     await rig.store.ledger_since(ANN, 0)
+    await rig.store.ledger_tails([(ANN, 0, 1)])
     await rig.store.ledger_postings()
     await rig.store.ledger_sides("sale")
     await rig.store.ledger_key("k")

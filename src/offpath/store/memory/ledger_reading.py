@@ -69,6 +69,15 @@ class LedgerReading:
         links = await self.ledger_links(account, after=number, limit=limit)
         return [(link, ledger.postings[link.posting].meta) for link in links]
 
+    async def ledger_tails(
+        self, tails: Sequence[tuple[str, int, int]]
+    ) -> list[tuple[LinkRecord, str]]:
+        """Links of several accounts, with metadata."""
+        found: list[tuple[LinkRecord, str]] = []
+        for account, after, until in sorted(tails):
+            found += await self.ledger_since(account, after, limit=until - after)
+        return found
+
     async def ledger_postings(
         self, *, ids: Sequence[str] = (), after: int = 0, limit: int = 1000
     ) -> list[PostingRecord]:

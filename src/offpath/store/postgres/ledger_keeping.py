@@ -39,11 +39,8 @@ def save_checkpoint_steps(
     if not added:
         return False
     ordered = sorted(leaves, key=_account)
-    puts = tuple(
-        sql["put_ledger_leaves"](leaves=to_json(piece)) for piece in chunks(ordered, _CHUNK)
-    )
-    if puts:
-        yield Send(puts, last=True)
+    for piece in chunks(ordered, _CHUNK):
+        yield Send((sql["put_ledger_leaves"](leaves=to_json(piece)),))
     return True
 
 

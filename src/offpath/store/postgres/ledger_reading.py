@@ -104,6 +104,14 @@ class LedgerReading:
         query = self._sql["ledger_links_on"](account=account, after=number, limit=max(limit, 0))
         return await self._document(query, list[tuple[LinkRecord, str]])
 
+    async def ledger_tails(
+        self, tails: Sequence[tuple[str, int, int]]
+    ) -> list[tuple[LinkRecord, str]]:
+        """Links of several accounts, with their postings' metadata."""
+        asked = [{"account": one, "after": after, "until": until} for one, after, until in tails]
+        query = self._sql["ledger_tails"](tails=to_json(asked))
+        return await self._document(query, list[tuple[LinkRecord, str]])
+
     async def ledger_postings(
         self, *, ids: Sequence[str] = (), after: int = 0, limit: int = 1000
     ) -> list[PostingRecord]:

@@ -43,6 +43,27 @@ from (
     join offpath.ledger_posting p on p.id = l.posting
 ) as l
 
+-- name: ledger_tails
+-- Links of several accounts, each from behind a number up to another, with their postings' metadata.
+-- The inner limits have each looked up: the planner could take the accounts for most there are.
+select coalesce(
+    json_agg(json_build_array(l, l.meta) order by l.account, l.number), '[]'
+)::text
+from (
+    select k.*, p.meta
+    from json_to_recordset(:tails::text::json) as b (account text, after bigint, until bigint)
+    cross join lateral (
+        select *
+        from offpath.ledger_link
+        where account = b.account and number > b.after and number <= b.until
+        order by number
+        limit b.until - b.after
+    ) as k
+    cross join lateral (
+        select meta from offpath.ledger_posting where id = k.posting limit 1
+    ) as p
+) as l
+
 -- name: ledger_links_back
 -- Links of an account before a number, backwards.
 select coalesce(json_agg(l order by l.number desc), '[]')::text
@@ -228,8 +249,8 @@ from (
 
 -- name: ledger_moved
 -- Accounts that are not as their leaf has them or have links behind their last one, from either side,
--- each read in the order of its ids.
-with moved as (
+-- each read in the order of its ids; leaves only as far as the accounts of the page go.
+with moved as materialized (
     select a.id
     from offpath.ledger_account a
     left join offpath.ledger_leaf f on f.account = a.id
@@ -254,6 +275,10 @@ gone as (
     select f.account as id
     from offpath.ledger_leaf f
     where f.account > :after::text
+        and f.account <= coalesce(
+            (select max(m.id) from moved m having count(*) >= :limit::bigint),
+            repeat(chr(1114111), 400)
+        )
         and not exists (
             select
             from offpath.ledger_account a

@@ -76,6 +76,13 @@ class LedgerReading:
         query = SQL["ledger_links_on"](account=account, after=number, limit=_most(limit))
         return [(rows.chain_link(row), row[-1]) for row in await self._rows(query)]
 
+    async def ledger_tails(
+        self, tails: Sequence[tuple[str, int, int]]
+    ) -> list[tuple[LinkRecord, str]]:
+        """Links of several accounts, with their postings' metadata."""
+        query = SQL["ledger_links_tails"](batch=batch(sorted(tails)))
+        return [(rows.chain_link(row), row[-1]) for row in await self._rows(query)]
+
     async def ledger_postings(
         self, *, ids: Sequence[str] = (), after: int = 0, limit: int = 1000
     ) -> list[PostingRecord]:

@@ -28,6 +28,19 @@ where link.account = :account and link.number > :after and posting.seq = link.id
 order by link.number
 limit :limit
 
+-- name: ledger_links_tails
+-- The links of several accounts, each from behind a number up to another; they are given sorted.
+select
+    link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
+    link.hash, posting.id, posting.at, posting.source, posting.meta
+from json_each(:batch) as tail
+cross join offpath_ledger_link as link indexed by offpath_ledger_link_chain
+cross join offpath_ledger_posting as posting
+where
+    link.account = tail.value ->> 0 and link.number > tail.value ->> 1
+    and link.number <= tail.value ->> 2 and posting.seq = link.id >> 16
+order by tail.key, link.number
+
 -- name: ledger_links_back
 -- The links of an account from a number down.
 select
@@ -150,8 +163,8 @@ limit :limit
 
 -- name: ledger_moved
 -- Accounts that are not as their leaf has them or have links behind their last one, then leaves
--- without an account.
-select id from (
+-- without an account, only as far as the accounts of the page go.
+with moved as materialized (
     select account.id as id
     from offpath_ledger_account as account
     left join offpath_ledger_leaf as leaf on leaf.account = account.id
@@ -176,6 +189,7 @@ select id from (
     order by account.id
     limit :limit
 )
+select id from moved
 union all
 select id from (
     select leaf.account as id
@@ -183,6 +197,9 @@ select id from (
     left join offpath_ledger_account as account on account.id = leaf.account
     where
         leaf.account > :after
+        and leaf.account <= coalesce(
+            (select max(id) from moved having count(*) >= :limit), char(1114111, 1114111)
+        )
         and (
             account.id is null
             or account.number = 0 and account.balance = 0 and account.raised = 0

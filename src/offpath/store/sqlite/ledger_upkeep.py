@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -14,6 +14,9 @@ from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.ledger_posting import MILLISECOND
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
+
+_CHUNK: Final = 5000
+"""Leaves in one statement."""
 
 
 class Old(NamedTuple):
@@ -48,8 +51,9 @@ def seal(session: Session, checkpoint: Checkpoint, leaves: Sequence[Leaf]) -> bo
     if checkpoint.prev != (last[0][0] if last else None):
         return False
     session.run(SQL["ledger_checkpoint_add"](**rows.checkpoint_columns(checkpoint)))
-    if leaves:
-        session.run(SQL["ledger_leaf_put"](batch=batch(rows.leaf_columns(leaves))))
+    for at in range(0, len(leaves), _CHUNK):
+        piece = rows.leaf_columns(leaves[at : at + _CHUNK])
+        session.run(SQL["ledger_leaf_put"](batch=batch(piece)))
     return True
 
 
