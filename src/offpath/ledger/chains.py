@@ -42,6 +42,8 @@ UNKNOWN = "unknown-account"
 """The chart of accounts knows no such account."""
 WRONG_CHART = "wrong-chart"
 """The account's row says another kind, currency or side of it than the chart of accounts."""
+
+
 class Break(Struct, frozen=True, kw_only=True):
     """Where a chain does not hold, and how."""
 
