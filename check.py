@@ -35,8 +35,9 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 BIN = VENV / "bin"
 
-STEP_LIMIT = 600.0
-"""Seconds after which a step is killed: a hang must end as a failure, not as a stuck run."""
+SILENCE_LIMIT = 300.0
+"""Seconds without a word after which a step is killed: a hang must end as a failure, not as a stuck
+run. How long a step takes in all says nothing: a busy machine only makes it slow."""
 
 # --no-cache: a cached import of a module that did not exist yet stays wrong for ever
 STATIC = {
@@ -123,9 +124,9 @@ def stream(command: Sequence[str]) -> tuple[int, str]:
     reader = threading.Thread(target=relay, args=(process, heard), daemon=True)
     reader.start()
     try:
-        code = process.wait(STEP_LIMIT)
+        code = patiently(process, heard)
     except subprocess.TimeoutExpired:
-        say(f"== killed after {STEP_LIMIT:.0f} s: {' '.join(command)}")
+        say(f"== killed after {SILENCE_LIMIT:.0f} s of silence: {' '.join(command)}")
         # an abort makes Python say where each thread hangs
         os.killpg(process.pid, signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -138,6 +139,17 @@ def stream(command: Sequence[str]) -> tuple[int, str]:
         process.wait()
         reader.join(5)
     return code, b"".join(heard).decode(errors="replace")
+
+
+def patiently(process: subprocess.Popen[bytes], heard: Sequence[bytes]) -> int:
+    """The exit code. Raises ``TimeoutExpired`` when the process says nothing more for too long."""
+    while True:
+        before = len(heard)
+        try:
+            return process.wait(SILENCE_LIMIT)
+        except subprocess.TimeoutExpired:
+            if len(heard) == before:
+                raise
 
 
 def relay(process: subprocess.Popen[bytes], heard: list[bytes]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from typing import cast
+
 import pytest
 
 import check
@@ -49,11 +52,28 @@ def test_the_exit_code_of_a_tool_is_kept() -> None:
 
 
 def test_a_tool_that_hangs_is_killed_fails_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "STEP_LIMIT", 0.5)
+    monkeypatch.setattr(check, "SILENCE_LIMIT", 0.5)
     script = "import threading; threading.Event().wait()"
     code, text = check.stream(["python", "-X", "faulthandler", "-c", script])
     assert code == 1
     assert "threading.py" in text
+
+
+def test_a_tool_that_goes_on_talking_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    heard: list[bytes] = []
+
+    class Talker:
+        def wait(self, limit: float) -> int:
+            waits.append(limit)
+            if len(waits) == 4:
+                return 0
+            heard.append(b".")
+            raise subprocess.TimeoutExpired("pytest", limit)
+
+    monkeypatch.setattr(check, "SILENCE_LIMIT", 7.0)
+    assert check.patiently(cast("subprocess.Popen[bytes]", Talker()), heard) == 0
+    assert waits == [7.0] * 4
 
 
 def test_what_a_tool_leaves_behind_holds_nothing_up() -> None:
