@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from offpath.errors import StoreUnavailable
 from offpath.ledger.signing import Ed25519Signer
 from tests.cli.conftest import Run
 
@@ -237,6 +239,34 @@ def test_a_file_of_the_ledger_is_verified_without_its_database(money: Money) -> 
     assert broken[0]["reason"] == "tampered-hash"
     file.write_text("hello")
     assert "line 1" in money.text("ledger", "verify", "--offline", str(file), code=2)
+
+
+def test_an_export_that_fails_leaves_the_file_as_it_was(
+    money: Money, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    money.submit(TOP_UP)
+    file = money.folder / "ledger.jsonl"
+    money.text("ledger", "export", str(file))
+    before = file.read_bytes()
+    money.text("ledger", "export", str(file), "--url", "sqlite:///elsewhere.db", code=1)
+    assert file.read_bytes() == before
+
+    async def cut(store: object) -> AsyncIterator[bytes]:
+        yield b"half"
+        raise StoreUnavailable("it is away")
+
+    monkeypatch.setattr("offpath.ledger.exporting.export", cut)
+    money.text("ledger", "export", str(file), code=4)
+    assert file.read_bytes() == before
+    assert [one.name for one in money.folder.glob("ledger*")] == [file.name]
+    assert "no/where" in money.text("ledger", "export", "no/where", code=1)
+
+
+def test_a_file_that_nobody_signed_does_not_hold(money: Money) -> None:
+    money.submit(TOP_UP)
+    file = money.folder / "ledger.jsonl"
+    money.text("ledger", "export", str(file))
+    assert "unsigned" in money.text("ledger", "verify", "--offline", str(file), code=1)
 
 
 def test_a_tampered_database_is_caught(money: Money) -> None:

@@ -7,6 +7,7 @@ import pytest
 from offpath.ledger.checkpoint import seal
 from offpath.ledger.exporting import Exported, export, verify_lines
 from offpath.ledger.proof import Drift, prove
+from offpath.model.ledger.faults import MalformedOperation
 from offpath.model.ledger.rates import Rates
 from offpath.store.protocol import Store
 from offpath.testing import TestSigner
@@ -103,6 +104,22 @@ async def test_a_file_of_what_was_altered_does_not_hold(
         assert "unbalanced" in found.problems
     else:
         assert account in {one.account for one in found.breaks}
+
+
+async def test_a_file_without_its_checkpoint_is_no_proof(store: Store, hand: Tamper) -> None:
+    lines = [line async for line in export(store)]
+    bare = [b'{"type":"header","format":1}', *lines[1:]]
+    assert verify_lines(bare, SIGNER).problems == ("leaves", "unsigned")
+    assert verify_lines(bare, None).problems == ("leaves",)
+    nothing = [bare[0], b'{"type":"end","accounts":0,"links":0}']
+    assert verify_lines(nothing, SIGNER).problems == ("unsigned",)
+    assert verify_lines(nothing, None).holds
+
+
+@pytest.mark.parametrize("line", [b'{"type":"header","format":2}', b"[" * 100_000, b"\xff"])
+def test_what_is_no_such_file_is_refused(line: bytes) -> None:
+    with pytest.raises(MalformedOperation, match="line 1"):
+        verify_lines([line], SIGNER)
 
 
 async def test_an_account_is_in_a_file_once(store: Store, hand: Tamper) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.frame import FAILED, command, json_option, limit_option, url_option, with_app
+from offpath.cli.writing import whole_file
 from offpath.errors import InvalidArgument, NotFound
 
 if TYPE_CHECKING:
@@ -265,10 +266,12 @@ def checkpoint(anchor: Path | None, url: str | None, *, as_json: bool) -> int | 
 
 
 @ledger.command("export")
-@click.argument("file", type=click.File("wb", lazy=False))
+@click.argument(
+    "file", type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
+)
 @url_option
 @command
-def export_ledger(file: Any, url: str | None) -> int | None:  # noqa: ANN401 - a binary file
+def export_ledger(file: Path, url: str | None) -> int | None:
     r"""Write the whole ledger to FILE.
 
     - is standard output. The file is verified anywhere, by `verify --offline`.
@@ -281,9 +284,10 @@ def export_ledger(file: Any, url: str | None) -> int | None:  # noqa: ANN401 - a
         from offpath.ledger.exporting import export
 
         lines = 0
-        async for line in export(app.store()):
-            file.write(line)
-            lines += 1
+        with whole_file(file) as written:
+            async for line in export(app.store()):
+                written.write(line)
+                lines += 1
         click.echo(f"{lines} lines", err=True)
 
     return with_app(url, work)

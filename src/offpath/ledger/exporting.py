@@ -73,8 +73,10 @@ class Exported(Struct, frozen=True, kw_only=True):
 
     checkpoint: Checkpoint | None = None
     problems: tuple[str, ...] = ()
-    """Of the checkpoint: ``signature``, ``leaves``; of the file: ``cut``, ``unbalanced``,
-    ``accounts`` (one is there twice, or at another place than its own)."""
+    """Of the checkpoint: ``signature``, ``leaves``, ``unsigned`` (there is none, so nobody says
+    that the file is ours); of the file: ``cut``, ``unbalanced``, ``accounts`` (one is there twice,
+    or at another place than its own).
+    """
     breaks: tuple[Break, ...] = ()
     """At most 100."""
     accounts: int = 0
@@ -141,6 +143,11 @@ class _Replay:
             raise MalformedOperation(f"line {number}: this is no exported ledger")
         match line:
             case Header():
+                if line.format != FORMAT:
+                    raise MalformedOperation(
+                        f"line {number}: it is of format {line.format}, and this release reads "
+                        f"{FORMAT}"
+                    )
                 self._header = line
                 version = VERSION if line.checkpoint is None else line.checkpoint.v
                 self._sealed = Tree(version)
@@ -174,12 +181,21 @@ class _Replay:
         if self._live.root() is None:
             yield "accounts"
         if checkpoint is None:
+            yield from self._unsigned()
             return
         signed = Root(checkpoint.root, checkpoint.sum, checkpoint.count)
         if self._sealed.root() != signed:
             yield LEAVES
         if self._keys is not None and not verify_checkpoint(checkpoint, self._keys):
             yield SIGNATURE
+
+    def _unsigned(self) -> Iterable[str]:
+        """What is known without a checkpoint: then nothing was sealed."""
+        sealed = self._sealed.root()
+        if sealed is None or sealed.count:
+            yield LEAVES
+        if self._keys is not None:
+            yield "unsigned"
 
     def _begin(self, line: AccountLine) -> None:
         self._accounts += 1
@@ -235,5 +251,5 @@ def _line(line: Line) -> bytes:
 def _parsed(line: bytes, number: int) -> Line:
     try:
         return _DECODER.decode(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedOperation(f"line {number} is no line of a ledger: {error}") from error
