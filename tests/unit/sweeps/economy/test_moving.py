@@ -225,11 +225,11 @@ def submitting(rig: Rig, error: Exception, times: int = 1) -> list[int]:
     """Have the next submissions raise; returns what counts them."""
     real, calls = rig.submit, [0]
 
-    async def submit(request: Any) -> Any:
+    async def submit(request: Any, **given: Any) -> Any:
         calls[0] += 1
         if calls[0] <= times:
             raise error
-        return await real(request)
+        return await real(request, **given)
 
     rig.submit = submit  # type: ignore[method-assign, assignment]
     return calls
