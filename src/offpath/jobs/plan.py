@@ -7,7 +7,7 @@ here: from a plan to jobs, gates and contributions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import (
     TYPE_CHECKING,
@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from offpath.errors import GateError, InvalidArgument, PlanError
 from offpath.jobs.blueprint import queue_level
 from offpath.jobs.gates import Gate, all_succeeded, checked_timeout, condition, needed
+from offpath.jobs.handle import Handle
 from offpath.jobs.job import G_co, Job, Member, S_co, Unknowable
 from offpath.jobs.naming import ordered
 from offpath.model.gate import NewGate, When, require_ends
@@ -37,7 +38,7 @@ from offpath.model.retry import RetryOptions, RetryPolicy
 from offpath.runtime.ids import derive_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Never
 
     from offpath.model.job import LeasedJob
@@ -164,7 +165,7 @@ class Plan(Generic[S_co, G_co]):
         waiting, counted from when this plan is carried out, the jobs are dead with reason
         ``gate_timeout``. Changes this plan, and returns it.
 
-        Raises ``PlanError`` for what cannot be queued so, ``InvalidArgument``.
+        Raises ``PlanError`` for what cannot be queued so, ``GateError`` for the wait.
         """
         level = level_of(options)
         link = _Link(
@@ -249,12 +250,17 @@ class Plan(Generic[S_co, G_co]):
 
 
 def level_of(options: NextOptions | PlanOptions) -> Level | None:
-    """Checked options of the jobs that a plan lists. Raises ``InvalidArgument``."""
-    for name in ("id", "within", "group_policy"):
-        if name in options:
-            msg = f"{name} cannot be given to the jobs of a plan: give it to one job or task"
-            raise InvalidArgument(msg)
-    return queue_level(Options(**options)) if options else None
+    """Checked options of the jobs that a plan lists. Raises ``PlanError``."""
+    known = PlanOptions.__annotations__
+    if unknown := sorted(options.keys() - known.keys()):
+        raise PlanError(
+            f"the jobs of a plan have no option {', '.join(unknown)}; they have "
+            f"{', '.join(known)}. What is for one job or task, as an id, is given to it"
+        )
+    try:
+        return queue_level(Options(**options)) if options else None
+    except InvalidArgument as error:
+        raise PlanError(f"the options of a plan's jobs: {error}") from error
 
 
 def checked_items(items: Sequence[Any], maker: object) -> tuple[Item, ...]:
@@ -266,9 +272,21 @@ def checked_items(items: Sequence[Any], maker: object) -> tuple[Item, ...]:
         elif not isinstance(each, Job | Gate):
             raise PlanError(
                 "a plan lists jobs as task.job(...) makes them, plans and gates, not "
-                f"{type(each).__name__}; give those of a list as `*jobs`"
+                f"{type(each).__name__}{_advice(each)}"
             )
     return tuple(items)
+
+
+def _advice(each: object) -> str:
+    match each:
+        case list() | tuple() | set() | frozenset() | Iterator():
+            return ": give those of a list as `*jobs`"
+        case Handle():
+            return ": its job was sent already; a gate can wait for it, offpath.gate(on=[handle])"
+        case _ if callable(getattr(each, "job", None)):
+            return ": a task makes jobs, task.job(...)"
+        case _:
+            return ""
 
 
 # -- carrying out ------------------------------------------------------------------------------

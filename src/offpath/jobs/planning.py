@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
-from offpath.errors import InvalidArgument, PlanError
+from offpath.errors import PlanError
 from offpath.jobs.group_values import GroupValues, checked_size
 from offpath.jobs.plan import Given, Plan, PlanOptions, carried_out, checked_items, level_of
 from offpath.model.effects import Effects
@@ -56,10 +56,10 @@ class PlanVerbs:
         group's value so far (exactly, however many do so at once); it must be quick and touch
         nothing, since it runs under the group's lock. None gives nothing.
 
-        Raises ``InvalidArgument`` after the attempt has ended.
+        Raises ``PlanError``, and ``InvalidArgument`` after the attempt has ended.
         """
         if append is not None and not callable(append):
-            raise InvalidArgument("append must be a function of two values, like operator.add")
+            raise PlanError("append must be a function of two values, like operator.add")
         return self._made(Plan(self, given=Given(value=value, final=final, append=append)))
 
     @overload
@@ -144,7 +144,7 @@ class PlanVerbs:
         so no job is queued twice. ``options`` are options of each job listed here (not of those in
         nested plans). ``.next(...)`` says what follows them.
 
-        Raises ``PlanError`` for what cannot be queued, ``InvalidArgument`` for options.
+        Raises ``PlanError`` for what cannot be queued, and for options.
         """
         level = level_of(options)
         return self._made(Plan(self, checked_items(items, self), level=level))

@@ -142,8 +142,11 @@ class Judge:
         A conflict (a child's unique key is taken) and a posting that the ledger does not take count
         as the handler's failure, as if it had raised it: the key may be free at the next attempt,
         the account filled. A value that cannot be stored would be refused again, so the job is
-        dead.
+        dead, and so would a gate that cannot be.
         """
+        if isinstance(error, GateError):
+            wrong = self._failure(run, error, "invalid_plan")
+            return Dead(reason=DeadReason.INVALID_PLAN, failure=wrong)
         if isinstance(error, Conflict | LedgerError):
             failure = self._failure(run, error)
             return classify.failed(failure, self._moment(run), self._backoff(run))

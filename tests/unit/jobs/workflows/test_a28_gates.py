@@ -281,6 +281,11 @@ async def test_a_handler_may_go_on_after_a_gate_that_cannot_be(
         lambda ctx, a, b: ctx.queue(a).next(ctx.result(1)),
         lambda ctx, a, b: ctx.queue([a, b]),
         lambda ctx, a, b: ctx.queue("a"),
+        lambda ctx, a, b: ctx.queue(a, b, id=offpath_id()),
+        lambda ctx, a, b: ctx.queue(a, b, prio=3),
+        lambda ctx, a, b: ctx.queue(a).next(b, delay=-1),
+        lambda ctx, a, b: ctx.result("a", append=5),
+        lambda ctx, a, b: ctx.queue(a, offpath.gate(on=[offpath_id()], queue=[b])),
     ],
 )
 async def test_a_plan_that_cannot_be_carried_out_is_dead_at_once(
@@ -297,9 +302,41 @@ async def test_a_plan_that_cannot_be_carried_out_is_dead_at_once(
     await bench.run()
     record = await handle.status()
     assert (record.state, record.reason) == (JobState.DEAD, "invalid_plan")
+    assert record.deliveries == 1
     assert record.failure is not None
-    assert record.failure.type == PlanError.__name__
+    assert record.failure.type in {PlanError.__name__, GateError.__name__}
     assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        (lambda task, handle: [task.job("a")], "as `*jobs`"),
+        (lambda task, handle: (task.job(each) for each in "ab"), "as `*jobs`"),
+        (lambda task, handle: task, "a task makes jobs, task.job(...)"),
+        (lambda task, handle: handle, "sent already"),
+        (lambda task, handle: 5, "not int"),
+    ],
+)
+async def test_who_gives_a_plan_something_else_is_told_what_to_give(
+    bench: Bench, given: object, advice: str
+) -> None:
+    assert callable(given)
+
+    @bench.app.task(name="leaf")
+    async def make(name: str) -> None: ...
+
+    sent = await make.enqueue("sent")
+
+    @bench.app.task
+    async def root(ctx: Context) -> Plan[None, None]:
+        return ctx.queue(given(make, sent))
+
+    handle = await root.enqueue()
+    await bench.run()
+    failure = (await handle.status()).failure
+    assert failure is not None
+    assert advice in failure.message
 
 
 def test_conditions_are_values() -> None:
