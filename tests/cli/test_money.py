@@ -131,6 +131,8 @@ def test_a_line_that_is_no_operation_stops_the_file_before_it_begins(money: Mone
     assert "MONEY.INVALID_AMOUNT" in told
     file.write_text(json.dumps(TOP_UP) + "\n{")
     assert "line 2" in money.text("economy", "submit", str(file), code=2)
+    file.write_text("[" * 100_000)
+    assert "line 1 is no JSON" in money.text("economy", "submit", str(file), code=2)
     assert not (money.folder / "money.db").exists()
 
 

@@ -211,7 +211,7 @@ def _requests(file: BinaryIO) -> Iterator[Request]:
         if line.strip():
             try:
                 yield decode(msgspec.json.decode(line))
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:
                 raise InvalidArgument(f"line {number} is no JSON: {error}") from error
             except LedgerError as error:
                 raise type(error)(f"line {number}: {error}") from error

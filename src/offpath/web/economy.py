@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -18,12 +19,12 @@ from msgspec import Struct
 from offpath.errors import InvalidArgument, MissingExtra
 from offpath.ledger.actors import Actor
 from offpath.ledger.outcome import Outcome, Rejected
-from offpath.ledger.wire import decode
+from offpath.ledger.wire import camel, decode
 from offpath.model.correlation import HEADER, correlation_id
 from offpath.model.ledger.faults import MalformedOperation
 from offpath.web.openapi import document
 from offpath.web.problem import MEDIA_TYPE, Problem, problem, problem_of
-from offpath.web.reading import MOST_BYTES, TIMEOUT, SlowBody, TooLargeBody, read_body
+from offpath.web.reading import MOST_BYTES, TIMEOUT, CutBody, SlowBody, TooLargeBody, read_body
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -158,13 +159,13 @@ class Service:
         try:
             wait = self._rate_limit(_asked(request))
             seconds = await wait if inspect.isawaitable(wait) else wait
+            whole = None if seconds is None else max(1, math.ceil(seconds))
         except Exception:  # noqa: BLE001 - the host's
             # A limiter that is down must not take the service down with it.
             _log.warning("the rate limiter failed: let through", exc_info=True)
             self._economy.app.metrics.counter(DEGRADED).add()
             return
-        if seconds is not None:
-            whole = max(1, -int(-seconds // 1))
+        if whole is not None:
             raise Stop(problem(429, "RATE_LIMITED", retryable=True), retry_after=str(whole))
 
     async def _submitted(self, request: Request) -> Any:  # noqa: ANN401 - JSON
@@ -203,6 +204,8 @@ class Service:
             return self._problem(request, problem(413, "BODY_TOO_LARGE"))
         except SlowBody:
             return self._problem(request, problem(408, "BODY_TOO_SLOW", retryable=True))
+        except CutBody:  # nobody reads it: the caller has gone
+            return self._problem(request, problem(400, "BODY_CUT"))
         except Exception as error:  # noqa: BLE001 - a caller is answered, the cause logged
             return self._fault(request, error)
 
@@ -251,7 +254,7 @@ def _asked(request: Request) -> Asked:
 def _parsed(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedOperation(f"the body is no JSON: {error}") from error
 
 
@@ -259,5 +262,6 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, Rejected):
         return {"status": "rejected", "reason": outcome.reason, "detail": outcome.fields}
     receipt = outcome.receipt
-    transaction = {"id": receipt.id, "postings": list(receipt.postings), **receipt.facts}
+    facts = {camel(name): value for name, value in receipt.facts.items()}
+    transaction = {"id": receipt.id, "postings": list(receipt.postings), **facts}
     return {"status": outcome.__struct_config__.tag, "transaction": transaction}

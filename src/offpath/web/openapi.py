@@ -6,6 +6,7 @@ import types
 from datetime import datetime, timedelta
 from functools import cache
 from importlib.metadata import version
+from inspect import cleandoc
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from msgspec import NODEFAULT, Struct
@@ -84,6 +85,7 @@ def _webhook() -> dict[str, Any]:
             "404": {"description": "No such provider."},
             "408": {"description": "The body took too long."},
             "413": {"description": "The body is too large."},
+            **_problems("429"),
             "503": {"description": "The store is away: send it again."},
         },
     }
@@ -110,7 +112,7 @@ def _operation(kind: type[Struct], *, authenticated: bool) -> dict[str, Any]:
         **schema["properties"],
     }
     schema["required"] = ["kind", *schema["required"]]
-    schema["description"] = (kind.__doc__ or "").strip()
+    schema["description"] = cleandoc(kind.__doc__ or "")
     return schema
 
 
@@ -135,7 +137,9 @@ def _schema(hint: Any) -> dict[str, Any]:  # noqa: ANN401 - of any field
         return _JSON_TYPES[hint]
     origin, args = get_origin(hint), get_args(hint)
     if origin in {Union, types.UnionType}:
-        inner = [one for one in args if one is not type(None) and one is not timedelta]
+        inner = [one for one in args if one is not type(None)]
+        if timedelta in inner:  # seconds may be given as a number too: on the wire they always are
+            inner = [timedelta]
         found = _schema(inner[0])
         return {"anyOf": [found, {"type": "null"}]} if type(None) in args else found
     if origin is Literal:

@@ -21,11 +21,14 @@ class SlowBody(Exception):
     """The body did not come in time: 408."""
 
 
-async def read_body(request: Request, *, most: int, timeout: float) -> bytes:  # noqa: ASYNC109 - a limit of the service
-    """The whole body. Raises ``TooLargeBody`` as soon as it is known, and ``SlowBody``.
+class CutBody(Exception):
+    """The caller closed the connection before the body was whole: there is nobody to answer."""
 
-    Raises Starlette's ``ClientDisconnect`` when there is nobody left to answer.
-    """
+
+async def read_body(request: Request, *, most: int, timeout: float) -> bytes:  # noqa: ASYNC109 - a limit of the service
+    """The whole body. Raises ``TooLargeBody`` as soon as it is known, ``SlowBody``, ``CutBody``."""
+    from starlette.requests import ClientDisconnect
+
     told = request.headers.get("content-length", "")
     if told.isdecimal() and int(told[:20]) > most:
         raise TooLargeBody
@@ -34,6 +37,8 @@ async def read_body(request: Request, *, most: int, timeout: float) -> bytes:  #
             return await _read(request, most)
     except TimeoutError:
         raise SlowBody from None
+    except ClientDisconnect:
+        raise CutBody from None
 
 
 async def _read(request: Request, most: int) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import math
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -67,7 +68,9 @@ async def test_an_outcome_is_200_whatever_it_is(service: Any) -> None:
     assert len(first.document["transaction"]["postings"]) == 2
     again = await submit(service, TOP_UP, BANK)
     assert again.document == {**first.document, "status": "duplicate"}
-    assert (await submit(service, SPEND, ANN)).document["status"] == "committed"
+    spent = (await submit(service, SPEND, ANN)).document
+    assert spent["status"] == "committed"
+    assert spent["transaction"]["orderId"] == "A-1"  # named as in what was asked
     declined = await submit(service, {**SPEND, "key": "s-2", "orderId": "A-2", "price": "400"}, ANN)
     assert declined.code == 200
     assert declined.document == {
@@ -110,8 +113,9 @@ async def test_what_cannot_be_meant_is_400(service: Any, document: object, code:
     assert refused.document["retryable"] is False
 
 
-async def test_no_json_is_400(service: Any) -> None:
-    refused = await ask(service, "POST", "/submit", b"{", ANN)
+@pytest.mark.parametrize("body", [b"{", b"[" * 60_000, b"[" * 30_000 + b"]" * 30_000, b"\xff"])
+async def test_no_json_is_400(service: Any, body: bytes) -> None:
+    refused = await ask(service, "POST", "/submit", body, ANN)
     assert (refused.code, refused.document["code"]) == (400, "OP.MALFORMED")
 
 
@@ -172,6 +176,22 @@ async def test_a_large_body_is_413_and_a_slow_one_408(economy: Economy) -> None:
     assert sent[0]["status"] == 408
 
 
+async def test_a_caller_who_goes_is_no_fault_of_ours(
+    economy: Economy, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def gone() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(_: object) -> None:
+        pass
+
+    headers = [(b"authorization", b"Bearer bank"), (b"content-length", b"100")]
+    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/submit", "root_path": ""}
+    scope |= {"query_string": b"", "headers": headers}
+    await economy_service(economy, authenticate=known)(scope, gone, send)
+    assert [one for one in caplog.records if one.levelname == "ERROR"] == []
+
+
 async def test_who_asks_too_often_is_429(economy: Economy) -> None:
     seen: list[Asked] = []
 
@@ -186,9 +206,18 @@ async def test_who_asks_too_often_is_429(economy: Economy) -> None:
     assert (seen[0].client, seen[0].path) == ("10.0.0.9", "/submit")
 
 
-async def test_a_limiter_that_raises_lets_through_and_is_counted(economy: Economy) -> None:
+def _away() -> float:
+    raise ConnectionError
+
+
+@pytest.mark.parametrize("said", [_away, lambda: math.inf, lambda: math.nan, lambda: "soon"])
+async def test_a_limiter_that_raises_lets_through_and_is_counted(
+    economy: Economy, said: Any
+) -> None:
+    """So does one whose answer is no time."""
+
     def limiter(_: Asked) -> float | None:
-        raise ConnectionError
+        return said()  # type: ignore[no-any-return]
 
     service = economy_service(economy, authenticate=known, rate_limit=limiter)
     assert (await submit(service, TOP_UP, BANK)).code == 200
@@ -264,6 +293,10 @@ async def test_it_describes_itself(service: Any) -> None:
     assert set(SPEND) == set(schemas["Spend"]["properties"]) - {"giftTo"}
     mapping = described["paths"]["/submit"]["post"]["requestBody"]["content"]["application/json"]
     assert len(mapping["schema"]["oneOf"]) == 14
+    period = schemas["Subscribe"]["properties"]["period"]
+    assert period == {"type": "number", "description": "seconds"}
+    assert "429" in described["paths"]["/webhooks/{provider}"]["post"]["responses"]
+    assert "\n " not in schemas["Clawback"]["description"]
 
 
 # -- webhooks ------------------------------------------------------------------------------------
