@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar, overload
 
 from offpath.errors import AppClosed, InvalidArgument
 from offpath.jobs.blocking_events import BlockingEvents, EventApp
 from offpath.jobs.blocking_flow import BlockingLimits, BlockingQueues
+from offpath.jobs.blocking_jobs import BlockingDead, BlockingJobs
+from offpath.jobs.blocking_schedules import BlockingSchedules
 from offpath.jobs.client import as_jobs, each_job, effects_of
 from offpath.jobs.gates import Gate
 from offpath.jobs.job import G_co, Job, S_co
@@ -25,13 +27,12 @@ if TYPE_CHECKING:
     from offpath.jobs.groups import GroupsView
     from offpath.jobs.handle import Handle
     from offpath.jobs.reading import JobsView
-    from offpath.jobs.selection import Where
+    from offpath.jobs.scheduling.schedules import Schedules
     from offpath.jobs.task import Sending
     from offpath.model.effects import Effects
-    from offpath.model.job import Count, Enqueued, JobRecord, Page, Progress
+    from offpath.model.job import Enqueued, JobRecord, Progress
     from offpath.model.lease import WorkerRecord
     from offpath.model.options import Options
-    from offpath.store.changes import Changed
 from offpath.store.protocol import Backlog, Migration, Store
 
 T = TypeVar("T")
@@ -61,6 +62,11 @@ class AsyncApp(EventApp[A_co], Protocol[A_co]):
         ...
 
     @property
+    def schedules(self) -> Schedules:
+        """The schedules of the store."""
+        ...
+
+    @property
     def queues(self) -> Queues:
         """The queues of the fleet."""
         ...
@@ -81,6 +87,12 @@ class AsyncApp(EventApp[A_co], Protocol[A_co]):
 
     def by_name(self, name: str, /, options: Options | None = None) -> Sending[..., Any, Any]:
         """A task by its name."""
+        ...
+
+    async def send(
+        self, jobs: Sequence[Sent], within: object, *, inline: bool = False
+    ) -> list[Handle[Any, Any]]:
+        """Enqueue jobs, or begin one."""
         ...
 
     async def open(self) -> None:
@@ -177,8 +189,9 @@ class BlockingClient(BlockingEvents[A_co]):
     def __init__(self, app: AsyncApp[A_co]) -> None:
         self._app = app
         self._thread = LoopThread()
-        self.jobs = BlockingJobs(self, app)
-        self.dead = BlockingDead(self, app)
+        self.jobs = BlockingJobs(self, app.jobs)
+        self.dead = BlockingDead(self, app.dead)
+        self.schedules = BlockingSchedules(self, app.schedules)
         self.queues = BlockingQueues(self, app.queues)
         self.limits = BlockingLimits(self, app.limits)
 
@@ -220,26 +233,39 @@ class BlockingClient(BlockingEvents[A_co]):
         self._thread.stop()
 
     @overload
-    def enqueue(self, job: Job[S, G], /, *, within: object = None) -> BlockingHandle[S, G]: ...
-    @overload
-    def enqueue(self, gate: Gate[G], /, *, within: object = None) -> BlockingHandle[Any, G]: ...
+    def enqueue(
+        self, job: Job[S, G], /, *, within: object = None, inline: bool = False
+    ) -> BlockingHandle[S, G]: ...
     @overload
     def enqueue(
-        self, jobs: Iterable[Job[S, G]], /, *, within: object = None
+        self, gate: Gate[G], /, *, within: object = None, inline: Literal[False] = False
+    ) -> BlockingHandle[Any, G]: ...
+    @overload
+    def enqueue(
+        self, jobs: Iterable[Job[S, G]], /, *, within: object = None, inline: Literal[False] = False
     ) -> list[BlockingHandle[S, G]]: ...
     @overload
     def enqueue(
-        self, jobs: Iterable[Job[Any, Any] | Gate[Any]], /, *, within: object = None
+        self,
+        jobs: Iterable[Job[Any, Any] | Gate[Any]],
+        /,
+        *,
+        within: object = None,
+        inline: Literal[False] = False,
     ) -> list[BlockingHandle[Any, Any]]: ...
     def enqueue(
-        self, jobs: Any, /, *, within: object = None
+        self, jobs: Any, /, *, within: object = None, inline: bool = False
     ) -> BlockingHandle[Any, Any] | list[BlockingHandle[Any, Any]]:
         """Enqueue one job or several in one commit; see :meth:`offpath.App.enqueue`.
 
         ``within`` takes a blocking connection or session, and needs no event loop at all.
+
+        ``inline`` begins one job in this process at once and does not wait for its end: an async
+        handler runs in the loop that the client's calls run in, a sync one in a thread. Closing the
+        client waits for it; a process that ends without that leaves it to be rescued.
         """
         several = as_jobs(jobs)
-        handles = [BlockingHandle(self, one) for one in self._send(several, within)]
+        handles = [BlockingHandle(self, one) for one in self._send(several, within, inline=inline)]
         return handles[0] if isinstance(jobs, Job | Gate) else handles
 
     def enqueue_by_name(
@@ -285,7 +311,11 @@ class BlockingClient(BlockingEvents[A_co]):
         """Due work by queue and task."""
         return self.run(self._app.backlog)
 
-    def _send(self, jobs: Sequence[Sent], within: object) -> list[Handle[Any, Any]]:
+    def _send(
+        self, jobs: Sequence[Sent], within: object, *, inline: bool
+    ) -> list[Handle[Any, Any]]:
+        if inline:
+            return self.run(lambda: self._app.send(jobs, within, inline=True))
         if not jobs:
             return []
         self.set_apart(jobs)
@@ -354,112 +384,6 @@ class BlockingHandle(Generic[S_co, G_co]):
     def cancel(self) -> bool:
         """Cancel the job; False when it had ended already."""
         return self._client.run(self._handle.cancel)
-
-
-class BlockingJobs:
-    """``app.blocking.jobs``; see :class:`offpath.jobs.reading.JobsView`."""
-
-    def __init__(self, client: BlockingClient[Any], app: AsyncApp[Any]) -> None:
-        self._run = client.run
-        self._app = app
-
-    def get(self, job_id: str, /) -> JobRecord:
-        """One job. Raises ``JobNotFound``."""
-        return self._run(lambda: self._app.jobs.get(job_id))
-
-    def find(
-        self,
-        *,
-        limit: int = 100,
-        after: str | None = None,
-        newest: bool = True,
-        **where: Unpack[Where],
-    ) -> Page:
-        """One page of jobs."""
-        find = self._app.jobs.find
-        return self._run(lambda: find(limit=limit, after=after, newest=newest, **where))
-
-    def count(self, **where: Unpack[Where]) -> int:
-        """How many jobs match."""
-        return self._run(lambda: self._app.jobs.count(**where))
-
-    def counts(self, **where: Unpack[Where]) -> list[Count]:
-        """How many jobs match, by state, queue and task."""
-        return self._run(lambda: self._app.jobs.counts(**where))
-
-    def cancel(self, *ids: str, **where: Unpack[Where]) -> list[Changed]:
-        """Cancel jobs by id or filter."""
-        return self._run(lambda: self._app.jobs.cancel(*ids, **where))
-
-    def retry(
-        self, *ids: str, delay: float | timedelta = 0.0, **where: Unpack[Where]
-    ) -> list[Changed]:
-        """Put dead or cancelled jobs back; make waiting ones due."""
-        return self._run(lambda: self._app.jobs.retry(*ids, delay=delay, **where))
-
-    def delete(self, *ids: str, **where: Unpack[Where]) -> list[Changed]:
-        """Remove ended jobs."""
-        return self._run(lambda: self._app.jobs.delete(*ids, **where))
-
-
-_Changes = list["Changed"]  # inside of the class, `list` is the verb
-
-
-class BlockingDead:
-    """``app.blocking.dead``; see :class:`offpath.jobs.dead.DeadLetters`."""
-
-    def __init__(self, client: BlockingClient[Any], app: AsyncApp[Any]) -> None:
-        self._run = client.run
-        self._app = app
-
-    def list(
-        self,
-        *,
-        limit: int = 100,
-        after: str | None = None,
-        newest: bool = True,
-        **where: Unpack[Where],
-    ) -> Page:
-        """One page of dead jobs."""
-        letters = self._app.dead.list
-        return self._run(lambda: letters(limit=limit, after=after, newest=newest, **where))
-
-    def show(self, job_id: str, /) -> JobRecord:
-        """One dead job with every failure kept."""
-        return self._run(lambda: self._app.dead.show(job_id))
-
-    def redrive(
-        self,
-        *ids: str,
-        per_second: float | None = None,
-        delay: float | timedelta = 0.0,
-        limit: int | None = None,
-        everything: bool = False,
-        **where: Unpack[Where],
-    ) -> _Changes:
-        """Put dead jobs back as fresh."""
-        redrive = self._app.dead.redrive
-        return self._run(
-            lambda: redrive(
-                *ids,
-                per_second=per_second,
-                delay=delay,
-                limit=limit,
-                everything=everything,
-                **where,
-            )
-        )
-
-    def discard(
-        self,
-        *ids: str,
-        limit: int | None = None,
-        everything: bool = False,
-        **where: Unpack[Where],
-    ) -> _Changes:
-        """Delete dead jobs for good."""
-        discard = self._app.dead.discard
-        return self._run(lambda: discard(*ids, limit=limit, everything=everything, **where))
 
 
 def _in_a_loop() -> bool:

@@ -106,7 +106,9 @@ class Lifecycle(Generic[SessionT]):
 
     async def _first_use(self) -> SessionT:
         if self._closed:
-            raise AppClosed("the app was closed: open it again with `async with app`")
+            raise AppClosed(
+                "the app was closed: open it again, `async with app` or `with app.blocking`"
+            )
         if self._opening is None:
             self._opening = asyncio.create_task(self._begin(), name="offpath open")
             self._opening.add_done_callback(_retrieved)
