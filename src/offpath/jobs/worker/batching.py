@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Input = tuple["Run", Any]
 """A job of a call and its decoded input."""
+AT_ONCE = 20
+"""How many jobs' last progress is written at once: the store has others to serve."""
 
 
 class BatchCall:
@@ -224,7 +226,9 @@ class Batches:
     async def _write_progress(self, runs: Sequence[Run]) -> None:
         """Write what the handler told last: once its jobs have ended nobody writes it any more."""
         told = [run for run in runs if run.context is not None and run.context.unwritten]
-        await asyncio.gather(*(self._progressed(run) for run in told if not run.over))
+        for start in range(0, len(told), AT_ONCE):
+            several = [run for run in told[start : start + AT_ONCE] if not run.over]
+            await asyncio.gather(*map(self._progressed, several))
 
     # -- ends ------------------------------------------------------------------------------------
 

@@ -150,16 +150,16 @@ async def test_a_call_in_a_thread_learns_that_nobody_wants_it_any_more(bench: Be
 
 
 async def test_progress_is_each_jobs_own_and_its_last_word_is_kept(bench: Bench) -> None:
-    @bench.app.batch_task(size=2, max_wait=LONG)
+    @bench.app.batch_task(size=100, max_wait=LONG)
     async def tell(ctx: BatchContext, numbers: list[int]) -> list[int | Exception]:
         for item, number in zip(ctx.items, numbers, strict=True):
             item.progress(number, 10)
         return [number if number > 1 else OSError("no") for number in numbers]
 
-    handles = [await tell.enqueue(number) for number in (1, 2)]
+    handles = [await tell.enqueue(number) for number in range(50)]
     await bench.idle()
     told = [await handle.progress() for handle in handles]
-    assert [one.done for one in told if one is not None] == [1, 2]
+    assert [one.done for one in told if one is not None] == list(range(50))
 
 
 async def test_log_records_say_which_job_and_which_call(

@@ -169,6 +169,20 @@ async def test_a_task_that_is_not_strict_drops_it(app: App, leaf: Any) -> None:
     assert await app.jobs.count(task="leaf") == 0
 
 
+def test_an_app_that_is_not_strict_has_no_strict_batch_tasks() -> None:
+    lax = App(strict=False)
+
+    @lax.batch_task(size=4)
+    async def work(ctx: BatchContext, names: list[str]) -> list[str]:
+        return names
+
+    @lax.batch_task(size=4, strict=True)
+    async def strict(ctx: BatchContext, names: list[str]) -> list[str]:
+        return names
+
+    assert (work.strict, strict.strict) == (False, True)
+
+
 async def test_nothing_is_joined_after_the_end(app: App, leaf: Any) -> None:
     contexts: list[BatchContext] = []
 
