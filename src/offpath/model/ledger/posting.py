@@ -28,6 +28,8 @@ GENESIS: Final = "0" * 64
 SAFE: Final = 2**53 - 1
 """Whole numbers in metadata must be exact in every language: beyond this they go as text."""
 LONGEST_META: Final = 65_536
+MOST_ACCOUNTS: Final = 65_536
+"""Accounts that one posting may touch."""
 LONGEST_ID: Final = 300
 DEEPEST: Final = 16
 
@@ -174,7 +176,8 @@ def hash_of(link: LinkRecord, meta: str) -> str:
 
 def balanced(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """The entries without those of zero. Raises ``Unbalanced`` unless each currency sums to zero,
-    ``UnknownAccount``, and ``MoneyOverflow`` for an amount out of range.
+    ``UnknownAccount``, ``MoneyOverflow`` for an amount out of range, and ``MalformedOperation`` for
+    too many accounts.
     """
     kept = tuple([entry for entry in entries if entry.amount])
     sums: dict[str, int] = {}
@@ -186,6 +189,10 @@ def balanced(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     off = [f"{currency} by {total}" for currency, total in sums.items() if total]
     if off or not kept:
         raise Unbalanced(f"entries do not balance: {', '.join(off) or 'there are none'}")
+    if len(kept) > MOST_ACCOUNTS and len({entry.account for entry in kept}) > MOST_ACCOUNTS:
+        raise MalformedOperation(
+            f"a posting touches at most {MOST_ACCOUNTS} accounts: make several"
+        )
     return kept
 
 

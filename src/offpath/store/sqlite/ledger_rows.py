@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from offpath.model.ledger.chart import chart, charted
-from offpath.model.ledger.posting import LinkRecord, PostingRecord
+from offpath.model.ledger.posting import MOST_ACCOUNTS, LinkRecord, PostingRecord
 from offpath.model.ledger.records import (
     AccountRecord,
     Attempt,
@@ -24,7 +24,7 @@ _entries: Final = msgspec.json.Decoder(tuple[int, ...]).decode
 _receipt: Final = msgspec.json.Decoder(Receipt).decode
 _encode: Final = msgspec.json.Encoder().encode
 
-PLACES: Final = 65_536
+PLACES: Final = MOST_ACCOUNTS
 """Ids of links for each posting."""
 _LINK: Final = 5
 """Where a posting's row goes on with a link."""

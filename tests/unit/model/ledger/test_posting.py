@@ -19,11 +19,13 @@ from offpath.model.ledger.faults import ChainBroken, MalformedOperation
 from offpath.model.ledger.plain import operation_of, posting_op
 from offpath.model.ledger.posting import (
     GENESIS,
+    MOST_ACCOUNTS,
     SAFE,
     Entry,
     LinkRecord,
     NewPosting,
     PostingRecord,
+    balanced,
     canonical,
     hash_of,
     link_hash,
@@ -202,6 +204,15 @@ def test_a_posting_with_other_content_has_another_fingerprint() -> None:
     other = posting_op(NewPosting(id="a", entries=entries, meta={"kind": "x"}))
     assert one.key == same.key == other.key
     assert one.fingerprint == same.fingerprint != other.fingerprint
+
+
+def test_a_posting_touches_as_many_accounts_as_every_store_has_places_for() -> None:
+    many = [Entry(f"u{at}:promo", -1) for at in range(MOST_ACCOUNTS)]
+    given = [*many, Entry("platform:promo_float", MOST_ACCOUNTS)]
+    with pytest.raises(MalformedOperation, match="at most 65536 accounts"):
+        balanced(given)
+    often = [*many[1:], Entry("u1:promo", -1), *given[-1:]]
+    assert len(balanced(often)) == MOST_ACCOUNTS + 1
 
 
 def test_only_postings_and_operations_are_taken() -> None:
