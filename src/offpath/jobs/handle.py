@@ -118,7 +118,7 @@ class Handle(Generic[S_co, G_co]):
 
     async def _failed(self, group: GroupRecord) -> GroupFailed:
         members = await self._desk.failed_members(group.id)
-        first = f", first {members[0].id} ({members[0].task})" if members else ""
+        first = f", the first: {_end_of(members[0])}" if members else ""
         return GroupFailed(
             f"group {group.id} is done, and {group.failed} of its jobs died or were cancelled"
             f"{first}; handle.group(allow_failed=True) gives its value all the same",
@@ -176,17 +176,20 @@ def result_of(record: JobRecord, decode: Callable[[str | None], Any]) -> Any:  #
     """The decoded result of an ended job. Raises ``JobDead`` or ``JobCancelled``."""
     if record.state is JobState.SUCCEEDED:
         return decode(record.result)
+    text = _end_of(record)
+    if record.state is JobState.CANCELLED:
+        raise JobCancelled(text, id=record.id)
+    raise JobDead(text, id=record.id, reason=_reason(record), failure=record.failure)
+
+
+def _end_of(record: JobRecord) -> str:
+    """How a job ended that has no result: what became of it, and its last error."""
     name = f"job {record.id} ({record.task})"
     if record.state is JobState.CANCELLED:
-        raise JobCancelled(f"{name} was cancelled", id=record.id)
+        return f"{name} was cancelled"
     failure = record.failure
     said = f": {failure.type}: {failure.message}" if failure else ""
-    raise JobDead(
-        f"{name} is dead ({record.reason}){said}",
-        id=record.id,
-        reason=_reason(record),
-        failure=failure,
-    )
+    return f"{name} is dead ({record.reason}){said}"
 
 
 def _reason(record: JobRecord) -> DeadReason:

@@ -31,6 +31,7 @@ async def test_a_group_with_a_dead_member_raises_with_value_and_members(bench: B
     await bench.run()
     with pytest.raises(GroupFailed, match=handle.id) as failed:
         await handle
+    assert "(bad) is dead (exhausted): RuntimeError: no; handle.group(" in str(failed.value)
     assert (failed.value.id, failed.value.value) == (handle.id, 7)
     assert [(one.task, one.state) for one in failed.value.members] == [("bad", JobState.DEAD)]
     assert await handle.group(allow_failed=True) == 7
