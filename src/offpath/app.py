@@ -36,7 +36,6 @@ from offpath.jobs.sending import SendVerbs
 from offpath.jobs.tasking import AnyTask, TaskVerbs
 from offpath.jobs.waiters import Waiters
 from offpath.jobs.working import WorkingVerbs
-from offpath.model.effects import Effects
 from offpath.model.options import AppOptions, Options, checked
 from offpath.model.redrive import Redrive, checked_redrive
 from offpath.runtime.clock import Clock, SystemClock
@@ -58,10 +57,7 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.configured import WorkerOverrides
     from offpath.jobs.worker.inprocess import AppWorker, Moves
     from offpath.model.group import GroupRecord
-    from offpath.model.job import Enqueued
     from offpath.model.lease import WorkerRecord
-    from offpath.model.ledger.deciding import LedgerOp
-    from offpath.model.ledger.posting import NewPosting
     from offpath.runtime.loop import LoopSpec
     from offpath.store.protocol import Backlog, Migration, Store
     from offpath.store.watching import Observer
@@ -92,6 +88,19 @@ class App(
     (``sqlite:///work.db``, ``postgresql://…``) they outlive it and workers run them. Nothing
     happens until it is used: the first use in an event loop opens it, ``async with app`` opens
     and closes it.
+
+    ``settings``, ``store``, ``codec``, ``clock`` and ``id_generator`` replace what is made from
+    the URL and the environment. ``migrate`` brings the schema up to date on opening;
+    ``auto_start`` also runs a worker in this process (by default in memory only). ``on_event``,
+    ``on_error``, ``on_failure``, ``on_orphan_group`` and ``log_context`` are hooks; ``redrive``
+    puts dead jobs back while workers are idle; ``strict=False`` lets a handler drop the plan it
+    made. All other keywords are job options: the defaults of every task (:class:`Options`).
+
+    To ask and to operate: ``jobs``, ``dead``, ``groups``, ``messages``, ``schedules``, ``queues``,
+    ``limits``, ``log``, ``routers``, ``webhooks``, ``settlements``, ``sweeps``, ``economy``,
+    ``metrics``; the same for code without an event loop is ``blocking``.
+
+    Raises ``ConfigurationError`` and ``InvalidArgument``.
     """
 
     def __init__(  # noqa: PLR0913 - each is a documented keyword
@@ -149,12 +158,15 @@ class App(
             added=self._loop_added,
         )
         self.log = EventLog(writer, self.commit)
+        """The append-only log that routers read: append."""
         self.messages = MessagesView(self._opened)
+        """The messages of outbox and inbox: get, find, revive, replay, discard."""
         self.jobs = JobsView(self._session)
         """Every job of the fleet: get, find, count, cancel, retry."""
         self.dead = DeadLetters(self._session)
         """What will not run again unaided: list, show, redrive, discard."""
         self.schedules = Schedules(self._opened, self.new_id)
+        """The schedules of the fleet: list, create, change, pause, trigger."""
         self.settlements = SettlementRuns(lambda: self.clock, self.metrics, self._report)
         """Runs that credit users for a period: define, run, status."""
         self.sweeps = SweepRegistry(self._own_sweeps)
@@ -205,9 +217,10 @@ class App(
     async def batch(self, *, within: object = None) -> AsyncIterator[Batch]:
         """Commit jobs, events and log entries together: ``async with app.batch() as b: ...``.
 
-        ``b.enqueue(job)``, ``b.publish(topic, ...)`` and ``b.append(domain, ...)`` only note; all
-        is written in one commit when the block ends, in the caller's transaction if ``within`` is
-        given, and nothing when it ends by an exception. After it, ``b.handles`` has the jobs'.
+        ``b.enqueue(job)``, ``b.publish(topic, ...)``, ``b.append(domain, ...)`` and
+        ``b.post(posting)`` only note; all is written in one commit when the block ends, in the
+        caller's transaction if ``within`` is given, and nothing when it ends by an exception.
+        After it, ``b.handles`` has the jobs'. The end raises what :meth:`enqueue` does.
         """
         batch = Batch(self.writer, self.client)
         try:
@@ -216,19 +229,6 @@ class App(
         finally:
             effects = batch.close()
         batch.committed(await self.client.commit(effects, within) if effects else [])
-
-    async def post(self, posting: NewPosting | LedgerOp, *, within: object = None) -> None:
-        """Make a posting of the ledger once, in the caller's transaction if ``within`` is given.
-
-        Its id tells a repeat. Raises ``LedgerError`` kinds; then nothing is written.
-        """
-        from offpath.model.ledger.plain import operation_of
-
-        await self.client.commit(Effects(operations=(operation_of(posting),)), within)
-
-    async def commit(self, effects: Effects, within: object = None) -> list[Enqueued]:
-        """Write effects in one commit, in the caller's transaction if ``within`` is given."""
-        return await self.client.commit(effects, within)
 
     async def _opened(self) -> Store:
         return (await self._session()).store
@@ -294,7 +294,7 @@ class App(
 
     @property
     def max_input_bytes(self) -> int:
-        """The largest input."""
+        """The largest input, in bytes as it is stored."""
         return self.settings.max_input_bytes
 
     def new_id(self) -> str:
@@ -371,8 +371,8 @@ class App(
         return session
 
     async def _start_worker(self, session: Session) -> None:
-        memory = session.store.capabilities.name == "memory"
-        if memory if self._auto_start is None else self._auto_start:
+        alone = not session.store.capabilities.shared  # no other process could run its jobs
+        if alone if self._auto_start is None else self._auto_start:
             await self._worker(_nothing, {}).start()
 
     async def _finish(self, session: Session) -> None:

@@ -50,7 +50,8 @@ class EventLog:
     ) -> str:
         """Append an event; returns its id. With ``within`` it joins the caller's transaction.
 
-        Events of one ``key`` are routed in the order in which they were committed.
+        Events of one ``key`` are routed in the order in which they were committed. Raises as
+        :meth:`offpath.App.publish` does.
         """
         event = self._writer.log_event(domain, type, stream, payload, key=key)
         await self._commit(effects_of(log=event), within)
@@ -89,7 +90,8 @@ class EventVerbs:
         """Write an event to the outbox; returns its id, which receivers drop duplicates by.
 
         With ``within`` it is written in the caller's transaction. A worker relays it to the
-        dispatcher of its stream; until a worker has one, it waits.
+        dispatcher of its stream; until a worker has one, it waits. Raises ``InvalidArgument``,
+        ``TooLarge`` (``max_input_bytes``), ``WrongConnection`` and ``StoreError`` kinds.
         """
         message = self._events.writer.message(
             topic, payload, key=key, stream=stream, headers=headers
@@ -216,7 +218,7 @@ class EventVerbs:
         """Store a message once per source and key; says whether it was new. Nothing is applied yet.
 
         ``key`` is the source's own id of the message. With ``within`` it joins the caller's
-        transaction.
+        transaction. Raises as :meth:`publish` does.
         """
         message = self._events.writer.inbound(source, key, payload, headers=headers)
         (answer,) = await self.commit(effects_of(message=message), within)

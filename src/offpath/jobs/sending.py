@@ -1,4 +1,4 @@
-"""``app.enqueue``: how jobs get into the store, and the choice to begin one at once."""
+"""How an app's jobs and postings get into the store, and the choice to begin a job at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from offpath.jobs.client import as_jobs
 from offpath.jobs.gates import Gate
 from offpath.jobs.job import Job
+from offpath.model.effects import Effects
 
 if TYPE_CHECKING:
     import weakref
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from offpath.jobs.task import Sending, Task
     from offpath.jobs.worker.configured import WorkerOverrides
     from offpath.jobs.worker.inprocess import AppWorker
+    from offpath.model.job import Enqueued
+    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.posting import NewPosting
     from offpath.model.options import Options
 
 S = TypeVar("S")
@@ -27,7 +31,7 @@ G = TypeVar("G")
 
 
 class SendVerbs:
-    """What an app can do with jobs that are not sent yet."""
+    """What an app can do with jobs and postings that are not sent yet."""
 
     client: Client
     tasks: Registry[Task[..., Any, Any]]
@@ -104,9 +108,23 @@ class SendVerbs:
         """Enqueue by a task's name: ``await app.enqueue_by_name("add", a=1, b=2)``.
 
         All keywords are the task's arguments; options go second,
-        ``app.enqueue_by_name("add", Options(delay=5), a=1, b=2)``. Raises ``UnknownTask``.
+        ``app.enqueue_by_name("add", Options(delay=5), a=1, b=2)``. Raises ``UnknownTask``,
+        ``InvalidInput`` and what :meth:`enqueue` does.
         """
         return await self.by_name(name, options).enqueue(**inputs)
+
+    async def post(self, posting: NewPosting | LedgerOp, *, within: object = None) -> None:
+        """Make a posting of the ledger once, in the caller's transaction if ``within`` is given.
+
+        Its id tells a repeat. Raises ``LedgerError`` kinds; then nothing is written.
+        """
+        from offpath.model.ledger.plain import operation_of
+
+        await self.client.commit(Effects(operations=(operation_of(posting),)), within)
+
+    async def commit(self, effects: Effects, within: object = None) -> list[Enqueued]:
+        """Write effects in one commit, in the caller's transaction if ``within`` is given."""
+        return await self.client.commit(effects, within)
 
     async def send(
         self, jobs: Sequence[Job[Any, Any] | Gate[Any]], within: object, *, inline: bool = False
