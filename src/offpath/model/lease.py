@@ -69,6 +69,9 @@ class LeaseRequest(Struct, frozen=True, kw_only=True):
     served: dict[str, int] = {}
     """Queue → how many of its jobs this worker took lately, for a fair share between queues."""
     order: Order = Order.PRIORITY
+    declined: tuple[str, ...] = ()
+    """Ids of jobs that this worker has declined lately: they are passed over, whatever is behind
+    them is had. Costs a little more than a lease without it, however many there are."""
 
 
 class Leased(Struct, frozen=True, kw_only=True):

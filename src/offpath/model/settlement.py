@@ -60,7 +60,11 @@ class Cancelled(Struct, frozen=True, kw_only=True):
 
 
 class Released(Struct, frozen=True, kw_only=True):
-    """Given back unfinished by a stopping worker: due at once, nothing counted."""
+    """Given back unfinished by a stopping worker, or one that does not want it: due at once, in its
+    old place, nothing counted.
+    """
+
+    reason: str | None = None
 
 
 Outcome = Succeeded | Retry | Snoozed | Waiting | Dead | Cancelled | Released

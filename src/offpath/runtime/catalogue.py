@@ -66,7 +66,7 @@ ROWS = (
     _counter("jobs_failed", "Attempts that failed."),
     _counter("jobs_retried", "Failed attempts that will be repeated."),
     _counter("jobs_snoozed", "Attempts that asked to run again later."),
-    _counter("jobs_released", "Attempts given back unfinished by a stopping worker."),
+    _counter("jobs_released", "Attempts given back: by a stopping worker, or not wanted by one."),
     _counter("jobs_rescued", "Jobs taken back from a worker that was lost."),
     _counter("jobs_expired", "Jobs whose deadline passed."),
     _counter("jobs_cancelled", "Jobs cancelled."),

@@ -51,6 +51,7 @@ class Claimer:
         start: Callable[[Run], None],
         brake: Brake,
         resting: Callable[[], Collection[str]],
+        declined: Callable[[], tuple[str, ...]],
         order: Order = Order.PRIORITY,
     ) -> None:
         self._store = store
@@ -63,6 +64,7 @@ class Claimer:
         self._start = start
         self._brake = brake
         self._resting = resting
+        self._declined = declined
         self.expected: set[str] = set()
         """Jobs that begin here by themselves: an answer on its way brings them."""
         self.more = False
@@ -179,6 +181,7 @@ class Claimer:
             queue_rooms=rooms,
             served=self._shares.served,
             order=self._order,
+            declined=self._declined(),
         )
 
     def _doubtful(self) -> bool:

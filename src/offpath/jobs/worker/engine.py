@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from offpath.errors import LeaseLost, OffpathError
-from offpath.jobs.worker.accepting import Selection
+from offpath.jobs.worker.accepting import Selection, declined
 from offpath.jobs.worker.admitting import Admission
 from offpath.jobs.worker.backpressure import Brake, WorkerLoad
 from offpath.jobs.worker.batching import Batches
@@ -147,14 +147,14 @@ class Engine:
             run.single = True
             self._begin(run)
         elif (delay := self.selection.put_off(run)) is not None:
-            self._put_off(run, Snoozed(delay=delay, reason="declined"))
+            self._put_off(run, declined(delay))
         elif (aside := self.quarantine.aside(run)) is not None:
             self._put_off(run, Snoozed(delay=aside, reason="suspected"))
         else:
             run.single = run.task.batch is None or self.quarantine.holds(run)
             self._admit(run)
 
-    def _put_off(self, run: Run, outcome: Snoozed) -> None:
+    def _put_off(self, run: Run, outcome: Snoozed | Released) -> None:
         run.over = True
         self._ended(run, self.judge.settlement(run, outcome))
 
@@ -312,6 +312,7 @@ class Engine:
             queues=settings.queues,
             start=self.start,
             resting=self.selection.resting,
+            declined=self.selection.passed_over,
             brake=Brake(settings.backpressure, self.load, parts.clock, parts.report),
             order=settings.order,
         )

@@ -40,13 +40,14 @@ def lease(tables: Tables, now: datetime, request: LeaseRequest) -> tuple[Leased,
         return Leased(jobs=(), now=now), False
     lanes = _lanes(tables, now, request)
     promoted = _promote(tables, now, lanes)
+    aside = _put_aside(tables, lanes, request.declined)
     taking = _Taking(tables, now, request, lanes)
     taken = taking.take()
+    more = taking.more() or not promoted.all
+    for job in aside:
+        tables.lanes.add(job, now)
     answer = Leased(
-        jobs=tuple(leased(job) for job in taken),
-        now=now,
-        more=taking.more() or not promoted.all,
-        due_in=_due_in(lanes, now),
+        jobs=tuple(leased(job) for job in taken), now=now, more=more, due_in=_due_in(lanes, now)
     )
     return answer, promoted.held
 
@@ -79,6 +80,19 @@ def _promote(tables: Tables, now: datetime, lanes: Iterable[Lane]) -> Promoted:
     for job in held:
         tables.file(arrived(job, now), now)
     return Promoted(all=budget > 0, held=bool(held))
+
+
+def _put_aside(tables: Tables, lanes: Iterable[Lane], declined: Iterable[str]) -> list[JobRecord]:
+    """Take out the ready jobs that are to be passed over; they are to be put back afterwards."""
+    by_place = {(lane.queue, lane.task): lane for lane in lanes}
+    aside = list[JobRecord]()
+    for each in declined:
+        job = tables.jobs.get(each)
+        lane = None if job is None else by_place.get((job.queue, job.task))
+        if job is not None and lane is not None and each in lane.ready:
+            lane.remove(job)
+            aside.append(job)
+    return aside
 
 
 def _due_in(lanes: Iterable[Lane], now: datetime) -> float | None:

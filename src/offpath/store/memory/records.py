@@ -324,8 +324,8 @@ def settled(
             return ended(job, JobState.DEAD, now, expires_at, reason=reason.value, failure=failure)
         case Cancelled(failure=failure):
             return cancelled(job, now, expires_at, failure)
-        case Released():
-            return waiting(job, job.run_at, attempt=job.attempt)
+        case Released(reason=reason):
+            return waiting(job, job.run_at, attempt=job.attempt, reason=reason)
         case _:
             assert_never(outcome)
 

@@ -47,7 +47,8 @@ class Choice(NamedTuple):
 
 def plain(request: LeaseRequest) -> bool:
     """Whether the plain statement does what is asked for."""
-    return request.order is Order.PRIORITY and not request.queue_rooms
+    special = request.queue_rooms or request.declined
+    return request.order is Order.PRIORITY and not special
 
 
 def take_steps(
@@ -84,6 +85,7 @@ def _read(request: LeaseRequest, reach: int, now: datetime | None, sql: Catalogu
         tasks=to_json(request.tasks),
         queues=to_json(request.queues),
         rooms=to_json(request.queue_rooms),
+        declined=to_json(request.declined),
         reach=reach,
     )
 

@@ -289,8 +289,8 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
             return {"state": "dead", "reason": reason, "failure": failure, "spent": 0}
         case Cancelled(failure=failure):
             return {"state": "cancelled", "reason": "cancelled", "failure": failure, "spent": 0}
-        case Released():
-            return {"state": "queued", "spent": 0}
+        case Released(reason=reason):
+            return {"state": "queued", "reason": reason, "spent": 0}
         case _ as never:
             assert_never(never)
 

@@ -27,12 +27,20 @@ def nothing_to_lease(session: Session, now: int, request: LeaseRequest) -> Lease
     """
     if not _may_lease(session, now, request):
         return Leased(jobs=(), now=instant(now))
-    if _lanes(session, now, "ready_lanes", request):
+    if _any_ready(session, now, request):
         return None
     due = [lane[2] for lane in _lanes(session, now, "scheduled_lanes", request)]
     if any(at <= now for at in due):
         return None
     return Leased(jobs=(), now=instant(now), due_in=_seconds_until(due, now))
+
+
+def _any_ready(session: Session, now: int, request: LeaseRequest) -> bool:
+    """Whether there is something to hand out, at least of what is ready already."""
+    lanes = [(lane[0], lane[1]) for lane in _lanes(session, now, "ready_lanes", request)]
+    if not lanes or not request.declined:
+        return bool(lanes)
+    return bool(ordering.best_of(session, request, lanes, 1))
 
 
 def lease(session: Session, now: int, request: LeaseRequest) -> Leased:
@@ -87,7 +95,8 @@ def _take(
 ) -> tuple[LeasedJob, ...]:
     if request.limit <= 0 or not lanes:
         return ()
-    if request.order is Order.PRIORITY and len({queue for queue, _ in lanes}) == 1:
+    one_queue = len({queue for queue, _ in lanes}) == 1
+    if request.order is Order.PRIORITY and one_queue and not request.declined:
         rows = session.run(_of_one_queue(now, request, lanes))
         rows.sort(key=_rank)
     else:

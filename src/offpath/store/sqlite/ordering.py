@@ -49,12 +49,20 @@ def choose(session: Session, request: LeaseRequest, lanes: Sequence[Lane]) -> li
         session.run(SQL["turn_index"]())
     match request.order:
         case Order.PRIORITY:
-            found = session.run(SQL["lane_best"](lanes=batch(lanes), limit=request.limit))
+            found = best_of(session, request, lanes, request.limit)
             return _Choice(request, _candidates(found), {}, {}).taken
         case Order.AGE:
             return _oldest(session, request, lanes)
         case Order.BALANCED:
             return _balanced(session, request, lanes)
+
+
+def best_of(
+    session: Session, request: LeaseRequest, lanes: Sequence[Lane], limit: int
+) -> list[Row]:
+    """The first jobs of each lane that this worker has not declined."""
+    declined = batch(request.declined)
+    return session.run(SQL["lane_best"](lanes=batch(lanes), limit=limit, declined=declined))
 
 
 def _candidates(rows: Iterable[Row]) -> list[_Candidate]:
@@ -81,10 +89,10 @@ def _deepening(
     running: dict[str, int],
 ) -> list[int]:
     """Few of each line at first: only where that was not enough is more looked at."""
-    text = batch(lines)
+    text, declined = batch(lines), batch(request.declined)
     depth = min(max(_SHALLOW, 1 + 2 * request.limit // max(len(lines), 1)), request.limit)
     while True:
-        found = _candidates(session.run(SQL[statement](lines=text, limit=depth)))
+        found = _candidates(session.run(SQL[statement](lines=text, limit=depth, declined=declined)))
         depths = Counter((each.queue, each.task, each.key) for each in found)
         cut = {line: number for line, number in depths.items() if number >= depth}
         choice = _Choice(request, found, running, cut if depth < request.limit else {})

@@ -18,6 +18,7 @@ where
             best.state = 'ready'
             and best.queue = lane.value ->> 0
             and best.task = lane.value ->> 1
+            and best.id not in (select value from json_each(:declined))
         order by best.priority desc, best.run_at, best.id
         limit :limit
     )
@@ -91,6 +92,7 @@ where
             best.state = 'ready' and best.queue = line.value ->> 0
             and best.task = line.value ->> 1
             and coalesce(best.fair_key, '') = line.value ->> 2
+            and best.id not in (select value from json_each(:declined))
         order by best.priority desc, best.seq
         limit :limit
     )
@@ -110,6 +112,7 @@ where
             and best.task = line.value ->> 1
             and coalesce(best.fair_key, '') = line.value ->> 2
             and best.priority = line.value ->> 3
+            and best.id not in (select value from json_each(:declined))
         order by best.seq
         limit :limit
     )

@@ -342,8 +342,8 @@ def _columns(
                 return (*head, *_due(job, now, now), expires, 0)
             wait = (target, event, _until(job, outcome, now))
             return (*head, "blocked", None, BlockReason.SIGNAL.value, expires, *wait)
-        case Released():
-            return (*head, *given_back(job, now, shut), expires, 0)
+        case Released(reason=reason):
+            return (*head, *given_back(job, now, shut, reason), expires, 0)
         case other:
             assert_never(other)
 
@@ -367,14 +367,16 @@ def _due(
     return "ready", run_at, reason
 
 
-def given_back(job: LeasedJob, now: int, shut: Container[str]) -> tuple[str, int, str | None]:
+def given_back(
+    job: LeasedJob, now: int, shut: Container[str], reason: str | None = None
+) -> tuple[str, int, str | None]:
     """The same of a job whose turn is not over: it keeps its room, unless its key is closed."""
     run_at = micros(job.run_at)
     if run_at > now:
-        return "scheduled", run_at, None
+        return "scheduled", run_at, reason
     if job.limit_key is not None and job.limit_key in shut:
         return "blocked", run_at, BlockReason.LIMIT.value
-    return "ready", run_at, None
+    return "ready", run_at, reason
 
 
 def record_failures(session: Session, now: int, failures: Sequence[tuple[int, Failure]]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from offpath import App
 from offpath.errors import InvalidArgument, StoreUnavailable
-from offpath.jobs.worker.accepting import LONGEST, REMEMBERED, Offer, Selection
+from offpath.jobs.worker.accepting import LONGEST, PASSED_OVER, REMEMBERED, Offer, Selection
 from offpath.jobs.worker.falling_behind import BackedUp
 from offpath.jobs.worker.running import Run, StoreTime
 from offpath.jobs.worker.worker import Worker
@@ -33,7 +34,7 @@ async def test_a28_164_a_declined_job_is_not_started_and_nothing_counts(rig: Rig
     assert ran == []
     assert (record.state, record.attempt, record.losses) == (JobState.QUEUED, 1, 0)
     assert record.reason == "declined"
-    assert record.deliveries < 40  # put off for longer each time
+    assert record.deliveries <= 5  # it is not offered again for 30 s
     assert rig.errors == []
 
 
@@ -164,7 +165,7 @@ async def test_where_some_are_accepted_the_others_are_put_off_for_longer(rig: Ri
 
     rig.task(one)
     worker = rig.worker()
-    selection = Selection(lambda offer: offer.id == "wanted", rig.clock, rig.report)
+    selection = full(rig, worker, lambda offer: offer.id == "wanted")
     wanted, other = a_run(rig, worker, "wanted"), a_run(rig, worker, "other")
     assert selection.put_off(wanted) is None
     assert [selection.put_off(other) for _ in range(7)] == [0.25, 0.5, 1, 2, 4, LONGEST, LONGEST]
@@ -176,7 +177,7 @@ async def test_a_task_of_which_nothing_is_accepted_rests_for_longer(rig: Rig) ->
 
     rig.task(one)
     worker = rig.worker()
-    selection = Selection(lambda offer: offer.id == "wanted", rig.clock, rig.report)
+    selection = full(rig, worker, lambda offer: offer.id == "wanted")
     rests = []
     for _ in range(6):
         begun = rig.clock.monotonic()
@@ -198,9 +199,51 @@ async def test_what_is_remembered_is_bounded(rig: Rig) -> None:
     rig.task(one)
     worker = rig.worker()
     selection = Selection(lambda offer: False, rig.clock, rig.report)
-    for number in range(REMEMBERED + 10):
+    for number in range(PASSED_OVER + 10):
         selection.put_off(a_run(rig, worker, str(number)))
-    assert len(selection) == REMEMBERED
+    assert len(selection.passed_over()) == PASSED_OVER
+    assert len(selection) == PASSED_OVER + 10
+    for number in range(REMEMBERED):
+        selection.put_off(a_run(rig, worker, f"another {number}"))
+    assert len(selection) == PASSED_OVER + REMEMBERED
+
+
+async def test_declined_jobs_are_passed_over_for_a_while(rig: Rig) -> None:
+    async def one() -> None: ...
+
+    rig.task(one)
+    worker = rig.worker()
+    selection = Selection(lambda offer: False, rig.clock, rig.report)
+    for name in "ab":
+        assert selection.put_off(a_run(rig, worker, name)) == 0
+        rig.clock.advance(20)
+    assert selection.passed_over() == ("b",)
+    assert selection.resting() == set()  # others of the task may be wanted
+    rig.clock.advance(20)
+    assert selection.passed_over() == ()
+
+
+async def test_what_is_wanted_is_found_behind_more_than_can_be_passed_over(rig: Rig) -> None:
+    ran: list[int] = []
+
+    async def one(number: int) -> None:
+        ran.append(number)
+
+    rig.task(one)
+    for _ in range(PASSED_OVER + 200):
+        await rig.enqueue("one", '{"number":1}')
+    wanted = await rig.enqueue("one", '{"number":2}')
+    await rig.started(accept=lambda offer: offer.id == wanted, concurrency=100)
+    await rig.pass_time(5)
+    assert ran == [2]
+
+
+def full(rig: Rig, worker: Worker, accept: Callable[[Offer], bool]) -> Selection:
+    """One that passes over as many jobs as it can already."""
+    selection = Selection(accept, rig.clock, rig.report)
+    for number in range(PASSED_OVER):
+        assert selection.put_off(a_run(rig, worker, f"passed over {number}")) == 0
+    return selection
 
 
 def a_run(rig: Rig, worker: Worker, job_id: str) -> Run:
