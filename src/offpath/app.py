@@ -158,9 +158,7 @@ class App(
             added=self._loop_added,
         )
         self.log = EventLog(writer, self.commit)
-        """The append-only log that routers read: append."""
         self.messages = MessagesView(self._opened)
-        """The messages of outbox and inbox: get, find, revive, replay, discard."""
         self.jobs = JobsView(self._session)
         """Every job of the fleet: get, find, count, cancel, retry."""
         self.dead = DeadLetters(self._session)
