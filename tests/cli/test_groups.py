@@ -175,6 +175,24 @@ def test_a_job_at_a_gate_with_a_timeout_tells_until_when(shell: Shell) -> None:
     assert f"1 open, until {until[:10]}" in shell.text("jobs", "show", held)
 
 
+def test_a_job_that_died_at_its_gate_tells_which_jobs_closed_it(shell: Shell) -> None:
+    async def gated(app: App) -> tuple[str, ...]:
+        note = app.tasks["note"]
+        fine, late = await note.enqueue("early"), await note.options(delay=3600).enqueue("late")
+        (held,) = await app.enqueue([offpath.gate(on=[fine, late], queue=[note.job("after")])])
+        await app.jobs.cancel(late.id)
+        return held.id, late.id
+
+    held, late = filled(shell.url, gated)
+    shown = shell.json("jobs", "show", held)
+    assert (shown["reason"], shown["waits_for"]) == ("unsatisfiable", None)
+    assert (shown["waited_for"]["failed"], shown["waited_for"]["failed_jobs"]) == (1, [late])
+    text = shell.text("jobs", "show", held)
+    assert "waits for" not in text
+    assert f"2 of 2 jobs to succeed; 0 succeeded, 1 failed ({late}), 1 open" in text
+    assert "waited for" not in shell.text("jobs", "show", late)
+
+
 def test_a_job_that_waits_for_a_signal_tells_how_to_send_it(shell: Shell) -> None:
     async def waiting(app: App) -> tuple[str, ...]:
         job = await app.tasks["order"].enqueue()

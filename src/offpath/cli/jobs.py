@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -23,7 +24,7 @@ from offpath.cli.frame import (
     yes_option,
 )
 from offpath.cli.loading import with_loaded_app
-from offpath.cli.waiting import steps_of, wait_of
+from offpath.cli.waiting import steps_of, wait_of, waited_for
 from offpath.errors import InvalidArgument
 from offpath.jobs.handle import progress_of
 from offpath.model.job import JobRecord, JobState, Page
@@ -104,12 +105,12 @@ def show_job(job_id: str, url: str | None, *, as_json: bool) -> int | None:
 
     async def work(app: App) -> None:
         job = await app.jobs.get(job_id)
-        waits_for, steps = await wait_of(app, job), await steps_of(app, job)
+        waits = {"waits_for": await wait_of(app, job), "waited_for": await waited_for(app, job)}
+        steps = await steps_of(app, job)
         if as_json:
-            more = {"waits_for": waits_for, "steps": steps}
-            output.print_json({**output.job_document(job), **more})
+            output.print_json({**output.job_document(job), **waits, "steps": steps})
         else:
-            print_job(job, waits_for=waits_for, steps=steps)
+            print_job(job, waits=waits, steps=steps)
 
     return with_app(url, work)
 
@@ -281,7 +282,10 @@ def _row(job: JobRecord) -> tuple[output.Cell, ...]:
 
 
 def print_job(
-    job: JobRecord, *, waits_for: dict[str, Any] | None = None, steps: Sequence[str] = ()
+    job: JobRecord,
+    *,
+    waits: Mapping[str, dict[str, Any] | None] = MappingProxyType({}),
+    steps: Sequence[str] = (),
 ) -> None:
     """Print one job, name and value on each line, then its failures."""
     document = output.job_document(job)
@@ -290,7 +294,7 @@ def print_job(
         "task": job.task,
         "queue": job.queue,
         "state": f"{job.state} ({job.reason})" if job.reason else str(job.state),
-        **({"waits for": waits_for["text"]} if waits_for else {}),
+        **{name.replace("_", " "): one["text"] for name, one in waits.items() if one},
         **({"steps": ", ".join(steps)} if steps else {}),
         "attempt": job.attempt,
         "deliveries": job.deliveries,

@@ -12,11 +12,13 @@ from offpath.app import App
 from offpath.cli import output
 from offpath.cli.flow import limit_document, limit_state
 from offpath.model.gate import Counting, GateRecord
-from offpath.model.job import BlockReason, JobRecord, JobState
+from offpath.model.job import BlockReason, DeadReason, JobRecord, JobState
 from offpath.model.limit import LimitRecord, QueueRecord
 
 _LISTED = 5
 """Watched jobs that are named; a gate may watch thousands."""
+_AT_GATE = {DeadReason.UNSATISFIABLE.value, DeadReason.GATE_TIMEOUT.value}
+"""Reasons of jobs that died at their gates."""
 _MARKS = {"sleep": "sleep", "wait": "wait", "missed": "wait that timed out"}
 """Records that are no steps of the handler's, by what their names begin with."""
 
@@ -45,12 +47,23 @@ async def wait_of(app: App, job: JobRecord) -> dict[str, Any] | None:
         target, event = job.wait_target, job.wait_event
         return {"kind": "signal", "target": target, "event": event, "text": _signal(job)}
     if job.state is JobState.BLOCKED and job.reason == BlockReason.GATE and job.gate:
-        gates = await app.store().gates((job.gate,))
-        return await _gate(app, gates[0]) if gates else None
+        return await _gate_of(app, job.gate)
     if job.state in {JobState.QUEUED, JobState.BLOCKED}:
         pause = await _pause(app, job)
         return pause or (await _limit(app, job) if job.state is JobState.BLOCKED else None)
     return None
+
+
+async def waited_for(app: App, job: JobRecord) -> dict[str, Any] | None:
+    """The gate at which a job died, as JSON, and which jobs closed it; None for all others."""
+    if job.state is not JobState.DEAD or job.reason not in _AT_GATE or not job.gate:
+        return None
+    return await _gate_of(app, job.gate)
+
+
+async def _gate_of(app: App, gate_id: str) -> dict[str, Any] | None:
+    gates = await app.store().gates((gate_id,))
+    return await _gate(app, gates[0]) if gates else None
 
 
 def _signal(job: JobRecord) -> str:
@@ -61,6 +74,7 @@ def _signal(job: JobRecord) -> str:
 async def _gate(app: App, gate: GateRecord) -> dict[str, Any]:
     states = await app.store().states(gate.on)
     waiting = [one for one in gate.on if one not in states or not states[one].terminal]
+    failed = [one for one in gate.on if states.get(one) in {JobState.DEAD, JobState.CANCELLED}]
     counts = {"succeeded": gate.succeeded, "failed": gate.failed, "open": len(waiting)}
     return {
         "kind": "gate",
@@ -71,23 +85,29 @@ async def _gate(app: App, gate: GateRecord) -> dict[str, Any]:
         "watched": len(gate.on),
         **counts,
         "waiting_for": waiting[:_LISTED],
+        "failed_jobs": failed[:_LISTED],
         "deadline": gate.deadline,
-        "text": _gate_text(gate, waiting),
+        "text": _gate_text(gate, waiting, failed),
     }
 
 
-def _gate_text(gate: GateRecord, waiting: list[str]) -> str:
+def _gate_text(gate: GateRecord, waiting: list[str], failed: list[str]) -> str:
     what = "to succeed" if gate.of is Counting.SUCCEEDED else "to end"
     text = (
         f"gate {gate.id}: {gate.need} of {len(gate.on)} jobs {what}; {gate.succeeded} succeeded, "
-        f"{gate.failed} failed, {len(waiting)} open"
+        f"{gate.failed} failed{_named(failed)}, {len(waiting)} open"
     )
     if gate.deadline is not None:
         text += f", until {output.when(gate.deadline)}"
-    if not waiting:
-        return text
-    more = "" if len(waiting) <= _LISTED else " …"
-    return f"{text}: {' '.join(waiting[:_LISTED])}{more}"
+    return f"{text}: {_listed(waiting)}" if waiting else text
+
+
+def _named(ids: list[str]) -> str:
+    return f" ({_listed(ids)})" if ids else ""
+
+
+def _listed(ids: list[str]) -> str:
+    return " ".join(ids[:_LISTED]) + (" …" if len(ids) > _LISTED else "")
 
 
 async def _limit(app: App, job: JobRecord) -> dict[str, Any] | None:
