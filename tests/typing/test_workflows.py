@@ -52,6 +52,11 @@ async def perhaps(ctx: Context, n: int) -> Plan[None, int] | None:
 
 
 @app.task
+async def sometimes(ctx: Context, n: int) -> Plan[int | None, str | int]:
+    return ctx.queue(synchronous.job()) if n else ctx.result(3)
+
+
+@app.task
 def perhaps_synchronous(ctx: Context) -> Plan[None, int] | None:
     return None
 
@@ -62,6 +67,7 @@ async def tasks_that_return_plans() -> None:
     assert_type(await mixed.enqueue(1), Handle[None, int | str])
     assert_type(synchronous.job(), Job[str, str | int])
     assert_type(perhaps.job(0), Job[None, int | None])
+    assert_type(sometimes.job(0), Job[int | None, str | int])
     assert_type(perhaps_synchronous.job(), Job[None, int | None])
     assert_type(await (await mixed.enqueue(1)), int | str)
     handle = await synchronous.enqueue()
