@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -25,9 +26,11 @@ from offpath.economy import (
     credits,
     rate,
 )
+from offpath.ledger.operations.steps_promos import promo_expired
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.unit.economy.marketplace import OPS, RATES, Marketplace, committed
+from tests.unit.economy.marketplace import START as MARKET_START
 
 LIMITS: dict[str, Any] = {"velocity_limit_minor": 10_000, "payout_min_interval": 60.0}
 
@@ -120,6 +123,76 @@ async def test_an_order_is_taken_back_once_in_whatever_way(
     assert kinds([await first.economy.submit(late)]) == {"Duplicate": 1}
     assert await first.balance("ann:spendable") == 1_000
     assert await first.house("receivable") == 0
+    await first.sound()
+
+
+async def test_an_order_whose_clawback_was_undone_is_taken_back_once_more(
+    markets: tuple[Marketplace, ...],
+) -> None:
+    first = markets[0]
+    committed(await first.top_up("ann", "10.00"))
+    committed(await first.spend("ann", "4.00", order_id="o1"))
+    for key in ("c1", "c2"):
+        dispute = Clawback(key=key, actor=OPS, user="ann", amount=credits(4), order_id="o1")
+        taken = committed(await first.economy.submit(dispute))
+        undoing = [
+            Reverse(key=f"{key}-{n}", actor=OPS, posting_id=str(taken.id), reason="x")
+            for n, _ in enumerate(markets)
+        ]
+        outcomes = await asyncio.gather(
+            *(market.economy.submit(one) for market, one in zip(markets, undoing, strict=True))
+        )
+        assert kinds(outcomes) == {"Committed": 1, "Duplicate": len(markets) - 1}
+    refunds = await asyncio.gather(*(market.refund("o1") for market in markets))
+    assert kinds(refunds) == {"Committed": 1, "Duplicate": len(markets) - 1}
+    assert await first.balance("ann:spendable") == 1_000
+    await first.sound()
+
+
+async def test_a_subscription_whose_first_payment_is_undone_ends_once(
+    markets: tuple[Marketplace, ...],
+) -> None:
+    first = markets[0]
+    committed(await first.top_up("ann", "10.00"))
+    made = committed(await first.subscribe("ann", "10.00"))
+    outcomes = await asyncio.gather(
+        *(
+            market.economy.submit(
+                Reverse(key=f"r{n}", actor=OPS, posting_id=str(made.id), reason="x")
+            )
+            for n, market in enumerate(markets)
+        )
+    )
+    assert kinds(outcomes) == {"Committed": 1, "Duplicate": len(markets) - 1}
+    row = await first.row("subscription", str(made.facts["subscription_id"]))
+    assert (row.state, row.due_at, row.unique_key) == ("CANCELED", None, None)
+    assert not await first.economy.read.owns("ann", "perk")
+    assert await first.balance("ann:spendable") == 1_000
+    committed(await first.subscribe("ann", "10.00"))
+    await first.sound()
+
+
+async def test_promo_credits_that_outlived_their_grant_come_back_with_an_end(
+    markets: tuple[Marketplace, ...],
+) -> None:
+    first, second = markets[0], markets[1]
+    now = (first.clock.now() - MARKET_START) // timedelta(milliseconds=1)
+    grant = committed(await first.promo("ann", "5.00", ms=now + 1_000))
+    committed(await first.promo("ann", "1.00", ms=now + 50_000_000_000))
+    committed(await first.spend("ann", "3.00", order_id="o1"))
+    first.clock.advance(1)
+    expiry = promo_expired(await first.row("promo", str(grant.id)), first.economy.new_id)
+    assert (await first.step(expiry)).facts["amount"] == "CREDIT:3.00"
+    refunded = committed(await second.refund("o1"))
+    row = await first.row("promo", str(refunded.id))
+    assert (row.state, row.amount) == ("OPEN", 200)  # the grant that is open covers one
+    first.clock.advance(31 * 86_400)
+    store = await second.app._opened()
+    assert [one.id for one in await store.lease_sides("promo", limit=9, hold=1.0)] == [row.id]
+    row = await first.row("promo", row.id)
+    taken = await second.step(promo_expired(row, second.economy.new_id))
+    assert taken.facts["amount"] == "CREDIT:2.00"
+    assert await first.balance("ann:promo") == 100
     await first.sound()
 
 

@@ -7,7 +7,7 @@ that still hash to their links; for one that a store read, call ``verified`` on 
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from offpath.ledger.rows import PayoutBody, PromoBody, SaleBody, SubscriptionBody, body
 from offpath.model.ledger import money
@@ -15,6 +15,9 @@ from offpath.model.ledger.chart import PAYOUT_RESERVE, earned, promo
 from offpath.model.ledger.faults import ChainBroken
 from offpath.model.ledger.posting import PostingRecord
 from offpath.model.ledger.records import SideRow
+
+GIVE_BACK: Final = ("refund", "reverse")
+"""Kinds of postings that may grant promo credits anew."""
 
 
 def proved_payout(row: SideRow, posting: PostingRecord | None) -> PayoutBody:
@@ -48,15 +51,26 @@ def proved_subscription(row: SideRow, posting: PostingRecord | None) -> Subscrip
 def proved_promo(row: SideRow, posting: PostingRecord | None) -> PromoBody:
     """A promo's body, when row and grant agree on who got how much until when."""
     content = body(row, PromoBody)
-    facts = _facts(row, posting, "grantPromo")
+    facts = _granted(row, posting)
     if row.anchor != row.id:
         _broken(row, "it is not its grant's row")
     _same(row, "userId", row.owner, facts.get("userId"))
     _same(row, "expiresAt", content.expires_at, facts.get("expiresAt"))
     if row.amount is None or row.amount <= 0:
         _broken(row, "its amount is gone")
-    _same(row, "amount", -row.amount, _amount(posting, promo(row.owner)))
+    _same(row, "amount", money.text("CREDIT", row.amount), facts.get("amount"))
     return content
+
+
+def _granted(row: SideRow, posting: PostingRecord | None) -> dict[str, Any]:
+    """What was sealed of a grant: by itself, or by what gave promo credits back."""
+    if posting is not None and posting.id == row.anchor:
+        given = posting.facts.get("promoGrant")
+        if posting.facts.get("kind") in GIVE_BACK and isinstance(given, dict):
+            return given
+    facts = _facts(row, posting, "grantPromo")
+    amount = money.text("CREDIT", -_amount(posting, promo(row.owner)))
+    return {**facts, "amount": amount}
 
 
 def proved_sale(row: SideRow, posting: PostingRecord | None) -> SaleBody:

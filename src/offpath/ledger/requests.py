@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from offpath.ledger.actors import Actor
-from offpath.ledger.operations.adjusting import Adjust, Reverse
+from offpath.ledger.operations.adjusting import Adjust
 from offpath.ledger.operations.entitlements import GrantEntitlement, RevokeEntitlement
 from offpath.ledger.operations.families import Operation
 from offpath.ledger.operations.payouts import RequestPayout, ReversePayout, SettlePayout
 from offpath.ledger.operations.promos import GrantPromo
 from offpath.ledger.operations.refunding import Clawback, Refund
+from offpath.ledger.operations.reversing import Reverse
 from offpath.ledger.operations.spending import Share, Spend
 from offpath.ledger.operations.subscriptions import CancelSubscription, Subscribe
 from offpath.ledger.operations.topping_up import TopUp

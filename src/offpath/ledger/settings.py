@@ -60,6 +60,8 @@ class EconomySettings(Struct, frozen=True, kw_only=True):
     max_payout_attempts: Attempts = 5
     max_subscription_attempts: Attempts = 10
     max_promo_attempts: Attempts = 10
+    promo_grace: SomeSeconds = 2_592_000.0
+    """How long promo credits last that a refund gives back after their grant has expired."""
     pause_start: datetime | None = None
     """From here on, until ``pause_end``, operations of users are declined."""
     pause_end: datetime | None = None

@@ -12,12 +12,14 @@ from msgspec.structs import replace
 from offpath.ledger.batching import Batcher, failure
 from offpath.ledger.operations.families import Operation, checked
 from offpath.ledger.operations.planning import (
+    NOTHING_FURTHER,
     NOTHING_TO_SEE,
     Family,
     Lookup,
     Planning,
     Seen,
 )
+from offpath.ledger.operations.refunding import order_again, order_undone, posting_undone
 from offpath.ledger.outcome import Outcome, Rejected, outcome_of
 from offpath.ledger.rules import NewId, Rules
 from offpath.model.ledger.book import Book
@@ -29,6 +31,8 @@ from offpath.store.ledger import LedgerReads
 PLANS: Final = 8
 """How often an operation is planned anew, since what it needs came to be in the meantime."""
 
+MOST_GRANTS: Final = 1_000
+"""Promo grants that are read at once."""
 NO_HEADERS: Final = "{}"
 
 Cleared = Callable[[str], Awaitable[bool]]
@@ -121,7 +125,7 @@ class Submitting:
         cleared = True
         if lookup.payee is not None and self._cleared is not None:
             cleared = await self._cleared(lookup.payee)
-        if lookup.side is None and lookup.posting is None:
+        if lookup.side is None and lookup.posting is None and lookup.further is None:
             return Seen(cleared=cleared)
         try:
             return await self._read(lookup, cleared=cleared)
@@ -140,7 +144,14 @@ class Submitting:
         if lookup.posting is not None:
             postings = await store.ledger_postings(ids=(lookup.posting,), limit=1)
             posting = postings[0] if postings else None
-        return Seen(side=side, posting=posting, cleared=cleared)
+        further = NOTHING_FURTHER if lookup.further is None else lookup.further(side, posting)
+        return Seen(
+            side=side,
+            posting=posting,
+            cleared=cleared,
+            undone_by=await _undone_by(store, further.order),
+            grants=await _open_grants(store, further.promos_of),
+        )
 
     def _paused(self, request: Operation) -> int | None:
         """When users may go on, if this is a user's and they may not now."""
@@ -148,6 +159,32 @@ class Submitting:
         if start is None or end is None or request.actor.kind != "user":
             return None
         return round(end.timestamp() * 1_000) if start <= self._now() < end else None
+
+
+async def _undone_by(store: LedgerReads, order: str | None) -> tuple[str, ...]:
+    """The postings that undid an order in turn, to the last one that was not undone itself."""
+    found: list[str] = []
+    key = None if order is None else order_undone(order)
+    while key is not None and (record := await store.ledger_key(key)) is not None:
+        posting = record.receipt.id
+        if posting is None or posting in found:
+            break
+        found.append(posting)
+        undone = await store.ledger_key(posting_undone(posting))
+        key = None if undone is None else order_again(posting)
+    return tuple(found)
+
+
+async def _open_grants(store: LedgerReads, user: str | None) -> tuple[str, ...]:
+    found: list[str] = []
+    after, page = "", MOST_GRANTS
+    while user is not None and page == MOST_GRANTS:
+        rows = await store.ledger_sides(
+            "promo", owner=user, states=("OPEN",), after=after, limit=MOST_GRANTS
+        )
+        found += [row.id for row in rows]
+        page, after = len(rows), rows[-1].id if rows else ""
+    return tuple(found)
 
 
 def _normal(decided: Decided) -> Decided:

@@ -12,16 +12,18 @@ from offpath.ledger.operations import (
     payouts,
     promos,
     refunding,
+    reversing,
     spending,
     subscriptions,
     topping_up,
 )
-from offpath.ledger.operations.adjusting import Adjust, Reverse
+from offpath.ledger.operations.adjusting import Adjust
 from offpath.ledger.operations.entitlements import GrantEntitlement, RevokeEntitlement
 from offpath.ledger.operations.payouts import RequestPayout, ReversePayout, SettlePayout
 from offpath.ledger.operations.planning import Family
 from offpath.ledger.operations.promos import GrantPromo
 from offpath.ledger.operations.refunding import Clawback, Refund
+from offpath.ledger.operations.reversing import Reverse
 from offpath.ledger.operations.spending import Spend
 from offpath.ledger.operations.subscriptions import CancelSubscription, Subscribe
 from offpath.ledger.operations.topping_up import TopUp
@@ -60,7 +62,7 @@ FAMILIES: Final[dict[type, Family]] = {
     GrantEntitlement: entitlements.GRANT,
     RevokeEntitlement: entitlements.REVOKE,
     Adjust: adjusting.ADJUST,
-    Reverse: adjusting.REVERSE,
+    Reverse: reversing.FAMILY,
 }
 INTERNAL: Final = ("reversed:", "sub:", "sweep:", "posting:")
 """How keys begin that the economy itself uses."""

@@ -18,6 +18,18 @@ _encode = msgspec.json.Encoder(order=None).encode
 _APART: Final = ("key", "actor")
 
 
+class Further(Struct, frozen=True, kw_only=True):
+    """What is looked up by what was found."""
+
+    order: str | None = None
+    """An order of which it is asked what undid it."""
+    promos_of: str | None = None
+    """A user of whose promo grants it is asked which are open."""
+
+
+Found = Callable[[SideRow | None, PostingRecord | None], Further]
+
+
 class Lookup(Struct, frozen=True, kw_only=True):
     """What must be read before an operation can say what it needs: facts that never change, and
     that are proved again when it is decided.
@@ -27,6 +39,7 @@ class Lookup(Struct, frozen=True, kw_only=True):
     posting: str | None = None
     payee: str | None = None
     """A user of whom the directory is asked whether he may be paid."""
+    further: Found | None = None
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -36,9 +49,14 @@ class Seen(Struct, frozen=True, kw_only=True):
     posting: PostingRecord | None = None
     cleared: bool = True
     """The directory's answer; True without one."""
+    undone_by: tuple[str, ...] = ()
+    """The postings that undid the order, in turn: all but the last one were undone themselves."""
+    grants: tuple[str, ...] = ()
+    """Promo grants that are open."""
 
 
 NOTHING_TO_SEE: Final = Seen()
+NOTHING_FURTHER: Final = Further()
 
 
 class Planning(Struct, frozen=True, kw_only=True):

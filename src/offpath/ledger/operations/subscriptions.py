@@ -222,10 +222,7 @@ def plan_cancel(request: CancelSubscription, planning: Planning) -> LedgerOp:
         owner_or_trusted(request.actor, row.owner, "cancel subscriptions")
         if row.state == "CANCELED":
             raise Declined("UNKNOWN_SUBSCRIPTION", subscriptionId=request.subscription_id)
-        book.put(moved(row, book.posted_at, state="CANCELED", due_at=None, unique_key=None))
-        sku = body(row, SubscriptionBody).sku
-        data = {"subscriptionId": row.id, "sku": sku}
-        publish(book, event, "subscription.canceled", subject=row.id, key=row.owner, data=data)
+        canceled(book, row, body(row, SubscriptionBody).sku, event)
         return Receipt(id=row.id, facts={"subscription_id": row.id})
 
     return LedgerOp(
@@ -234,6 +231,13 @@ def plan_cancel(request: CancelSubscription, planning: Planning) -> LedgerOp:
         key=request.key,
         fingerprint=fingerprint(request),
     )
+
+
+def canceled(book: Book, row: SideRow, sku: str, event: str) -> None:
+    """No more renewals, and the event that says so."""
+    book.put(moved(row, book.posted_at, state="CANCELED", due_at=None, unique_key=None))
+    data = {"subscriptionId": row.id, "sku": sku}
+    publish(book, event, "subscription.canceled", subject=row.id, key=row.owner, data=data)
 
 
 SUBSCRIBE = Family(kind="subscribe", check=check_subscribe, plan=plan_subscribe)
