@@ -15,6 +15,7 @@ from msgspec import Struct
 from offpath.events.answering import answered
 from offpath.events.flushing import BAD, RELEASED, UNTRIED, End, Flusher
 from offpath.events.lines import Lease, Line, Lines, lines_of
+from offpath.events.overtime import Overtime
 from offpath.model.job import DeadReason
 from offpath.model.message import (
     LeasedMessage,
@@ -40,10 +41,6 @@ FULL_WAIT = 1.0
 """The longest a turn waits for room when all that may be in hand is."""
 LAST_WAIT = 2.0
 """Real seconds for the last ends to be written when a stop aborts."""
-
-
-class TimeLimitExceeded(Exception):
-    """The attempt took longer than its limit and was cancelled."""
 
 
 class Work(Protocol):
@@ -73,7 +70,7 @@ class Work(Protocol):
         ...
 
     def failed(self, message: LeasedMessage, error: BaseException) -> MessageSettlement:
-        """The end of an attempt that raised, or :class:`TimeLimitExceeded`."""
+        """The end of an attempt that raised; over its limit, a ``TimeLimitExceeded``."""
         ...
 
     def all_failed(self, tally: Tally) -> PassFailed:
@@ -130,9 +127,7 @@ class Mover:
         self._suspect: Lines | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._starting = False
-        self._begun: dict[asyncio.Task[None], float] = {}
-        self._overdue: set[asyncio.Task[None]] = set()
-        self._watch: asyncio.Task[None] | None = None
+        self._overtime = Overtime(terms.timeout, parts.clock)
         self._changed = asyncio.Event()
         self._ending = False
         self._ended: dict[str, list[str]] = {}
@@ -322,20 +317,17 @@ class Mover:
             task = asyncio.create_task(self._serve(), name="offpath message")
             self._tasks.add(task)
             task.add_done_callback(self._served)
-            if self._watch is None:
-                self._watch = asyncio.create_task(self._keep_time(), name="offpath message times")
+            self._overtime.watch()
 
     def _served(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._starting = self._starting and bool(self._tasks)
-        self._begun.pop(task, None)
-        self._overdue.discard(task)
+        self._overtime.forget(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._parts.report(error, "move messages")
         self._serve_more()
-        if not self._tasks and self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+        if not self._tasks:
+            self._overtime.rest()
         self._changed.set()
 
     async def _serve(self) -> None:
@@ -379,19 +371,18 @@ class Mover:
         self, messages: list[LeasedMessage], begun: float, task: asyncio.Task[None]
     ) -> list[MessageSettlement]:
         work = self._work
-        self._begun[task] = begun + self._terms.timeout
+        self._overtime.begin(task, begun)
         try:
             if self._terms.many == 1:
                 return [await work.act(messages[0])]
             return await work.act_on_many(messages)
         except asyncio.CancelledError as error:
-            why = self._why(task, error)
+            why = self._overtime.why(task, error)
             return [self._failed(message, why) for message in messages]
         except BaseException as error:  # noqa: BLE001 - a dispatcher may raise anything
             return [self._failed(message, error) for message in messages]
         finally:
-            self._begun.pop(task, None)
-            self._let_off(task)
+            self._overtime.end(task)
 
     def _failed(self, message: LeasedMessage, error: BaseException) -> MessageSettlement:
         """The end of an attempt that raised, also when what it raised cannot be made sense of:
@@ -401,34 +392,6 @@ class Mover:
             return self._work.failed(message, error)
         except Exception as fault:  # noqa: BLE001 - errors are foreign objects
             return self._work.failed(message, fault)
-
-    def _let_off(self, task: asyncio.Task[None]) -> None:
-        """Its next attempt has a limit of its own, also when the work swallowed a cancellation."""
-        if task in self._overdue:
-            self._overdue.discard(task)
-            task.uncancel()
-
-    def _why(self, task: asyncio.Task[None], error: BaseException) -> BaseException:
-        """What a cancellation means: over time, or raised by the work. Raises it when we stop."""
-        if task in self._overdue:
-            self._let_off(task)
-            limit = self._terms.timeout
-            return TimeLimitExceeded(f"it took longer than {limit:g} s and was cancelled")
-        if task.cancelling():
-            raise error
-        return error
-
-    async def _keep_time(self) -> None:
-        """Cancel attempts over their limit. The first begun is the first to be over."""
-        while True:
-            now = self._clock.monotonic()
-            late = [task for task, end in self._begun.items() if end <= now]
-            for task in late:
-                if task not in self._overdue:
-                    self._overdue.add(task)
-                    task.cancel()
-            ends = (end for task, end in self._begun.items() if task not in self._overdue)
-            await self._clock.sleep(next(ends, now + self._terms.timeout) - now)
 
     # -- ending ----------------------------------------------------------------------------------
 

@@ -13,7 +13,8 @@ from msgspec import Struct, json
 from offpath.errors import Abort, InvalidArgument, RelayFailed, Snooze
 from offpath.events.dispatcher import NO_HEADERS, Event, Transport, Undeliverable, transport
 from offpath.events.driven import Driven
-from offpath.events.mover import Terms, TimeLimitExceeded
+from offpath.events.mover import Terms
+from offpath.events.overtime import TimeLimitExceeded
 from offpath.model import checks
 from offpath.model.job import DeadReason
 from offpath.model.message import LeasedMessage, MessageSettlement, StreamRoom
