@@ -309,6 +309,16 @@ async def test_an_empty_batch(store: Store) -> None:
     assert await store.settle([]) == []
 
 
+async def test_a_death_twice_in_a_batch_is_one_dead_letter(store: Store) -> None:
+    job = await start(store)
+    dead = Dead(reason=DeadReason.EXHAUSTED, failure=failure())
+    answers = await store.settle([Settlement(job=job, outcome=dead)] * 2)
+    assert [one.status for one in answers] == [SettleStatus.APPLIED, SettleStatus.LEASE_LOST]
+    assert [one.group_done for one in answers] == [True, False]
+    (letter,) = (await store.find(JobFilter(states=(JobState.DEAD,)), limit=10)).items
+    assert (letter.id, len(letter.failures)) == (job.id, 1)
+
+
 async def test_one_attempt_twice_in_a_batch_is_applied_once(store: Store) -> None:
     job = await start(store)
     child = new_job()

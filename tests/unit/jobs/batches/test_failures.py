@@ -127,6 +127,7 @@ async def test_a28_049_a_snooze_of_the_call_puts_off_each_job(bench: Bench) -> N
     bench.clock.advance(15)
     await bench.idle()
     assert [await handle.result() for handle in handles] == [2, 4]
+    assert [(await handle.status()).attempt for handle in handles] == [1, 1]
     assert len(bench.calls) == 2
 
 

@@ -255,6 +255,7 @@ async def test_each_loop_survives_an_error_of_its_own(rig: Rig) -> None:
     job = await rig.enqueue("quick")
     await rig.pass_time(10)
     assert await rig.state(job) in {JobState.SUCCEEDED, JobState.DEAD}
+    assert worker.active() == []
     assert all(status.consecutive_failures == 0 for status in worker.health())
     assert {"claim", "heartbeat", "rescue", "prune"} <= set(rig.phases())
 

@@ -298,8 +298,10 @@ async def test_start_is_idempotent(rig: Rig) -> None:
 
 
 async def test_active_shows_what_is_held(rig: Rig) -> None:
+    gate = asyncio.Event()
+
     async def slow() -> None:
-        await asyncio.Event().wait()
+        await gate.wait()
 
     rig.task(slow)
     job = await rig.enqueue("slow")
@@ -308,6 +310,9 @@ async def test_active_shows_what_is_held(rig: Rig) -> None:
     (active,) = worker.active()
     assert (active.id, active.task, active.attempt) == (job, "slow", 1)
     assert (active.stage, active.since) == (Stage.RUNNING, rig.clock.now())
+    gate.set()
+    await breathe()
+    assert worker.active() == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

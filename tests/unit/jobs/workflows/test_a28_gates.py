@@ -115,6 +115,7 @@ async def test_a28_142_a_gate_on_jobs_that_have_ended_fires_as_it_is_made(
     handle = await bench.app.enqueue(offpath.gate(on=steps, queue=[leaf(bench, "last")]))
     await bench.run()
     assert await handle == "last"
+    assert ran.count("last") == 1
 
 
 async def test_s4_next_over_a_dead_job_ends_at_once_and_the_group_is_done(
@@ -133,8 +134,28 @@ async def test_s4_next_over_a_dead_job_ends_at_once_and_the_group_is_done(
     with pytest.raises(GroupFailed) as failed:
         await handle.group(timeout=0)
     assert failed.value.value == "good"
-    assert len(failed.value.members) == 3
+    reasons = sorted(str(one.reason) for one in failed.value.members)
+    assert reasons == ["aborted", "unsatisfiable", "unsatisfiable"]
     assert await handle.group(allow_failed=True) == "good"
+
+
+async def test_s4_next_waits_no_longer_than_its_timeout(bench: Bench, ran: list[str]) -> None:
+    late = bench.app.tasks["leaf"].options(delay=3600).job("late")
+
+    @bench.app.task
+    async def root(ctx: Context) -> Plan[None, str]:
+        return ctx.queue(late).next(leaf(bench, "second"), timeout=60).next(leaf(bench, "third"))
+
+    handle = await root.enqueue()
+    await bench.run()
+    bench.clock.advance(59)
+    assert await bench.app.store().expire_blocked(limit=10) == []
+    bench.clock.advance(1)
+    await bench.app.store().expire_blocked(limit=10)
+    page = await bench.app.groups.members(handle.id, states=[JobState.DEAD])
+    assert sorted(str(one.reason) for one in page.items) == ["gate_timeout", "unsatisfiable"]
+    await bench.run_after(3600)
+    assert ran == ["late"]
 
 
 async def test_s5_a_gate_that_waits_costs_nothing(bench: Bench, ran: list[str]) -> None:
