@@ -50,6 +50,11 @@ A = TypeVar("A")
 Item: TypeAlias = "Job[Any, Any] | Gate[Any] | Plan[Any, Any]"
 
 
+MADE_ELSEWHERE = (
+    "was made by the context of another job, or of another attempt: make it anew, by this one's"
+)
+
+
 class Given(Struct, frozen=True, kw_only=True):
     """A value that a plan contributes."""
 
@@ -268,7 +273,7 @@ def checked_items(items: Sequence[Any], maker: object) -> tuple[Item, ...]:
     for each in items:
         if isinstance(each, Plan):
             if each.maker is not maker:
-                raise PlanError("this plan was made by another attempt's context: make it anew")
+                raise PlanError(f"this plan {MADE_ELSEWHERE}")
         elif not isinstance(each, Job | Gate):
             raise PlanError(
                 "a plan lists jobs as task.job(...) makes them, plans and gates, not "

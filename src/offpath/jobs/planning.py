@@ -8,7 +8,15 @@ from msgspec.structs import replace
 
 from offpath.errors import PlanError
 from offpath.jobs.group_values import GroupValues, checked_size
-from offpath.jobs.plan import Given, Plan, PlanOptions, carried_out, checked_items, level_of
+from offpath.jobs.plan import (
+    MADE_ELSEWHERE,
+    Given,
+    Plan,
+    PlanOptions,
+    carried_out,
+    checked_items,
+    level_of,
+)
 from offpath.model.effects import Effects
 from offpath.model.group import Contribution
 from offpath.model.settlement import Succeeded
@@ -172,7 +180,7 @@ def carry(run: Run, plan: Plan[Any, Any], maker: object, limit: int) -> tuple[Su
     ``PlanError`` and ``TooLarge``.
     """
     if plan.maker is not maker:
-        raise PlanError("the plan was made by another attempt's context: make it anew")
+        raise PlanError(f"the plan {MADE_ELSEWHERE}")
     carried = carried_out(plan, run.job)
     own, values = carried.own, run.task.group_values
     text = None if own is None else run.task.results.encode(own.value)

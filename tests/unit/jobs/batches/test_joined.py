@@ -143,7 +143,8 @@ async def test_a_plan_that_is_not_its_jobs_output_is_an_error_of_that_job(
 ) -> None:
     @app.batch_task(size=4, max_wait=600)
     async def careless(ctx: BatchContext, names: list[str]) -> list[Any]:
-        plans = {name: item.queue(leaf.job(1)) for item, name in zip(ctx.items, names, strict=True)}
+        pairs = zip(names, ctx.items, strict=True)
+        plans = {name: item.queue(leaf.job(1)) for name, item in pairs if name != "swapped"}
         given = {"good": plans["good"], "lost": 1, "swapped": plans["good"]}
         return [given[name] for name in names]
 
@@ -154,6 +155,8 @@ async def test_a_plan_that_is_not_its_jobs_output_is_an_error_of_that_job(
     assert await good == 1
     assert await ended(lost) == (JobState.DEAD, "invalid_plan")
     assert await ended(swapped) == (JobState.DEAD, "invalid_plan")
+    with pytest.raises(offpath.JobDead, match="made by the context of another job"):
+        await swapped.result()
 
 
 async def test_a_task_that_is_not_strict_drops_it(app: App, leaf: Any) -> None:
