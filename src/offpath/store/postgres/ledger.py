@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from offpath.model.ledger.deciding import Decided, LedgerOp
-from offpath.model.ledger.records import Checkpoint, Leaf, SideRow
+from offpath.model.ledger.records import Checkpoint, Leaf, SideRow, Totals
 from offpath.store.hints import Hint
 from offpath.store.ledger import LedgerReads
 from offpath.store.postgres import ledger_keeping
@@ -77,6 +79,12 @@ class LedgerTables(Part, LedgerReading):
         """The ledger as it is now, on a connection that is held until the end."""
         async with self._database.snapshot() as snapshot:
             yield LedgerMoment(snapshot, self._sql)
+
+    async def ledger_totals(self) -> Totals:
+        """Sums over all accounts, planned freely: in one pass over the table."""
+        query = self._sql["ledger_totals"]()
+        rows = await self._database.write(lambda: one(query), "limit")
+        return msgspec.json.decode(rows[0][0], type=Totals)
 
     async def _ask_ledger(self, query: Query) -> Rows:
         return await self._database.write(lambda: one(query))

@@ -56,7 +56,6 @@ class _Read(Struct, frozen=True):
     attempts: tuple[tuple[str, int, int], ...]
     attempted: tuple[tuple[str, str, int], ...]
     subjects: tuple[Attempt, ...]
-    totals: Totals | None
 
 
 class _Posting(Struct, frozen=True):
@@ -95,6 +94,7 @@ class _Key(Struct, frozen=True):
 
 _reader = msgspec.json.Decoder(_Read)
 _accounts = msgspec.json.Decoder(tuple[AccountRecord, ...])
+_totals = msgspec.json.Decoder(Totals)
 _side_rows = msgspec.json.Decoder(tuple[SideRow, ...])
 _receipts = msgspec.json.Encoder()
 
@@ -190,7 +190,7 @@ def carry_embedded(
     """The same within anybody's transaction, one statement at a time."""
     operations = [op for some in carried.values() for op in some]
     answers: list[Rows] = []
-    asked = Asked(operations)
+    asked = Asked(operations, pinned=False)
     for query in asked.queries(now, sql):
         rows: Sequence[Row] = yield query
         answers.append(list(rows))
@@ -224,7 +224,8 @@ class _Deal:
 
 
 def _deal(asked: Asked, answers: Sequence[Rows]) -> _Deal:
-    made, *sides, accounts, read = answers
+    others, totals = asked.summed(answers)
+    made, *sides, accounts, read = others
     found = _reader.decode(read[0][0])
     held = _accounts.decode(accounts[0][0])
     loaded = _loaded(
@@ -232,6 +233,7 @@ def _deal(asked: Asked, answers: Sequence[Rows]) -> _Deal:
         held,
         tuple(row for some in sides for row in _side_rows.decode(some[0][0])),
         asked.wants_at(found.now),
+        totals,
     )
     return _Deal(Book(loaded), held, [row[0] for row in made])
 
@@ -240,12 +242,16 @@ def _deal(asked: Asked, answers: Sequence[Rows]) -> _Deal:
 
 
 class Asked:
-    """What a batch needs, in the statements that ask for it."""
+    """What a batch needs, in the statements that ask for it.
 
-    __slots__ = ("_operations", "_timed", "wants")
+    ``pinned``: in a transaction of ours, whose plans are.
+    """
 
-    def __init__(self, operations: Sequence[LedgerOp]) -> None:
+    __slots__ = ("_operations", "_pinned", "_timed", "wants")
+
+    def __init__(self, operations: Sequence[LedgerOp], *, pinned: bool = True) -> None:
         self._operations = operations
+        self._pinned = pinned
         self._timed = any(op.now is not None for op in operations)
         self.wants = batch_wants(operations, 0)
         """By a clock that says 0: what is locked does not depend on it."""
@@ -278,7 +284,23 @@ class Asked:
                 sql["lock_sides"](sides=_keys(wants.sides), holders=_keys(wants.holders))
             )
         queries.append(sql["lock_accounts"](accounts=accounts))
-        return (*queries, self._reading(now, sql))
+        return (*queries, *self._summing(sql), self._reading(now, sql))
+
+    def _summing(self, sql: Catalogue) -> tuple[Query, ...]:
+        """The totals, in a statement of their own: they need another plan than all else does."""
+        if not self.wants.totals:
+            return ()
+        totals = sql["ledger_totals"]()
+        return (sql["unpin"](), totals, sql["pin"]()) if self._pinned else (totals,)
+
+    def summed(self, answers: Sequence[Rows]) -> tuple[Sequence[Rows], Totals | None]:
+        """The answers but for those about totals, and the totals."""
+        if not self.wants.totals:
+            return answers, None
+        count = 3 if self._pinned else 1
+        *others, read = answers
+        (row,) = others[-count:][count // 2]
+        return [*others[:-count], read], _totals.decode(row[0])
 
     def _reading(self, now: datetime | None, sql: Catalogue) -> Query:
         wants, windows = self.wants, self._windows()
@@ -292,7 +314,6 @@ class Asked:
             attempts=_windows("subject", ((one.attempts, relative) for one, relative in windows)),
             attempted=to_json([{"subject": one, "key": key} for one, key in wants.attempted]),
             subjects=to_json(_subjects(wants)),
-            totals=wants.totals,
         )
 
     def _windows(self) -> list[tuple[Wanted, bool]]:
@@ -322,6 +343,7 @@ def _loaded(
     accounts: tuple[AccountRecord, ...],
     sides: tuple[SideRow, ...],
     wants: Wanted,
+    totals: Totals | None,
 ) -> Loaded:
     return Loaded(
         wanted=wants,
@@ -336,7 +358,7 @@ def _loaded(
         attempts=_by_window(wants.attempts, read.attempts),
         attempted={(subject, key): at for subject, key, at in read.attempted},
         subjects={one.subject: one for one in read.subjects},
-        totals=read.totals,
+        totals=totals,
     )
 
 

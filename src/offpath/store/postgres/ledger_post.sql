@@ -151,25 +151,7 @@ select json_build_object(
             order by a.at desc, a.seq desc
             limit 1
         ) as x
-    ),
-    'totals', case
-        when :totals::boolean then json_build_object(
-            'balances', (
-                select coalesce(json_object_agg(x.kind, x.total), '{}')
-                from (
-                    select a.kind, sum(a.balance)::bigint as total
-                    from offpath.ledger_account a
-                    where a.number > 0
-                    group by a.kind
-                ) as x
-            ),
-            'quotes', (
-                select coalesce(sum(s.amount), 0)::bigint
-                from offpath.ledger_side s
-                where s.kind = 'payout' and s.state in ('RESERVED', 'SUBMITTED')
-            )
-        )
-    end
+    )
 )::text
 from clock
 

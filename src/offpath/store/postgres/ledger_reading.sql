@@ -180,7 +180,8 @@ from (
 select to_json(k)::text from offpath.ledger_key k where k.key = :key::text
 
 -- name: ledger_totals
--- Sums of the accounts' balances by kind, and the quotes of open payouts.
+-- Sums of the accounts' balances by kind, and the quotes of open payouts. It reads all accounts: in
+-- one pass over the table where it is planned freely, account by account where plans are pinned.
 select json_build_object(
     'balances', (
         select coalesce(json_object_agg(x.kind, x.total), '{}')
