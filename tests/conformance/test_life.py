@@ -66,13 +66,15 @@ async def test_opening_twice_is_opening_once(new: New) -> None:
     assert await exists(store, job_id)
 
 
-async def test_closing_twice_and_before_opening(new: New) -> None:
+async def test_closing_does_nothing_before_opening_and_a_second_time(new: New) -> None:
     store = new()
     await store.close()
     await store.migrate()
     await store.open()
     await store.close()
     await store.close()
+    await store.open()
+    assert await exists(store, await add(store))
 
 
 async def test_what_was_committed_is_there_after_closing(new: New) -> None:

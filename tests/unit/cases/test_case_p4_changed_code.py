@@ -93,4 +93,4 @@ async def test_a_renamed_field_is_dead_once_with_its_input_kept(deploys: Deploys
     record = await app.dead.show(handle.id)
     assert (record.reason, record.input) == (DeadReason.BAD_INPUT, '{"amount":1}')
     assert record.failure is not None
-    assert "amount" in record.failure.message or "cents" in record.failure.message
+    assert "unknown field `amount`" in record.failure.message

@@ -134,13 +134,17 @@ def test_malformed_headers_are_refused_and_never_an_error_of_ours(
     assert _reason(_verifier(SECRET), BODY, {**_headers(SECRET), **change}) == reason
 
 
-@pytest.mark.parametrize(
-    "secret", ["", "abc", "whsec_", "whsec_AAAA", "whsec_%%%", None, "whpk_" + "A" * 44]
-)
-def test_a_bad_secret_is_refused_without_being_shown(secret: object) -> None:
+@pytest.mark.parametrize("secret", ["abc", "whsec_AAAA", "whsec_%%%", "whpk_" + "A" * 44])
+def test_a_bad_secret_is_refused_without_being_shown(secret: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         signer(secret)
-    assert not secret or str(secret)[6:] not in str(caught.value) or len(str(secret)) <= 6
+    assert secret.removeprefix("whsec_").removeprefix("whpk_") not in str(caught.value)
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", None])
+def test_no_secret_is_refused(secret: object) -> None:
+    with pytest.raises(InvalidArgument):
+        signer(secret)
 
 
 def test_a_verifier_needs_a_key_and_shows_none() -> None:

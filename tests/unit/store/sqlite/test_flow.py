@@ -300,12 +300,12 @@ async def test_a_flood_on_one_queue_does_not_starve_another(store: SqliteStore) 
     await join(store)
     for _ in range(6):
         await add(store, queue="flood", priority=9)
-    for _ in range(3):
+    for _ in range(4):
         await add(store, queue="quiet")
     taken = await lease(store, 4)
     assert sorted(job.queue for job in taken) == ["flood", "flood", "quiet", "quiet"]
     taken = await lease(store, 2, served={"quiet": 0, "flood": 5})
-    assert [job.queue for job in taken] == ["quiet", "flood"] or len(taken) == 2
+    assert [job.queue for job in taken] == ["quiet", "quiet"]
 
 
 async def test_a_queue_without_room_is_passed_over(store: SqliteStore) -> None:
