@@ -103,6 +103,21 @@ async def test_a_posting_that_is_not_taken_fails_its_own_job(app: App) -> None:
     assert account.balance == 500
 
 
+async def test_a_child_that_is_not_taken_fails_its_own_job(app: App, leaf: Any) -> None:
+    @app.batch_task(size=4, max_wait=600, retry=1)
+    async def work(ctx: BatchContext, numbers: list[int]) -> list[int]:
+        for item, n in zip(ctx.items, numbers, strict=True):
+            item.enqueue(leaf.options(unique="taken" if n < 3 else "free", delay=60).job(n))
+        return numbers
+
+    handles = await app.enqueue([work.job(n) for n in (1, 2, 3)])
+    await idle(app)
+    ends = [await ended(handle) for handle in handles]
+    assert sorted(ends[:2]) == [(JobState.DEAD, "exhausted"), (JobState.SUCCEEDED, None)]
+    assert ends[2] == (JobState.SUCCEEDED, None)
+    assert await app.jobs.count(task="leaf") == 2
+
+
 # -- plans ------
 
 
