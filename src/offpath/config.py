@@ -120,11 +120,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Field and origin of what was not left at its default; see :meth:`sources`."""
 
     @property
-    def heartbeat_seconds(self) -> float:
-        """How often a worker renews its lease: three chances before it runs out."""
-        return self.lease_seconds / 3
-
-    @property
     def served_queues(self) -> tuple[str, ...]:
         """The names of the queues that a worker serves; empty means all."""
         return () if OTHERS in self.queues else tuple(self.queues)

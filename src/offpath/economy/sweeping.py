@@ -202,7 +202,7 @@ class _Swept(Protocol[S_co]):
 K = TypeVar("K")
 
 
-def _alone(name: str, kind: type[K]) -> _Swept[K]:
+def _alone(name: str, kind: type[K], doc: str) -> _Swept[K]:
     async def swept(
         economy: EconomyVerbs,
         *,
@@ -217,26 +217,31 @@ def _alone(name: str, kind: type[K]) -> _Swept[K]:
         assert isinstance(summary, kind)  # noqa: S101 - each sweep has its own
         return summary
 
+    swept.__doc__ = f"{doc} ``now`` and ``limit`` are as in :class:`SweepInput`."
     return swept
 
 
-settle_due_payouts = _alone("payouts", PayoutsSummary)
-"""Take due payouts one step: to the provider, or to what the provider says of them."""
-renew_subscriptions = _alone("subscriptions", SubscriptionsSummary)
-"""Charge the next period of due subscriptions."""
-check_treasury = _alone("treasury", TreasurySummary)
-"""Compare cash with obligations."""
-sweep_fees_due = _alone("fee_sweep", FeesSummary)
-"""Realise as much of the platform's revenue as is matured and covered."""
-verify_checkpoint = _alone("checkpoint_verify", VerifySummary)
-"""Verify that the ledger only grew since the last checkpoint."""
-seal_checkpoint = _alone("checkpoint", SealSummary)
-"""Seal where every chain stands."""
-relay_outbox = _alone("relay", RelaySummary)
-"""Hand due events to their dispatcher."""
-drain_inbox = _alone("drain_inbox", InboxSummary)
-"""Apply the operations that came in."""
-reconcile_windows = _alone("reconcile", ReconcileSummary)
-"""Compare windows with the feed; ``windows`` says which."""
-expire_promos = _alone("promos", PromosSummary)
-"""Take back what is left of expired grants."""
+settle_due_payouts = _alone(
+    "payouts",
+    PayoutsSummary,
+    "Take due payouts one step: to the provider, or to what the provider says of them.",
+)
+renew_subscriptions = _alone(
+    "subscriptions", SubscriptionsSummary, "Charge the next period of due subscriptions."
+)
+check_treasury = _alone("treasury", TreasurySummary, "Compare cash with obligations.")
+sweep_fees_due = _alone(
+    "fee_sweep", FeesSummary, "Realise as much of the platform's revenue as is matured and covered."
+)
+verify_checkpoint = _alone(
+    "checkpoint_verify",
+    VerifySummary,
+    "Verify that the ledger only grew since the last checkpoint.",
+)
+seal_checkpoint = _alone("checkpoint", SealSummary, "Seal where every chain stands.")
+relay_outbox = _alone("relay", RelaySummary, "Hand due events to their dispatcher.")
+drain_inbox = _alone("drain_inbox", InboxSummary, "Apply the operations that came in.")
+reconcile_windows = _alone(
+    "reconcile", ReconcileSummary, "Compare windows with the feed; ``windows`` says which."
+)
+expire_promos = _alone("promos", PromosSummary, "Take back what is left of expired grants.")

@@ -39,17 +39,6 @@ class RoutedEvent(Quiet, frozen=True, kw_only=True):
     """1, and one more for each replay."""
 
 
-class Stored(Protocol):
-    """A deliverer into this database."""
-
-    label: str
-    """What it delivers to, for those who look: ``task:mail``."""
-
-    def effects(self, event: RoutedEvent) -> Effects:
-        """What to write for this event. Raises when that cannot be made of it."""
-        ...
-
-
 Outside = Callable[[RoutedEvent], "Awaitable[None] | None"]
 """A function that hands the event on. Returning means delivered; raising means a dead letter."""
 
@@ -58,6 +47,7 @@ class Delivery(Struct, frozen=True):
     """A route's deliverer: one of the two is given."""
 
     label: str
+    """What it delivers to, for those who look: ``task:mail``."""
     stored: Callable[[RoutedEvent], Effects] | None = None
     outside: Outside | None = None
 

@@ -45,12 +45,6 @@ class Batcher:
         self._waiting.append(_Waiting(op, answer))
         return answer
 
-    async def submit_all(self, ops: Sequence[LedgerOp]) -> list[Decided | LedgerError]:
-        """The answers to many, in order; a failure of the store is the answer of those it met."""
-        answers = [self.submit(op) for op in ops]
-        done = await asyncio.gather(*answers, return_exceptions=True)
-        return [_answer(one) for one in done]
-
     async def idle(self) -> None:
         """Return when nothing is being written, nor waits to be."""
         while self._flushing is not None:
@@ -122,9 +116,3 @@ def _fail(batch: Sequence[_Waiting], fault: LedgerError) -> None:
             mine = type(fault)(str(fault), retryable=fault.retryable)
             mine.__cause__ = fault.__cause__
             one.answer.set_exception(mine)
-
-
-def _answer(one: Decided | BaseException) -> Decided | LedgerError:
-    if isinstance(one, Decided | LedgerError):
-        return one
-    raise one

@@ -125,10 +125,3 @@ class RateLimited:
     def forget(self, cause: str) -> bool:
         """The cause is over: its next occurrence is logged at once. True when it had occurred."""
         return self._seen.pop(cause, None) is not None
-
-
-def log_once_per(
-    clock: Clock, seconds: float, target: Adapter | logging.Logger | None = None
-) -> RateLimited:
-    """A logger that says each cause at most once per ``seconds``."""
-    return RateLimited(target or logger("engine"), clock, seconds)

@@ -23,7 +23,6 @@ def test_defaults(tmp_path: Path) -> None:
     settings = load(tmp_path)
     assert settings == Settings()
     assert settings.url == "memory://"
-    assert settings.heartbeat_seconds == 10
     assert settings.handler_threads == 100
     assert set(settings.sources().values()) == {"default"}
     assert tuple(settings.sources()) == FIELDS

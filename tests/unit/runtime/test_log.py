@@ -5,7 +5,7 @@ import pytest
 
 from offpath.model.redact import HIDDEN, is_secret, redact, redact_text, redact_url
 from offpath.runtime.clock import ManualClock
-from offpath.runtime.log import RateLimited, adapter, bind, fields, log_once_per, logger
+from offpath.runtime.log import RateLimited, adapter, bind, fields, logger
 
 
 def attributes(record: logging.LogRecord) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def test_secrets_in_fields_are_hidden(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_cause_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    limited = log_once_per(clock, 60)
+    limited = RateLimited(logger("x"), clock, 60)
     said = []
     for _ in range(120):
         said.append(limited.log(logging.ERROR, "gone", "store %s is gone", "s"))
