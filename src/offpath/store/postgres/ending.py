@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import msgspec
@@ -67,6 +67,8 @@ class Batch:
     ended: dict[int, Ended]
     applied: list[int]
     """The places of those that came out as they wanted to, in order."""
+    groups: dict[int, str | None] = field(default_factory=dict)
+    """The groups whose rows count them, once these are known."""
 
     @classmethod
     def of(cls, settlements: Sequence[Settlement], rows: Iterable[Row]) -> Batch:
@@ -140,28 +142,29 @@ class Batch:
 
     def count(self, work: GroupWork, moved: Sequence[Row]) -> None:
         """Note what the groups have lost, and what they were given."""
-        for one in self.ended.values():
-            if one.group is not None and one.over:
-                work.end(one.group, failed=one.state is not JobState.SUCCEEDED)
+        self.groups = {n: self._group_with_row(n, work) for n in self.ended}
+        over = [one for one in self.ended.values() if one.over]
+        work.ended.update(one.group for one in over if one.group)
+        failed = (one for one in over if one.state is not JobState.SUCCEEDED)
+        work.failed.update(one.group for one in failed if one.group)
         for n in self.applied:
-            group = self._group_with_row(n, work)
+            group = self.groups[n]
             if group is None:
                 continue
             if given := _given(self.settlements[n]):
-                work.given[group] += given
+                work.give(group, given)
             elif self.ended[n].group is None:
-                work.given[group] += ()  # its end may be that of the group
+                work.give(group, ())  # its end may be that of the group
         work.end_moved(moved)
 
     def answers(
         self,
         enqueued: Mapping[int, tuple[Enqueued, ...]],
-        work: GroupWork,
         left: Mapping[str, Left],
         died: Sequence[Row],
     ) -> list[Settled]:
         """What is told of each. Those that died at gates are told by the last that failed."""
-        groups = {n: self._group_with_row(n, work) for n in self.ended}
+        groups = self.groups
         last = {groups[n]: n for n, one in sorted(self.ended.items()) if one.over}
         along = self._along(told(died, left, elsewhere={one for one in last if one}), enqueued)
         applied = SettleStatus.APPLIED

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from offpath.errors import Conflict, IdConflict, StoreBusy, StoreRejected, UniqueConflict
+from offpath.errors import Conflict, IdConflict, StoreBusy, StoreRejected
 from offpath.model.gate import NewGate
 from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
+from offpath.store.held import held
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.nudging import Nudge, many, nudge_limits
 from offpath.store.postgres.steps import (
@@ -64,7 +65,7 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
     fair_key: str | None = None
 
     @classmethod
-    def of(cls, job: NewJob, job_id: str, gates: _Gates) -> _Sent:
+    def of(cls, job: NewJob, job_id: str, gates: _Gates, kin: _Kin) -> _Sent:
         """By position: this is done for every job."""
         return cls(
             job_id,
@@ -78,8 +79,8 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
             job.deadline,
             job.deadline_in,
             job.options,
-            job.group_id,
-            job.parent,
+            None if kin.group_id else job.group_id,
+            None if kin.parent else job.parent,
             job.dependents,
             job.unique,
             job.tags,
@@ -87,7 +88,7 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
             _fails_fast(job),
             job.gate,
             None if job.gate is None else gates.timeouts.get(job.gate),
-            job.id in gates.watched,
+            not kin.watched and job.id in gates.watched,
             job.limit,
             job.fair_key,
         )
@@ -111,6 +112,27 @@ class _Gates:
 
 
 _NO_GATES: Final = _Gates()
+
+
+class _Kin(NamedTuple):
+    """What all jobs of a statement have in common, as those of one plan do: it is sent once."""
+
+    group_id: str | None = None
+    parent: str | None = None
+    watched: bool = False
+
+    @classmethod
+    def of(cls, jobs: Sequence[NewJob], gates: _Gates) -> _Kin:
+        first = jobs[0]
+        group, parent = first.group_id, first.parent
+        return cls(
+            group if all(job.group_id == group for job in jobs) else None,
+            parent if all(job.parent == parent for job in jobs) else None,
+            bool(gates.watched) and all(job.id in gates.watched for job in jobs),
+        )
+
+
+_ALONE: Final = _Kin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +195,11 @@ class _Batch:
                 self.answer(at, self.ids[at], run_at, created=True)
         self.left = left
 
-    def sent(self, positions: Iterable[int]) -> str:
-        """These jobs as a parameter."""
-        return to_json([_Sent.of(self.jobs[at], self.ids[at], self.gates) for at in positions])
+    def sent(self, positions: Sequence[int]) -> Mapping[str, Any]:
+        """These jobs as parameters."""
+        kin = _Kin.of([self.jobs[at] for at in positions], self.gates)
+        batch = [_Sent.of(self.jobs[at], self.ids[at], self.gates, kin) for at in positions]
+        return {"batch": to_json(batch), **kin._asdict()}
 
     def limits(self) -> list[Nudge]:
         """What the jobs that were added say of their keys: the last of each holds."""
@@ -250,8 +274,10 @@ def enqueue_each(jobs: Sequence[NewJob], now: datetime | None, *, sql: Catalogue
 
     It answers with the rows of :func:`each_answer`.
     """
-    batch = [_Sent.of(jobs[at], _canonical(jobs[at].id), _NO_GATES) for at in _order(jobs)]
-    return sql["enqueue"](now=moment(now), batch=to_json(batch), alone=True, together=False)
+    batch = [_Sent.of(jobs[at], _canonical(jobs[at].id), _NO_GATES, _ALONE) for at in _order(jobs)]
+    return sql["enqueue"](
+        now=moment(now), batch=to_json(batch), alone=True, together=False, **_ALONE._asdict()
+    )
 
 
 def each_answer(jobs: Sequence[NewJob], rows: Iterable[Row]) -> list[Enqueued | None]:
@@ -301,7 +327,7 @@ def _order(jobs: Sequence[NewJob]) -> list[int]:
 def _insert(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[None]:
     for piece in chunks(list(batch.left), _CHUNK):
         rows = yield sql["enqueue"](
-            now=moment(now), batch=batch.sent(piece), alone=False, together=batch.together
+            now=moment(now), alone=False, together=batch.together, **batch.sent(piece)
         )
         batch.note_added(rows)
 
@@ -367,20 +393,15 @@ def _meet(batch: _Batch, at: int, holder: _Holder) -> None:
         case UniquePolicy.ATTACH:
             # a job from the SQL door has no fingerprint to compare with
             if holder.fingerprint not in {job.fingerprint, ""}:
-                raise _taken(claim.key, holder, "with another input")
+                raise held(claim.policy, claim.key, holder=holder.id, state=holder.state)
             batch.answer(at, holder.id, holder.run_at)
         case UniquePolicy.REPLACE:
             if not holder.waiting:
-                raise _taken(claim.key, holder, f"that is {holder.state} and cannot be replaced")
+                raise held(claim.policy, claim.key, holder=holder.id, state=holder.state)
             batch.replacing[holder.id] = at
             batch.answer(at, holder.id, holder.run_at)
         case UniquePolicy.REFUSE:
-            raise _taken(claim.key, holder, f"that is {holder.state}")
-
-
-def _taken(key: str, holder: _Holder, how: str) -> UniqueConflict:
-    message = f"the unique key {key!r} is held by job {holder.id} {how}"
-    return UniqueConflict(message, key=key, holder=holder.id)
+            raise held(claim.policy, claim.key, holder=holder.id, state=holder.state)
 
 
 def _replace(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[None]:
@@ -388,7 +409,7 @@ def _replace(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[
     if not batch.replacing:
         return
     sent = [
-        _Sent.of(batch.jobs[at], holder, _NO_GATES)
+        _Sent.of(batch.jobs[at], holder, _NO_GATES, _ALONE)
         for holder, at in sorted(batch.replacing.items())
     ]
     rows = yield sql["replace_holders"](now=moment(now), batch=to_json(sent))

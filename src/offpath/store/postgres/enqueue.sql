@@ -1,7 +1,9 @@
 -- name: enqueue
 -- Adds jobs. Those whose id or unique key is taken are missing in the answer. What a job leaves at
--- its default is not sent. A root whose group is there already is counted in it by who asked; with
--- "alone" nobody would, so it is left out. The answer says which roots are to be counted.
+-- its default is not sent, and what all have in common (group, parent, that gates watch them) is
+-- sent once. A root whose group is there already is counted in it by who asked; with "alone" nobody
+-- would, so it is left out. The answer says which roots are to be counted. (Not as jsonb, which
+-- would make a numeric of each delay.)
 with clock as materialized (
     select
         coalesce(:now::text::timestamptz, clock_timestamp()) as now,
@@ -29,9 +31,9 @@ select
         case when b.gate is null then clock.now + b.deadline_in * interval '1 second' end
     ),
     b.deadline_in, b.input, b.fingerprint, coalesce(b.options, '{}'),
-    nullif(b.group_id, b.id::text),
-    coalesce(b.group_id <> b.id::text, false) or coalesce(b.counted, false) or late.root,
-    b.parent,
+    nullif(kin.group_id, b.id::text),
+    coalesce(kin.group_id <> b.id::text, false) or coalesce(b.counted, false) or late.root,
+    kin.parent,
     b.dependents,
     b.tags,
     b."unique" ->> 'key',
@@ -56,7 +58,7 @@ select
         when b."limit" is not null and due.run_at <= clock.now then 'limit'
     end,
     case
-        when b.watched then 1
+        when kin.watched then 1
         when clock.awaited
             and exists (select from offpath.gate_watch w where w.job = b.id and w.early)
             then 1
@@ -66,7 +68,7 @@ select
     b."limit"::text,
     b.fair_key
 from clock
-cross join jsonb_to_recordset(:batch::text::jsonb) as b (
+cross join json_to_recordset(:batch::text::json) as b (
     id uuid, task text, queue text, priority integer, delay double precision,
     run_at timestamptz, deadline timestamptz, deadline_in double precision, input text,
     fingerprint text, options text, group_id text, parent text, dependents jsonb, tags jsonb,
@@ -77,7 +79,13 @@ cross join lateral (
     select coalesce(b.run_at, clock.now + coalesce(b.delay, 0) * interval '1 second') as run_at
 ) as due
 cross join lateral (
-    select coalesce(b.group_id, b.id::text) = b.id::text
+    select
+        coalesce(b.group_id, :group_id::text) as group_id,
+        coalesce(b.parent, :parent::text) as parent,
+        coalesce(b.watched, :watched::boolean) as watched
+) as kin
+cross join lateral (
+    select coalesce(kin.group_id, b.id::text) = b.id::text
         and exists (select from offpath.job_group g where g.id = b.id::text) as root
 ) as late
 where not (:alone::boolean and late.root)

@@ -82,7 +82,7 @@ def add_gates(
     """
     made = {one.job_id for one in answers if one.created}
     named = {job.gate for job in jobs}
-    held = {job.gate for job in jobs if _named(job.id) in made}
+    held = {job.gate for job in jobs if job.gate is not None and _named(job.id) in made}
     gates = [gate for gate in gates if gate.id in held or gate.id not in named]
     decided, fresh = yield from _make(gates, answers, made, now, sql)
     decided |= yield from _join(fresh, jobs, made, ended, sql)
@@ -166,7 +166,7 @@ def _make(
         return {}, set()
     holders = {one.id: one.job_id for one in answers}
     watched = {
-        gate.id: tuple(dict.fromkeys(_named(holders.get(each, each)) for each in gate.on))
+        gate.id: tuple(dict.fromkeys(holders.get(each) or _named(each) for each in gate.on))
         for gate in gates
     }
     others = {each for on in watched.values() for each in on} - made

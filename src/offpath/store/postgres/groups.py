@@ -69,6 +69,15 @@ class GroupWork:
         self.ended[group] += 1
         self.failed[group] += failed
 
+    def give(self, group: str, given: Iterable[Contribution]) -> None:
+        """Note what a group is given: of values that follow each other the last one counts."""
+        kept = self.given[group]
+        for one in given:
+            if kept and _plain(one) and _plain(kept[-1]):
+                kept[-1] = one
+            else:
+                kept.append(one)
+
     def end_moved(self, rows: Iterable[Row]) -> None:
         """Take in jobs that gates or time have moved, in the columns of a change."""
         for row in rows:
@@ -219,6 +228,10 @@ def _left(rows: Iterable[Row]) -> dict[str, Left]:
     return {
         group: Left(is_open, bool(closing), bool(done)) for group, is_open, closing, done in rows
     }
+
+
+def _plain(one: Contribution) -> bool:
+    return one.fold is None and not one.final
 
 
 def _folded(so_far: str | None, given: Contribution) -> str:

@@ -177,7 +177,7 @@ def settle_steps(
     if announced is not None:
         announced.moved |= released(moved)
     left = yield from work.lasting(now, sql=sql)
-    return batch.answers(enqueued, work, left, dead([*work.moved, *moved]))
+    return batch.answers(enqueued, left, dead([*work.moved, *moved]))
 
 
 def _settle(settlements: Sequence[Settlement], now: datetime | None, sql: Catalogue) -> Query:

@@ -52,6 +52,12 @@ Steps = Generator[Send, list[Rows], T]
 Enqueueing = Generator[Query, Sequence[Row], T]
 """A transition that any connection can run, one statement at a time."""
 
+_PUBLIC: Final = {
+    **{state.value: state for state in JobState},
+    "ready": JobState.QUEUED,
+    "scheduled": JobState.QUEUED,
+}
+
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _encoder = msgspec.json.Encoder()
@@ -133,7 +139,7 @@ def from_micros(micros: int) -> datetime:
 
 def public(state: str) -> JobState:
     """The state that everybody sees."""
-    return JobState.QUEUED if state in {"ready", "scheduled"} else JobState(state)
+    return _PUBLIC[state]
 
 
 def chunks(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:
