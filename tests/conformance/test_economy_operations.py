@@ -82,6 +82,29 @@ async def test_parallel_attempts_are_all_counted(markets: tuple[Marketplace, ...
     committed(await first.spend("ann", "10.00"))
 
 
+async def test_a_list_is_decided_in_its_order(markets: tuple[Marketplace, ...]) -> None:
+    """Also where one has to be looked up and the next one has not."""
+    market = markets[0]
+    committed(await market.top_up("ann", "10.00"))
+    committed(await market.spend("ann", "10.00", order_id="o1"))
+    asked: list[Request] = [
+        Refund(key="r1", actor=OPS, order_id="o1"),
+        market.order("ann", "10.00", order_id="o2"),
+        market.order("ann", "10.00", order_id="poor"),
+        Refund(key="r2", actor=OPS, order_id="o2"),
+        market.order("ann", "10.00", order_id="o3"),
+        Clawback(key="c3", actor=OPS, user="ann", amount=credits(10), order_id="o3"),
+        Refund(key="r3", actor=OPS, order_id="o3"),
+    ]
+    outcomes = await market.economy.submit_many(asked)
+    assert [type(one) for one in outcomes] == [
+        *[Committed, Committed, Rejected],
+        *[Committed, Committed],
+        *[Committed, Duplicate],
+    ]
+    await market.sound()
+
+
 async def test_one_key_is_used_once(markets: tuple[Marketplace, ...]) -> None:
     committed(await markets[0].top_up("ann", "50.00"))
     order = markets[0].order("ann", "4.00")

@@ -144,8 +144,8 @@ class Economy(EconomyVerbs):
     async def submit_many(self, requests: Sequence[Request]) -> list[Outcome | LedgerError]:
         """Many at once, in few transactions: an outcome or a fault for each, in their order.
 
-        Each stands for itself: one that is rejected stops none of the others. Of two with one key
-        the second is refused with ``KeyReused``.
+        They are decided in this order, and each stands for itself: one that is rejected stops none
+        of the others. Of two with one key the second is refused with ``KeyReused``.
         """
         began = time.perf_counter()
         outcomes = await self._submitting.submit_many(requests)

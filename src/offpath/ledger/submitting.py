@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
 from msgspec.structs import replace
 
 from offpath.ledger.batching import Batcher, failure
-from offpath.ledger.operations.families import Operation, checked
+from offpath.ledger.operations.families import FAMILIES, Operation, checked
 from offpath.ledger.operations.planning import (
     NOTHING_FURTHER,
     NOTHING_TO_SEE,
@@ -34,6 +34,8 @@ PLANS: Final = 8
 MOST_GRANTS: Final = 1_000
 """Promo grants that are read at once."""
 NO_HEADERS: Final = "{}"
+_NAMES: Final = ("order_id", "payout_id", "posting_id", "buyer", "user")
+"""Fields of requests that name what others look at."""
 
 Cleared = Callable[[str], Awaitable[bool]]
 Opened = Callable[[], Awaitable[LedgerReads]]
@@ -72,15 +74,16 @@ class Submitting:
         return outcome_of(await self._decided(family, request, headers))
 
     async def submit_many(self, requests: Sequence[Operation]) -> list[Outcome | LedgerError]:
-        """Each has its own outcome or fault. Of two with one key the second is refused."""
-        seen: set[str] = set()
-        jobs = []
-        for request in requests:
-            key = str(getattr(request, "key", ""))
-            repeated = key in seen
-            seen.add(key)
-            jobs.append(_refused(key) if repeated else self._one(request))
-        return list(await asyncio.gather(*jobs))
+        """Each has its own outcome or fault, and they are decided in this order. Of two with one
+        key the second is refused.
+        """
+        answers: list[Outcome | LedgerError] = []
+        keys: set[str] = set()
+        for some in _runs(requests):
+            ready = await asyncio.gather(*[self._ready(one, keys) for one in some])
+            # Each is handed to the batcher as its task begins, and tasks begin in order.
+            answers += await asyncio.gather(*map(self._answered, some, ready))
+        return answers
 
     async def prepare(self, request: Operation) -> LedgerOp:
         """The operation for somebody else's transaction.
@@ -97,9 +100,31 @@ class Submitting:
         """One operation that is planned already."""
         return await self.batcher.submit(op)
 
-    async def _one(self, request: Operation) -> Outcome | LedgerError:
+    async def _ready(self, request: Operation, keys: set[str]) -> LedgerOp | Outcome | LedgerError:
+        """A plan, or what is known without one; the key is one of ``keys`` from now on."""
+        key = str(getattr(request, "key", ""))
+        if key in keys:
+            return KeyReused(f"the key {key!r} is twice in one batch: the first one stands")
+        keys.add(key)
         try:
-            return await self.submit(request)
+            family = checked(request, self.rules)
+            if (until := self._paused(request)) is not None:
+                return Rejected("ECONOMY_PAUSED", {"resumesAt": until})
+            return await self._planned(family, request)
+        except LedgerError as fault:
+            return fault
+
+    async def _answered(
+        self, request: Operation, ready: LedgerOp | Outcome | LedgerError
+    ) -> Outcome | LedgerError:
+        if not isinstance(ready, LedgerOp):
+            return ready
+        try:
+            decided = await self.batcher.submit(ready)
+            if isinstance(decided.error, Unplanned):
+                family = checked(request, self.rules)
+                return outcome_of(await self._decided(family, request, NO_HEADERS))
+            return outcome_of(_normal(decided))
         except LedgerError as fault:
             return fault
 
@@ -115,7 +140,9 @@ class Submitting:
         )
 
     async def _planned(self, family: Family, request: Operation) -> LedgerOp:
-        lookup = None if family.look is None else family.look(request, self.rules)
+        if family.look is None:
+            return family.plan(request, self._plain)  # type: ignore[no-any-return]  # of any family
+        lookup = family.look(request, self.rules)
         seen = NOTHING_TO_SEE if lookup is None else await self._seen(lookup)
         planning = Planning(rules=self.rules, new_id=self._new_id, seen=seen)
         planned: LedgerOp = family.plan(request, planning)
@@ -194,8 +221,23 @@ def _normal(decided: Decided) -> Decided:
     return Decided(error=failure(decided.error))
 
 
-async def _refused(key: str) -> LedgerError:
-    return KeyReused(f"the key {key!r} is twice in one batch: the first one stands")
+def _runs(requests: Sequence[Operation]) -> Iterator[list[Operation]]:
+    """The requests in parts that can be planned together: one that looks at what those before it
+    may change begins a new part, planned when they are decided.
+    """
+    run: list[Operation] = []
+    named: set[str] = set()
+    for request in requests:
+        told = (getattr(request, field, None) for field in _NAMES)
+        names = {name for name in told if isinstance(name, str)}
+        family = FAMILIES.get(type(request))
+        if family is not None and family.look is not None and not named.isdisjoint(names):
+            yield run
+            run, named = [], set()
+        run.append(request)
+        named |= names
+    if run:
+        yield run
 
 
 def _declining(reason: str, until: int) -> LedgerOp:
