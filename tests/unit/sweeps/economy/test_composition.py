@@ -250,7 +250,7 @@ async def test_a_pass_that_proves_for_long_is_not_taken_for_hung(rig: Rig) -> No
 
 
 async def test_what_is_too_old_to_count_is_removed(rig: Rig) -> None:
-    """Tries beyond twice the window of velocity, but each subject's last; keys only when asked to."""
+    """Tries beyond twice velocity's window, but each subject's last; keys only when asked to."""
     for _ in range(3):
         await rig.top_up("fan", "1.00")
     name = f"{PREFIX}prune"
