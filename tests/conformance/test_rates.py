@@ -153,3 +153,40 @@ async def test_a_rate_holds_over_the_fleet(rivals: tuple[Store, ...], algorithm:
     )
     admitted = await asyncio.gather(*(rivals[n % 4].admit(limit=4) for n in range(16)))
     assert sum(each.jobs for each in admitted) == 9
+
+
+async def test_a_key_with_many_held_jobs_takes_no_other_keys_turn(
+    store: Store, clock: ManualClock
+) -> None:
+    """Its rate lets in one of them, whatever share of the pass they would fill."""
+    slow = RateSpec(count=1, per=1)
+    many = [limited(key, None, slow) for key in "abc" for _ in range(60)]
+    free = limited("z", 1)
+    await enqueue(store, *many, free)
+    for passes in range(1, 4):
+        await store.admit(limit=50)
+        assert [(await limit_of(store, key)).admitted for key in "abc"] == [passes] * 3
+        assert (await limit_of(store, "z")).admitted == 1
+        clock.advance(1)
+
+
+async def test_a_pass_says_when_its_bound_kept_something_back(store: Store) -> None:
+    await enqueue(store, *[limited(key, 30) for key in "ab" for _ in range(40)])
+    jobs, more = 0, True
+    while more:
+        done = await store.admit(limit=20)
+        jobs, more = jobs + done.jobs, done.more
+    assert jobs == 60
+
+
+@pytest.mark.parametrize("before", ALGORITHMS)
+@pytest.mark.parametrize("after", ALGORITHMS)
+async def test_a_rate_that_is_counted_otherwise_starts_anew(
+    store: Store, clock: ManualClock, before: Algorithm, after: Algorithm
+) -> None:
+    """What is left of one must not pass for what was used of the other."""
+    await _start_of_a_minute(clock)
+    await _held(store, 1, RateSpec(count=5, per=60, algorithm=before))
+    assert (await store.admit(limit=10)).jobs == 1
+    await _held(store, 9, RateSpec(count=5, per=60, algorithm=after))
+    assert (await store.admit(limit=10)).jobs == (4 if before is after else 5)

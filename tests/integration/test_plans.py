@@ -347,11 +347,21 @@ def _limits(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     )
 
 
-def _orders(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
+def _orders(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     tasks = json.dumps({f"task-{n}": 10 for n in range(10)})
+    declined = json.dumps(_ids(connection, "ready"))
     return tuple(
-        SQL[name](now=None, worker="worker-3", tasks=tasks, queues="[]", rooms="{}", reach=10)
+        SQL[name](
+            now=None,
+            worker="worker-3",
+            tasks=tasks,
+            queues="[]",
+            rooms="{}",
+            reach=10,
+            declined=given,
+        )
         for name in ("ready_by_priority", "ready_by_turn", "ready_by_age")
+        for given in ("[]", declined)
     )
 
 

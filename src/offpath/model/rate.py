@@ -22,6 +22,9 @@ class RateState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Token bucket: tokens left. Windows: starts in the current one."""
     before: float = 0.0
     """Sliding window: starts in the window before."""
+    algorithm: Algorithm | None = None
+    """What counted so. Another one starts anew: tokens that are left are no starts that were made.
+    None, of a release before this was kept: whichever the rate has."""
 
 
 class Taken(Struct, frozen=True, kw_only=True):
@@ -52,6 +55,8 @@ def take(spec: RateSpec, state: RateState | None, now: float, wanted: int) -> Ta
 
     A clock that goes back gives nothing away: time before the state's own counts as that.
     """
+    if state is not None and state.algorithm not in {None, spec.algorithm}:
+        state = None
     match spec.algorithm:
         case Algorithm.TOKEN_BUCKET:
             return _from_bucket(spec, state, now, wanted)
@@ -73,7 +78,7 @@ def _from_bucket(spec: RateSpec, state: RateState | None, now: float, wanted: in
     missing = 1.0 - left
     return Taken(
         granted=granted,
-        state=RateState(at=at, level=left),
+        state=RateState(at=at, level=left, algorithm=spec.algorithm),
         next_in=missing / refill if missing > _SLACK else 0.0,
     )
 
@@ -87,7 +92,7 @@ def _in_fixed_window(spec: RateSpec, state: RateState | None, now: float, wanted
     used += granted
     return Taken(
         granted=granted,
-        state=RateState(at=at, level=used),
+        state=RateState(at=at, level=used, algorithm=spec.algorithm),
         next_in=0.0 if used < spec.count else max(at + spec.per - now, 0.0),
     )
 
@@ -101,7 +106,7 @@ def _in_sliding_window(spec: RateSpec, state: RateState | None, now: float, want
     used += granted
     return Taken(
         granted=granted,
-        state=RateState(at=at, level=used, before=before),
+        state=RateState(at=at, level=used, before=before, algorithm=spec.algorithm),
         next_in=_until_room(spec, at, now, before, used),
     )
 

@@ -74,7 +74,8 @@ def admit_steps(
     )
     if announced is not None:
         announced.hear(row[0] for row in admitted)
-    full = len(ids) == limit or (not given and len(turns) >= _KEYS_AT_ONCE)
+    cut = len(ids) == limit or _is_cut(picked, passes)
+    full = cut or (not given and len(turns) >= _KEYS_AT_ONCE)
     return Admitted(jobs=len(ids), more=full, next_in=outlook[0][0])
 
 
@@ -93,7 +94,7 @@ def _outlook(keys: Sequence[str], now: datetime | None, sql: Catalogue) -> Steps
 def _granted(rates: Rows, picked: Rows) -> tuple[list[str], list[_Pass]]:
     """Of the picked jobs, those that the rates allow; and what each key's row says from now on."""
     by_key: dict[str, list[str]] = {row[0]: [] for row in rates}
-    for key, job in picked:
+    for key, job, _ in picked:
         by_key[key].append(job)
     ids, passes = list[str](), list[_Pass]()
     for key, rate, state, micros in rates:
@@ -106,6 +107,12 @@ def _granted(rates: Rows, picked: Rows) -> tuple[list[str], list[_Pass]]:
         ids += wanted[: taken.granted]
         passes.append(_Pass(key, taken.granted, encode_state(taken.state), taken.next_in))
     return ids, passes
+
+
+def _is_cut(picked: Rows, passes: Iterable[_Pass]) -> bool:
+    """Whether its share of the pass was all that bounded a key."""
+    shares = {key: share for key, _, share in picked}
+    return any(one.jobs > 0 and one.jobs == shares.get(one.key) for one in passes)
 
 
 def limits_steps(

@@ -210,12 +210,14 @@ select
     set_config('offpath_store.admitting', 'on', true), set_config('synchronous_commit', 'off', true)
 
 -- name: pick_held
--- The best held jobs of these keys, up to their room. Those that somebody else has locked, perhaps
--- for long, are passed over before they are counted, so that they hold back no other.
+-- The best held jobs of these keys, up to their room and each key's share of the pass: a rate may let
+-- in few of those that are picked, and a key with many must not take the place of the others. Jobs
+-- that somebody else has locked, perhaps for long, are passed over before they are counted, so that
+-- they hold back no other. "share" is null for a key of which it was not the bound.
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
-rooms as materialized (
+open_keys as materialized (
     select k.key, least(coalesce(k.max_running - k.admitted, :limit::int), :limit::int) as room
     from offpath.limit_key k
     where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
@@ -223,6 +225,18 @@ rooms as materialized (
         and (k.closed_until is null or k.closed_until <= (select clock.now from clock))
         and (k.rate_next is null or k.rate_next <= (select clock.now from clock))
         and (k.max_running is null or k.admitted < k.max_running)
+        and ( -- a probe for each key: as "exists" it may be a walk of all held jobs
+            select true from offpath.job j
+            where j.limit_key = k.key and j.state = 'blocked' and j.reason = 'limit'
+            limit 1
+        )
+),
+rooms as materialized (
+    select o.key, least(o.room, s.share) as room, case when o.room > s.share then s.share end as share
+    from open_keys o
+    cross join (
+        select greatest(:limit::int / greatest(count(*), 1), 1)::int as share from open_keys
+    ) as s
 ),
 lanes (key, queue, room) as (
     select r.key, first.queue, r.room
@@ -247,7 +261,7 @@ lanes (key, queue, room) as (
     ) as next
 ),
 best as materialized (
-    select r.key, c.id
+    select r.key, c.id, r.share
     from rooms r
     cross join lateral (
         select f.id
@@ -272,7 +286,7 @@ best as materialized (
     ) as c
     limit :limit::int
 )
-select b.key, b.id::text from best b
+select b.key, b.id::text, b.share from best b
 
 -- name: admit_jobs
 -- Held jobs become ready. They are locked since they were picked.
