@@ -7,11 +7,13 @@ from datetime import timedelta
 import pytest
 
 from offpath.model.effects import Effects
-from offpath.model.settlement import Snoozed
+from offpath.model.job import JobState
+from offpath.model.settlement import Released, Snoozed
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.builders import (
     START,
+    end,
     enqueue,
     join,
     start,
@@ -125,3 +127,64 @@ async def test_a_cool_down_without_a_limit_is_a_snooze(store: Store) -> None:
     answer = await settle_with(store, job, Effects(), Snoozed(delay=5, cool_down=10))
     assert answer.run_at == START + timedelta(seconds=5)
     assert await store.limits() == []
+
+
+async def test_what_is_given_back_to_a_closed_key_is_held(store: Store, clock: ManualClock) -> None:
+    await join(store)
+    ids = await _held(store, 2)
+    await store.admit(limit=10)
+    job = await take_one(store)
+    await store.close_limit("api", seconds=60)
+    settled = await end(store, job, Released())
+    assert settled.state is JobState.BLOCKED
+    assert await take(store) == ()
+    assert (await limit_of(store, "api")).held == 2
+    clock.advance(61)
+    await join(store)
+    await store.admit(limit=10)
+    assert ids_of(await take(store)) == ids[:1]
+
+
+async def test_what_is_rescued_for_a_closed_key_is_held(store: Store, clock: ManualClock) -> None:
+    await join(store, lease=30)
+    ids = await _held(store, 2)
+    await store.admit(limit=10)
+    await take_one(store)
+    await store.close_limit("api")
+    clock.advance(31)
+    (rescued,) = await store.rescue(limit=10, max_deliveries=3)
+    assert rescued.state is JobState.BLOCKED
+    await join(store)
+    assert await take(store) == ()
+    await store.open_limit("api")
+    await store.admit(limit=10)
+    assert ids_of(await take(store)) == ids[:1]
+
+
+async def test_a_rescued_job_keeps_its_turn_however_long_it_ran(
+    store: Store, clock: ManualClock
+) -> None:
+    await join(store, lease=30)
+    ids = await _held(store, 2)
+    await store.admit(limit=10)
+    await take_one(store)
+    clock.advance(31)
+    await store.rescue(limit=10, max_deliveries=3)
+    await store.admit(limit=10)
+    await join(store)
+    assert ids_of(await take(store)) == ids[:1]
+    assert (await limit_of(store, "api")).running == 1
+
+
+async def test_a_job_that_died_with_its_worker_holds_no_room(
+    store: Store, clock: ManualClock
+) -> None:
+    await join(store, lease=30)
+    ids = await _held(store, 2)
+    await store.admit(limit=10)
+    await take_one(store)
+    clock.advance(31)
+    await store.rescue(limit=10, max_deliveries=1)
+    await store.admit(limit=10)
+    await join(store)
+    assert ids_of(await take(store)) == ids[1:]

@@ -101,7 +101,8 @@ class Extension(Struct, frozen=True, kw_only=True):
 class Rescued(Struct, frozen=True, kw_only=True):
     """A job taken from a worker that is gone.
 
-    ``state`` is queued (it runs again), dead (its workers died too often) or cancelled (as asked).
+    ``state`` is queued (it runs again), blocked (its limit's key is closed), dead (its workers died
+    too often) or cancelled (as asked).
     """
 
     job: LeasedJob

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJob
 from offpath.model.lease import Rescued
 from offpath.store.changes import Changed
-from offpath.store.memory import gates, signals
+from offpath.store.memory import gates, limits, signals
 from offpath.store.memory.moments import later, maybe_later
 from offpath.store.memory.records import (
     arrived,
@@ -139,7 +139,8 @@ def _rescue_one(tables: Tables, now: datetime, job: JobRecord, rules: Rules) -> 
     if job.cancel_requested:
         after = cancelled(lost, now, rules.expires_at)
     elif lost.losses < rules.max_deliveries:
-        after = waiting(lost, job.run_at, attempt=job.attempt)
+        again = waiting(lost, job.run_at, attempt=job.attempt)
+        after = limits.given_back(tables, now, again)
     else:
         reason = DeadReason.WORKER_LOST.value
         failure = _worker_lost(lost, now)

@@ -203,6 +203,15 @@ def _send_untaken_behind(tables: Tables, now: datetime, row: LimitRow) -> None:
         tables.file(held_again(job), now)
 
 
+def given_back(tables: Tables, now: datetime, job: JobRecord) -> JobRecord:
+    """A job whose turn is not over: it keeps its room, unless its key has been closed meanwhile."""
+    row = None if job.limit_key is None else tables.limits.rows.get(job.limit_key)
+    is_ready = job.state is JobState.QUEUED and job.run_at <= now
+    if row is not None and is_ready and (row.paused or row.ends_at(now) is not None):
+        return held_again(job)
+    return job
+
+
 # -- an operator's calls -------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from offpath.model.group import Contribution
 from offpath.model.job import BlockReason, JobRecord, JobState
 from offpath.model.ledger.faults import LedgerError
 from offpath.model.settlement import (
+    Released,
     Settled,
     Settlement,
     SettleStatus,
@@ -98,6 +99,8 @@ class _End:
         self._job = settled(self._held, self._outcome, self._now, self._expires_at)
         if self._held.cancel_requested:
             return
+        if isinstance(self._outcome, Released):
+            self._job = limits.given_back(self._tables, self._now, self._job)
         if isinstance(self._outcome, Waiting):
             self._decide_wait(self._outcome)
         if isinstance(self._outcome, Snoozed) and self._outcome.cool_down is not None:
