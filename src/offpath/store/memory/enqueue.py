@@ -7,8 +7,9 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from offpath.errors import GateError, IdConflict, UniqueConflict
+from offpath.errors import GateError, IdConflict
 from offpath.model.job import Enqueued, JobRecord, JobState, NewJob, UniqueClaim, UniquePolicy
+from offpath.store.held import held
 from offpath.store.memory.records import enqueued, rewritten, terms_of
 from offpath.store.memory.tables import Tables
 from offpath.store.memory.terms import Terms
@@ -119,11 +120,7 @@ class Plan:
             return Enqueued(id=job.id, job_id=holder.id, created=False, run_at=holder.run_at)
         if unique.policy is UniquePolicy.REPLACE and holder.state in _WAITING:
             return self._rewrite(job, holder)
-        raise UniqueConflict(
-            _CONFLICT_TEXTS[unique.policy].format(id=holder.id, state=holder.state.value),
-            key=unique.key,
-            holder=holder.id,
-        )
+        raise held(unique.policy, unique.key, holder=holder.id, state=holder.state)
 
     def _rewrite(self, job: NewJob, holder: JobRecord) -> Enqueued:
         record = rewritten(holder, job, self._now)
@@ -136,21 +133,6 @@ class Plan:
         self._records[holder.id] = record
         self._terms[holder.id] = terms
         return Enqueued(id=job.id, job_id=holder.id, created=False, run_at=record.run_at)
-
-
-_CONFLICT_TEXTS = {
-    UniquePolicy.ATTACH: (
-        "the unique key is held by job {id} ({state}) with another input: "
-        "use another key, or wait until that job has ended"
-    ),
-    UniquePolicy.REPLACE: (
-        "the unique key is held by job {id}, which is {state} and cannot be replaced: "
-        "wait until it has ended, or cancel it"
-    ),
-    UniquePolicy.REFUSE: (
-        "the unique key is held by job {id} ({state}): wait until it has ended, or cancel it"
-    ),
-}
 
 
 def _repeated(job: NewJob, known: JobRecord) -> Enqueued:

@@ -7,7 +7,7 @@ a conflict it takes back itself; on a caller's connection :func:`whole` takes ba
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
 from offpath.model.ledger.deciding import LedgerOp
 from offpath.model.new import NewLogEvent, NewMessage
+from offpath.store.held import held
 from offpath.store.sql import Row
 from offpath.store.sqlite import gating
 from offpath.store.sqlite.groups import Ended, Joined, count_steps
@@ -39,6 +40,7 @@ from offpath.store.sqlite.instants import instant, micros
 from offpath.store.sqlite.ledger_posting import together_steps
 from offpath.store.sqlite.limits import agreed
 from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.rows import OUTER
 from offpath.store.sqlite.session import SQL, Steps
 from offpath.store.sqlite.writing import Writing
 
@@ -320,29 +322,10 @@ class _Plan:
             taken = holder._replace(fingerprint=job.fingerprint, run_at=row[RUN_AT])
             self._holders[unique.key] = taken
             return _joined(job, taken)
-        message = _CONFLICTS[unique.policy].format(id=holder.id, state=_shown(holder.state))
-        raise UniqueConflict(message, key=unique.key, holder=holder.id)
+        raise held(unique.policy, unique.key, holder=holder.id, state=OUTER[holder.state])
 
 
 _WAITING: Final = frozenset({"blocked", "scheduled", "ready"})
-
-_CONFLICTS: Final[Mapping[UniquePolicy, str]] = {
-    UniquePolicy.ATTACH: (
-        "the unique key is held by job {id} ({state}) with another input: "
-        "use another key, or wait until that job has ended"
-    ),
-    UniquePolicy.REPLACE: (
-        "the unique key is held by job {id}, which is {state} and cannot be replaced: "
-        "wait until it has ended, or cancel it"
-    ),
-    UniquePolicy.REFUSE: (
-        "the unique key is held by job {id} ({state}): wait until it has ended, or cancel it"
-    ),
-}
-
-
-def _shown(state: str) -> str:
-    return "queued" if state in {"scheduled", "ready"} else state
 
 
 def _joined(job: NewJob, holder: _Holder) -> Enqueued:
