@@ -122,6 +122,8 @@ async def test_a_conflict_names_key_and_holder_and_writes_nothing(
         await enqueue(store, other, wanted)
 
     assert (caught.value.key, caught.value.holder) == (f"{TASK}:k", holder)
+    assert f"held by job {holder} ({before.state.value})" in str(caught.value)
+    assert f"{TASK}:k" not in str(caught.value), "it may be made of an input"
     assert await record(store, holder) == before
     assert not await exists(store, other.id)
     assert not await exists(store, wanted.id)
