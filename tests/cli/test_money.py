@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -121,6 +122,12 @@ def test_a_table_says_why_an_operation_was_declined_or_faulty(money: Money) -> N
     told = money.text("economy", "submit", str(money.folder / "operations.jsonl"), code=1)
     assert "need CREDIT:400.00, have CREDIT:100.00" in " ".join(told.split())
     assert "the price of a subscription is from" in told
+
+
+def test_a_table_says_times_as_times(money: Money) -> None:
+    money.submit(TOP_UP, SPEND, PAYOUT, {**PAYOUT, "key": "p-2", "amount": "CREDIT:1.00"})
+    told = money.text("economy", "submit", str(money.folder / "operations.jsonl"))
+    assert re.search(r"PAYOUT_TOO_SOON +retryAt 20\d\d-\d\d-\d\dT", told)
 
 
 def test_a_line_that_is_no_operation_stops_the_file_before_it_begins(money: Money) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -249,8 +249,15 @@ def _outcome(key: str, outcome: Outcome | OffpathError) -> dict[str, Any]:
 
 def _why(document: dict[str, Any]) -> str:
     """What a table says of a fault or a decline beside its code."""
-    detail = ", ".join(f"{name} {value}" for name, value in document.get("detail", {}).items())
+    detail = ", ".join(_field(*field) for field in document.get("detail", {}).items())
     return output.clean(str(document.get("message", detail)))
+
+
+def _field(name: str, value: object) -> str:
+    """A field of a decline; times are milliseconds on the wire, and times for people."""
+    if name.endswith("At") and isinstance(value, int):
+        value = output.when(datetime.fromtimestamp(value / 1000, UTC))
+    return f"{name} {value}"
 
 
 def _payout(payout: Payout) -> dict[str, Any]:
