@@ -125,9 +125,9 @@ def test_a_table_says_why_an_operation_was_declined_or_faulty(money: Money) -> N
 
 
 def test_a_table_says_times_as_times(money: Money) -> None:
-    money.submit(TOP_UP, SPEND, PAYOUT, {**PAYOUT, "key": "p-2", "amount": "CREDIT:1.00"})
+    money.submit(TOP_UP, SPEND, PAYOUT, {**PAYOUT, "key": "p-2", "amount": "CREDIT:2.00"})
     told = money.text("economy", "submit", str(money.folder / "operations.jsonl"))
-    assert re.search(r"PAYOUT_TOO_SOON +retryAt 20\d\d-\d\d-\d\dT", told)
+    assert re.search(r"retryAt 20\d\d-\d\d-\d\dT", " ".join(told.split()))
 
 
 def test_a_line_that_is_no_operation_stops_the_file_before_it_begins(money: Money) -> None:
