@@ -16,6 +16,8 @@ from tests.integration.journal import VARIABLE, Entry, Journal
 from tests.integration.polling import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import offpath
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,6 +119,35 @@ class Fleet:
             what=f"run {times} of the job begins",
         )
         return found[0]
+
+    async def kill_at_work(
+        self,
+        members: list[WorkerProcess],
+        event: str,
+        *,
+        kills: int,
+        of: int,
+        start: Callable[[], WorkerProcess],
+        within: float = 60.0,
+    ) -> set[int]:
+        """Kill so many members while the journal grows to ``of`` entries of an event, at even
+        distances: each time the one that wrote the last entry, and another is started in its
+        place. Returns their process ids.
+        """
+        killed: set[int] = set()
+        for number in range(1, kills + 1):
+            mark = number * of // (kills + 2)
+            entries: list[Entry] = await eventually(
+                lambda mark=mark: self.journal.all(event)[mark - 1 :],  # type: ignore[misc]
+                within=within,
+                what=f"{mark} entries of {event!r}",
+            )
+            last = entries[-1].pid
+            place = next((n for n, one in enumerate(members) if one.pid == last), 0)
+            members[place].kill()
+            killed.add(members[place].pid)
+            members[place] = start()
+        return killed
 
     def destroy(self) -> None:
         """Kill every process that is left, and the children that they started."""

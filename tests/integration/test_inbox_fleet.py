@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,20 +47,9 @@ async def test_drains_killed_between_effects_and_mark_apply_nothing_twice(
         assert (await app.accept("bank", key, {"key": key})).new
     for key in chance.sample(keys, 20):
         assert not (await app.accept("bank", key, {"key": key})).new
-    drains = [fleet.start(target=TARGET, poll_interval=0.2) for _ in range(2)]
-    killed: set[int] = set()
-    for number in range(1, KILLS + 1):
-        mark = number * MESSAGES // (KILLS + 2)
-        await eventually(
-            lambda mark=mark: len(fleet.journal.all("applying")) >= mark,  # type: ignore[misc]
-            within=60,
-            what=f"{mark} messages are begun",
-        )
-        last = fleet.journal.all("applying")[-1].pid
-        place = next((n for n, one in enumerate(drains) if one.pid == last), 0)
-        drains[place].kill()
-        killed.add(drains[place].pid)
-        drains[place] = fleet.start(target=TARGET, poll_interval=0.2)
+    start = partial(fleet.start, target=TARGET, poll_interval=0.2)
+    drains = [start() for _ in range(2)]
+    killed = await fleet.kill_at_work(drains, "applying", kills=KILLS, of=MESSAGES, start=start)
 
     async def applied() -> bool:
         pending = await app.messages.find(streams=["bank"], states=["pending"], limit=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -91,21 +90,7 @@ async def test_killed_relays_lose_nothing_and_repeat_only_what_they_had_in_hand(
     relays = [start() for _ in range(scaled(3, RELAYS))]
     await _up(app, relays)
     ids = await _publish(app, EVENTS)
-    chance = random.Random(7)
-    killed: set[int] = set()
-    for number in range(1, KILLS + 1):
-        mark = number * EVENTS // (KILLS + 2)
-        await eventually(
-            lambda mark=mark: len(fleet.journal.all("delivered")) >= mark,  # type: ignore[misc]
-            within=60,
-            what=f"{mark} deliveries",
-        )
-        # of those that deliver now, one
-        busy = {one.pid for one in fleet.journal.all("delivered")[-20:]} - killed
-        place = chance.choice([n for n, one in enumerate(relays) if one.pid in busy] or [0])
-        relays[place].kill()
-        killed.add(relays[place].pid)
-        relays[place] = start()
+    killed = await fleet.kill_at_work(relays, "delivered", kills=KILLS, of=EVENTS, start=start)
     await _all_relayed(app, within=120)
 
     deliveries: dict[str, list[Entry]] = defaultdict(list)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -151,20 +152,11 @@ async def test_killed_router_processes_lose_nothing_and_a_reset_cursor_sends_not
             batch.append("iu", "t", "s", number, key=f"k{chance.randrange(40)}")
             for number in range(EVENTS)
         ]
-    runners = [fleet.start(target=TARGET, poll_interval=0.2) for _ in range(2)]
-    killed: set[int] = set()
-    for number in range(1, KILLS + 1):
-        mark = number * EVENTS // (KILLS + 2)
-        await eventually(
-            lambda mark=mark: len(fleet.journal.all("routed")) >= mark,  # type: ignore[misc]
-            within=90,
-            what=f"{mark} deliveries",
-        )
-        last = fleet.journal.all("routed")[-1].pid
-        place = next((n for n, one in enumerate(runners) if one.pid == last), 0)
-        runners[place].kill()
-        killed.add(runners[place].pid)
-        runners[place] = fleet.start(target=TARGET, poll_interval=0.2)
+    start = partial(fleet.start, target=TARGET, poll_interval=0.2)
+    runners = [start() for _ in range(2)]
+    killed = await fleet.kill_at_work(
+        runners, "routed", kills=KILLS, of=EVENTS, start=start, within=90
+    )
 
     async def all_passed() -> bool:
         return sum(one.passed for one in (await router.record()).cursors) >= EVENTS
