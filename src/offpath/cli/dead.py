@@ -148,6 +148,8 @@ def discard_dead(
 ) -> int | None:
     r"""Delete dead jobs for good, with their history.
 
+    Those that are still to be undone are left, until a worker has done that.
+
     \b
     offpath dead discard 0198c0de-… --yes
     offpath dead discard --error-type ValueError --yes
@@ -159,7 +161,12 @@ def discard_dead(
             *job_ids, limit=limit, everything=everything, **chosen(where)
         )
         return print_changed(
-            changed, job_ids, "discarded", as_json=as_json, say=lambda _: "deleted"
+            changed,
+            job_ids,
+            "discarded",
+            as_json=as_json,
+            say=lambda _: "deleted",
+            why="unknown, not dead, or still to be undone, which a worker does",
         )
 
     return with_app(url, work)

@@ -334,8 +334,12 @@ def print_changed(
     *,
     as_json: bool,
     say: Callable[[Changed], str] | None = None,
+    why: str = "unknown, or in no state for this",
 ) -> int:
-    """Print what was changed; not found when ids were given and none of them was."""
+    """Print what was changed; not found when ids were given and none of them was.
+
+    ``why`` is why one may have been left alone.
+    """
     done = {one.id for one in changed}
     left = [one for one in asked if one not in done]
     if as_json:
@@ -345,7 +349,7 @@ def print_changed(
         for one in changed:
             click.echo(f"{one.id}  {output.clean(one.task)}  {(say or _transition)(one)}")
         for job_id in left:
-            click.echo(f"{output.clean(job_id)}  left alone: unknown, or in no state for this")
+            click.echo(f"{output.clean(job_id)}  left alone: {why}")
         click.echo(f"{len(changed)} {what}")
     return NOT_FOUND if asked and not changed else 0
 
