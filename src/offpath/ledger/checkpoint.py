@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
@@ -81,6 +81,21 @@ class _Sealed(Struct, frozen=True, kw_only=True):
     leaves: list[Leaf]
     last: Checkpoint | None
     now: int
+
+
+class _Proved:
+    """Accounts that moved since they were sealed: all that is kept is what is sealed of them next."""
+
+    def __init__(self) -> None:
+        self.leaves: list[Leaf] = []
+        self.broken: str | None = None
+        """The first that does not hold."""
+        self.gone: str | None = None
+        """The first that is not there any more."""
+
+    def look(self, side: Side) -> None:
+        if side.account is None and self.gone is None:
+            self.gone = side.name
 
 
 async def seal(
@@ -229,13 +244,15 @@ async def _prepared(
             "ledger was put in place, or checkpoints were removed"
         )
     survey = _Survey(VERSION if last is None else last.v)
-    moved = [side async for side in _moved(reads, survey)]
+    found = await _proved(reads, survey, last)
+    leaves = found.leaves
     if last is not None and _trusts(survey, last, signer):
-        if not moved:
+        if found.broken is not None:
+            raise ChainBroken(found.broken)
+        if not leaves:
             return None  # sealing it again would say nothing new
-        leaves = await _proved(reads, moved)
     else:
-        leaves = [leaf async for leaf in _anew(reads, moved)]
+        leaves = [leaf async for leaf in _anew(reads, found.gone)]
         if not leaves and last is None:
             return None
     if off := survey.unbalanced():
@@ -261,19 +278,22 @@ def _root_in(checkpoint: Checkpoint) -> Root:
     return Root(checkpoint.root, checkpoint.sum, checkpoint.count)
 
 
-async def _proved(reads: LedgerReads, moved: Sequence[Side]) -> list[Leaf]:
-    """The leaves of accounts that moved, each proved from where it was sealed."""
-    leaves: list[Leaf] = []
-    async for side, found in prove_sides(reads, _each(moved)):
-        if side.account is None or (found is not None and not await _numbered_wrong(reads, side)):
-            raise ChainBroken(str(found))
-        leaves.append(leaf_of(side.account))
-    return leaves
-
-
-async def _each(sides: Sequence[Side]) -> AsyncIterator[Side]:
-    for side in sides:
-        yield side
+async def _proved(reads: LedgerReads, survey: _Survey, last: Checkpoint | None) -> _Proved:
+    """What moved, each account proved from where it was sealed, while all are surveyed: only then
+    it is known whether these seals can be believed. Without any there is nothing to prove it from.
+    """
+    moved = _Proved()
+    if last is None or last.v < _SUMMED:
+        async for side in _moved(reads, survey):
+            moved.look(side)
+        return moved
+    async for side, found in prove_sides(reads, _moved(reads, survey)):
+        moved.look(side)
+        if side.account is not None and (found is None or await _numbered_wrong(reads, side)):
+            moved.leaves.append(leaf_of(side.account))
+        elif moved.broken is None:
+            moved.broken = str(found)
+    return moved
 
 
 async def _numbered_wrong(reads: LedgerReads, side: Side) -> bool:
@@ -292,10 +312,10 @@ async def _numbered_wrong(reads: LedgerReads, side: Side) -> bool:
     return there and walk.end(side.account) is None
 
 
-async def _anew(reads: LedgerReads, moved: list[Side]) -> AsyncIterator[Leaf]:
+async def _anew(reads: LedgerReads, gone: str | None) -> AsyncIterator[Leaf]:
     """Every leaf, each chain replayed from its genesis."""
-    if gone := [side.name for side in moved if side.account is None]:
-        raise ChainBroken(f"{gone[0]} was sealed and is not there any more")
+    if gone is not None:
+        raise ChainBroken(f"{gone} was sealed and is not there any more")
     async for done in replay(reads, sealed=False):
         if done.found is not None or done.side.account is None:
             raise ChainBroken(str(done.found))
