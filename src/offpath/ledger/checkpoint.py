@@ -84,7 +84,7 @@ class _Sealed(Struct, frozen=True, kw_only=True):
 
 
 class _Proved:
-    """Accounts that moved since they were sealed: all that is kept is what is sealed of them next."""
+    """What moved since it was sealed: all that is kept of it is what is sealed next."""
 
     def __init__(self) -> None:
         self.leaves: list[Leaf] = []
