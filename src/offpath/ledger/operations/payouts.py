@@ -31,6 +31,7 @@ from offpath.model.ledger.chart import (
 )
 from offpath.model.ledger.deciding import Declined, LedgerOp, Repeat
 from offpath.model.ledger.faults import (
+    ChainBroken,
     InvalidAmount,
     InvalidTransition,
     MalformedOperation,
@@ -229,7 +230,7 @@ def look_payout(request: SettlePayout | ReversePayout, rules: Rules) -> Lookup: 
 
 def plan_settle(request: SettlePayout, planning: Planning) -> LedgerOp:
     """Two postings: the reserved credits retire, and the dollars of the quote leave."""
-    rules, ids = planning.rules, (planning.new_id(), planning.new_id())
+    rules, ids = planning.rules, (end_of(request.payout_id), planning.new_id())
     event = planning.new_id()
 
     def decide(book: Book) -> Receipt:
@@ -241,7 +242,7 @@ def plan_settle(request: SettlePayout, planning: Planning) -> LedgerOp:
                 f"payout {row.id} is {row.state}: only one that was submitted can settle",
                 retryable=row.state == "RESERVED",
             )
-        content = proved_payout(row, book.posting(row.anchor or ""))
+        content = proved_open(book, row)
         return _settled(book, row, content, request, _Settling(rules, *ids, event))
 
     needs = payout_needs(request.payout_id, planning.seen.side)
@@ -307,7 +308,7 @@ def check_reverse(request: ReversePayout, rules: Rules) -> None:  # noqa: ARG001
 
 def plan_reverse(request: ReversePayout, planning: Planning) -> LedgerOp:
     """The reserved credits go back to the seller, unless the provider may still pay."""
-    posting, event = planning.new_id(), planning.new_id()
+    event = planning.new_id()
 
     def decide(book: Book) -> Receipt:
         row = known_payout(book, request.payout_id)
@@ -315,9 +316,11 @@ def plan_reverse(request: ReversePayout, planning: Planning) -> LedgerOp:
             raise MalformedOperation(f"payout {row.id} is not of user {request.user}")
         if row.state == "FAILED":
             raise Repeat(Receipt(id=row.id, facts={"payout_id": row.id}))
-        content = proved_payout(row, book.posting(row.anchor or ""))
+        if row.state == "SETTLED":
+            raise InvalidTransition(f"payout {row.id} was paid: it cannot be reversed")
+        content = proved_open(book, row)
         _reversible(book, row, content, request, planning.rules)
-        returning = Returning("reversePayout", request.reason, posting, event)
+        returning = Returning("reversePayout", request.reason, event)
         return returned(book, row, content, planning.rules, returning)
 
     return LedgerOp(
@@ -331,8 +334,6 @@ def plan_reverse(request: ReversePayout, planning: Planning) -> LedgerOp:
 def _reversible(
     book: Book, row: SideRow, content: PayoutBody, request: ReversePayout, rules: Rules
 ) -> None:
-    if row.state == "SETTLED":
-        raise InvalidTransition(f"payout {row.id} was paid: it cannot be reversed")
     sent = row.touched_at if row.state == "SUBMITTED" else content.sending_at
     if sent is None or request.provider_reported:
         return
@@ -349,7 +350,6 @@ class Returning(Struct, frozen=True):
     kind: str
     """As the posting's metadata names it."""
     reason: str
-    posting_id: str
     event_id: str
 
 
@@ -359,7 +359,7 @@ def returned(
     """Give a payout's credits back and end it. The row must have been proved."""
     source = return_source(young(book, rules, earned(row.owner)))
     posting = NewPosting(
-        id=how.posting_id,
+        id=end_of(row.id),
         entries=(
             Entry(PAYOUT_RESERVE, content.reserve),
             Entry(earned(row.owner), -content.reserve),
@@ -381,6 +381,19 @@ def returned(
     return Receipt(id=posting.id, postings=(posting.id,), facts={"payout_id": row.id})
 
 
+def end_of(payout_id: str) -> str:
+    """The id of the posting that ends a payout, settled or given back: there can only be one."""
+    return f"{payout_id}:end"
+
+
+def proved_open(book: Book, row: SideRow) -> PayoutBody:
+    """The body of a payout that has not ended, whatever its row says. Raises ``ChainBroken``."""
+    content = proved_payout(row, book.posting(row.anchor or ""))
+    if book.posting(end_of(row.id)) is not None:
+        raise ChainBroken(f"the payout {row.id} was altered: it has ended; nothing was moved")
+    return content
+
+
 def known_payout(book: Book, payout_id: str) -> SideRow:
     """A payout's row. Raises ``MalformedOperation`` when there is none."""
     row = book.side("payout", payout_id)
@@ -397,7 +410,7 @@ def payout_needs(payout_id: str, row: SideRow | None) -> Needs:
     return Needs(
         sides=sides,
         accounts=frozenset((PAYOUT_RESERVE, earned(row.owner))),
-        postings=frozenset((row.anchor or "",)),
+        postings=frozenset((row.anchor or "", end_of(payout_id))),
     )
 
 

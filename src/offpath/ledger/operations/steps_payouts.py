@@ -10,10 +10,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from offpath.ledger.anchors import proved_payout
 from offpath.ledger.operations.payouts import (
     Returning,
     payout_needs,
+    proved_open,
     return_needs,
     returned,
 )
@@ -46,7 +46,7 @@ def payout_sending(row: SideRow, *, due_at: int, now: int | None = None) -> Ledg
 
     def decide(book: Book) -> Receipt:
         found = _in_state(current(book, row), "RESERVED")
-        content = proved_payout(found, book.posting(found.anchor or ""))
+        content = proved_open(book, found)
         sending = content.sending_at or book.now
         after = replace(content, sending_at=sending, unanswered=content.unanswered + 1)
         written = book.put(moved(found, found.touched_at, due_at=due_at, content=after))
@@ -62,7 +62,7 @@ def payout_submitted(
 
     def decide(book: Book) -> Receipt:
         found = _in_state(current(book, row), "RESERVED")
-        content = proved_payout(found, book.posting(found.anchor or ""))
+        content = proved_open(book, found)
         after = replace(content, provider_ref=provider_ref, unanswered=0)
         book.put(
             moved(
@@ -112,13 +112,13 @@ def payout_dead_lettered(
     """Give it up: FAILED, and the credits go back. Raises ``ChainBroken`` and moves nothing when
     the row cannot be proved.
     """
-    returning = Returning("payouts.dead_letter", reason, new_id(), new_id())
+    returning = Returning("payouts.dead_letter", reason, new_id())
 
     def decide(book: Book) -> Receipt:
         found = current(book, row)
         if found.state not in {"RESERVED", "SUBMITTED"}:
             raise Declined(STALE, id=row.id)
-        content = proved_payout(found, book.posting(found.anchor or ""))
+        content = proved_open(book, found)
         return returned(book, found, content, rules, returning)
 
     return LedgerOp(decide=decide, needs=return_needs(row.id, row, rules), now=now)

@@ -10,15 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from offpath.economy.sweeping import settle_due_payouts
+from offpath.ledger.operations.payouts import ReversePayout
 from offpath.ledger.operations.steps_payouts import payout_body
 from offpath.ledger.ports import Ports, ProviderStatus
 from offpath.ledger.rows import encoded
-from offpath.model.ledger.faults import ProviderFailed
+from offpath.model.ledger.faults import ChainBroken, InvalidTransition, ProviderFailed
 from offpath.model.ledger.money import Money, usd
 from offpath.model.ledger.rates import rate
 from offpath.sweeps.economy.summaries import Coded, PayoutsSummary, Reasoned
 from offpath.testing import FakeProvider, Mode
-from tests.unit.sweeps.economy.rig import RATES, Rig
+from tests.unit.sweeps.economy.rig import RATES, SYSTEM, Rig
 
 RESERVE, EARNED = "platform:payout_reserve", "seller:earned"
 IDLE = PayoutsSummary()
@@ -269,6 +270,33 @@ async def test_an_altered_row_moves_nothing_and_is_told_each_time(rig: Rig) -> N
         rig.later(61)
     assert rig.provider.calls == []
     assert (await rig.row("payout", payout)).state == "RESERVED"
+
+
+@pytest.mark.parametrize("put_back", ["RESERVED", "SUBMITTED"])
+@pytest.mark.parametrize("paid", [True, False])
+async def test_a_payout_that_was_put_back_from_its_end_moves_nothing(
+    rig: Rig, put_back: str, paid: bool
+) -> None:
+    """What others have reserved could be taken: but its end is a posting, and there is one."""
+    payout = await rig.taken_payout("10.00")
+    if paid:
+        await rig.settle(payout)
+    else:
+        rig.provider.reports(ProviderStatus.FAILED)
+        assert (await settle_due_payouts(rig)).dead_lettered != ()
+    await rig.earn("other", "10.00")
+    await rig.request_payout("other", "10.00")
+    before = await rig.postings(), len(rig.provider.calls)
+    rig.tamper("payout", payout, state=put_back, due_at=rig.ms, touched_at=1)
+    assert Coded(payout, "CHAIN.BROKEN") in (await settle_due_payouts(rig)).retrying
+    with pytest.raises((ChainBroken, InvalidTransition)):
+        await rig.settle(payout)
+    back = ReversePayout(
+        key="r", actor=SYSTEM, user="seller", payout_id=payout, reason="x", provider_reported=True
+    )
+    with pytest.raises(ChainBroken):
+        await rig.submit(back)
+    assert (await rig.postings(), len(rig.provider.calls)) == before
 
 
 async def test_a_forged_payout_of_a_real_posting_moves_nothing(rig: Rig) -> None:
