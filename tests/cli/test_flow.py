@@ -58,6 +58,7 @@ def test_queues_are_listed_with_what_waits(shell: Shell) -> None:
     found = {one["name"]: one for one in shell("queues", "list")["items"]}
     assert set(found) == {"default", "mail"}
     assert (found["default"]["ready"], found["mail"]["blocked"]) == (1, 5)
+    assert (found["default"]["held"], found["mail"]["held"]) == (0, 5)
     assert {one["state"] for one in found.values()} == {"on"}
     assert "mail" in shell.text("queues", "list")
 

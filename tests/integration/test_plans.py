@@ -343,26 +343,17 @@ def _limits(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
         SQL["admit_jobs"](ids=ids, now=None),
         SQL["save_limits"](batch=batch, now=None),
         SQL["hold_closed"](keys=keys, now=None),
+        SQL["count_held"](limit=BATCH),
         SQL["prune_limits"](now=None, limit=BATCH),
     )
 
 
 def _orders(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     tasks = json.dumps({f"task-{n}": 10 for n in range(10)})
-    declined = json.dumps(_ids(connection, "ready"))
-    return tuple(
-        SQL[name](
-            now=None,
-            worker="worker-3",
-            tasks=tasks,
-            queues="[]",
-            rooms="{}",
-            reach=10,
-            declined=given,
-        )
-        for name in ("ready_by_priority", "ready_by_turn", "ready_by_age")
-        for given in ("[]", declined)
-    )
+    shared = {"worker": "worker-3", "tasks": tasks, "queues": "[]", "rooms": "{}", "reach": 10}
+    names = ("ready_by_priority", "ready_by_turn", "ready_by_age")
+    lists = ("[]", json.dumps(_ids(connection, "ready")))
+    return tuple(SQL[name](now=None, declined=each, **shared) for name in names for each in lists)
 
 
 def _commit(_: psycopg.Connection[Any]) -> tuple[Query, ...]:

@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from offpath import App, Limit
+from offpath.jobs.worker.maintenance import Waiting
 from offpath.jobs.worker.telemetry import Telemetry
 from offpath.runtime.catalogue import CATALOGUE
 from offpath.runtime.clock import ManualClock
@@ -52,3 +54,23 @@ def test_due_work_is_told_by_lane_and_a_lane_that_is_gone_tells_zero() -> None:
     )
     telemetry.due([skewed], clock.now())
     assert told() == (1, 0)
+
+
+async def test_a_worker_tells_how_many_jobs_wait_for_their_limits() -> None:
+    app = App(auto_start=False)
+
+    @app.task(limit=Limit(key="api", max_running=1))
+    async def call() -> None: ...
+
+    async with app:
+        await app.enqueue([call.job() for _ in range(3)])
+        await Waiting(app.store(), None).count(Telemetry(app.metrics))
+        assert held_in(app.metrics) == 3
+        Telemetry(app.metrics).gone()
+        assert held_in(app.metrics) == 0
+
+
+def held_in(metrics: Metrics) -> float:
+    told = metrics.get("offpath_jobs_held")
+    assert told is not None
+    return told.value

@@ -16,6 +16,9 @@ from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.limit import LimitRecord, QueueRecord, RateSpec
 
+COUNTED = 100_000
+"""Where the store stops counting."""
+
 until_option = click.option("--until", metavar="TIME", help="ISO time with a zone when it ends.")
 for_option = click.option("--for", "seconds", type=float, metavar="SECONDS", help="How long.")
 
@@ -192,9 +195,13 @@ async def _end(app: App, until: str | None, seconds: float | None) -> datetime |
 
 def print_queues(found: Sequence[QueueRecord]) -> None:
     """A table of queues."""
-    columns = ("queue", "state", "ready", "running", "scheduled", "blocked")
+    columns = ("queue", "state", "ready", "running", "scheduled", "blocked", "held")
     rows = [
-        (one.name, queue_state(one), one.ready, one.running, one.scheduled, one.blocked)
+        (
+            one.name,
+            queue_state(one),
+            *map(_counted, (one.ready, one.running, one.scheduled, one.blocked, one.held)),
+        )
         for one in found
     ]
     output.print_table(columns, rows, empty="no queue has jobs or is paused")
@@ -211,7 +218,7 @@ def print_limits(found: Sequence[LimitRecord]) -> None:
             _rate(one.rate),
             one.admitted,
             one.running,
-            one.held,
+            _counted(one.held),
         )
         for one in found
     ]
@@ -243,6 +250,11 @@ def limit_document(one: LimitRecord) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(one)
     rate = None if one.rate is None else msgspec.structs.asdict(one.rate)
     return {**plain, "rate": rate, "state": limit_state(one)}
+
+
+def _counted(number: int) -> str:
+    """Counting stops somewhere."""
+    return f"{number}+" if number >= COUNTED else str(number)
 
 
 def _rate(rate: RateSpec | None) -> str:

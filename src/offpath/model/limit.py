@@ -46,7 +46,7 @@ class LimitRecord(Struct, frozen=True, kw_only=True):
     """Jobs of the key that are ready or running: never raised beyond ``max_running``."""
     running: int
     held: int
-    """Jobs that wait to be admitted."""
+    """Jobs that wait to be admitted; counting may stop at 100,000."""
     closed_until: datetime | None = None
     """Nothing is admitted before this time (a cool-down, or a pause with an end)."""
     paused: bool = False
@@ -61,6 +61,8 @@ class QueueRecord(Struct, frozen=True, kw_only=True):
     scheduled: int
     ready: int
     running: int
+    held: int = 0
+    """Of the blocked ones, those that wait for room under a limit."""
     paused: bool = False
     """Nothing is handed out until somebody resumes it."""
     paused_until: datetime | None = None

@@ -93,6 +93,7 @@ ROWS = (
     _gauge("jobs_last_failed_timestamp_seconds", "When an attempt last failed (Unix time)."),
     _gauge("jobs_ready", "Due jobs, as last counted."),
     _gauge("jobs_ready_oldest_seconds", "How long the oldest due job has waited."),
+    _gauge("jobs_held", "Jobs that wait for room under a limit, as last counted.", ()),
     _time("job_wait", "From due to started."),
     _time("job_total", "From enqueued to ended."),
     _time("job_success", "Run time of attempts that succeeded."),

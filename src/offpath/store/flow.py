@@ -39,6 +39,10 @@ class FlowStore(Protocol):
         """Known keys by name, after ``after``; or these keys."""
         ...
 
+    async def count_held(self, *, limit: int) -> int:
+        """How many jobs wait for room under a limit, over all keys: counted up to ``limit``."""
+        ...
+
     async def close_limit(
         self, key: str, *, until: datetime | None = None, seconds: float | None = None
     ) -> int:

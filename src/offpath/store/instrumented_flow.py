@@ -28,6 +28,10 @@ class InstrumentedFlow(Watching):
         call = self._inner.limits(limit=limit, after=after, keys=keys)
         return await self._timed("limits", call)
 
+    async def count_held(self, *, limit: int) -> int:
+        """As the store does."""
+        return await self._timed("count_held", self._inner.count_held(limit=limit))
+
     async def close_limit(
         self, key: str, *, until: datetime | None = None, seconds: float | None = None
     ) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 RESCUE_BATCH = 500
 PRUNE_BATCH = 1_000
 MOST_COUNTED = 10_000
-"""Due jobs of one lane that are counted: more are told as this many."""
+"""Due jobs of one lane, and held ones, that are counted: more are told as this many."""
 
 
 class Maintenance:
@@ -58,6 +58,7 @@ class Waiting:
         now = await self._store.ping()
         backlog = await self._store.backlog(limit=MOST_COUNTED)
         telemetry.due(backlog, now)
+        telemetry.held(await self._store.count_held(limit=MOST_COUNTED))
         if self._measure is not None:
             self.gauges = tuple(await self._measure(backlog, now))
             telemetry.waiting(self.gauges)

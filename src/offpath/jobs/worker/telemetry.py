@@ -180,6 +180,10 @@ class Telemetry:
         gauge("offpath_jobs_ready", **labels).set(ready)
         gauge("offpath_jobs_ready_oldest_seconds", **labels).set(oldest)
 
+    def held(self, jobs: int) -> None:
+        """Tell how many jobs wait for room under a limit."""
+        self._registry.gauge("offpath_jobs_held").set(jobs)
+
     def waiting(self, gauges: Sequence[Gauge]) -> None:
         """Tell how long the oldest of each kind of work has waited; what is gone waits no more."""
         told = {gauge.name: gauge.age or 0.0 for gauge in gauges}
@@ -198,6 +202,7 @@ class Telemetry:
         """The worker has stopped: what is told of it as it is now goes to zero."""
         self.up(0)
         self.due((), _NEVER)
+        self.held(0)
         self.waiting(())
         for series in self._loops.values():
             series.gone()

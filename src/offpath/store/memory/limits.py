@@ -250,6 +250,12 @@ def records(
     return [_record(rows[each], now) for each in behind[: max(limit, 0)]]
 
 
+def count_held(tables: Tables) -> int:
+    """How many jobs wait to be admitted, over all keys."""
+    rows = (tables.limits.rows[key] for key in tables.limits.waiting)
+    return sum(len(heap) for row in rows for heap in row.held.values())
+
+
 def _record(row: LimitRow, now: datetime) -> LimitRecord:
     return LimitRecord(
         key=row.key,

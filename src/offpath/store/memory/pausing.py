@@ -37,21 +37,37 @@ def records(tables: Tables, now: datetime) -> list[QueueRecord]:
     ready: dict[str, int] = {}
     for lane in tables.lanes:
         ready[lane.queue] = ready.get(lane.queue, 0) + len(lane.ready)
+    held = _held(tables)
     names = counts.keys() | {each for each in tables.pauses if paused(tables, now, each)}
     return [
-        _record(tables, now, name, counts.get(name, {}), ready.get(name, 0))
+        _record(tables, now, name, counts.get(name, {}), (ready.get(name, 0), held.get(name, 0)))
         for name in sorted(names)
     ]
 
 
+def _held(tables: Tables) -> dict[str, int]:
+    """Jobs that wait to be admitted, by queue."""
+    held: dict[str, int] = {}
+    for key in tables.limits.waiting:
+        for queue, heap in tables.limits.rows[key].held.items():
+            held[queue] = held.get(queue, 0) + len(heap)
+    return held
+
+
 def _record(
-    tables: Tables, now: datetime, name: str, counts: dict[JobState, int], ready: int
+    tables: Tables,
+    now: datetime,
+    name: str,
+    counts: dict[JobState, int],
+    ready_and_held: tuple[int, int],
 ) -> QueueRecord:
+    ready, held = ready_and_held
     stopped = paused(tables, now, name)
     until = tables.pauses.get(name)
     return QueueRecord(
         name=name,
         blocked=counts.get(JobState.BLOCKED, 0),
+        held=held,
         scheduled=counts.get(JobState.QUEUED, 0) - ready,
         ready=ready,
         running=counts.get(JobState.RUNNING, 0),

@@ -28,6 +28,10 @@ class MemoryFlow(Part):
         now = self._clock.now()
         return limits.records(self._tables, now, limit=limit, after=after, keys=keys)
 
+    async def count_held(self, *, limit: int) -> int:
+        """How many jobs wait for room."""
+        return min(limits.count_held(self._tables), limit)
+
     async def close_limit(
         self, key: str, *, until: datetime | None = None, seconds: float | None = None
     ) -> int:

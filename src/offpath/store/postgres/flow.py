@@ -86,6 +86,10 @@ class FlowTables(Part):
             lambda: limits.limits_steps(limit, after, keys, now, sql=self._sql)
         )
 
+    async def count_held(self, *, limit: int) -> int:
+        """How many jobs wait for room."""
+        return await self._database.write(lambda: limits.count_held_steps(limit, sql=self._sql))
+
     async def close_limit(
         self, key: str, *, until: datetime | None = None, seconds: float | None = None
     ) -> int:

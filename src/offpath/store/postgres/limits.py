@@ -128,6 +128,13 @@ def limits_steps(
     return [_record.decode(row[0]) for row in (yield from ask(query, last=True))]
 
 
+def count_held_steps(limit: int, *, sql: Catalogue) -> Steps[int]:
+    """How many jobs wait to be admitted, counted up to a limit."""
+    rows = yield from ask(sql["count_held"](limit=max(limit, 0)), last=True)
+    number: int = rows[0][0]
+    return number
+
+
 def close_steps(
     key: str,
     until: datetime | None,

@@ -363,8 +363,12 @@ from (
             select count(*) from offpath.job j where j.limit_key = n.key and j.state = 'running'
         ) as running,
         (
-            select count(*) from offpath.job j
-            where j.limit_key = n.key and j.state = 'blocked' and j.reason = 'limit'
+            select count(*)
+            from (
+                select from offpath.job j
+                where j.limit_key = n.key and j.state = 'blocked' and j.reason = 'limit'
+                limit 100000
+            ) as few
         ) as held,
         case when k.closed_until > (select clock.now from clock) then k.closed_until end as closed_until,
         coalesce(k.paused, false) as paused
@@ -379,6 +383,15 @@ from (
     ) as last on true
     order by n.key
 ) as r
+
+-- name: count_held
+-- Held jobs of all keys, counted up to a limit.
+select count(*)
+from (
+    select from offpath.job j
+    where j.limit_key is not null and j.state = 'blocked' and j.reason = 'limit'
+    limit :limit::int
+) as few
 
 -- name: close_limits
 -- Nothing of these keys is admitted until a time, or (null) until they are opened. An earlier end

@@ -49,11 +49,13 @@ counts as (
     select j.queue, 'scheduled', least(count(*), 100000)
     from offpath.job j where j.state = 'scheduled' group by j.queue
     union all
+    select j.queue, 'held', least(count(*), 100000)
+    from offpath.job j
+    where j.limit_key is not null and j.state = 'blocked' and j.reason = 'limit'
+    group by j.queue
+    union all
     select b.queue, 'blocked', least(count(*), 100000)
     from (
-        select j.queue from offpath.job j
-        where j.limit_key is not null and j.state = 'blocked' and j.reason = 'limit'
-        union all
         select j.queue from offpath.job j where j.state = 'blocked' and j.reason = 'signal'
         union all
         select j.queue from offpath.job j
@@ -68,7 +70,8 @@ pauses as (
 )
 select json_build_object(
     'name', n.queue,
-    'blocked', coalesce(c.blocked, 0), 'scheduled', coalesce(c.scheduled, 0),
+    'blocked', coalesce(c.blocked, 0), 'held', coalesce(c.held, 0),
+    'scheduled', coalesce(c.scheduled, 0),
     'ready', coalesce(c.ready, 0), 'running', coalesce(c.running, 0),
     'paused', p.queue is not null and p.until is null,
     'paused_until', p.until
@@ -77,7 +80,8 @@ from (select c.queue from counts c union select p.queue from pauses p) as n
 left join (
     select
         c.queue,
-        sum(c.jobs) filter (where c.state = 'blocked') as blocked,
+        sum(c.jobs) filter (where c.state in ('blocked', 'held')) as blocked,
+        sum(c.jobs) filter (where c.state = 'held') as held,
         sum(c.jobs) filter (where c.state = 'scheduled') as scheduled,
         sum(c.jobs) filter (where c.state = 'ready') as ready,
         sum(c.jobs) filter (where c.state = 'running') as running

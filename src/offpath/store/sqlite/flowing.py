@@ -39,6 +39,10 @@ class Flowing(Part):
             )
         )
 
+    async def count_held(self, *, limit: int) -> int:
+        """How many jobs wait for room."""
+        return await self._read(lambda session: limits.count_held(session, limit))
+
     async def close_limit(
         self, key: str, *, until: datetime | None = None, seconds: float | None = None
     ) -> int:

@@ -321,6 +321,12 @@ def records(
     return [_record(row) for row in session.run(query)]
 
 
+def count_held(session: Session, limit: int) -> int:
+    """How many jobs wait to be admitted, over all keys, counted up to a limit."""
+    number: int = session.run(SQL["held_total"](limit=max(limit, 0)))[0][0]
+    return number
+
+
 def _record(row: Row) -> LimitRecord:
     key, max_running, rate, admitted, running, held, closed_until, paused = row
     return LimitRecord(

@@ -280,9 +280,13 @@ select
             and job.limit_key = offpath_limit.key
     ),
     (
-        select count(*) from offpath_job as job
-        where
-            job.state = 'blocked' and job.reason = 'limit' and job.limit_key = offpath_limit.key
+        select count(*) from (
+            select 1 from offpath_job as job
+            where
+                job.state = 'blocked' and job.reason = 'limit'
+                and job.limit_key = offpath_limit.key
+            limit 100000
+        )
     ),
     case when closed_until > :now then closed_until end, paused
 from offpath_limit
@@ -301,9 +305,13 @@ select
             and job.limit_key = offpath_limit.key
     ),
     (
-        select count(*) from offpath_job as job
-        where
-            job.state = 'blocked' and job.reason = 'limit' and job.limit_key = offpath_limit.key
+        select count(*) from (
+            select 1 from offpath_job as job
+            where
+                job.state = 'blocked' and job.reason = 'limit'
+                and job.limit_key = offpath_limit.key
+            limit 100000
+        )
     ),
     case when closed_until > :now then closed_until end, paused
 from offpath_limit
@@ -336,5 +344,14 @@ select count(*) from (
     where
         job.state = 'blocked' and job.reason = 'limit'
         and job.limit_key = :key and job.queue = :queue
+    limit :limit
+)
+
+-- name: held_total
+-- Held jobs of all keys, counted up to a limit. (The order keeps the planner on the index of them.)
+select count(*) from (
+    select 1 from offpath_job as job
+    where job.state = 'blocked' and job.reason = 'limit'
+    order by job.limit_key, job.queue
     limit :limit
 )

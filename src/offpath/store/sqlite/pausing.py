@@ -61,6 +61,7 @@ def _record(
     return QueueRecord(
         name=name,
         blocked=blocked + held,
+        held=held,
         scheduled=scheduled,
         ready=ready,
         running=running,
