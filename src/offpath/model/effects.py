@@ -39,5 +39,13 @@ class Effects(Struct, frozen=True, kw_only=True):
             or self.operations
         )
 
+    @property
+    def stirs_messages(self) -> bool:
+        """Whether a message or an event of the log comes of them, or may: announced jobs have
+        become messages too, and an operation may write some.
+        """
+        written = self.messages or self.log or self.operations
+        return bool(written) or any(job.announce for job in self.jobs)
+
 
 NOTHING = Effects()

@@ -25,14 +25,8 @@ class Hint(StrEnum):
 
 
 def hints_of(effects: Effects) -> tuple[Hint, ...]:
-    """What is told once effects were committed. Announced jobs have become messages, too."""
-    messages = (
-        effects.messages
-        or effects.log
-        or effects.operations  # these may have written messages
-        or any(job.announce for job in effects.jobs)
-    )
-    told = ((Hint.WORK, effects.jobs), (Hint.MESSAGES, messages))
+    """What is told once effects were committed."""
+    told = ((Hint.WORK, effects.jobs), (Hint.MESSAGES, effects.stirs_messages))
     return tuple(hint for hint, stirred in told if stirred)
 
 

@@ -16,11 +16,8 @@ from typing import Final, NamedTuple, TypeVar
 from offpath.errors import IdConflict, InvalidArgument, UniqueConflict, WrongConnection
 from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
-from offpath.model.gate import NewGate
 from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
-from offpath.model.ledger.deciding import LedgerOp
-from offpath.model.new import NewLogEvent, NewMessage
 from offpath.store.held import held
 from offpath.store.sql import Row
 from offpath.store.sqlite import gating
@@ -73,16 +70,7 @@ def enqueue_steps(effects: Effects, now: datetime) -> Steps[list[Enqueued]]:
     operation of the ledger that is declined raises ``LedgerError`` after everything was written.
     """
     refuse_contributions(effects)
-    return (
-        yield from effect_steps(
-            effects.jobs,
-            effects.messages,
-            effects.log,
-            micros(now),
-            gates=effects.gates,
-            operations=effects.operations,
-        )
-    )
+    return (yield from effect_steps(effects, micros(now)))
 
 
 def is_lone_job(effects: Effects) -> bool:
@@ -105,21 +93,14 @@ def refuse_contributions(*all_effects: Effects) -> None:
         raise InvalidArgument(message)
 
 
-def effect_steps(
-    jobs: Sequence[NewJob],
-    messages: Sequence[NewMessage],
-    log: Sequence[NewLogEvent],
-    now: int,
-    *,
-    gates: Sequence[NewGate] = (),
-    operations: Sequence[LedgerOp] = (),
-) -> Steps[list[Enqueued]]:
+def effect_steps(effects: Effects, now: int) -> Steps[list[Enqueued]]:
     """As :func:`enqueue_steps`, of effects that may be those of several transitions.
 
     A declined operation raises ``LedgerError``, with what was written before it in the transaction.
     """
+    jobs, messages, log = effects.jobs, effects.messages, effects.log
     writing = Writing(messages, log, now) if messages or log else None
-    known = yield from gating.known_steps(jobs, gates, now)
+    known = yield from gating.known_steps(jobs, effects.gates, now)
     inserted = yield from insert_steps(jobs, now, known)
     answers = inserted.answers
     following = gating.Following(now)
@@ -132,8 +113,8 @@ def effect_steps(
         answers = with_deaths(answers, following.told(closed.done))
     if writing is not None:
         answers = [*answers, *(yield from writing.steps())]
-    if operations:
-        yield from together_steps(operations, now)
+    if effects.operations:
+        yield from together_steps(effects.operations, now)
     return answers
 
 
@@ -263,6 +244,8 @@ def _carried_out(plan: _Plan, now: int) -> Steps[frozenset[str]]:
             rooted |= _rooted((yield query))
     if plan.replaced:
         yield SQL["job_replace"](batch=batch(list(plan.replaced.values())), now=now)
+    if (agree := agreed(plan.late, now)) is not None:
+        yield agree
     return rooted
 
 
@@ -286,6 +269,8 @@ class _Plan:
         self.freed: dict[str, None] = {}
         self.second: list[NewRow] = []
         self.replaced: dict[str, NewRow] = {}
+        self.late: list[NewJob] = []
+        """The jobs of both."""
 
     def meet(self, at: int) -> None:
         """Decide about the job at this place."""
@@ -310,6 +295,7 @@ class _Plan:
         row = self._rows[at]
         self.freed[key] = None
         self.second.append(row)
+        self.late.append(self._jobs[at])
         self._holders[key] = _Holder(row[ID], row[FINGERPRINT], row[STATE], row[RUN_AT])
         self._known[row[ID]] = (row[ID], row[FINGERPRINT], row[RUN_AT])
 
@@ -319,6 +305,7 @@ class _Plan:
         if unique.policy is UniquePolicy.REPLACE and holder.state in _WAITING:
             row = (holder.id, *self._rows[at][ID + 1 :])
             self.replaced[holder.id] = row
+            self.late.append(job)
             taken = holder._replace(fingerprint=job.fingerprint, run_at=row[RUN_AT])
             self._holders[unique.key] = taken
             return _joined(job, taken)

@@ -31,7 +31,7 @@ from offpath.model.route import (
 )
 from offpath.store.events import Decide
 from offpath.store.hints import Hint
-from offpath.store.sqlite import endpoints, messaging, routing
+from offpath.store.sqlite import endpoints, letters, messaging, routing
 from offpath.store.sqlite.enqueue import on_file
 from offpath.store.sqlite.instants import micros
 from offpath.store.sqlite.part import Part
@@ -216,7 +216,7 @@ class Eventing(Part):
     ) -> list[Attempt]:
         """Attempts by position and number."""
         return await self._read(
-            lambda session: routing.attempts(
+            lambda session: letters.attempts(
                 session, router, event=event, status=status, limit=limit, after=after
             )
         )
@@ -232,7 +232,7 @@ class Eventing(Part):
     ) -> list[Letter]:
         """Dead letters by the position of their event."""
         return await self._read(
-            lambda session: routing.letters(
+            lambda session: letters.letters(
                 session, router, ids=ids, unresolved=unresolved, limit=limit, after=after
             )
         )
@@ -242,7 +242,7 @@ class Eventing(Part):
     ) -> bool:
         """Write a replay."""
         written = await self._write(
-            lambda session: routing.record_replay(
+            lambda session: letters.record_replay(
                 session, self._now(), letter, attempt, resolution, effects
             )
         )
@@ -253,7 +253,7 @@ class Eventing(Part):
     async def resolve_letter(self, letter: str, resolution: str) -> bool:
         """End a dead letter without a replay."""
         return await self._write(
-            lambda session: routing.resolve_letter(session, self._now(), letter, resolution)
+            lambda session: letters.resolve(session, self._now(), letter, resolution)
         )
 
     async def router_facts(self, router: str) -> RouterFacts:

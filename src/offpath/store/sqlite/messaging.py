@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, assert_never
 import msgspec
 
 from offpath.errors import InvalidArgument
+from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, Failure
 from offpath.model.message import (
     Box,
@@ -209,18 +210,18 @@ def _carry_out(
     carriers = [one for one in settlements if one.effects and isinstance(one.outcome, Succeeded)]
     if not carriers:
         return {}
-    jobs = [job for one in carriers for job in one.effects.jobs]
-    messages = [new for one in carriers for new in one.effects.messages]
-    log = [new for one in carriers for new in one.effects.log]
-    gates = [gate for one in carriers for gate in one.effects.gates]
-    operations = [each for one in carriers for each in one.effects.operations]
     refuse_contributions(*(one.effects for one in carriers))
-    answers = session.drive(
-        effect_steps(jobs, messages, log, now, gates=gates, operations=operations)
+    together = Effects(
+        jobs=tuple(job for one in carriers for job in one.effects.jobs),
+        messages=tuple(new for one in carriers for new in one.effects.messages),
+        log=tuple(new for one in carriers for new in one.effects.log),
+        gates=tuple(gate for one in carriers for gate in one.effects.gates),
+        operations=tuple(each for one in carriers for each in one.effects.operations),
     )
-    told = messages or log or operations or any(job.announce for job in jobs)
-    session.stirred = session.stirred or bool(told)
-    of_jobs, of_messages = iter(answers[: len(jobs)]), iter(answers[len(jobs) :])
+    answers = session.drive(effect_steps(together, now))
+    session.stirred = session.stirred or together.stirs_messages
+    jobs = len(together.jobs)
+    of_jobs, of_messages = iter(answers[:jobs]), iter(answers[jobs:])
     return {
         one.message.id: (
             *(next(of_jobs) for _ in one.effects.jobs),

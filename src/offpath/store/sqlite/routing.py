@@ -1,24 +1,17 @@
-"""The log's readers: routers, their cursors, decisions and dead letters.
+"""The log's readers: routers, their cursors and decisions.
 
 What also runs on a connection of the caller is written as steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
-
-import msgspec
-from msgspec.structs import replace
+from collections.abc import Sequence
+from typing import Final
 
 from offpath.errors import Conflict, StoreRejected
-from offpath.model.effects import Effects
 from offpath.model.route import (
-    Attempt,
-    AttemptStatus,
     Cursor,
     Decisions,
-    Letter,
     LogEvent,
     LogPage,
     Route,
@@ -30,15 +23,13 @@ from offpath.store.events import Decide
 from offpath.store.sql import Row
 from offpath.store.sqlite.enqueue import effect_steps
 from offpath.store.sqlite.instants import instant, later
+from offpath.store.sqlite.letters import attempt_row, letter_row
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session, Steps
 
 LISTED: Final = 1_000
 MASTER: Final = ""
 """The gate of all routers."""
-
-_encode = msgspec.json.Encoder().encode
-_event: Final = msgspec.json.Decoder(LogEvent).decode
 
 
 # -- declaring -------------------------------------------------------------------------------------
@@ -255,15 +246,9 @@ def advance(session: Session, now: int, cursor: Cursor, decisions: Decisions) ->
     """Write decisions and move the cursor; False when it is not held any more."""
     if cursor.holder is None:
         return False
-    _stir(session, decisions.effects)
+    session.stirred = session.stirred or decisions.effects.stirs_messages
     place = cursor.router, cursor.partition
     return session.drive(_advance_steps(place, cursor.holder, decisions, now))
-
-
-def _stir(session: Session, effects: Effects) -> None:
-    jobs = any(job.announce for job in effects.jobs)
-    told = effects.messages or effects.log or effects.operations
-    session.stirred = session.stirred or jobs or bool(told)
 
 
 def _advance_steps(
@@ -271,8 +256,8 @@ def _advance_steps(
 ) -> Steps[bool]:
     router, partition = place
     # Made before anything is written: they raise for what cannot be stored.
-    attempts = batch([_attempt_row(each) for each in decisions.attempts])
-    letters = batch([_letter_row(each) for each in decisions.letters])
+    attempts = batch([attempt_row(each) for each in decisions.attempts])
+    letters = batch([letter_row(each) for each in decisions.letters])
     moved = yield SQL["cursor_advance"](
         router=router,
         partition=partition,
@@ -284,36 +269,12 @@ def _advance_steps(
     )
     if not moved:
         return False
-    effects = decisions.effects
-    yield from effect_steps(
-        effects.jobs,
-        effects.messages,
-        effects.log,
-        now,
-        gates=effects.gates,
-        operations=effects.operations,
-    )
+    yield from effect_steps(decisions.effects, now)
     if decisions.attempts:
         yield SQL["attempt_add"](batch=attempts, now=now)
     if decisions.letters:
         yield SQL["letter_add"](batch=letters, now=now)
     return True
-
-
-def _attempt_row(one: Attempt) -> tuple[Any, ...]:
-    status = one.status.value
-    return (one.router, one.event, one.number, one.position, status, one.route, one.detail)
-
-
-def _letter_row(one: Letter) -> tuple[Any, ...]:
-    event = one.event
-    try:
-        document = _encode(replace(event, decided=False)).decode()
-    except UnicodeEncodeError as error:
-        message = "an event's text holds a lone surrogate (half a character)"
-        raise StoreRejected(message) from error
-    head = (one.id, one.router, one.route, event.id, event.position)
-    return (*head, document, one.reason, one.detail, one.number)
 
 
 def route_steps(
@@ -331,114 +292,6 @@ def route_steps(
     decisions = decide(record, page.events)
     yield from _advance_steps(place, None, decisions, now)
     return decisions
-
-
-# -- attempts and letters --------------------------------------------------------------------------
-
-
-def attempts(
-    session: Session,
-    router: str,
-    *,
-    event: str | None,
-    status: AttemptStatus | None,
-    limit: int,
-    after: tuple[int, int] | None,
-) -> list[Attempt]:
-    """Attempts by position and number."""
-    position, number = after or (-1, 0)
-    query = SQL["attempt_list"](
-        router=router,
-        event=event,
-        status=None if status is None else status.value,
-        position=position,
-        number=number,
-        limit=max(limit, 0),
-    )
-    return [_attempt(row) for row in session.run(query)]
-
-
-def _attempt(row: Row) -> Attempt:
-    return Attempt(
-        router=row[0],
-        event=row[1],
-        position=row[2],
-        status=AttemptStatus(row[3]),
-        route=row[4],
-        number=row[5],
-        detail=row[6],
-        at=instant(row[7]),
-    )
-
-
-def letters(
-    session: Session,
-    router: str,
-    *,
-    ids: Iterable[str],
-    unresolved: bool,
-    limit: int,
-    after: int | None,
-) -> list[Letter]:
-    """Dead letters by the position of their event."""
-    wanted = list(ids)
-    query = SQL["letter_list"](
-        router=router,
-        ids=batch(wanted) if wanted else None,
-        unresolved=unresolved,
-        limit=max(limit, 0),
-        after=-1 if after is None else after,
-    )
-    return [_letter(row) for row in session.run(query)]
-
-
-def _letter(row: Row) -> Letter:
-    return Letter(
-        id=row[0],
-        router=row[1],
-        route=row[2],
-        event=_event(row[3]),
-        reason=row[4],
-        detail=row[5],
-        number=row[6],
-        created_at=instant(row[7]),
-        resolved_at=instant(row[8]),
-        resolution=row[9],
-    )
-
-
-def record_replay(
-    session: Session,
-    now: int,
-    letter: Letter,
-    attempt: Attempt,
-    resolution: str | None,
-    effects: Effects,
-) -> bool:
-    """Write a replay; False when the letter has changed meanwhile."""
-    query = SQL["letter_replayed"](
-        id=letter.id, number=letter.number, next=attempt.number, resolution=resolution, now=now
-    )
-    if not session.run(query):
-        return False
-    _stir(session, effects)
-    session.run(SQL["attempt_add"](batch=batch([_attempt_row(attempt)]), now=now))
-    session.drive(
-        effect_steps(
-            effects.jobs,
-            effects.messages,
-            effects.log,
-            now,
-            gates=effects.gates,
-            operations=effects.operations,
-        )
-    )
-    return True
-
-
-def resolve_letter(session: Session, now: int, letter: str, resolution: str) -> bool:
-    """End a dead letter; False: unknown, or resolved before."""
-    return bool(session.run(SQL["letter_resolve"](id=letter, resolution=resolution, now=now)))
 
 
 # -- looking at the log ----------------------------------------------------------------------------

@@ -156,7 +156,7 @@ def fire(session: Session, now: int, firing: Firing) -> FiringStatus:
     fresh = rules.fresh(firing, {instant(at) for (at,) in known}, status)
     next_at = _maybe_micros(firing.next_at)
     # The jobs go first: what refuses them has then written nothing.
-    answers = session.drive(effect_steps(fresh.jobs, (), (), now)) if fresh.jobs else []
+    answers = session.drive(effect_steps(Effects(jobs=fresh.jobs), now)) if fresh.jobs else []
     written = list(rules.answered(fresh.occurrences, answers))
     _add(session, now, firing.schedule, written)
     session.run(
@@ -174,7 +174,7 @@ def trigger(session: Session, now: int, name: str, job: NewJob, occurrence: Occu
     """Make a job out of turn; False: unknown."""
     if _one(session, name) is None:
         return False
-    answers: list[Enqueued] = session.drive(effect_steps((job,), (), (), now))
+    answers: list[Enqueued] = session.drive(effect_steps(Effects(jobs=(job,)), now))
     _add(session, now, name, list(rules.answered([replace(occurrence, job=job.id)], answers)))
     return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from offpath.errors import InvalidArgument, LeaseLost
+from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob, NewJob
 from offpath.store.sqlite.enqueue import effect_steps
 from offpath.store.sqlite.rows import leased_job
@@ -17,7 +18,7 @@ def start(session: Session, now: int, job: NewJob, worker: str) -> LeasedJob | N
     if not session.run(SQL["worker_alive"](id=worker, now=now)):
         message = f"worker {worker} is not registered any more: nothing was enqueued"
         raise LeaseLost(message)
-    (answer,) = session.drive(effect_steps((job,), (), (), now))
+    (answer,) = session.drive(effect_steps(Effects(jobs=(job,)), now))
     if not answer.created:
         return None
     if job.announce:

@@ -147,16 +147,7 @@ def compensate(session: Session, now: int, job_id: str, effects: Effects) -> boo
     if not session.run(SQL["undo_take"](id=job_id)):
         return False
     session.run(SQL["step_forget"](job=job_id))
-    session.drive(
-        effect_steps(
-            effects.jobs,
-            effects.messages,
-            effects.log,
-            now,
-            gates=effects.gates,
-            operations=effects.operations,
-        )
-    )
+    session.drive(effect_steps(effects, now))
     return True
 
 

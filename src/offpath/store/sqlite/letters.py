@@ -1,0 +1,135 @@
+"""What routers decided: attempts, and the dead letters that are replayed or resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from offpath.errors import StoreRejected
+from offpath.model.effects import Effects
+from offpath.model.route import Attempt, AttemptStatus, Letter, LogEvent
+from offpath.store.sql import Row
+from offpath.store.sqlite.enqueue import effect_steps
+from offpath.store.sqlite.instants import instant
+from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.session import SQL, Session
+
+_encode = msgspec.json.Encoder().encode
+_event: Final = msgspec.json.Decoder(LogEvent).decode
+
+
+def attempt_row(one: Attempt) -> tuple[Any, ...]:
+    """As it is written."""
+    status = one.status.value
+    return (one.router, one.event, one.number, one.position, status, one.route, one.detail)
+
+
+def letter_row(one: Letter) -> tuple[Any, ...]:
+    """As it is written. Raises ``StoreRejected`` for an event that is no text."""
+    event = one.event
+    try:
+        document = _encode(replace(event, decided=False)).decode()
+    except UnicodeEncodeError as error:
+        message = "an event's text holds a lone surrogate (half a character)"
+        raise StoreRejected(message) from error
+    head = (one.id, one.router, one.route, event.id, event.position)
+    return (*head, document, one.reason, one.detail, one.number)
+
+
+def attempts(
+    session: Session,
+    router: str,
+    *,
+    event: str | None,
+    status: AttemptStatus | None,
+    limit: int,
+    after: tuple[int, int] | None,
+) -> list[Attempt]:
+    """Attempts by position and number."""
+    position, number = after or (-1, 0)
+    query = SQL["attempt_list"](
+        router=router,
+        event=event,
+        status=None if status is None else status.value,
+        position=position,
+        number=number,
+        limit=max(limit, 0),
+    )
+    return [_attempt(row) for row in session.run(query)]
+
+
+def _attempt(row: Row) -> Attempt:
+    return Attempt(
+        router=row[0],
+        event=row[1],
+        position=row[2],
+        status=AttemptStatus(row[3]),
+        route=row[4],
+        number=row[5],
+        detail=row[6],
+        at=instant(row[7]),
+    )
+
+
+def letters(
+    session: Session,
+    router: str,
+    *,
+    ids: Iterable[str],
+    unresolved: bool,
+    limit: int,
+    after: int | None,
+) -> list[Letter]:
+    """Dead letters by the position of their event."""
+    wanted = list(ids)
+    query = SQL["letter_list"](
+        router=router,
+        ids=batch(wanted) if wanted else None,
+        unresolved=unresolved,
+        limit=max(limit, 0),
+        after=-1 if after is None else after,
+    )
+    return [_letter(row) for row in session.run(query)]
+
+
+def _letter(row: Row) -> Letter:
+    return Letter(
+        id=row[0],
+        router=row[1],
+        route=row[2],
+        event=_event(row[3]),
+        reason=row[4],
+        detail=row[5],
+        number=row[6],
+        created_at=instant(row[7]),
+        resolved_at=instant(row[8]),
+        resolution=row[9],
+    )
+
+
+def record_replay(
+    session: Session,
+    now: int,
+    letter: Letter,
+    attempt: Attempt,
+    resolution: str | None,
+    effects: Effects,
+) -> bool:
+    """Write a replay; False when the letter has changed meanwhile."""
+    query = SQL["letter_replayed"](
+        id=letter.id, number=letter.number, next=attempt.number, resolution=resolution, now=now
+    )
+    if not session.run(query):
+        return False
+    session.stirred = session.stirred or effects.stirs_messages
+    session.run(SQL["attempt_add"](batch=batch([attempt_row(attempt)]), now=now))
+    session.drive(effect_steps(effects, now))
+    return True
+
+
+def resolve(session: Session, now: int, letter: str, resolution: str) -> bool:
+    """End a dead letter; False: unknown, or resolved before."""
+    return bool(session.run(SQL["letter_resolve"](id=letter, resolution=resolution, now=now)))
