@@ -75,7 +75,7 @@ HOT = (
 """Statements that cost what they find, however much there is."""
 
 _WALK = re.compile(
-    r"^SCAN (?!wanted|one|json_each|step|place|last VIRTUAL|last$|CONSTANT|\(subquery)"
+    r"^SCAN (?!wanted|one|json_each|step|place|moved|last VIRTUAL|last$|CONSTANT|\(subquery)"
 )
 
 
