@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from offpath.errors import InvalidArgument
 from offpath.ledger.obligations import Position, position
 from offpath.ledger.rows import (
     EntitlementBody,
@@ -18,15 +19,18 @@ from offpath.ledger.rows import (
     entitlement_id,
     owned,
 )
+from offpath.model import checks
 from offpath.model.ledger.chart import chart
 from offpath.model.ledger.money import Currency, Money
 from offpath.model.ledger.posting import PostingRecord
 from offpath.model.ledger.rates import Rates
-from offpath.model.ledger.records import KeyRecord, SideRow
+from offpath.model.ledger.records import STATES, KeyRecord, SideRow
 from offpath.store.ledger import LedgerReads
 
 Wallet = Literal["spendable", "earned", "promo"]
 PAGE = 100
+MOST = 10_000
+"""The longest page that is read at once."""
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -140,12 +144,13 @@ class EconomyReading:
 
     async def statement(self, account: str, *, before: int = 0, limit: int = PAGE) -> list[Line]:
         """An account's postings, the newest first; ``before`` is the number of the last line of
-        the page before. Raises ``UnknownAccount``.
+        the page before. Raises ``UnknownAccount``, and ``InvalidArgument`` for what is no page.
         """
-        known, store = chart(account), await self._opened()
-        if before == 1:
+        known, page = chart(account), _page(limit)
+        if checks.integer(before, "before", least=0, most=1 << 62) == 1:
             return []
-        links = await store.ledger_links(account, after=before, limit=limit, newest=True)
+        store = await self._opened()
+        links = await store.ledger_links(account, after=before, limit=page, newest=True)
         ids = [link.posting for link in links]
         postings = await store.ledger_postings(ids=ids, limit=len(ids)) if ids else []
         facts = {posting.id: posting.facts for posting in postings}
@@ -181,7 +186,9 @@ class EconomyReading:
     async def entitlements(
         self, user: str, *, after: str = "", limit: int = PAGE
     ) -> list[Entitlement]:
-        """What a user has or had, by sku; ``after`` is the sku of the last one before."""
+        """What a user has or had, by sku; ``after`` is the sku of the last one before. Raises
+        ``InvalidArgument`` for what is no page.
+        """
         last = entitlement_id(user, after) if after else ""
         rows = await self._sides("entitlement", user, (), last, limit)
         return [_entitlement(row, self._at()) for row in rows]
@@ -200,11 +207,13 @@ class EconomyReading:
         self,
         user: str | None = None,
         *,
-        states: Sequence[str] = (),
+        states: str | Sequence[str] = (),
         after: str = "",
         limit: int = PAGE,
     ) -> list[Payout]:
-        """Payouts by id: of a user, in these states."""
+        """Payouts by id: of a user, in these states. Raises ``InvalidArgument`` for a state that
+        there is not, and for what is no page.
+        """
         return [_payout(row) for row in await self._sides("payout", user, states, after, limit)]
 
     sagas = payouts
@@ -218,11 +227,11 @@ class EconomyReading:
         self,
         user: str | None = None,
         *,
-        states: Sequence[str] = (),
+        states: str | Sequence[str] = (),
         after: str = "",
         limit: int = PAGE,
     ) -> list[Subscription]:
-        """Subscriptions by id: of who pays, in these states."""
+        """Subscriptions by id: of who pays, in these states. Raises as :meth:`payouts` does."""
         rows = await self._sides("subscription", user, states, after, limit)
         return [_subscription(row) for row in rows]
 
@@ -231,13 +240,27 @@ class EconomyReading:
         return rows[0] if rows else None
 
     async def _sides(
-        self, kind: str, owner: str | None, states: Sequence[str], after: str, limit: int
+        self, kind: str, owner: str | None, states: str | Sequence[str], after: str, limit: int
     ) -> list[SideRow]:
+        known, page = _states(kind, states), _page(limit)
         store = await self._opened()
-        return await store.ledger_sides(kind, owner=owner, states=states, after=after, limit=limit)
+        return await store.ledger_sides(kind, owner=owner, states=known, after=after, limit=page)
 
     def _at(self) -> int:
         return round(self._now().timestamp() * 1_000)
+
+
+def _page(limit: int) -> int:
+    return checks.integer(limit, "limit", least=1, most=MOST)
+
+
+def _states(kind: str, states: str | Sequence[str]) -> tuple[str, ...]:
+    given = (states,) if isinstance(states, str) else tuple(states)
+    if unknown := [one for one in given if one not in STATES[kind]]:
+        raise InvalidArgument(
+            f"a {kind} has no state {unknown[0]!r}; it has: {', '.join(STATES[kind])}"
+        )
+    return given
 
 
 def _moment(at: int) -> datetime:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from offpath.economy import UnknownAccount, usd
+from offpath.errors import InvalidArgument
 from tests.unit.economy.marketplace import Marketplace, committed
 
 
@@ -60,6 +62,32 @@ async def test_payouts_and_subscriptions_are_listed_by_user_and_state(market: Ma
     assert (subscription.seller, subscription.sku) == ("sel", "perk")
     assert await read.subscription("sub_nobody") is None
     assert await read.sale("nothing") is None
+
+
+async def test_a_state_that_there_is_not_is_refused_and_not_found_empty(
+    market: Marketplace,
+) -> None:
+    payout, read = await market.payout("sel", 7), market.economy.read
+    assert [one.id for one in await read.payouts(states="RESERVED")] == [payout]
+    with pytest.raises(InvalidArgument, match="RESERVED, SUBMITTED, SETTLED, FAILED"):
+        await read.payouts(states="reserved")
+    with pytest.raises(InvalidArgument, match="ACTIVE, LAPSED, CANCELED"):
+        await read.subscriptions(states=("ACTIVE", "PAUSED"))
+
+
+@pytest.mark.parametrize("limit", [0, -1, 10_001, True, "5"])
+async def test_a_page_has_a_length(market: Marketplace, limit: Any) -> None:
+    read = market.economy.read
+    for reading in (
+        read.payouts(limit=limit),
+        read.subscriptions(limit=limit),
+        read.entitlements("ann", limit=limit),
+        read.statement("ann:spendable", limit=limit),
+    ):
+        with pytest.raises(InvalidArgument, match="limit"):
+            await reading
+    with pytest.raises(InvalidArgument, match="before"):
+        await read.statement("ann:spendable", before=-1)
 
 
 async def test_a_receipt_is_read_by_its_key(market: Marketplace) -> None:
