@@ -32,7 +32,6 @@ from tests.conformance.workflow_builders import (
     LATER,
     fates,
     gate_on,
-    hold,
     ids_of,
     limit_of,
     limited,
@@ -446,27 +445,3 @@ async def test_a_limit_may_have_any_name(store: Store) -> None:
     await enqueue(store, job)
     assert (await store.admit(limit=10, keys=[key])).jobs == 1
     assert (await limit_of(store, key)).admitted == 1
-
-
-async def test_held_jobs_are_counted_by_key_by_queue_and_in_all(store: Store) -> None:
-    assert await store.count_held(limit=10) == 0
-    await enqueue(
-        store,
-        *[limited("api", 1) for _ in range(4)],
-        *[limited("mail", 1, queue="post") for _ in range(3)],
-        new_job(),
-    )
-    await store.admit(limit=10)
-    assert await store.count_held(limit=10) == 5
-    assert await store.count_held(limit=4) == 4
-    assert [(await limit_of(store, key)).held for key in ("api", "mail")] == [3, 2]
-    queues = {one.name: (one.blocked, one.held) for one in await store.queues()}
-    assert queues == {"default": (3, 3), "post": (2, 2)}
-
-
-async def test_what_waits_for_something_else_is_not_held(store: Store) -> None:
-    watched = await add(store)
-    await hold(store, gate_on(watched))
-    assert await store.count_held(limit=10) == 0
-    (queue,) = await store.queues()
-    assert (queue.blocked, queue.held) == (1, 0)
