@@ -170,6 +170,7 @@ def test_payouts_and_subscriptions(money: Money) -> None:
         "USD:0.10",
     )
     assert money.json("economy", "payouts", "--state", "SETTLED")["items"] == []
+    assert len(money.json("economy", "payouts", "--state", "reserved")["items"]) == 1
     assert "--state is one of" in money.text("economy", "payouts", "--state", "x", code=2)
     (subscription,) = money.json("economy", "subscriptions")["items"]
     assert (subscription["state"], subscription["period"]) == ("ACTIVE", 1)

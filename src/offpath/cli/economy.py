@@ -27,7 +27,13 @@ app_option = click.option(
     "--app", "target", metavar="MODULE:APP", help="Whose economy.  [env: OFFPATH_APP]"
 )
 user_option = click.option("--user", metavar="USER", help="Of this user only.")
-state_option = click.option("--state", "states", multiple=True, help="In this state; repeatable.")
+state_option = click.option(
+    "--state",
+    "states",
+    multiple=True,
+    callback=lambda _context, _option, given: tuple(one.upper() for one in given),
+    help="In this state; repeatable.",
+)
 after_option = click.option("--after", metavar="ID", default="", help="Go on after this id.")
 
 
