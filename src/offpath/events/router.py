@@ -7,6 +7,7 @@ by partitions of the key.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -242,14 +243,22 @@ class Router:
         record = await self.record()
         if (gate := closed_gate(record)) is not None:
             return RouterRun(router=self.name, stopped=gate)
-        holder = self._host.new_id()
-        cursor = await store.lease_cursor(self.name, partition, holder, lease_seconds=LEASE)
+        cursor = await self._lease(store, partition)
         if cursor is None:
             return RouterRun(router=self.name, stopped="busy")
         try:
             return await self._pass(store, record, cursor, limit)
         finally:
             await store.release_cursor(cursor)
+
+    async def _lease(self, store: Store, partition: int) -> Cursor | None:
+        holder = self._host.new_id()
+        try:
+            return await store.lease_cursor(self.name, partition, holder, lease_seconds=LEASE)
+        except asyncio.CancelledError:  # only the answer may be missing: nobody else must wait
+            unseen = Cursor(router=self.name, partition=partition, position=0, holder=holder)
+            await store.release_cursor(unseen)
+            raise
 
     async def _pass(
         self, store: Store, record: RouterRecord, cursor: Cursor, limit: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -99,3 +100,55 @@ async def test_a_gate_closed_meanwhile_stops_a_long_run_and_what_it_did_counts(
         assert (await router.run_once()).counts == {"sent": 20}
         assert all(one.fine for one in await router.verify())
     assert got == list(range(CHUNK + 20))
+
+
+@pytest.mark.parametrize("drain", [True, False])
+async def test_a_worker_that_stops_leaves_the_cursor_to_others_at_once(
+    app: offpath.App, clock: ManualClock, drain: bool
+) -> None:
+    """Also when a delivery hangs, and has to be cut off."""
+    began = asyncio.Event()
+    got: list[int] = []
+
+    async def deliver(event: RoutedEvent) -> None:
+        began.set()
+        if not got and not drain:
+            await asyncio.Event().wait()
+        got.append(event.payload["n"])
+
+    async with app:
+        router = await _ready(app, deliver, 3)
+        worker = app.worker()
+        await worker.start()
+        await asyncio.wait_for(began.wait(), 10)
+        stopping = asyncio.ensure_future(worker.stop(drain=drain))
+        while not stopping.done():
+            await _passes(clock, 0.1)
+        assert clock.monotonic() < LEASE / 2
+        (cursor,) = (await router.record()).cursors
+        assert cursor.holder is None
+        got.append(-1)
+        assert (await router.run_once()).counts == ({} if drain else {"sent": 3})
+
+
+async def test_a_run_that_is_cut_off_as_it_gets_the_cursor_leaves_it_to_others(
+    app: offpath.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with app:
+        router = await _ready(app, lambda event: None, 2)
+        store, given = app.store(), asyncio.Event()
+        lease_cursor = store.lease_cursor
+
+        async def unanswered(*args: Any, **options: Any) -> None:
+            await lease_cursor(*args, **options)
+            given.set()
+            await asyncio.Event().wait()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "lease_cursor", unanswered)
+            run = asyncio.ensure_future(router.run_once())
+            await asyncio.wait_for(given.wait(), 10)
+            run.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+        assert (await router.run_once()).counts == {"sent": 2}
