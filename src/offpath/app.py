@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -36,6 +37,7 @@ from offpath.jobs.sending import SendVerbs
 from offpath.jobs.tasking import AnyTask, TaskVerbs
 from offpath.jobs.waiters import Waiters
 from offpath.jobs.working import WorkingVerbs
+from offpath.model import checks
 from offpath.model.options import AppOptions, Options, checked
 from offpath.model.redrive import Redrive, checked_redrive
 from offpath.runtime.clock import Clock, SystemClock
@@ -125,6 +127,9 @@ class App(
     ) -> None:
         self.settings = settings or load_settings(url=url, migrate=migrate)
         """What is configured: arguments, environment, project file, defaults."""
+        if unknown := defaults.keys() - AppOptions.__annotations__.keys():
+            mine = {*AppOptions.__annotations__, *inspect.signature(App).parameters}
+            checks.known(unknown, mine - {"defaults"}, "an app has no setting")
         self._level = checked(Options(**defaults))
         self._codec = codec or JsonCodec()
         self._strict = strict

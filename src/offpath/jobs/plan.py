@@ -30,6 +30,7 @@ from offpath.jobs.gates import Gate, all_succeeded, checked_timeout, condition, 
 from offpath.jobs.handle import Handle
 from offpath.jobs.job import G_co, Job, Member, S_co, Unknowable
 from offpath.jobs.naming import ordered
+from offpath.model import checks
 from offpath.model.gate import NewGate, When, require_ends
 from offpath.model.job import JobState, NewJob
 from offpath.model.limiting import Limit
@@ -256,13 +257,8 @@ class Plan(Generic[S_co, G_co]):
 
 def level_of(options: NextOptions | PlanOptions) -> Level | None:
     """Checked options of the jobs that a plan lists. Raises ``PlanError``."""
-    known = PlanOptions.__annotations__
-    if unknown := sorted(options.keys() - known.keys()):
-        raise PlanError(
-            f"the jobs of a plan have no option {', '.join(unknown)}; they have "
-            f"{', '.join(known)}. What is for one job or task, as an id, is given to it"
-        )
     try:
+        checks.known(options, PlanOptions.__annotations__, "the jobs of a plan have no option")
         return queue_level(Options(**options)) if options else None
     except InvalidArgument as error:
         raise PlanError(f"the options of a plan's jobs: {error}") from error

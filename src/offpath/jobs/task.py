@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Coroutine
 from typing import (
@@ -142,6 +141,7 @@ class Sending(Generic[P, S, G]):
         """
         within = options.pop("within", self._within)
         inline = options.pop("inline", self._inline)
+        checks.known(options, BindOptions.__annotations__, "a job has no option")
         rest = cast("QueueOptions", options)
         given = queue_level(Options(**rest))
         return Sending(self._blueprint, over(given, self._options), within, inline=inline)
@@ -397,9 +397,7 @@ def _refuse_unknown(settings: TaskSettings) -> None:
     known = (*TaskSettings.__annotations__, *TaskOptions.__annotations__)
     for name in settings:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
-            raise TaskError(f"@app.task has no setting {name!r}; {hint}")
+            raise TaskError(f"@app.task has no setting {name!r}; {checks.like(name, known)}")
 
 
 def takes_context(fn: Callable[..., Any], kind: type = Context) -> bool:

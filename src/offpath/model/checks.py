@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
 from offpath.errors import InvalidArgument
@@ -101,3 +102,21 @@ def integer(value: object, what: str, *, least: int, most: int) -> int:
         msg = f"{what} must be between {least} and {most}, not {value}"
         raise InvalidArgument(msg)
     return value
+
+
+def known(given: Iterable[str], names: Collection[str], whose: str) -> None:
+    """Raise ``InvalidArgument`` for the first keyword that is none of ``names``, with one like it.
+
+    ``whose`` begins the sentence: "a job has no option".
+    """
+    for one in given:
+        if one not in names:
+            raise InvalidArgument(f"{whose} {one!r}; {like(one, names)}")
+
+
+def like(given: str, names: Collection[str]) -> str:
+    """Which of ``names`` may have been meant."""
+    import difflib
+
+    near = difflib.get_close_matches(given, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(names))}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
+from offpath import App
 from offpath.errors import InvalidArgument
 from offpath.model.job import JobState, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
@@ -203,3 +205,12 @@ def test_a_text_in_errors_never_breaks_the_terminal() -> None:
 
 def test_tags_lose_repeats_and_keep_their_order() -> None:
     assert checked(Options(tags=["b", "a", "b"])) == Level(tags=("b", "a"))
+
+
+def test_a_setting_that_no_app_has_is_told_with_one_like_it() -> None:
+    misspelt: dict[str, Any] = {"auto_migrate": True}
+    with pytest.raises(InvalidArgument, match=r"no setting 'auto_migrate'; did you mean '"):
+        App(**misspelt)
+    unheard: dict[str, Any] = {"xyz": True}
+    with pytest.raises(InvalidArgument, match=r"'xyz'; there are (?!.*defaults).*, clock, codec"):
+        App(**unheard)

@@ -343,7 +343,7 @@ def test_the_id_may_be_the_callers() -> None:
 
 
 def test_misspelt_options_are_refused() -> None:
-    with pytest.raises(TypeError, match="dealy"):
+    with pytest.raises(InvalidArgument, match=r"no option 'dealy'; did you mean 'delay'\?"):
         task_of(add).options(dealy=5)  # type: ignore[call-arg]
     with pytest.raises(TaskError, match=r"'qeue'.*'queue'"):
         task_of(add, qeue="x")
