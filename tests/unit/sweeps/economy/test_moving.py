@@ -231,7 +231,7 @@ def submitting(rig: Rig, error: Exception, times: int = 1) -> list[int]:
             raise error
         return await real(request, **given)
 
-    rig.submit = submit  # type: ignore[method-assign, assignment]
+    rig.submit = submit  # type: ignore[method-assign]
     return calls
 
 
