@@ -38,7 +38,7 @@ from offpath.jobs.tasking import AnyTask, TaskVerbs
 from offpath.jobs.waiters import Waiters
 from offpath.jobs.working import WorkingVerbs
 from offpath.model import checks
-from offpath.model.options import AppOptions, Options, checked
+from offpath.model.options import AppOptions, Level, Options, checked
 from offpath.model.redrive import Redrive, checked_redrive
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.codec import Codec, JsonCodec
@@ -127,10 +127,7 @@ class App(
     ) -> None:
         self.settings = settings or load_settings(url=url, migrate=migrate)
         """What is configured: arguments, environment, project file, defaults."""
-        if unknown := defaults.keys() - AppOptions.__annotations__.keys():
-            mine = {*AppOptions.__annotations__, *inspect.signature(App).parameters}
-            checks.known(unknown, mine - {"defaults"}, "an app has no setting")
-        self._level = checked(Options(**defaults))
+        self._level = _level(defaults)
         self._codec = codec or JsonCodec()
         self._strict = strict
         self._id_generator = id_generator
@@ -480,6 +477,14 @@ class App(
 
     def _ticker(self) -> Ticker:
         return self.schedules.ticker(self.clock, self._report)
+
+
+def _level(defaults: AppOptions) -> Level:
+    """Checked defaults of an app's tasks. Raises ``InvalidArgument``."""
+    if unknown := defaults.keys() - AppOptions.__annotations__.keys():
+        names = {*AppOptions.__annotations__, *inspect.signature(App).parameters} - {"defaults"}
+        checks.known(unknown, names, "an app has no setting")
+    return checked(Options(**defaults))
 
 
 async def _nothing() -> None:
