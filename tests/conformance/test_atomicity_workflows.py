@@ -333,7 +333,11 @@ def _settling_and_admitting(store: Store, batch: list[Settlement]) -> Call:
 
 
 async def _cool_down(store: Store, clock: ManualClock) -> Call:
-    first, *_ = await _admitted(store, clock)
+    """Others of the key have been let in and have not begun."""
+    await join(store)
+    await enqueue(store, *(limited(n, 3) for n in range(1, 6)))
+    await store.admit(limit=10)
+    (first,) = await take(store, limit=1)
     batch = [Settlement(job=first, outcome=Snoozed(delay=5, cool_down=30))]
     return _settling_and_admitting(store, batch)
 
@@ -424,7 +428,16 @@ async def _the_count_is_right(store: Store) -> None:
     assert known.held == len(found.items)
 
 
-_PIECEWISE: dict[str, Check] = dict.fromkeys(["settle limited", "cool down"], _the_count_is_right)
+async def _nothing_begins(store: Store) -> None:
+    """However far it came: nobody but its worker may be there to go on with it."""
+    await _the_count_is_right(store)
+    assert await take(store) == ()
+
+
+_PIECEWISE: dict[str, Check] = {
+    "settle limited": _the_count_is_right,
+    "cool down": _nothing_begins,
+}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

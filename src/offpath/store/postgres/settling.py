@@ -170,9 +170,10 @@ def settle_steps(
     )
     yield from _trim(batch, sql)
     moved = yield from embed(count_ends(batch.watched(), batch.keep(), now, sql=sql))
-    yield from cool_down_steps(cool_downs(settlements[n] for n in batch.applied), now, sql=sql)
-    if given_back := batch.given_back():
-        batch.hold((yield from hold_again_steps(given_back, now, sql=sql)))
+    cooled = cool_downs(settlements[n] for n in batch.applied)
+    yield from cool_down_steps(cooled, now, sql=sql)
+    if perhaps_closed := [*batch.given_back(), *cooled]:
+        batch.hold((yield from hold_again_steps(perhaps_closed, now, sql=sql)))
     batch.count(work, moved)
     if announced is not None:
         announced.moved |= released(moved)
