@@ -133,6 +133,18 @@ def test_the_demo_s_advice_works(run: Run) -> None:
         assert run(*words).exit_code == 0, words
 
 
+def test_the_demo_names_a_program_that_the_reader_s_shell_finds(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = here / "offpath"
+    program.touch(mode=0o755)
+    monkeypatch.setattr("sys.argv", [str(program)])
+    monkeypatch.setenv("PATH", str(here / "nowhere"))
+    assert f"\n  {program} dead list --url " in run("demo").output
+    monkeypatch.setenv("PATH", str(here))
+    assert "\n  offpath dead list --url " in run("demo").output
+
+
 def test_the_demo_leaves_the_environment_s_database_alone(
     run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

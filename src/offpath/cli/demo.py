@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import shutil
 import sys
 import tempfile
 import time
@@ -203,4 +204,14 @@ def _conclude(tally: Tally, board: Board, url: str) -> None:
         ("All jobs of one kind:", "jobs list --task demo.charge"),
         ("Check the store:", "doctor"),
     ):
-        click.echo(f"{title}\n  offpath {verb}{where}")
+        click.echo(f"{title}\n  {_program()} {verb}{where}")
+
+
+def _program() -> str:
+    """What the reader has to type: the name where a shell finds this very program by it, else the
+    path by which it was called, as in an environment that is not activated.
+    """
+    called, found = Path(sys.argv[0]), shutil.which("offpath")
+    if called.name != "offpath" or not called.exists():
+        return "offpath"
+    return "offpath" if found and called.samefile(found) else shlex.quote(sys.argv[0])
