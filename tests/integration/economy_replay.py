@@ -13,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any, NamedTuple
 
 from offpath import App
@@ -55,8 +56,12 @@ class Ids:
 
     def __init__(self) -> None:
         self._prefix, self._number = "later", 0
+        self._others = count(step=10)
 
-    def begin(self, first: str) -> None:
+    def begin(self, *postings: str) -> None:
+        """Go on from the first that was made for it. The end of a payout is named after it."""
+        made = (one for one in postings if not one.endswith(":end"))
+        first = next(made, f"later-{next(self._others)}")
         self._prefix, _, number = first.rpartition("-")
         self._number = int(number)
 
@@ -70,6 +75,12 @@ class Ids:
         made = f"{self._prefix}-{self._number}"
         self._number += 1
         return made
+
+
+def _waits(meta: Mapping[str, Any], at: int) -> int:
+    """A time as good as that by which a sweep gave credits back: all that it says wait still do."""
+    until = (int(one.partition("@")[2]) for one in meta["source"].split(";") if "@" in one)
+    return min((at, *(one - 1 for one in until)))
 
 
 class Replay:
@@ -109,24 +120,25 @@ class Replay:
 
     async def _again(self, first: PostingRecord) -> tuple[str, ...]:
         known = self._by_posting.pop(first.id, None)
-        self.ids.begin(first.id)
+        made = (first.id,) if known is None else known.receipt.postings
+        self.ids.begin(*made)
         if known is None:
             meta = json.loads(first.meta)
             self.steps[meta["kind"]] += 1
             return (await self._step(first, meta)).postings
-        receipt = await self._asked(known.request, first.id)
+        receipt = await self._asked(known.request, made)
         assert receipt == known.receipt
         return receipt.postings
 
-    async def _asked(self, request: Request, first: str) -> Receipt:
+    async def _asked(self, request: Request, made: Sequence[str]) -> Receipt:
         if isinstance(request, SettlePayout):
             await self._handed_over(request.payout_id)
-            self.ids.begin(first)
+            self.ids.begin(*made)
         outcome = await self.economy.submit(request)
         if isinstance(request, Subscribe) and isinstance(outcome, Rejected):
             assert outcome.reason == "ALREADY_SUBSCRIBED", (request, outcome)
             await self._ended(subscription_holder(request.user, request.seller, request.sku))
-            self.ids.begin(first)
+            self.ids.begin(*made)
             outcome = await self.economy.submit(request)
         assert isinstance(outcome, Committed), (request, outcome)
         return outcome.receipt
@@ -137,9 +149,9 @@ class Replay:
         economy, now = self.economy, self.ids.now
         match meta["kind"]:
             case "payouts.dead_letter":
-                row = await self._row("payout", meta["sagaId"])
+                row, by = await self._row("payout", meta["sagaId"]), _waits(meta, posting.at)
                 return await self._done(
-                    payout_dead_lettered(row, meta["reason"], economy.rules, self.ids, now=now)
+                    payout_dead_lettered(row, meta["reason"], economy.rules, self.ids, now=by)
                 )
             case "subscriptions.renew":
                 row = await self._row("subscription", meta["subscriptionId"])
