@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Processes, Run, document, until
 
 
@@ -34,6 +36,32 @@ def test_a_signal_drains(run: Run, here: Path, processes: Processes) -> None:
     worker.terminate()
     assert worker.wait(timeout=30) == 0
     assert states(run, url) == ["succeeded"] * 5
+
+
+def test_the_app_is_named_by_an_option_too(here: Path, processes: Processes) -> None:
+    url = sqlite(here)
+    worker = processes.start("worker", "--app", "service:app", "--url", url, "--processes", "2")
+    until(worker, "runs")
+    worker.terminate()
+    assert worker.wait(timeout=30) == 0
+
+
+def test_the_app_is_named_by_the_setting_too(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OFFPATH_APP", "nowhere:app")
+    found = run("worker", "--url", sqlite(here))
+    assert (found.exit_code, "nowhere" in found.output) == (2, True)
+
+
+def test_two_apps_are_one_too_many(run: Run, here: Path) -> None:
+    both = run("worker", "service:app", "--app", "service:create()", "--url", sqlite(here))
+    assert (both.exit_code, "name one" in both.output) == (2, True)
+
+
+def test_a_worker_without_an_app_says_how_to_name_one(run: Run, here: Path) -> None:
+    none = run("worker", "--url", sqlite(here))
+    assert (none.exit_code, "--app" in none.output) == (2, True)
 
 
 def test_a_second_signal_gives_jobs_back(run: Run, here: Path, processes: Processes) -> None:

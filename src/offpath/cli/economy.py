@@ -13,8 +13,7 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.frame import FAILED, command, json_option, limit_option
-from offpath.cli.loading import load_shared_app
-from offpath.config import load_settings
+from offpath.cli.loading import load_shared_app, target_of
 from offpath.errors import ConfigurationError, InvalidArgument, OffpathError
 from offpath.model import checks
 
@@ -202,10 +201,7 @@ def resume(target: str | None, *, as_json: bool) -> int | None:
 
 
 def _loaded(target: str | None) -> App:
-    target = target or load_settings().app
-    if target is None:
-        raise ConfigurationError("which app? Write --app module:attribute, or set OFFPATH_APP")
-    return load_shared_app(target, None)
+    return load_shared_app(target_of(target), None)
 
 
 def _requests(file: BinaryIO) -> Iterator[Request]:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from offpath.app import App
-from offpath.config import MEMORY_URL, normal_url
+from offpath.config import MEMORY_URL, load_settings, normal_url
 from offpath.errors import ConfigurationError, OffpathError
 from offpath.model.redact import redact_text, redact_url
 
@@ -37,6 +37,20 @@ def load_app(target: str) -> App:
         kind = type(found).__name__
         raise ConfigurationError(f"{target} is no offpath.App but a {kind}")
     return found
+
+
+def target_of(*given: str | None) -> str:
+    """The app that a command works with: named to it in one way, or by the setting ``app``.
+
+    Raises ``ConfigurationError`` when there is none, or are two.
+    """
+    named = {target for target in given if target}
+    if len(named) > 1:
+        raise ConfigurationError(f"which app? {' and '.join(sorted(named))} are two: name one")
+    target = next(iter(named), None) or load_settings().app
+    if target is None:
+        raise ConfigurationError("which app? Write --app module:attribute, or set OFFPATH_APP")
+    return target
 
 
 def with_loaded_app(

@@ -11,11 +11,10 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli.frame import DONE, FAILED, command, explain, json_option
-from offpath.cli.loading import load_app
+from offpath.cli.loading import load_app, target_of
 from offpath.cli.logs import configure
 from offpath.cli.output import print_json, print_table
-from offpath.config import load_settings
-from offpath.errors import ConfigurationError, SettlementFailed
+from offpath.errors import SettlementFailed
 from offpath.model.settlement_run import SettlementOutcome, SettlementSummary
 
 DEGRADED = 3
@@ -89,10 +88,7 @@ def show_kinds(target: str | None, *, as_json: bool) -> None:
 
 
 def _loaded(target: str | None) -> App:
-    target = target or load_settings().app
-    if target is None:
-        raise ConfigurationError("which app? Write --app module:attribute, or set OFFPATH_APP")
-    return load_app(target)
+    return load_app(target_of(target))
 
 
 def _within(app: App, work: Callable[[], Awaitable[R]]) -> R:

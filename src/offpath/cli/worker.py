@@ -18,12 +18,11 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.frame import command
-from offpath.cli.loading import load_shared_app
+from offpath.cli.loading import load_shared_app, target_of
 from offpath.cli.logs import configure
 from offpath.cli.notifying import notifier, signs_of
 from offpath.cli.processes import Parent
-from offpath.config import Settings, by_queue, load_settings
-from offpath.errors import ConfigurationError
+from offpath.config import Settings, by_queue
 from offpath.health.probe import Probe, require_token
 from offpath.jobs.worker.worker import Worker
 from offpath.model.lease import Order
@@ -35,6 +34,9 @@ _log = logging.getLogger("offpath.cli")
 
 @click.command()
 @click.argument("target", metavar="[MODULE:APP]", required=False)
+@click.option(
+    "--app", "named", metavar="MODULE:APP", help="The same, as an option.  [env: OFFPATH_APP]"
+)
 @click.option("--queues", help="Serve only these, with or without a limit.")
 @click.option("--dispatch", type=click.Choice(ORDERS), help="Which jobs of a queue go first.")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Jobs at once, per process.")
@@ -55,6 +57,7 @@ _log = logging.getLogger("offpath.cli")
 @command
 def worker(
     target: str | None,
+    named: str | None,
     queues: str | None,
     dispatch: str | None,
     concurrency: int | None,
@@ -75,7 +78,7 @@ def worker(
     stop, 1 when the end of a job could not be recorded, or a loop died that was not to be started
     again. With --health-port it serves /livez, /readyz and /metrics; each of several processes on
     the next port. The app may be a factory, as
-    module:create(); without one, the setting `app` (OFFPATH_APP) names it.
+    module:create(); it may also be given as --app, else the setting `app` (OFFPATH_APP) names it.
 
     \b
     offpath worker myservice.jobs:app
@@ -83,7 +86,7 @@ def worker(
     offpath worker jobs:app --queues emails:5,reports --dispatch balanced
     """
     configure(log_level, log_format)
-    app = load_shared_app(target or _configured(), url)
+    app = load_shared_app(target_of(target, named), url)
     settings = _with_health(app.settings, health_port, health_host)
     count = settings.processes if processes is None else processes
     manager = notifier(count, child=parent_pipe is not None)
@@ -97,13 +100,6 @@ def worker(
     }
     given = {name: value for name, value in overrides.items() if value is not None}
     return asyncio.run(_serve(app, settings, given, parent_pipe, manager))
-
-
-def _configured() -> str:
-    target = load_settings().app
-    if target is None:
-        raise ConfigurationError("which app? Write offpath worker module:attribute, or OFFPATH_APP")
-    return target
 
 
 def _with_health(settings: Settings, port: int | None, host: str | None) -> Settings:
