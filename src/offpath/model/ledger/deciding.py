@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.faults import KeyReused, LedgerError
+from offpath.model.ledger.faults import KeyReused, LedgerError, OperationDeclined
 from offpath.model.ledger.needs import Needs, Wanted, wanted
 from offpath.model.ledger.records import Receipt
 
@@ -143,7 +143,8 @@ def raised_by(decided: Decided) -> Receipt:
         raise LedgerError(f"an operation cannot be decided: {raised}") from decided.error
     if decided.refusal is not None:
         # Its fields tell who has how much: this text goes to where errors go.
-        raise LedgerError(f"the operation was declined: {decided.refusal.reason}")
+        reason = decided.refusal.reason
+        raise OperationDeclined(f"the operation was declined: {reason}", reason=reason)
     if decided.receipt is None:
         raise LedgerError("the store gave no answer to an operation")
     return decided.receipt

@@ -14,6 +14,7 @@ A declined operation is a value (``Rejected``); a fault is raised. ::
         ├── ChainBroken                   CHAIN.BROKEN
         ├── MalformedOperation            OP.MALFORMED
         ├── KeyReused                     OP.KEY_REUSED
+        ├── OperationDeclined             OP.DECLINED: by what was to be committed with it
         ├── InvalidTransition             SAGA.INVALID_TRANSITION
         ├── Unauthorized                  AUTH.UNAUTHORIZED
         ├── InvalidSignature              AUTH.INVALID_SIGNATURE
@@ -24,6 +25,8 @@ A declined operation is a value (``Rejected``); a fault is raised. ::
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from offpath.errors import OffpathError
 
@@ -99,6 +102,19 @@ class KeyReused(LedgerError):
     code = "OP.KEY_REUSED"
 
 
+class OperationDeclined(LedgerError):
+    """What was to be committed with an operation was not, since that was declined: a plain no.
+
+    ``reason`` is that of ``Rejected``. Its fields tell who has how much: they go to nobody here.
+    """
+
+    code = "OP.DECLINED"
+
+    def __init__(self, message: str, *, reason: str = "", retryable: bool | None = None) -> None:
+        super().__init__(message, retryable=retryable)
+        self.reason = reason
+
+
 class InvalidTransition(LedgerError):
     """A payout is in a state from which this step does not lead on."""
 
@@ -145,3 +161,24 @@ class Unplanned(LedgerError):
 
     code = "LEDGER.UNPLANNED"
     retryable = True
+
+
+_FINAL: Final = (
+    OperationDeclined,
+    KeyReused,
+    MalformedOperation,
+    InvalidAmount,
+    MoneyOverflow,
+    CurrencyMismatch,
+    Unbalanced,
+    UnknownAccount,
+    Unauthorized,
+)
+
+
+def beyond_retry(error: BaseException | None) -> bool:
+    """Whether the same operation could only end so again: it cannot be meant, or was answered no.
+
+    An overdraft is not: the account may be filled by then.
+    """
+    return isinstance(error, _FINAL)
