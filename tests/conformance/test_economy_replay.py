@@ -226,8 +226,12 @@ class World:
 
     async def _inbound(self, one: Asked) -> None:
         request = await self._request(one, event_key(f"e{next(self._numbers)}"))
-        if request is not None:
+        if request is None:
+            return
+        try:
             await accept_operation(self.economy, request.key, request)
+        except LedgerError as fault:  # it could never be applied
+            self.results.append(type(fault).__name__)
 
     async def _sweep(self, name: str, times: int) -> None:
         """Row by row: within a page, a backend's pace decides which of the rows comes first."""

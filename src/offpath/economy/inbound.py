@@ -13,9 +13,10 @@ from offpath.errors import Abort
 from offpath.events.inbox import InboxMessage, Rejected
 from offpath.ledger import wire
 from offpath.ledger.operations.checks import LONGEST_KEY
-from offpath.ledger.operations.families import Operation
+from offpath.ledger.operations.families import Operation, checked
 from offpath.ledger.outcome import Outcome
 from offpath.ledger.outcome import Rejected as Declined
+from offpath.ledger.rules import Rules
 from offpath.model import checks
 from offpath.model.correlation import CARRIED
 from offpath.model.ledger.faults import LedgerError, ProviderFailed
@@ -32,6 +33,7 @@ class Inbound(Protocol):
     """What an economy is asked for here."""
 
     app: Any
+    rules: Rules
 
     async def submit(self, request: Operation, *, correlation_id: str | None = None) -> Outcome:
         """Have an operation decided."""
@@ -57,9 +59,11 @@ async def accept_operation(
     """Keep an operation for later, once per ``event_id``; says whether it was new.
 
     With ``within`` it joins the caller's transaction: rolled back, it leaves no row.
-    ``correlation_id`` goes with it, and with the events that it causes when it is applied.
+    ``correlation_id`` goes with it, and with the events that it causes when it is applied. Raises
+    the faults of a request that cannot be meant, and keeps nothing: it could only die.
     """
     checks.text(event_id, "event_id", longest=checks.MAX_KEY)
+    checked(request, economy.rules)
     payload = wire.encode(request)
     headers = None if correlation_id is None else {CARRIED: correlation_id}
     accepted: Accepted = await economy.app.accept(

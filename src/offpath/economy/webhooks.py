@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from offpath.economy.inbound import accept_operation, event_key
 from offpath.errors import InvalidArgument
-from offpath.events.door import Door, Ignored
+from offpath.events.door import Door, Ignored, Refusal
+from offpath.ledger.operations.families import checked
 from offpath.ledger.requests import Actor, Clawback, Request, ReversePayout, SettlePayout, TopUp
 from offpath.model import checks
 from offpath.model.correlation import HEADERS, correlation_id
@@ -95,8 +96,8 @@ def webhook_door(
     operation with ``decode``, and keeps that in the inbox under the event's id; workers submit it.
     The request's id goes with it, to the events that it causes.
     Answers: 202 ``accepted``, 200 ``duplicate`` or ``ignored``, 401 when it is not genuine or too
-    old, 400 when it holds no operation, 413, 408, and 503 while the store is away. Raises
-    ``InvalidArgument``.
+    old, 400 when it holds no operation or one that cannot be meant (which ``on_error`` is told),
+    413, 408, and 503 while the store is away. Raises ``InvalidArgument``.
     """
     name = checks.name(provider, "provider")
     if ":" in name:  # it parts the provider from the event's id
@@ -112,8 +113,14 @@ def webhook_door(
     ) -> Accepted:
         # Two providers may well use the same ids.
         event_id = f"{name}:{key}"
-        request = _decoded(payload, event_key(event_id), actor, decode)
         found_by = correlation_id(headers or {}, economy.new_id)
+        try:
+            request = _decoded(payload, event_key(event_id), actor, decode)
+            checked(request, economy.rules)
+        except (InvalidArgument, LedgerError) as error:
+            # It is genuine, so somebody is to know: money may hang on it.
+            economy.report(error, f"webhook {name}")
+            raise Refusal(400, error.code) from error
         accepted = await accept_operation(economy, event_id, request, correlation_id=found_by)
         if not accepted.new:
             economy.app.metrics.counter(REPEATED).add()

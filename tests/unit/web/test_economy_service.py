@@ -351,6 +351,31 @@ async def test_events_of_others_are_ignored_and_broken_ones_refused(market: Mark
     assert (await report(market, EVENT)).code == 202
 
 
+@pytest.mark.parametrize(
+    ("type_", "data", "code"),
+    [
+        ("purchase", {"user": "ann", "amount": "CREDIT:0.00"}, "MONEY.INVALID_AMOUNT"),
+        ("purchase", {"user": "ann", "amount": "USD:5.00"}, "MONEY.INVALID_AMOUNT"),
+        ("purchase", {"user": "a:b", "amount": "CREDIT:5.00"}, "OP.MALFORMED"),
+        ("purchase", {"user": 7, "amount": "CREDIT:5.00"}, "OP.MALFORMED"),
+        ("dispute", {"user": "ann", "amount": "CREDIT:5.00", "orderId": ""}, "OP.MALFORMED"),
+        ("payoutSettled", {"payoutId": "", "providerRef": "r"}, "OP.MALFORMED"),
+    ],
+)
+async def test_a_report_that_can_never_be_applied_is_refused_at_the_door(
+    market: Marketplace,
+    caplog: pytest.LogCaptureFixture,
+    type_: str,
+    data: dict[str, object],
+    code: str,
+) -> None:
+    refused = await report(market, {"type": type_, "data": {"source": "card", **data}})
+    assert (refused.code, refused.document) == (400, {"status": "refused", "reason": code})
+    assert "webhook acme" in caplog.text
+    assert await market.app.store().message_backlog(limit=10) == []
+    assert (await report(market, EVENT)).code == 202  # the id is free for one that can
+
+
 async def test_a_door_answers_with_the_requests_id_whatever_it_answers(market: Marketplace) -> None:
     named = {"x-request-id": "req-7"}
     forged = "whsec_" + base64.b64encode(b"x" * 32).decode()
