@@ -5,9 +5,10 @@
     OffpathError
     ├── InvalidArgument (ValueError)      a value given to the API cannot be used
     │   ├── InvalidInput                  job input that does not fit the task's signature
-    │   ├── TooLarge                      an input or result over the configured limit
+    │   ├── TooLarge                      an input or payload over the configured limit
     │   ├── GateError                     a gate that can never fire, or on jobs that nobody knows
     │   ├── PlanError                     a plan that was not returned, or cannot be carried out
+    │   ├── ResultError                   a result, of a task or a step, that cannot be recorded
     │   ├── SignalError                   a signal's payload that is not what the wait asked for
     │   ├── StepError                     a step's name that was used twice in one attempt
     │   └── WrongConnection               `within=` was given something this app cannot join
@@ -94,7 +95,7 @@ class InvalidInput(InvalidArgument):
 
 
 class TooLarge(InvalidArgument):
-    """An input or result is over the configured limit (both are named, in bytes)."""
+    """An input or payload is over the configured limit (both are named, in bytes)."""
 
     code = "too_large"
 
@@ -110,12 +111,20 @@ class GateError(InvalidArgument):
 
 
 class PlanError(InvalidArgument):
-    """A handler made a plan and did not return it, or returned one that cannot be carried out.
+    """A handler made a plan and did not return it, or one that cannot be carried out.
 
     The job is dead at once: it is an error of the program, and a retry cannot help.
     """
 
     code = "plan_error"
+
+
+class ResultError(InvalidArgument):
+    """The result of a task or a step is not as annotated, cannot be encoded, or is over
+    ``max_result_bytes``. It ends the job as dead at once: a retry would do its work again in vain.
+    """
+
+    code = "result_error"
 
 
 class SignalError(InvalidArgument):
@@ -130,7 +139,7 @@ class SignalError(InvalidArgument):
 
 
 class StepError(InvalidArgument):
-    """Two steps of one attempt have the same name: one would get what the other one recorded."""
+    """Two steps of one attempt have the same name. It ends the job as dead at once."""
 
     code = "step_error"
 

@@ -132,6 +132,15 @@ class Plan(Generic[S_co, G_co]):
         what = "result" if self._given is not None else f"queue of {len(self._items)}"
         return f"<Plan {what}, {len(self._links)} next>"
 
+    if not TYPE_CHECKING:  # for type checkers it cannot be awaited at all
+
+        def __await__(self) -> Never:
+            """Raise ``PlanError``: nothing of a plan happens before it is returned."""
+            raise PlanError(
+                f"{self!r} was awaited: return it, do not await it; it is carried out with the end "
+                "of this attempt"
+            )
+
     @overload
     def next(
         self,

@@ -68,12 +68,12 @@ class DeadReason(StrEnum):
     """Its stored input, or a signal that it took, does not decode for the task as it is defined
     now."""
     UNSETTLEABLE = "unsettleable"
-    """Its result or effects could not be stored."""
+    """Its result, or that of a step, or its effects could not be stored."""
     REJECTED = "rejected"
     """The handler of an inbox message said no: trying again would not change that."""
     INVALID_PLAN = "invalid_plan"
-    """Its handler made a plan and did not return it, or one that cannot be carried out, or a gate
-    that cannot be."""
+    """Its handler made a plan and did not return it, or one that cannot be carried out, a gate that
+    cannot be, or two steps of one name."""
     UNSATISFIABLE = "unsatisfiable"
     """It waited at a gate that cannot fire any more."""
     GATE_TIMEOUT = "gate_timeout"

@@ -75,7 +75,7 @@ ROWS = (
     _counter("jobs_deleted", "Ended jobs deleted, and those that retention removed."),
     _counter("jobs_timed_out", "Attempts that ran longer than their timeout."),
     _counter("jobs_lease_lost", "Attempts whose lease was lost before they were settled."),
-    _counter("jobs_unsettleable", "Outcomes that the store refused."),
+    _counter("jobs_unsettleable", "Ends that could not be stored."),
     _counter(
         "job_moves",
         "Jobs that went from one state to another; none before it is made and after it is gone.",

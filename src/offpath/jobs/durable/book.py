@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from offpath.errors import InvalidArgument, StepError, TooLarge
+from offpath.errors import InvalidArgument, StepError
 from offpath.jobs.suspension import Suspended
 from offpath.model import checks
 
@@ -102,13 +102,6 @@ class Book:
         if payload is not None:
             (await self.recorded())[key] = payload
         return payload
-
-    def sized(self, text: str | None, what: str) -> str | None:
-        """A result as it may be recorded. Raises ``TooLarge``."""
-        limit = self.home.max_result_bytes
-        if text is not None and len(text) * 4 > limit and (size := len(text.encode())) > limit:
-            raise TooLarge(f"{what} has {size} bytes encoded; max_result_bytes is {limit}")
-        return text
 
     # -- going on, and ending --------------------------------------------------------------------
 

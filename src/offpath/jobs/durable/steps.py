@@ -6,8 +6,9 @@ import inspect
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from offpath.errors import InvalidArgument
+from offpath.errors import InvalidArgument, ResultError
 from offpath.jobs import naming
+from offpath.jobs.group_values import checked_size
 from offpath.runtime.parameters import return_type
 from offpath.runtime.signature import ResultModel
 
@@ -35,9 +36,18 @@ async def step(
     if key not in known:
         with book.working(), naming.in_step(name):
             value = await _called(book, partial(fn, *args, **kwargs), is_async(fn))
-            text = book.sized(results.encode(value), f"the result of {what}")
+            text = _recordable(results, value, book.home.max_result_bytes, what)
             return results.decode(await book.put(key, text))
     return results.decode(known[key])
+
+
+def _recordable(results: ResultModel, value: Any, limit: int, what: str) -> str | None:  # noqa: ANN401
+    """A result as it may be recorded. Raises ``ResultError``."""
+    try:
+        text = results.encode(value)
+        return None if text is None else checked_size(text, limit, f"the result of {what}")
+    except InvalidArgument as error:
+        raise ResultError(str(error)) from error
 
 
 async def _called(book: Book, call: Callable[[], Any], awaited: bool) -> Any:  # noqa: ANN401

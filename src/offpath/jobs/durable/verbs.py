@@ -43,8 +43,10 @@ class DurableVerbs:
         The record is written after the call: a process that dies between the two calls ``fn``
         again, so what it does outside should bear that (an idempotency key: the job's id and the
         step's name). Raises what ``fn`` raises, ``StepError`` when the name was used before in this
-        attempt, ``TooLarge`` over ``max_result_bytes``, ``StoreUnavailable`` when the result could
-        not be recorded (the attempt fails then as by any error), and ``LeaseLost``.
+        attempt, ``ResultError`` when the result is not what the annotation says, cannot be encoded
+        or is over ``max_result_bytes``, ``StoreUnavailable`` when it could not be recorded (the
+        attempt fails then as by any error), and ``LeaseLost``. ``StepError`` and ``ResultError``
+        end the job as dead at once: a retry would call ``fn`` again, for nothing.
         """
         from offpath.jobs.durable.steps import step
 

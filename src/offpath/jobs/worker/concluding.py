@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from offpath.errors import InvalidArgument, PlanError, ResultError
 from offpath.jobs.group_values import checked_size
 from offpath.jobs.plan import Plan
 from offpath.jobs.planning import carry, require_returned
@@ -16,11 +17,22 @@ if TYPE_CHECKING:
 def concluded(run: Run, value: Any, limit: int) -> Succeeded:  # noqa: ANN401 - any result
     """The success of a run whose handler gave ``value``; a plan's effects join its context.
 
-    Raises what encoding raises, ``PlanError``, and ``TooLarge`` over ``limit`` bytes.
+    Raises ``PlanError``, and ``ResultError`` for a value that cannot be encoded, or that has over
+    ``limit`` bytes.
     """
     context = run.context
     if context is not None and context.plans and run.task.strict:
         require_returned(context.plans, value)
+    try:
+        return _succeeded(run, value, limit)
+    except PlanError:
+        raise
+    except InvalidArgument as error:
+        raise ResultError(str(error)) from error
+
+
+def _succeeded(run: Run, value: Any, limit: int) -> Succeeded:  # noqa: ANN401 - any result
+    context = run.context
     if isinstance(value, Plan):
         succeeded, effects = carry(run, value, context, limit)
         if context is not None:

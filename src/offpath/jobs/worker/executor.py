@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from offpath.jobs import naming
+from offpath.jobs.plan import Plan
 from offpath.jobs.worker.concluding import concluded
 
 if TYPE_CHECKING:
@@ -119,4 +120,6 @@ class Executor:
             return run.task.fn(*args, **kwargs)
 
         value = await self._threads.run(call)
+        if isinstance(value, Plan):  # awaiting one is an error
+            return value
         return await value if inspect.isawaitable(value) else value

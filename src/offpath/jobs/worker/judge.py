@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct
 
-from offpath.errors import Abort, Conflict, GateError, PlanError, SignalError, Snooze
+from offpath.errors import (
+    Abort,
+    Conflict,
+    GateError,
+    PlanError,
+    ResultError,
+    SignalError,
+    Snooze,
+    StepError,
+)
 from offpath.jobs import classify
 from offpath.jobs.classify import Decision, FailureInfo, Moment
 from offpath.jobs.planning import named_anew
@@ -18,7 +27,7 @@ from offpath.jobs.worker.running import Interruption
 from offpath.model import retry
 from offpath.model.effects import NOTHING
 from offpath.model.job import DeadReason, Failure
-from offpath.model.ledger.faults import LedgerError
+from offpath.model.ledger.faults import LedgerError, beyond_retry
 from offpath.model.settlement import (
     Cancelled,
     Dead,
@@ -41,6 +50,10 @@ _CARRIED = (Succeeded, Snoozed, Waiting)
 """Outcomes with effects."""
 _HEEDED = (Abort, Snooze, Suspended)
 """Raised on purpose: heeded also from a handler that was told to end."""
+_MISMADE = (PlanError, GateError, StepError)
+"""Errors of the program in how the handler's work is laid out: every attempt would make them."""
+_WRONG = (*_MISMADE, ResultError)
+"""Errors of the program: a retry would do everything again, and end alike."""
 
 
 class Rules(Struct, frozen=True, kw_only=True):
@@ -118,7 +131,8 @@ class Judge:
             case Interruption.EXPIRED:
                 return Released()
             case Interruption.STOP:
-                return await self._failed(run, error) if heeded else self.stopped(run)
+                final = heeded or isinstance(error, _WRONG)
+                return await self._failed(run, error) if final else self.stopped(run)
             case Interruption.TIMEOUT:
                 timeout = error if heeded else self._timeout(run)
                 return await self._failed(run, timeout, self._timed_out(run, error))
@@ -139,15 +153,14 @@ class Judge:
     def refused(self, run: Run, error: Exception | None) -> Outcome:
         """Judge an end that the store would not take.
 
-        A conflict (a child's unique key is taken) and a posting that the ledger does not take count
-        as the handler's failure, as if it had raised it: the key may be free at the next attempt,
-        the account filled. A value that cannot be stored would be refused again, so the job is
-        dead, and so would a gate that cannot be.
+        A conflict (a child's unique key is taken) and an overdraft count as the handler's failure,
+        as if it had raised it: the key may be free at the next attempt, the account filled. A value
+        that cannot be stored would be refused again, so the job is dead, and so would a gate or a
+        posting that cannot be, or an operation that was declined.
         """
         if isinstance(error, GateError):
-            wrong = self._failure(run, error, "invalid_plan")
-            return Dead(reason=DeadReason.INVALID_PLAN, failure=wrong)
-        if isinstance(error, Conflict | LedgerError):
+            return self._wrong(run, error)
+        if isinstance(error, Conflict | LedgerError) and not beyond_retry(error):
             failure = self._failure(run, error)
             return classify.failed(failure, self._moment(run), self._backoff(run))
         text = "the store refused the job's end without a reason"
@@ -196,17 +209,22 @@ class Judge:
             return self._snoozed(run, error, moment)
         if isinstance(error, Abort):
             return classify.aborted(error, moment)
-        if isinstance(error, PlanError | GateError):
-            wrong = self._failure(run, error, "invalid_plan")
-            return Dead(reason=DeadReason.INVALID_PLAN, failure=wrong)
+        if isinstance(error, _WRONG):
+            return self._wrong(run, error)
         if isinstance(error, SignalError):
             return self.unreadable(run, error)
         verdict = await self._classified(run, error)
         if isinstance(verdict, Snooze):
             return self._snoozed(run, verdict, moment)
-        if verdict is Decision.ABORT:
+        if verdict is Decision.ABORT or (verdict is None and beyond_retry(error)):
             return classify.aborted(error, moment)
         return classify.failed(failure or self._failure(run, error), moment, self._backoff(run))
+
+    def _wrong(self, run: Run, error: BaseException) -> Dead:
+        """Dead at once, by an error of the program."""
+        mismade = isinstance(error, _MISMADE)
+        reason = DeadReason.INVALID_PLAN if mismade else DeadReason.UNSETTLEABLE
+        return Dead(reason=reason, failure=self._failure(run, error, reason.value))
 
     def _snoozed(self, run: Run, snooze: Snooze, moment: Moment) -> Outcome:
         try:

@@ -179,7 +179,7 @@ async def test_a_result_over_the_limit_is_refused(rig: Rig) -> None:
     await rig.run(max_result_bytes=100)
     failure = (await rig.record(job)).failure
     assert failure is not None
-    assert failure.type == "TooLarge"
+    assert failure.type == "ResultError"
     assert await rig.memory.steps(job) == {}
 
 

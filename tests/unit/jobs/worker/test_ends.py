@@ -309,7 +309,7 @@ async def test_unreadable_options_are_bad_input(rig: Rig) -> None:
     assert (await rig.record(job)).reason == DeadReason.BAD_INPUT
 
 
-async def test_result_that_does_not_fit_counts_as_failure(rig: Rig) -> None:
+async def test_a_result_that_does_not_fit_is_no_reason_to_try_again(rig: Rig) -> None:
     async def wrong() -> int:
         return "text"  # type: ignore[return-value]
 
@@ -317,7 +317,7 @@ async def test_result_that_does_not_fit_counts_as_failure(rig: Rig) -> None:
     job = await rig.enqueue("wrong", attempts=2, base=0.0)
     await rig.run()
     record = await rig.record(job)
-    assert (record.reason, len(record.failures)) == (DeadReason.EXHAUSTED, 2)
+    assert (record.reason, len(record.failures)) == (DeadReason.UNSETTLEABLE, 1)
 
 
 async def test_oversize_result_names_the_limit(rig: Rig) -> None:
@@ -329,12 +329,12 @@ async def test_oversize_result_names_the_limit(rig: Rig) -> None:
 
     rig.task(huge)
     rig.task(fits)
-    job = await rig.enqueue("huge", attempts=1)
+    job = await rig.enqueue("huge", attempts=3)
     small = await rig.enqueue("fits", attempts=1)
     await rig.run(max_result_bytes=1_000)
     record = await rig.record(job)
     assert record.failure is not None
-    assert (record.failure.type, record.reason) == ("TooLarge", DeadReason.EXHAUSTED)
+    assert (record.failure.type, record.reason) == ("ResultError", DeadReason.UNSETTLEABLE)
     assert "1000" in record.failure.message
     assert await rig.state(small) is JobState.SUCCEEDED
 

@@ -124,6 +124,20 @@ async def test_after_the_limit_jobs_are_given_back_or_fail(rig: Rig, abort_fails
             assert record.failures == ()
 
 
+async def test_a_wrong_result_of_a_job_that_is_told_to_stop_is_not_given_back(rig: Rig) -> None:
+    def wrong(ctx: Any) -> int:
+        assert ctx.cancelled.wait(10)
+        return "text"  # type: ignore[return-value]
+
+    rig.task(wrong)
+    job = await rig.enqueue("wrong", attempts=3)
+    stop = stopping(await rig.started(), timeout=2.0)
+    await rig.pass_time(2.1)
+    await until(stop.done)
+    record = await rig.record(job)
+    assert (record.state, record.reason) == (JobState.DEAD, "unsettleable")
+
+
 async def test_released_job_runs_at_once_elsewhere(rig: Rig) -> None:
     runs: list[int] = []
 
