@@ -300,9 +300,10 @@ class JobContext(PlanVerbs):
 
         As :meth:`enqueue`: dropped when the attempt fails. Give the posting an id that every
         attempt gives, made of :attr:`id` for instance, and it is made once. When the ledger does
-        not take it (an overdraft, an operation that is declined), the attempt's success is refused
-        and counts as a failure with that error. Raises ``LedgerError`` kinds for a posting that
-        cannot be.
+        not take it, the attempt's success is refused. An overdraft counts as its failure and is
+        retried; an operation that is declined (``OperationDeclined``), or one that cannot be, such
+        as another posting under a known id, ends the job as dead with that error at once. Raises
+        ``LedgerError`` kinds for a posting that cannot be.
         """
         from offpath.model.ledger.plain import operation_of
 

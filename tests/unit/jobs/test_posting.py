@@ -10,11 +10,17 @@ from pathlib import Path
 import pytest
 
 import offpath
-from offpath import App, Context, JobState
+from offpath import App, Context, DeadReason, JobState
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import STORED_VALUE
 from offpath.model.ledger.deciding import Declined, LedgerOp
-from offpath.model.ledger.faults import LedgerError, MalformedOperation, Overdraft, Unbalanced
+from offpath.model.ledger.faults import (
+    LedgerError,
+    MalformedOperation,
+    OperationDeclined,
+    Overdraft,
+    Unbalanced,
+)
 from offpath.model.ledger.posting import Entry, NewPosting
 from offpath.store.memory import MemoryStore
 from offpath.testing import FlakyStore, drain
@@ -111,16 +117,58 @@ class TestHandlers:
         assert (await app.jobs.get(handle.id)).attempt == 2
         assert await balance(app) == 0
 
-    async def test_a_declined_operation_tells_its_reason(self, app: App) -> None:
-        @app.task(retry=offpath.RetryOptions(attempts=1))
+    async def test_a_declined_operation_ends_the_job_at_once_with_its_reason(
+        self, app: App
+    ) -> None:
+        @app.task(retry=offpath.RetryOptions(attempts=5, base=0))
         async def spend(ctx: Context) -> None:
+            ctx.post(top_up(f"{ctx.id}/good", 300))
             ctx.post(declining())
 
         handle = await spend.enqueue()
         await app.worker().run_until_idle()
-        (failure,) = (await app.jobs.get(handle.id)).failures
+        record = await app.jobs.get(handle.id)
+        assert (record.state, record.reason) == (JobState.DEAD, DeadReason.UNSETTLEABLE)
+        (failure,) = record.failures
+        assert failure.type.endswith("OperationDeclined")
         assert "INSUFFICIENT_FUNDS" in failure.message
         assert "CREDIT" not in failure.message
+        assert await balance(app) == 0
+
+    async def test_an_id_of_another_posting_ends_the_job_at_once(self, app: App) -> None:
+        await app.post(top_up("bonus", 500))
+
+        @app.task(retry=offpath.RetryOptions(attempts=5, base=0))
+        async def credit(ctx: Context) -> None:
+            ctx.post(top_up("bonus", 501))
+
+        handle = await credit.enqueue()
+        await app.worker().run_until_idle()
+        record = await app.jobs.get(handle.id)
+        assert (record.state, record.reason) == (JobState.DEAD, DeadReason.UNSETTLEABLE)
+        assert [one.type.rpartition(".")[2] for one in record.failures] == ["KeyReused"]
+        assert await balance(app) == 500
+
+    async def test_a_posting_that_cannot_be_ends_the_job_unless_its_classifier_says_otherwise(
+        self, app: App
+    ) -> None:
+        def again(error: BaseException, _: offpath.FailureInfo) -> offpath.Decision:
+            return offpath.RETRY
+
+        @app.task(retry=offpath.RetryOptions(attempts=3, base=0))
+        async def wrong(ctx: Context) -> None:
+            ctx.post(NewPosting(id="a", entries=(Entry(ANN, 5),)))
+
+        @app.task(retry=offpath.RetryOptions(attempts=3, base=0), on_failure=again)
+        async def stubborn(ctx: Context) -> None:
+            ctx.post(NewPosting(id="a", entries=(Entry(ANN, 5),)))
+
+        handles = [await wrong.enqueue(), await stubborn.enqueue()]
+        await app.worker().run_until_idle()
+        first, second = [await app.jobs.get(one.id) for one in handles]
+        assert (first.reason, len(first.failures)) == (DeadReason.ABORTED, 1)
+        assert (second.reason, len(second.failures)) == (DeadReason.EXHAUSTED, 3)
+        assert "Unbalanced" in first.failures[0].type
 
     async def test_what_cannot_be_is_refused_where_it_is_written(self, app: App) -> None:
         seen: list[type[Exception]] = []
@@ -218,8 +266,9 @@ class TestCallers:
         await app.post(top_up("a", 500))
         with pytest.raises(LedgerError):
             await app.post(top_up("a", 501))
-        with pytest.raises(LedgerError, match="INSUFFICIENT_FUNDS"):
+        with pytest.raises(OperationDeclined, match="INSUFFICIENT_FUNDS") as no:
             await app.post(declining())
+        assert no.value.reason == "INSUFFICIENT_FUNDS"
         assert await balance(app) == 500
 
     def test_the_blocking_client_posts(self, url: str) -> None:
