@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from offpath.model.announce import BITS, announced
 from offpath.model.schedule import Overlap
@@ -11,6 +12,7 @@ from offpath.store.protocol import Store
 from tests.conformance.bench import Bench, Call, Scenario, cut_everywhere, repeat
 from tests.conformance.builders import START, enqueue, new_job, uid, unique
 from tests.conformance.schedule_builders import (
+    CRON,
     NIGHTLY,
     at,
     by_hand,
@@ -30,6 +32,13 @@ async def _put(store: Store, clock: ManualClock) -> Call:
 async def _put_another(store: Store, clock: ManualClock) -> Call:
     await plan(store)
     return lambda: store.put_schedule(schedule(grace=5), next_at=at(60))
+
+
+async def _put_other_times(store: Store, clock: ManualClock) -> Call:
+    """One is due, and is skipped."""
+    await plan(store)
+    timing = replace(CRON, expression="0 4 * * *")
+    return lambda: store.put_schedule(schedule(timing=timing), next_at=at(60))
 
 
 async def _pause(store: Store, clock: ManualClock) -> Call:
@@ -80,6 +89,7 @@ async def _prune(store: Store, clock: ManualClock) -> Call:
 SCENARIOS: dict[str, Scenario] = {
     "put": _put,
     "put another": _put_another,
+    "put other times": _put_other_times,
     "pause": _pause,
     "resume": _resume,
     "delete": _delete,

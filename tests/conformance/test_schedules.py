@@ -79,6 +79,56 @@ async def test_what_is_due_stays_due_when_other_things_are_changed(
     assert other.next_at == at(40)
 
 
+@pytest.mark.parametrize("origin", ["code", "api"])
+async def test_what_is_due_when_the_times_change_is_recorded_as_skipped(
+    store: Store, clock: ManualClock, origin: str
+) -> None:
+    await store.fire(firing(await plan(store, origin=origin), next_at=at(10)))
+    clock.advance(10)
+    later = schedule(timing=replace(CRON, expression="0 4 * * *"), origin=origin)
+    changed = await store.put_schedule(later, next_at=at(20))
+    assert (changed.next_at, changed.last_at, changed.last_job) == (at(20), at(10), uid(1))
+    assert changed == await known(store)
+    last, first = await store.occurrences(NIGHTLY)
+    assert (last.at, last.outcome, last.job) == (at(10), OccurrenceOutcome.SKIPPED, None)
+    assert (last.made_at, first.job) == (at(10), uid(1))
+    assert await store.put_schedule(later, next_at=at(30)) == changed, "once, and no more"
+    assert len(await store.occurrences(NIGHTLY)) == 2
+
+
+@pytest.mark.parametrize("case", ["not due yet", "paused", "triggered at that moment"])
+async def test_a_change_of_times_records_nothing_that_was_not_due(
+    store: Store, clock: ManualClock, case: str
+) -> None:
+    await plan(store, next_at=at(10))
+    if case == "triggered at that moment":
+        await store.trigger_schedule(NIGHTLY, new_job(id=uid(7)), by_hand(at(10), 7))
+    if case == "paused":
+        await store.pause_schedule(NIGHTLY, paused=True)
+    before = await store.occurrences(NIGHTLY)
+    clock.advance(9 if case == "not due yet" else 12)
+    timing = replace(CRON, expression="0 4 * * *")
+    changed = await store.put_schedule(schedule(timing=timing), next_at=at(40))
+    assert changed.next_at == at(40)
+    assert await store.occurrences(NIGHTLY) == before
+
+
+async def test_a_firing_and_a_change_of_times_at_once_settle_an_occurrence_once(
+    rivals: tuple[Store, ...],
+) -> None:
+    one, *others = rivals
+    record = await plan(one)
+    later = schedule(timing=replace(CRON, expression="0 4 * * *"))
+    puts = [other.put_schedule(later, next_at=at(600)) for other in others]
+    status, *_ = await asyncio.gather(one.fire(firing(record, next_at=at(600))), *puts)
+    (occurrence,) = await one.occurrences(NIGHTLY)
+    made = status is FiringStatus.FIRED
+    outcome = OccurrenceOutcome.FIRED if made else OccurrenceOutcome.SKIPPED
+    assert (occurrence.at, occurrence.outcome) == (START, outcome)
+    assert len(await one.get([uid(1)])) == (1 if made else 0)
+    assert (await known(one)).next_at == at(600)
+
+
 async def test_code_does_not_replace_what_was_made_by_hand(store: Store) -> None:
     await plan(store, next_at=at(600))
     mine = await store.put_schedule(schedule(origin="api", grace=5), next_at=at(700))

@@ -94,7 +94,8 @@ class OccurrenceOutcome(StrEnum):
 
     FIRED = "fired"
     SKIPPED = "skipped"
-    """The job before had not ended."""
+    """The job before had not ended; or, due and not made yet, it met a change of its schedule's
+    times."""
     MISSED = "missed"
     """No worker ran when it was due, and it was not to be made up for."""
     TRIGGERED = "triggered"

@@ -40,6 +40,15 @@ def retimed(known: Schedule, new: Schedule) -> bool:
     return known.timing != new.timing
 
 
+def overtaken(record: ScheduleRecord, now: datetime) -> Occurrence | None:
+    """The occurrence that a change of times finds due: it is not to be made any more."""
+    if record.paused or record.next_at is None or record.next_at > now:
+        return None
+    return Occurrence(
+        schedule=record.schedule.name, at=record.next_at, outcome=OccurrenceOutcome.SKIPPED
+    )
+
+
 def in_utc(at: datetime) -> datetime:
     """The same moment in UTC: in a zone, times of an hour that comes twice do not compare."""
     return at.astimezone(UTC)

@@ -23,10 +23,10 @@ class ScheduleStore(Protocol):
         """Add a schedule, or change the one of that name. ``next_at`` is its next occurrence.
 
         An equal definition changes nothing (``next_at`` neither). A changed one raises ``version``
-        and takes ``next_at``, unless its timing is the same and it is due: then it stays so. A
-        pause, the last occurrence and the history are kept. A definition
-        of origin ``code`` does not replace one that was made or changed through the API
-        (``origin='api'``): that record is answered as it is.
+        and takes ``next_at``; but what is due stays due where the timing is the same, and is
+        recorded as skipped where it is another one, unless a pause holds it. A pause, the last job
+        and the history are kept. A definition of origin ``code`` does not replace one that was made
+        or changed through the API (``origin='api'``): that record is answered as it is.
         """
         ...
 

@@ -97,14 +97,34 @@ def put(
     elif rules.keeps(known.schedule, schedule):
         made = known
     else:
-        due = known.next_at is not None and known.next_at <= now
-        if due and not rules.retimed(known.schedule, schedule):
-            next_at = known.next_at
-        made = replace(
-            known, schedule=schedule, next_at=next_at, updated_at=now, version=known.version + 1
-        )
+        made = _changed(tables, now, known, schedule, next_at)
     tables.schedules[schedule.name] = made
     return _seen(tables, made)
+
+
+def _changed(
+    tables: Tables,
+    now: datetime,
+    known: ScheduleRecord,
+    schedule: Schedule,
+    next_at: datetime | None,
+) -> ScheduleRecord:
+    last_at = known.last_at
+    if not rules.retimed(known.schedule, schedule):
+        due = known.next_at is not None and known.next_at <= now
+        next_at = known.next_at if due else next_at
+    elif (skipped := rules.overtaken(known, now)) is not None:
+        last_at = skipped.at
+        rows = tables.occurrences.setdefault(schedule.name, {})
+        rows.setdefault(skipped.at, replace(skipped, made_at=now))
+    return replace(
+        known,
+        schedule=schedule,
+        next_at=next_at,
+        last_at=last_at,
+        updated_at=now,
+        version=known.version + 1,
+    )
 
 
 def due(tables: Tables, now: datetime, limit: int) -> tuple[list[ScheduleRecord], float | None]:

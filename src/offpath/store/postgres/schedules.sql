@@ -11,16 +11,33 @@ returning 1
 select s.definition from offpath.schedule s where s.name = :name::text for update
 
 -- name: change_schedule
--- Another definition. Unless its times are others, what is due stays due.
+-- Another definition. What is due stays due, or is recorded as skipped where the times are others.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+overtaken as (
+    insert into offpath.occurrence (schedule, at, outcome, made_at)
+    select s.name, s.next_at, 'skipped', clock.now
+    from offpath.schedule s, clock
+    where s.name = :name::text
+        and :retimed::int = 1
+        and not s.paused
+        and s.next_at <= clock.now
+    on conflict do nothing
+)
 update offpath.schedule s
 set definition = :definition::text,
     next_at = case
-        when :retimed::int = 0
-            and s.next_at <= coalesce(:now::text::timestamptz, clock_timestamp()) then s.next_at
+        when :retimed::int = 0 and s.next_at <= clock.now then s.next_at
         else :next_at::text::timestamptz
     end,
-    updated_at = coalesce(:now::text::timestamptz, clock_timestamp()),
+    last_at = case
+        when :retimed::int = 1 and not s.paused and s.next_at <= clock.now then s.next_at
+        else s.last_at
+    end,
+    updated_at = clock.now,
     version = s.version + 1
+from clock
 where s.name = :name::text
 
 -- name: schedules

@@ -115,7 +115,11 @@ def put(session: Session, now: int, schedule: Schedule, next_at: datetime | None
         session.run(SQL["schedule_add"](**values))
     else:
         retimed = rules.retimed(record.schedule, schedule)
-        session.run(SQL["schedule_change"](retimed=retimed, **values))
+        skipped = rules.overtaken(record, instant(now)) if retimed else None
+        if skipped is not None:
+            _add(session, now, schedule.name, [skipped])
+        last_at = None if skipped is None else micros(skipped.at)
+        session.run(SQL["schedule_change"](retimed=retimed, last_at=last_at, **values))
     (made,) = listed(session, [schedule.name])
     return made
 

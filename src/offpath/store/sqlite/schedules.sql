@@ -8,6 +8,7 @@ values (:name, :definition, :next_at, :now, :now)
 update offpath_schedule set
     definition = :definition,
     next_at = case when not :retimed and next_at <= :now then next_at else :next_at end,
+    last_at = coalesce(:last_at, last_at),
     updated_at = :now,
     version = version + 1
 where name = :name
