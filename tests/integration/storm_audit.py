@@ -11,7 +11,7 @@ AUDIT = {
                 count(*) filter (where j.state in ('dead', 'cancelled')) as failed, count(*) as n
             from offpath.job j where coalesce(j.group_id, j.id::text) = g.id
         ) as c
-        where (g.open, g.failed) is distinct from (c.open, c.failed) or c.n = 0
+        where g.open <> c.open or g.failed < c.failed or c.n = 0
     """,
     "groups that are done and to be closed": "select id from offpath.job_group where to_close",
     "members of groups without a row": """
@@ -85,6 +85,14 @@ AUDIT = {
 """Queries that find what is not as it must be once everything has ended."""
 
 KEPT = {
+    "groups that count failures that there were not": """
+        select g.id, g.failed
+        from offpath.job_group g
+        where g.failed <> (
+            select count(*) from offpath.job j
+            where coalesce(j.group_id, j.id::text) = g.id and j.state in ('dead', 'cancelled')
+        )
+    """,
     "gates that were decided by other ends than there were": """
         select g.id, g.state, w.job, w.outcome, j.state, w.early, j.watched
         from offpath.job_gate g
