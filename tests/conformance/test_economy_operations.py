@@ -15,6 +15,8 @@ from offpath.economy import (
     Clawback,
     Committed,
     Duplicate,
+    GrantPromo,
+    KeyReused,
     Outcome,
     Rates,
     Refund,
@@ -101,6 +103,37 @@ async def test_a_list_is_decided_in_its_order(markets: tuple[Marketplace, ...]) 
         *[Committed, Committed, Rejected],
         *[Committed, Committed],
         *[Committed, Duplicate],
+    ]
+    await market.sound()
+
+
+async def test_a_list_keeps_its_order_around_one_that_is_planned_anew(
+    markets: tuple[Marketplace, ...],
+) -> None:
+    """The first two give promo credits that the refund did not see: it is planned anew."""
+    market = markets[0]
+    end = market.clock.now() + timedelta(days=1)
+
+    def grant(key: str, amount: int = 1) -> GrantPromo:
+        return GrantPromo(key=key, actor=OPS, user="ann", amount=credits(amount), expires_at=end)
+
+    committed(await market.economy.submit(grant("g0", 5)))
+    committed(await market.spend("ann", "5.00", order_id="o1"))
+
+    asked: list[Request] = [
+        grant("g1"),
+        Refund(key="r1", actor=OPS, order_id="o1"),
+        market.order("ann", "6.00", order_id="o2"),
+        market.order("ann", "0.01", order_id="poor"),
+        grant("g2"),
+        Refund(key="r2", actor=OPS, order_id="o2"),
+        market.order("ann", "7.00", order_id="o3"),
+        grant("g2"),
+    ]
+    outcomes = await market.economy.submit_many(asked)
+    assert [type(one) for one in outcomes] == [
+        *[Committed, Committed, Committed, Rejected],
+        *[Committed, Committed, Committed, KeyReused],
     ]
     await market.sound()
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Final
 
 from msgspec.structs import replace
 
 from offpath.ledger.batching import Batcher, failure
-from offpath.ledger.operations.families import FAMILIES, Operation, checked
+from offpath.ledger.listing import Answer, Turn, parted, runs
+from offpath.ledger.operations.families import Operation, checked
 from offpath.ledger.operations.planning import (
     NOTHING_FURTHER,
     NOTHING_TO_SEE,
@@ -24,7 +25,7 @@ from offpath.ledger.outcome import Outcome, Rejected, outcome_of
 from offpath.ledger.rules import NewId, Rules
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.deciding import Decided, Declined, LedgerOp
-from offpath.model.ledger.faults import KeyReused, LedgerError, StoreFailed, Unplanned
+from offpath.model.ledger.faults import LedgerError, StoreFailed, Unplanned
 from offpath.model.ledger.records import Receipt
 from offpath.store.ledger import LedgerReads
 
@@ -34,8 +35,6 @@ PLANS: Final = 8
 MOST_GRANTS: Final = 1_000
 """Promo grants that are read at once."""
 NO_HEADERS: Final = "{}"
-_NAMES: Final = ("order_id", "payout_id", "posting_id", "buyer", "user")
-"""Fields of requests that name what others look at."""
 
 Cleared = Callable[[str], Awaitable[bool]]
 Opened = Callable[[], Awaitable[LedgerReads]]
@@ -73,17 +72,32 @@ class Submitting:
                 return outcome_of(_normal(decided))
         return outcome_of(await self._decided(family, request, headers))
 
-    async def submit_many(self, requests: Sequence[Operation]) -> list[Outcome | LedgerError]:
+    async def submit_many(self, requests: Sequence[Operation]) -> list[Answer]:
         """Each has its own outcome or fault, and they are decided in this order. Of two with one
         key the second is refused.
         """
-        answers: list[Outcome | LedgerError] = []
-        keys: set[str] = set()
-        for some in _runs(requests):
-            ready = await asyncio.gather(*[self._ready(one, keys) for one in some])
-            # Each is handed to the batcher as its task begins, and tasks begin in order.
-            answers += await asyncio.gather(*map(self._answered, some, ready))
-        return answers
+        fresh, answers = parted(requests)
+        for some in runs(fresh):
+            await self._in_turn(some, answers)
+        return [answers[n] for n in range(len(requests))]
+
+    async def _in_turn(self, run: dict[int, Operation], answers: dict[int, Answer]) -> None:
+        """Those of a run in one go; from one on that is to be planned anew, behind what it does."""
+        while run:
+            ready = await asyncio.gather(*map(self._ready, run.values()))
+            turn = Turn()
+            given = [
+                self.batcher.submit(turn.take(one)) if isinstance(one, LedgerOp) else one
+                for one in ready
+            ]
+            waiting = [one for one in given if isinstance(one, asyncio.Future)]
+            await asyncio.gather(*waiting, return_exceptions=True)
+            found = dict(zip(run, map(_answer, given), strict=True))
+            anew = [n for n, answer in found.items() if isinstance(answer, Unplanned)]
+            answers |= found
+            if anew:
+                answers[anew[0]] = await self._alone(run[anew[0]])
+            run = {n: run[n] for n in anew[1:]}
 
     async def prepare(self, request: Operation) -> LedgerOp:
         """The operation for somebody else's transaction.
@@ -100,12 +114,8 @@ class Submitting:
         """One operation that is planned already."""
         return await self.batcher.submit(op)
 
-    async def _ready(self, request: Operation, keys: set[str]) -> LedgerOp | Outcome | LedgerError:
-        """A plan, or what is known without one; the key is one of ``keys`` from now on."""
-        key = str(getattr(request, "key", ""))
-        if key in keys:
-            return KeyReused(f"the key {key!r} is twice in one batch: the first one stands")
-        keys.add(key)
+    async def _ready(self, request: Operation) -> LedgerOp | Answer:
+        """A plan, or what is known without one."""
         try:
             family = checked(request, self.rules)
             if (until := self._paused(request)) is not None:
@@ -114,21 +124,15 @@ class Submitting:
         except LedgerError as fault:
             return fault
 
-    async def _answered(
-        self, request: Operation, ready: LedgerOp | Outcome | LedgerError
-    ) -> Outcome | LedgerError:
-        if not isinstance(ready, LedgerOp):
-            return ready
+    async def _alone(self, request: Operation) -> Answer:
         try:
-            decided = await self.batcher.submit(ready)
-            if isinstance(decided.error, Unplanned):
-                family = checked(request, self.rules)
-                return outcome_of(await self._decided(family, request, NO_HEADERS))
-            return outcome_of(_normal(decided))
+            return outcome_of(await self._decided(checked(request, self.rules), request))
         except LedgerError as fault:
             return fault
 
-    async def _decided(self, family: Family, request: Operation, headers: str) -> Decided:
+    async def _decided(
+        self, family: Family, request: Operation, headers: str = NO_HEADERS
+    ) -> Decided:
         for _ in range(PLANS):
             planned = _with(await self._planned(family, request), headers)
             decided = await self.batcher.submit(planned)
@@ -221,23 +225,14 @@ def _normal(decided: Decided) -> Decided:
     return Decided(error=failure(decided.error))
 
 
-def _runs(requests: Sequence[Operation]) -> Iterator[list[Operation]]:
-    """The requests in parts that can be planned together: one that looks at what those before it
-    may change begins a new part, planned when they are decided.
-    """
-    run: list[Operation] = []
-    named: set[str] = set()
-    for request in requests:
-        told = (getattr(request, field, None) for field in _NAMES)
-        names = {name for name in told if isinstance(name, str)}
-        family = FAMILIES.get(type(request))
-        if family is not None and family.look is not None and not named.isdisjoint(names):
-            yield run
-            run, named = [], set()
-        run.append(request)
-        named |= names
-    if run:
-        yield run
+def _answer(given: asyncio.Future[Decided] | Answer) -> Answer:
+    """What became of one that was handed to the batcher, or what was known without it."""
+    if not isinstance(given, asyncio.Future):
+        return given
+    try:
+        return outcome_of(_normal(given.result()))
+    except LedgerError as fault:
+        return fault
 
 
 def _declining(reason: str, until: int) -> LedgerOp:

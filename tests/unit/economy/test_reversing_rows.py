@@ -285,6 +285,19 @@ async def test_a_grant_given_while_it_was_planned_is_counted(market: Marketplace
     assert sorted(row.amount or 0 for row in await promos(market)) == [300, 400]
 
 
+async def test_so_is_one_that_another_hides_which_ended_meanwhile(market: Marketplace) -> None:
+    await paid_with_promo(market)
+    brief = str(committed(await market.promo("ann", "1.00", ms=2_000)).id)
+    early = await market.economy.prepare(Refund(key="early", actor=OPS, order_id="o1"))
+    committed(await market.promo("ann", "4.00", ms=DAY))
+    market.at(2_000)
+    assert await expired(market, brief) == "CREDIT:1.00"
+    committed(await market.spend("ann", "1.00", order_id="o2"))
+    assert getattr((await market.decided(early)).error, "code", None) == "LEDGER.UNPLANNED"
+    await market.economy.submit(Refund(key="early", actor=OPS, order_id="o1"))
+    assert sorted(row.amount or 0 for row in await promos(market)) == [200, 400]
+
+
 async def test_a_sale_or_a_subscription_that_is_reversed_gives_an_end_too(
     market: Marketplace,
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import offpath
 from offpath import App, Context, DeadReason, JobState
+from offpath.jobs.classify import Verdict
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import STORED_VALUE
 from offpath.model.ledger.deciding import Declined, LedgerOp
@@ -152,7 +153,7 @@ class TestHandlers:
     async def test_a_posting_that_cannot_be_ends_the_job_unless_its_classifier_says_otherwise(
         self, app: App
     ) -> None:
-        def again(error: BaseException, _: offpath.FailureInfo) -> offpath.Decision:
+        def again(_: BaseException, __: offpath.FailureInfo) -> Verdict:
             return offpath.RETRY
 
         @app.task(retry=offpath.RetryOptions(attempts=3, base=0))

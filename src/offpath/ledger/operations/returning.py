@@ -46,13 +46,16 @@ class Returning(Struct, frozen=True, kw_only=True):
     def granted(self, book: Book) -> SideRow | None:
         """The row of a new grant, to be put once the posting is made; None: it needs none.
 
-        Raises ``Unplanned`` when he was given another grant since.
+        Raises ``Unplanned`` when his grants are others by now.
         """
         latest = book.newest("promo", self.owner)
-        if latest is not None and latest.state == "OPEN" and latest.id not in self.grants:
-            raise Unplanned(f"{self.owner} was given a promo since this was planned")
-        rows = (book.side("promo", one) for one in self.grants)
-        covered = sum(row.amount or 0 for row in rows if row is not None and row.state == "OPEN")
+        rows = [book.side("promo", one) for one in self.grants]
+        still = [row for row in rows if row is not None and row.state == "OPEN"]
+        # One that has ended since may be his newest, and hide that he was given another before.
+        ended = len(still) < len(rows)
+        if ended or (latest and latest.state == "OPEN" and latest.id not in self.grants):
+            raise Unplanned(f"the promos of {self.owner} are others since this was planned")
+        covered = sum(row.amount or 0 for row in still)
         held = book.balance(promo(self.owner)) + self.amount
         uncovered = min(self.amount, held - covered)
         if uncovered <= 0:
