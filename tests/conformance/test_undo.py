@@ -7,8 +7,11 @@ import asyncio
 import pytest
 
 from offpath.errors import IdConflict, InvalidArgument, LeaseLost
+from offpath.jobs.durable.undo import recorded
+from offpath.jobs.worker.group_check import GroupCheck
 from offpath.model.effects import Effects
 from offpath.model.group import Contribution
+from offpath.model.job import JobFilter, JobState
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Redrive, Store
 from tests.conformance.builders import (
@@ -93,6 +96,33 @@ async def test_undoing_is_bounded(store: Store) -> None:
     ids = {await _failed(store, "a") for _ in range(3)}
     assert len(await store.undoing(limit=2)) == 2
     assert {each.id for each in await store.undoing(limit=10)} == ids
+
+
+async def test_undoing_goes_on_after_an_id(store: Store) -> None:
+    ids = sorted([await _failed(store, "a") for _ in range(5)])
+    pages = [await store.undoing(limit=2, after=after) for after in (None, ids[1], ids[3], ids[4])]
+    assert [[each.id for each in page] for page in pages] == [ids[:2], ids[2:4], ids[4:], []]
+
+
+async def test_records_that_nobody_can_read_hide_none_behind_them(store: Store) -> None:
+    """Of a newer version, for instance: those are told each time, and the others are undone."""
+    unreadable = [await _failed(store, "a") for _ in range(5)]
+    readable = [await start(store) for _ in range(3)]
+    for number, job in enumerate(readable):
+        await store.put_undo(job, "a", recorded(new_job(task=f"undo {number}")))
+        await die(store, job)
+    assert max(unreadable) < min(job.id for job in readable)
+    told: list[BaseException] = []
+    check = GroupCheck(
+        store, keep_dead=None, keep_cancelled=None, report=lambda error, _: told.append(error)
+    )
+    first, second, third = [await check.check(2) for _ in range(3)]
+    assert (first.counts, first.more) == ({"undone": 2, "failed": 5}, True)
+    assert (second.counts, second.more) == ({"undone": 1, "failed": 5}, False)
+    assert (third.counts, third.more) == ({"failed": 5}, False)
+    assert len(told) == 5, "each once"
+    queued = await store.find(JobFilter(states=(JobState.QUEUED,)))
+    assert {one.task for one in queued.items} == {"undo 0", "undo 1", "undo 2"}
 
 
 async def test_compensation_commits_once(store: Store) -> None:

@@ -71,9 +71,9 @@ class InstrumentedWorkflows(Watching):
         """As the store does."""
         await self._timed("put_undo", self._inner.put_undo(job, name, undo))
 
-    async def undoing(self, *, limit: int) -> list[Undoing]:
+    async def undoing(self, *, limit: int, after: str | None = None) -> list[Undoing]:
         """As the store does."""
-        return await self._timed("undoing", self._inner.undoing(limit=limit))
+        return await self._timed("undoing", self._inner.undoing(limit=limit, after=after))
 
     async def compensate(self, job_id: str, effects: Effects) -> bool:
         """As the store does. What was committed is presumed to be new."""

@@ -115,8 +115,10 @@ class WorkflowStore(Protocol):
         """
         ...
 
-    async def undoing(self, *, limit: int) -> list[Undoing]:
-        """Dead and cancelled jobs that have something to undo. One probe when there are none."""
+    async def undoing(self, *, limit: int, after: str | None = None) -> list[Undoing]:
+        """Dead and cancelled jobs that have something to undo, by id; with ``after``, those of
+        later ids. One probe when there are none.
+        """
         ...
 
     async def compensate(self, job_id: str, effects: Effects) -> bool:

@@ -67,13 +67,22 @@ class GroupCheck:
         closed = await store.close_groups(limit=limit, keep=self._keep_cancelled)
         for one in (*over, *closed):
             buckets.add(_bucket(one), one.id)
-        due = await store.undoing(limit=limit)
-        for undoing in due:
-            await self._undo(undoing, buckets)
-        undone = buckets.size("undone")
-        self._reported.intersection_update(one.id for one in due)
-        more = max(len(over), len(closed)) >= limit or (len(due) >= limit and undone > 0)
+        more = await self._undo_all(limit, buckets) or max(len(over), len(closed)) >= limit
         return Tally(buckets=buckets.filled, reasons=buckets.reasons, more=more)
+
+    async def _undo_all(self, limit: int, buckets: _Buckets) -> bool:
+        """Undo up to ``limit`` jobs; whether there may be more. Those that fail are passed by."""
+        after: str | None = None
+        while due := await self._store.undoing(limit=limit, after=after):
+            for undoing in due:
+                if buckets.size("undone") >= limit:
+                    return True
+                await self._undo(undoing, buckets)
+            after = due[-1].id
+            if len(due) < limit:
+                break
+        self._reported.intersection_update(buckets.reasons)
+        return False
 
     async def _undo(self, undoing: Undoing, buckets: _Buckets) -> None:
         from offpath.jobs.durable.undo import compensation

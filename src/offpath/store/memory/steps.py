@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from offpath.model.job import JobRecord, JobState, LeasedJob
@@ -57,13 +57,14 @@ def put_undo(tables: Tables, job: LeasedJob, name: str, undo: str) -> None:
     tables.steps.undo.setdefault(job.id, {}).setdefault(name, undo)
 
 
-def undoing(tables: Tables, limit: int) -> list[Undoing]:
-    """Jobs that have something to undo."""
+def undoing(tables: Tables, limit: int, after: str | None = None) -> list[Undoing]:
+    """Jobs that have something to undo, by id, those after one if given."""
+    waiting = (each for each in tables.steps.to_undo if after is None or each > after)
     return [
         Undoing(
             id=each,
             group_id=tables.jobs[each].group_id,
             undo=tuple(tables.steps.undo[each].values()),
         )
-        for each in islice(tables.steps.to_undo, max(limit, 0))
+        for each in nsmallest(max(limit, 0), waiting)
     ]

@@ -81,9 +81,9 @@ class MemoryWorkflows(Part):
         """Record what undoes a step."""
         steps.put_undo(self._tables, job, name, undo)
 
-    async def undoing(self, *, limit: int) -> list[Undoing]:
+    async def undoing(self, *, limit: int, after: str | None = None) -> list[Undoing]:
         """Jobs that have something to undo."""
-        return steps.undoing(self._tables, limit)
+        return steps.undoing(self._tables, limit, after)
 
     async def compensate(self, job_id: str, effects: Effects) -> bool:
         """Commit effects and forget what the job recorded."""

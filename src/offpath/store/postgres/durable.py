@@ -114,9 +114,9 @@ def put_undo_steps(job: LeasedJob, name: str, undo: str, *, sql: Catalogue) -> S
     yield from ask(sql["put_undo"](id=job.id, name=name, undo=undo), last=True)
 
 
-def undoing_steps(limit: int, *, sql: Catalogue) -> Steps[list[Undoing]]:
+def undoing_steps(limit: int, after: str | None, *, sql: Catalogue) -> Steps[list[Undoing]]:
     """Failed jobs that have something to undo."""
-    rows = yield from ask(sql["undoing"](limit=max(limit, 0)), last=True)
+    rows = yield from ask(sql["undoing"](limit=max(limit, 0), after=after), last=True)
     return [Undoing(id=job, group_id=group, undo=texts(undo)) for job, group, undo in rows]
 
 

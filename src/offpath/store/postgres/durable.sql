@@ -55,7 +55,10 @@ select
         where s.job = j.id and s.kind = 'undo'
     )::text
 from offpath.job j
-where j.has_undo and j.finished_at is not null and j.state in ('dead', 'cancelled')
+where j.has_undo
+    and j.finished_at is not null
+    and j.state in ('dead', 'cancelled')
+    and (:after::text is null or j.id > :after::text::uuid)
 order by j.id
 limit :limit::int
 

@@ -107,9 +107,10 @@ class WorkflowTables(Part):
         """Record what undoes a step."""
         await self._database.write(lambda: durable.put_undo_steps(job, name, undo, sql=self._sql))
 
-    async def undoing(self, *, limit: int) -> list[Undoing]:
+    async def undoing(self, *, limit: int, after: str | None = None) -> list[Undoing]:
         """Failed jobs that have something to undo."""
-        return await self._database.write(lambda: durable.undoing_steps(limit, sql=self._sql))
+        sql = self._sql
+        return await self._database.write(lambda: durable.undoing_steps(limit, after, sql=sql))
 
     async def compensate(self, job_id: str, effects: Effects) -> bool:
         """Commit what undoes a job, once."""

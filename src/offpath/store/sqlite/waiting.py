@@ -135,9 +135,9 @@ def put_undo(session: Session, job: LeasedJob, name: str, undo: str) -> None:
     session.run(SQL["undo_mark"](id=job.id))
 
 
-def undoing(session: Session, limit: int) -> list[Undoing]:
+def undoing(session: Session, limit: int, after: str | None) -> list[Undoing]:
     """Failed jobs that have something to undo."""
-    rows = session.run(SQL["undo_list"](limit=max(limit, 0)))
+    rows = session.run(SQL["undo_list"](limit=max(limit, 0), after=after))
     return [Undoing(id=row[0], group_id=row[1], undo=_texts(row[2])) for row in rows]
 
 

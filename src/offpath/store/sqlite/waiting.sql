@@ -37,7 +37,11 @@ select id, group_id, (
     )
 )
 from offpath_job
-where has_undo = 1 and finished_at is not null and (state = 'dead' or state = 'cancelled')
+where
+    has_undo = 1
+    and finished_at is not null
+    and (state = 'dead' or state = 'cancelled')
+    and (:after is null or id > :after)
 order by id
 limit :limit
 

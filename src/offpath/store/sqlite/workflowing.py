@@ -95,9 +95,9 @@ class Workflowing(Part):
         """Record what undoes a step."""
         await self._write(lambda session: waiting.put_undo(session, job, name, undo))
 
-    async def undoing(self, *, limit: int) -> list[Undoing]:
+    async def undoing(self, *, limit: int, after: str | None = None) -> list[Undoing]:
         """Jobs that have something to undo."""
-        return await self._read(lambda session: waiting.undoing(session, limit))
+        return await self._read(lambda session: waiting.undoing(session, limit, after))
 
     async def compensate(self, job_id: str, effects: Effects) -> bool:
         """Commit effects and forget what the job recorded."""
