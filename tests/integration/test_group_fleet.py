@@ -142,6 +142,8 @@ async def test_one_death_ends_a_fail_fast_group_in_every_process(
         *[("leaf", cancelled)] * 5,
     ]
     assert len(failed.value.members) == 10
+    # who waited may know before the process that ended it has written that down
+    await eventually(lambda: handle.id in _told(crew), within=10, what="its end is told")
     assert crew.journal.times("recorded-group_done")[handle.id] == 1
 
 
