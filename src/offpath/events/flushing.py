@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from offpath.errors import StoreError
 from offpath.model.job import DeadReason
-from offpath.model.message import MessageSettlement
+from offpath.model.ledger.faults import another_time
+from offpath.model.message import LeasedMessage, MessageSettlement
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
 from offpath.runtime.failures import failure_of
 
@@ -47,6 +48,8 @@ class End(Struct, frozen=True, gc=False):
 
 Wrote = Callable[[Sequence[End], str], None]
 """Told of ends that are over, and the bucket they belong to."""
+Failed = Callable[[LeasedMessage, BaseException], MessageSettlement]
+"""The end of an attempt that raised."""
 
 
 class Flusher:
@@ -57,6 +60,7 @@ class Flusher:
         store: EventStore,
         clock: Clock,
         wrote: Wrote,
+        failed: Failed,
         *,
         done: str,
         report: Callable[[BaseException, str], None],
@@ -64,6 +68,7 @@ class Flusher:
         self._store = store
         self._clock = clock
         self._wrote = wrote
+        self._failed = failed
         self._buckets: Mapping[type, str] = {
             Succeeded: done,
             Retry: FAILED,
@@ -147,10 +152,15 @@ class Flusher:
             self._wrote(ends, bucket)
 
     def _refused(self, end: End, answer: MessageSettled) -> None:
-        """What the store cannot take is dead, so that it is not tried for ever."""
-        message = end.settlement.message
+        """What the store cannot take is dead, so that it is not tried for ever; what the ledger may
+        take another time, such as an overdraft, is as if the handler had raised it.
+        """
+        message, outcome = end.settlement.message, end.settlement.outcome
         error = answer.error or StoreError("the store refused it")
-        if isinstance(end.settlement.outcome, Dead):
+        if isinstance(outcome, Succeeded) and another_time(error):
+            self.add(End(self._failed(message, error), end.until))
+            return
+        if isinstance(outcome, Dead):
             self._report(error, "settle messages")
             self._wrote([end], UNRECORDED)
             return

@@ -30,6 +30,7 @@ from offpath.events.relay import (
 from offpath.model import checks
 from offpath.model.effects import NOTHING, Effects
 from offpath.model.job import DeadReason
+from offpath.model.ledger.faults import beyond_retry
 from offpath.model.message import LeasedMessage, MessageSettlement, StreamRoom
 from offpath.model.new import Box
 from offpath.model.relay import MoveRules
@@ -330,11 +331,12 @@ class SourceWork:
 
     def failed(self, message: LeasedMessage, error: BaseException) -> MessageSettlement:
         """Again later, or never."""
-        if isinstance(error, Rejected):
+        if isinstance(error, Rejected) or beyond_retry(error):
             now = self._tools.clock.now()
             failure = failure_of(error, attempt=message.attempt, at=now, kind="aborted")
-            dead = Dead(reason=DeadReason.REJECTED, failure=failure)
-            return MessageSettlement(message=message, outcome=dead)
+            said_no = isinstance(error, Rejected)
+            reason = DeadReason.REJECTED if said_no else DeadReason.ABORTED
+            return MessageSettlement(message=message, outcome=Dead(reason=reason, failure=failure))
         outcome = failed(message, error, self.rules, self._tools)
         return MessageSettlement(message=message, outcome=outcome)
 

@@ -116,7 +116,12 @@ class Mover:
         self._parts = parts
         self._clock = parts.clock
         self._flusher = Flusher(
-            parts.store, parts.clock, self._wrote, done=terms.done, report=parts.report
+            parts.store,
+            parts.clock,
+            self._wrote,
+            work.failed,
+            done=terms.done,
+            report=parts.report,
         )
         self._window = min(terms.concurrency * terms.many, terms.batch)
         self._held: Counter[str] = Counter()

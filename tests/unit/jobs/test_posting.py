@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -238,6 +239,40 @@ class TestHandlers:
         await app.drain("stripe").run_once()
         assert (await app.messages.get(good.id)).state == "done"
         assert (await app.messages.get(bad.id)).state != "done"
+        assert await balance(app) == 500
+
+    async def test_what_the_ledger_may_take_another_time_is_tried_again(self, app: App) -> None:
+        @app.inbox("stripe", retry=offpath.RetryOptions(attempts=3, base=0))
+        async def apply(message: offpath.InboxMessage, ctx: offpath.InboxContext) -> None:
+            if message.attempt == 2:
+                await app.post(top_up("filled", 300))
+            ctx.post(top_up(message.id, -300))
+
+        took = await app.accept("stripe", "evt_1")
+        for _ in range(2):
+            with contextlib.suppress(offpath.DrainFailed):
+                await app.drain("stripe").run_once()
+        record = await app.messages.get(took.id)
+        assert (record.state, record.attempt) == ("done", 2)
+        assert await balance(app) == 0
+
+    @pytest.mark.parametrize("way", ["declined", "reused", "raised"])
+    async def test_a_message_whose_posting_cannot_be_is_dead_at_once(
+        self, app: App, way: str
+    ) -> None:
+        await app.post(top_up("bonus", 500))
+
+        @app.inbox("stripe", retry=offpath.RetryOptions(attempts=3, base=0))
+        async def apply(_: offpath.InboxMessage, ctx: offpath.InboxContext) -> None:
+            posting = NewPosting(id="a", entries=(Entry(ANN, 5),)) if way == "raised" else None
+            declined = declining() if way == "declined" else None
+            ctx.post(posting or declined or top_up("bonus", 501))
+
+        took = await app.accept("stripe", "evt_1")
+        with contextlib.suppress(offpath.DrainFailed):
+            await app.drain("stripe").run_once()
+        record = await app.messages.get(took.id)
+        assert (record.state, record.attempt) == ("dead", 1)
         assert await balance(app) == 500
 
 

@@ -27,7 +27,7 @@ from offpath.jobs.worker.running import Interruption
 from offpath.model import retry
 from offpath.model.effects import NOTHING
 from offpath.model.job import DeadReason, Failure
-from offpath.model.ledger.faults import LedgerError, beyond_retry
+from offpath.model.ledger.faults import another_time, beyond_retry
 from offpath.model.settlement import (
     Cancelled,
     Dead,
@@ -160,7 +160,7 @@ class Judge:
         """
         if isinstance(error, GateError):
             return self._wrong(run, error)
-        if isinstance(error, Conflict | LedgerError) and not beyond_retry(error):
+        if isinstance(error, Conflict) or another_time(error):
             failure = self._failure(run, error)
             return classify.failed(failure, self._moment(run), self._backoff(run))
         text = "the store refused the job's end without a reason"

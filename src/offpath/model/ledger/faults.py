@@ -26,7 +26,7 @@ A declined operation is a value (``Rejected``); a fault is raised. ::
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeGuard
 
 from offpath.errors import OffpathError
 
@@ -182,3 +182,8 @@ def beyond_retry(error: BaseException | None) -> bool:
     An overdraft is not: the account may be filled by then.
     """
     return isinstance(error, _FINAL)
+
+
+def another_time(error: BaseException | None) -> TypeGuard[LedgerError]:
+    """Whether it is a fault of the ledger that the same operation may not meet again."""
+    return isinstance(error, LedgerError) and not beyond_retry(error)
