@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from offpath.cli.writing import whole_file
 from offpath.errors import StoreUnavailable
 from offpath.ledger.signing import Ed25519Signer
 from tests.cli.conftest import Run
@@ -270,6 +271,25 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(
     assert file.read_bytes() == before
     assert [one.name for one in money.folder.glob("ledger*")] == [file.name]
     assert "no/where" in money.text("ledger", "export", "no/where", code=1)
+
+
+def test_an_export_keeps_who_may_read_a_file_and_where_a_link_leads(money: Money) -> None:
+    money.submit(TOP_UP)
+    file, link = money.folder / "ledger.jsonl", money.folder / "last.jsonl"
+    file.touch(0o600)
+    link.symlink_to(file.name)
+    money.text("ledger", "export", str(link))
+    assert link.is_symlink()
+    assert (file.stat().st_mode & 0o777, file.read_bytes() != b"") == (0o600, True)
+
+
+def test_two_exports_to_one_file_do_not_mix(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.jsonl"
+    with whole_file(file) as first, whole_file(file) as second:
+        first.write(b"first, and longer")
+        second.write(b"second")
+    assert file.read_bytes() == b"first, and longer"
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_a_file_that_nobody_signed_does_not_hold(money: Money) -> None:

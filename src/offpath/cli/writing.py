@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,10 +35,23 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("wb") as file:
+    path = path.resolve()  # what a link leads to, not the link
+    with _part_of(path) as file:
+        part = Path(file.name)
+        try:
             yield file
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+            file.flush()
+            os.fsync(file.fileno())  # else a power cut may leave the new name on nothing
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _part_of(path: Path) -> BinaryIO:
+    """A new file beside it, of its own also where two are written at once; as open as it was."""
+    mask = os.umask(0)
+    os.umask(mask)
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~mask
+    number, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent)
+    Path(name).chmod(mode)
+    return open(name, "wb", opener=lambda *_: number)
