@@ -39,6 +39,19 @@ async def _large_value(ctx: Context, done: Counter[str]) -> Plan[str, str]:
     return ctx.result("x" * LIMIT, append=operator.add)
 
 
+async def _unwritable_value(ctx: Context, done: Counter[str]) -> Plan[Any, Any]:
+    done["effect"] += 1
+    return ctx.queue(ctx.result(object()))
+
+
+async def _step_of_no_type(ctx: Context, done: Counter[str]) -> None:
+    def pay() -> Callable[[], None]:
+        raise AssertionError("nothing is done that cannot be recorded")
+
+    done["effect"] += 1
+    await ctx.step("pay", pay)
+
+
 async def _wrong_step(ctx: Context, done: Counter[str]) -> int:
     def pay() -> int:
         done["effect"] += 1
@@ -95,6 +108,8 @@ CASES: dict[str, tuple[Handler, str, str]] = {
     "a result that nothing can write": (_unwritable_result, "unsettleable", "result of task"),
     "a result over the limit": (_large_result, "unsettleable", "max_result_bytes is 500"),
     "a group value over the limit": (_large_value, "unsettleable", "max_result_bytes is 500"),
+    "a group value that nothing can write": (_unwritable_value, "unsettleable", "object"),
+    "a step of no type": (_step_of_no_type, "unsettleable", "step .pay."),
     "a step not as annotated": (_wrong_step, "unsettleable", "result of step 'pay'"),
     "a step that nothing can write": (_unwritable_step, "unsettleable", "result of step 'pay'"),
     "a step over the limit": (_large_step, "unsettleable", "step 'pay'.*max_result_bytes is 500"),

@@ -6,7 +6,7 @@ import inspect
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from offpath.errors import InvalidArgument, ResultError
+from offpath.errors import InvalidArgument, ResultError, UnsupportedType
 from offpath.jobs import naming
 from offpath.jobs.group_values import checked_size
 from offpath.runtime.parameters import return_type
@@ -67,11 +67,20 @@ def is_async(fn: Callable[..., Any]) -> bool:
 
 
 def results_of(fn: Callable[..., Any], codec: Codec, what: str) -> ResultModel:
-    """How the results of ``fn`` are recorded, by its annotation. Raises ``TaskError`` kinds."""
+    """How the results of ``fn`` are recorded, by its annotation. Raises ``ResultError`` where that
+    is of no type that can be.
+    """
     try:
         annotation = return_type(fn, what)
     except ValueError:  # a built-in that tells no signature
         annotation = Any
+    try:
+        return _model_of(annotation, codec, what)
+    except UnsupportedType as error:
+        raise ResultError(str(error)) from error
+
+
+def _model_of(annotation: Any, codec: Codec, what: str) -> ResultModel:  # noqa: ANN401 - any type
     key: tuple[Any, Any] = (annotation, codec)
     try:
         hash(key)

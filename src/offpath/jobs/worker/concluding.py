@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from offpath.errors import InvalidArgument, PlanError, ResultError
+from offpath.errors import GateError, InvalidArgument, PlanError, ResultError, UnsupportedType
 from offpath.jobs.group_values import checked_size
 from offpath.jobs.plan import Plan
 from offpath.jobs.planning import carry, require_returned
@@ -25,9 +25,9 @@ def concluded(run: Run, value: Any, limit: int) -> Succeeded:  # noqa: ANN401 - 
         require_returned(context.plans, value)
     try:
         return _succeeded(run, value, limit)
-    except PlanError:
+    except (PlanError, GateError):
         raise
-    except InvalidArgument as error:
+    except (InvalidArgument, UnsupportedType) as error:
         raise ResultError(str(error)) from error
 
 
