@@ -152,6 +152,8 @@ class Selection:
             return None
         now = self._clock.monotonic()
         self._offer_again(now)
+        # A lease that was on its way as it was declined may bring it again: it goes to the end.
+        self._passed_over.pop(run.job.id, None)
         known = self._declined.pop(run.job.id, None) or _Declined(times=0, asked_at=now - QUIET)
         if now - known.asked_at >= QUIET:
             if self._wanted(self._accept, run):

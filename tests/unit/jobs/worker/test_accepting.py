@@ -223,6 +223,26 @@ async def test_declined_jobs_are_passed_over_for_a_while(rig: Rig) -> None:
     assert selection.passed_over() == ()
 
 
+async def test_a_declined_job_that_comes_again_holds_up_no_other(rig: Rig) -> None:
+    """As by a lease that was on its way: the others are offered again in their time."""
+
+    async def one() -> None: ...
+
+    rig.task(one)
+    worker = rig.worker()
+    wanted: set[str] = set()
+    selection = Selection(lambda offer: offer.id in wanted, rig.clock, rig.report)
+    for name in "abca":
+        assert selection.put_off(a_run(rig, worker, name)) == 0
+        rig.clock.advance(8)
+    assert selection.passed_over() == ("b", "c", "a")
+    rig.clock.advance(7)
+    assert selection.passed_over() == ("c", "a")
+    wanted.add("a")
+    assert selection.put_off(a_run(rig, worker, "a")) is None
+    assert selection.passed_over() == ("c",), "it runs here: should it fail, it is taken again"
+
+
 async def test_what_is_wanted_is_found_behind_more_than_can_be_passed_over(rig: Rig) -> None:
     ran: list[int] = []
 
