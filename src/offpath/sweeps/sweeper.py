@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -116,8 +117,10 @@ class Sweeper:
         """Let another worker lead from now on, as far as nothing of a pass goes on here."""
         if self._lead is None or self._passing.locked() or self._bounds.abandoned:
             return
-        async with asyncio.timeout(min(seconds, HANDOVER)):
-            await self._lead.release()
+        # What there was no time for is no error: the term ends by itself.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(seconds, HANDOVER)):
+                await self._lead.release()
 
     async def run(self, now: datetime, limit: int | None) -> Tally:
         """One pass by hand, unless another worker leads."""

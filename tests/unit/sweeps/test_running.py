@@ -11,6 +11,7 @@ import pytest
 
 from offpath import App, InvalidArgument, JobState, PassFailed, Redrive, Tally, Verdict
 from offpath.model.tally import SweepResult, SweepRun, Turn
+from offpath.store.memory import MemoryStore
 from offpath.sweeps.catalogue import OWN
 from offpath.sweeps.running import run_sweeps
 from offpath.sweeps.sweeper import BREATH
@@ -316,6 +317,25 @@ async def test_a_loop_leads_until_after_its_next_pass_and_a_pass_by_hand_but_sho
         loops.reverse()  # the leader does not come back in time
         desk.clock.advance(3)
         assert await verdicts() == [Verdict.CLEAN, Verdict.EMPTY]
+
+
+async def test_a_lead_that_a_stop_has_no_time_to_give_back_is_no_error(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def hang(store: object, key: str, holder: str) -> bool:
+        asked.append(key)
+        return await asyncio.Event().wait()
+
+    monkeypatch.setattr(MemoryStore, "release_claim", hang)
+    desk.app.sweep("s", every=60)(Whole(moved))
+    (loop,) = [one for one in desk.app.worker()._parts.loops if one.name == "sweep:s"]
+    async with desk.app:
+        await loop.step()
+        assert loop.stop is not None
+        await loop.stop(0.0)
+    assert len(asked) == 1
 
 
 async def turn_of(app: App, answer: Tally | Exception, by_rows: bool = False) -> Turn:
