@@ -63,7 +63,7 @@ async def test_a_cause_is_kept() -> None:
 
 async def test_an_error_of_the_engine_itself_keeps_its_frames() -> None:
     failure = await _failed("_returning_too_much")
-    assert failure.type == "TooLarge"
+    assert failure.type == "ResultError"
     assert "executor.py" in (failure.traceback or "")
 
 
