@@ -7,7 +7,6 @@ by partitions of the key.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -15,6 +14,7 @@ from msgspec import structs
 
 from offpath.errors import Conflict, InvalidArgument
 from offpath.events.delivering import Delivery, Maker, delivery_of
+from offpath.events.holding import Holding
 from offpath.events.operating import StoredRouter
 from offpath.events.replaying import Replayer
 from offpath.events.routing import (
@@ -103,6 +103,7 @@ class Router:
         self._deliveries: dict[str, Delivery] = {}
         self._declared_in: Store | None = None
         self._interval = interval
+        self._holding = Holding(spec.name, host.new_id, LEASE)
         self._courier = Courier(
             self._deliveries, host.decode_payload, concurrency=concurrency, time_limit=time_limit
         )
@@ -243,22 +244,13 @@ class Router:
         record = await self.record()
         if (gate := closed_gate(record)) is not None:
             return RouterRun(router=self.name, stopped=gate)
-        cursor = await self._lease(store, partition)
+        cursor = await self._holding.lease(store, partition)
         if cursor is None:
             return RouterRun(router=self.name, stopped="busy")
         try:
             return await self._pass(store, record, cursor, limit)
         finally:
-            await store.release_cursor(cursor)
-
-    async def _lease(self, store: Store, partition: int) -> Cursor | None:
-        holder = self._host.new_id()
-        try:
-            return await store.lease_cursor(self.name, partition, holder, lease_seconds=LEASE)
-        except asyncio.CancelledError:  # only the answer may be missing: nobody else must wait
-            unseen = Cursor(router=self.name, partition=partition, position=0, holder=holder)
-            await store.release_cursor(unseen)
-            raise
+            await self._holding.release(store, cursor)
 
     async def _pass(
         self, store: Store, record: RouterRecord, cursor: Cursor, limit: int
