@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from offpath.errors import StoreError
 from offpath.model.job import DeadReason
-from offpath.model.ledger.faults import another_time
 from offpath.model.message import LeasedMessage, MessageSettlement
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
 from offpath.runtime.failures import failure_of
@@ -155,6 +154,8 @@ class Flusher:
         """What the store cannot take is dead, so that it is not tried for ever; what the ledger may
         take another time, such as an overdraft, is as if the handler had raised it.
         """
+        from offpath.model.ledger.faults import another_time  # loaded where there is a ledger
+
         message, outcome = end.settlement.message, end.settlement.outcome
         error = answer.error or StoreError("the store refused it")
         if isinstance(outcome, Succeeded) and another_time(error):

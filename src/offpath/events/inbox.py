@@ -30,7 +30,6 @@ from offpath.events.relay import (
 from offpath.model import checks
 from offpath.model.effects import NOTHING, Effects
 from offpath.model.job import DeadReason
-from offpath.model.ledger.faults import beyond_retry
 from offpath.model.message import LeasedMessage, MessageSettlement, StreamRoom
 from offpath.model.new import Box
 from offpath.model.relay import MoveRules
@@ -331,6 +330,8 @@ class SourceWork:
 
     def failed(self, message: LeasedMessage, error: BaseException) -> MessageSettlement:
         """Again later, or never."""
+        from offpath.model.ledger.faults import beyond_retry  # loaded where there is a ledger
+
         if isinstance(error, Rejected) or beyond_retry(error):
             now = self._tools.clock.now()
             failure = failure_of(error, attempt=message.attempt, at=now, kind="aborted")
