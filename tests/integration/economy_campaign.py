@@ -322,7 +322,8 @@ class Campaign:
             if key in self.requests
         ]
         accounts = await self.store.ledger_accounts(limit=10_000)
-        replay = Replay(made)
+        ended = await self.store.ledger_sides("promo", states=("REVERSED",), limit=10_000)
+        replay = Replay(made, ended)
         await replay.run(self.postings)
         again = await replay.store.ledger_accounts(limit=10_000)
         assert again == accounts

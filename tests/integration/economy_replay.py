@@ -3,8 +3,8 @@
 Each operation that posted is decided again in the order of the postings, at the time at which it
 was posted, with the ids that it had then; so is each step of a sweep that posted. What posts
 nothing has no place in that order: that a payout was handed to the provider, that a subscription
-ended. It is done as soon as something that posted needs it to have been done. Everything else,
-heads and all, must come out as it was.
+ended, that a promo expired of which nothing was left. It is done as soon as something that posted
+needs it to have been done. Everything else, heads and all, must come out as it was.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from offpath.ledger.operations.steps_payouts import payout_dead_lettered, payout
 from offpath.ledger.operations.steps_promos import promo_expired
 from offpath.ledger.operations.steps_subscriptions import subscription_failed, subscription_renewed
 from offpath.ledger.rows import subscription_holder
+from offpath.model.ledger.chart import promo
 from offpath.model.ledger.deciding import LedgerOp, raised_by
 from offpath.model.ledger.plain import posting_op
 from offpath.model.ledger.posting import Entry, NewPosting, PostingRecord
@@ -86,7 +87,8 @@ def _waits(meta: Mapping[str, Any], at: int) -> int:
 class Replay:
     """An economy in memory on which a campaign is done again."""
 
-    def __init__(self, made: Sequence[Made]) -> None:
+    def __init__(self, made: Sequence[Made], promos: Sequence[SideRow] = ()) -> None:
+        """``promos`` are the grants that have ended."""
         self.clock = ManualClock()
         self.store = MemoryStore(self.clock)
         self.ids = Ids()
@@ -98,6 +100,9 @@ class Replay:
             for one in made
             if isinstance(one.request, CancelSubscription)
         }
+        self._promos = promos
+        self._spent: dict[str, list[SideRow]] = {}
+        """By wallet the grants that ended when nothing was left of them, the first one last."""
         self.steps: Counter[str] = Counter()
         """How many steps of sweeps were done again, by what they posted."""
         self.roots: set[str] = set()
@@ -106,10 +111,12 @@ class Replay:
     async def run(self, postings: Sequence[PostingRecord]) -> None:
         """Do it all again. Raises AssertionError where it first comes out differently."""
         await self.economy.app.open()
+        self._spent = _spent(self._promos, postings)
         place = 0
         while place < len(postings):
             first = postings[place]
             self.clock.set(EPOCH + timedelta(milliseconds=first.at))
+            await self._expired(first)
             made = await self._again(first)
             again = await self.store.ledger_postings(after=place, limit=10)
             assert [one.id for one in again] == list(made), (first, again)
@@ -184,12 +191,33 @@ class Replay:
         else:
             await self._done(subscription_failed(row, "ended", self.ids, most=0, due_at=0))
 
+    async def _expired(self, posting: PostingRecord) -> None:
+        """End the grants of who gets promo credits now, of which nothing was left before that."""
+        for wallet in (one.account for one in posting.entries if one.amount < 0):
+            ended = self._spent.get(wallet, [])
+            while ended and ended[-1].touched_at <= posting.at:
+                row = await self._row("promo", ended.pop().id)
+                receipt = await self._done(promo_expired(row, self.ids, now=posting.at))
+                assert receipt.postings == (), (posting, row)
+
     async def _row(self, kind: str, row_id: str) -> SideRow:
         (row,) = await self.store.ledger_sides(kind, ids=(row_id,))
         return row
 
     async def _done(self, op: LedgerOp) -> Receipt:
         return raised_by(await self.economy.run_op(op))
+
+
+def _spent(
+    promos: Sequence[SideRow], postings: Sequence[PostingRecord]
+) -> dict[str, list[SideRow]]:
+    told = [json.loads(one.meta) for one in postings]
+    posted = {meta.get("grantId") or meta.get("reverses") for meta in told}
+    found: dict[str, list[SideRow]] = {}
+    for row in sorted(promos, key=lambda row: row.touched_at, reverse=True):
+        if row.id not in posted:
+            found.setdefault(promo(row.owner), []).append(row)
+    return found
 
 
 async def posted_again(postings: Sequence[PostingRecord]) -> list[AccountRecord]:
