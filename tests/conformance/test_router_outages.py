@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -58,3 +59,27 @@ async def test_a_run_after_an_outage_does_not_wait_for_the_lease_of_the_last_one
         assert run.counts == ({"sent": 2} if operation == "lease_cursor" else {})
         (cursor,) = (await router.record()).cursors
         assert (cursor.holder, cursor.passed) == (None, 2)
+
+
+async def test_a_run_that_is_cancelled_in_an_outage_is_cancelled(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App(store=store, clock=clock, auto_start=False)
+    async with app:
+        router = await _router(app)
+        lease_cursor, given = store.lease_cursor, asyncio.Event()
+
+        async def unanswered(*args: Any, **options: Any) -> None:
+            await lease_cursor(*args, **options)
+            given.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(store, "release_cursor", Outage(store, "release_cursor", after=False))
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "lease_cursor", unanswered)
+            run = asyncio.ensure_future(router.run_once())
+            await asyncio.wait_for(given.wait(), 10)
+            run.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+        assert (await router.run_once()).counts == {"sent": 2}

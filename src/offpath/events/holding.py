@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from offpath.errors import StoreError
 from offpath.model.route import Cursor
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ class Holding:
                 self._router, partition, holder, lease_seconds=self._seconds
             )
         except asyncio.CancelledError:  # only the answer may be missing, and we may not come again
-            await self.release(store, unseen)
+            with suppress(StoreError):  # it stays noted, and the cancellation is what counts
+                await self.release(store, unseen)
             raise
         except Exception:
             self._unreleased[partition] = unseen
