@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -86,9 +87,9 @@ def test_a_script_is_split_where_sqlite_says() -> None:
     """
     found = list(statements(script))
     assert len(found) == 3
-    connection = sqlite3.connect(":memory:")
-    for statement in found:
-        connection.execute(statement)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in found:
+            connection.execute(statement)
 
 
 async def test_a_failing_step_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +97,8 @@ async def test_a_failing_step_leaves_nothing(path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("offpath.store.sqlite.migrate.KNOWN", (broken,))
     with pytest.raises(Exception, match="already exists"):
         await SqliteStore(path).migrate()
-    tables = sqlite3.connect(path).execute("select name from sqlite_schema").fetchall()
+    with closing(sqlite3.connect(path)) as connection:
+        tables = connection.execute("select name from sqlite_schema").fetchall()
     assert tables == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,6 @@ def test_texts_that_json_would_change_are_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["\\u0000", "\\\\u0000", '{"a":"\\u0000"}', "\ufffe", "\x01"])
 def test_texts_that_only_look_like_it_are_not(text: str) -> None:
-    [[given]] = sqlite3.connect(":memory:").execute(
-        "select value ->> 0 from json_each(?)", (batch([[text]]),)
-    )
+    with closing(sqlite3.connect(":memory:")) as connection:
+        [[given]] = connection.execute("select value ->> 0 from json_each(?)", (batch([[text]]),))
     assert given == text
