@@ -26,7 +26,8 @@ class Decision(Enum):
 
 
 RETRY: Final = Decision.RETRY
-"""Classifier's answer: retry as the policy says (also the meaning of None)."""
+"""Classifier's answer: retry as the policy says. None means it too, but for an error of the ledger
+that each attempt would meet, such as ``KeyReused``: then it means :data:`ABORT`."""
 ABORT: Final = Decision.ABORT
 """Classifier's answer: dead now, whatever the policy says."""
 

@@ -80,7 +80,7 @@ def _webhook() -> dict[str, Any]:
         "responses": {
             "200": {"description": "It was kept before."},
             "202": {"description": "It is kept."},
-            "400": {"description": "No JSON, or without an id."},
+            "400": {"description": "No JSON, no id, or nothing that can be applied."},
             "401": {"description": "Not signed by the provider, or too old."},
             "404": {"description": "No such provider."},
             "408": {"description": "The body took too long."},

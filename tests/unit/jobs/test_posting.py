@@ -165,9 +165,17 @@ class TestHandlers:
         async def stubborn(ctx: Context) -> None:
             ctx.post(NewPosting(id="a", entries=(Entry(ANN, 5),)))
 
-        handles = [await wrong.enqueue(), await stubborn.enqueue()]
+        def broken(_: BaseException, __: offpath.FailureInfo) -> Verdict:
+            raise LookupError
+
+        @app.task(retry=offpath.RetryOptions(attempts=3, base=0), on_failure=broken)
+        async def unjudged(ctx: Context) -> None:
+            ctx.post(NewPosting(id="a", entries=(Entry(ANN, 5),)))
+
+        handles = [await one.enqueue() for one in (wrong, stubborn, unjudged)]
         await app.worker().run_until_idle()
-        first, second = [await app.jobs.get(one.id) for one in handles]
+        first, second, third = [await app.jobs.get(one.id) for one in handles]
+        assert (third.reason, len(third.failures)) == (DeadReason.EXHAUSTED, 3)
         assert (first.reason, len(first.failures)) == (DeadReason.ABORTED, 1)
         assert (second.reason, len(second.failures)) == (DeadReason.EXHAUSTED, 3)
         assert "Unbalanced" in first.failures[0].type

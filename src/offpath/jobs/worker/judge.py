@@ -242,7 +242,7 @@ class Judge:
             return classify.verdict(await answer if inspect.isawaitable(answer) else answer)
         except Exception as fault:  # noqa: BLE001 - the handler's error counts, not this one
             self._report(fault, "classify")
-            return None
+            return Decision.RETRY
 
     def _backoff(self, run: Run) -> float:
         policy, failures = run.options.retry, run.job.attempt
