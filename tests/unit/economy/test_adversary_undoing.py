@@ -134,6 +134,20 @@ async def test_the_reserve_of_a_payout_is_not_reversed_behind_its_back(
     assert await market.house("payout_reserve") == reserve
 
 
+@pytest.mark.parametrize("state", ["SETTLED", "FAILED"])
+async def test_the_end_of_a_payout_is_not_reversed(market: Marketplace, state: str) -> None:
+    """Its credits would be in the reserve for good: no open payout takes them."""
+    payout = await market.payout("sel", 7, submitted=state == "SETTLED")
+    if state == "SETTLED":
+        end = committed(await market.settle(payout))
+    else:
+        request = ReversePayout(key="f", actor=OPS, user="sel", payout_id=payout, reason="x")
+        end = committed(await market.economy.submit(request))
+    with pytest.raises(MalformedOperation, match="Adjust"):
+        await reverse(market, end.postings[0])
+    assert await market.house("payout_reserve") == 0
+
+
 async def test_a_promo_that_was_reversed_takes_nothing_of_another_when_it_expires(
     market: Marketplace,
 ) -> None:

@@ -8,6 +8,7 @@ from offpath.ledger.actors import Actor, trusted_only
 from offpath.ledger.anchors import proved_subscription
 from offpath.ledger.operations import checks
 from offpath.ledger.operations.granting import revoke
+from offpath.ledger.operations.payouts import end_of
 from offpath.ledger.operations.planning import (
     Family,
     Further,
@@ -36,8 +37,8 @@ class Reverse(Struct, frozen=True, kw_only=True, gc=False, tag="reverse", tag_fi
 
     The first payment of a subscription: it is canceled, and the thing is taken back unless a later
     period is paid. A clawback or a refund: its order can be taken back anew. A sale: its order
-    cannot any more; what it gave stays owned. What reserved a payout is not undone so: see
-    ``ReversePayout``.
+    cannot any more; what it gave stays owned. What reserved a payout or ended it is not undone so:
+    see ``ReversePayout`` and ``Adjust``.
     """
 
     key: str
@@ -150,6 +151,12 @@ def _reversible(posting: PostingRecord | None, posting_id: str) -> PostingRecord
         raise MalformedOperation(
             f"posting {posting_id} reserved the credits of a payout, which would be paid all the "
             "same: give a ReversePayout"
+        )
+    if posting.id == end_of(str(posting.facts.get("sagaId"))):
+        # The payout stays ended: its credits would lie in the reserve, where nothing takes them.
+        raise MalformedOperation(
+            f"posting {posting_id} ended a payout, which stays so: give its user what came back "
+            "by an Adjust"
         )
     return posting
 
