@@ -256,7 +256,8 @@ def _expire(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
         SQL["expire_signals"](now=None, limit=BATCH),
         SQL["time_out_gates"](now=None, ids=ids),
         SQL["give_up"](now=None, ids=ids, keep=None),
-        SQL["undoing"](limit=BATCH),
+        SQL["undoing"](limit=BATCH, after=None),
+        SQL["undoing"](limit=BATCH, after=_ids(connection, "dead")[0]),
         SQL["wake_sleeper"](now=None, target="nobody", event="e"),
         SQL["catch_signals"](now=None, ids=ids),
     )
