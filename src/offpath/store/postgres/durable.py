@@ -84,17 +84,13 @@ def take_signal_steps(
     job: LeasedJob, target: str, event: str, step: str, now: datetime | None, *, sql: Catalogue
 ) -> Steps[str | None]:
     """Take the oldest signal as the result of a step."""
+    yield from ask(sql["lock_signals"](batch=to_json([{"target": target, "event": event}])))
     yield from _hold(job, sql)
     rows = yield from ask(sql["step"](id=job.id, name=step))
     if rows:
         recorded: str | None = rows[0][0]
         return recorded
-    _, taken = yield Send(
-        (
-            sql["lock_signals"](batch=to_json([{"target": target, "event": event}])),
-            sql["take_signal"](now=moment(now), target=target, event=event),
-        )
-    )
+    taken = yield from ask(sql["take_signal"](now=moment(now), target=target, event=event))
     if not taken:
         return None
     payload: str = taken[0][0]

@@ -31,10 +31,6 @@ class _Found(NamedTuple):
     due: list[str]
     uncounted: dict[str, bool]
     """Watched jobs that have ended uncounted, and whether they succeeded."""
-    missed: Rows
-
-    def __bool__(self) -> bool:
-        return bool(self.due or self.uncounted or self.missed)
 
 
 def expire_steps(
@@ -49,9 +45,10 @@ def expire_steps(
 
     Gates of the given up are waited for, in their order, before any other gate is taken.
     """
+    missed = yield from ask(sql["missed_signals"](now=moment(now), limit=limit))
+    if missed:
+        announced.moved |= yield from wake_missed(missed, now, sql=sql)
     found = yield from _look(limit, now, sql)
-    if found.missed:
-        announced.moved |= yield from wake_missed(found.missed, now, sql=sql)
     moved = yield from _give_up(found.due, keep, now, sql)
     watched = {row[0]: False for row in dead(moved) if row[10]}
     followed = yield from embed(count_ends(watched, keep, now, sql=sql))
@@ -65,17 +62,16 @@ def expire_steps(
 
 
 def _look(limit: int, now: datetime | None, sql: Catalogue) -> Steps[_Found]:
-    blocked, queued, uncounted, missed, _ = yield Send(
+    blocked, queued, uncounted, _ = yield Send(
         (
             sql["due_blocked"](now=moment(now), limit=limit),
             sql["due_queued"](now=moment(now), limit=limit),
             sql["uncounted"](limit=limit),
-            sql["missed_signals"](now=moment(now), limit=limit),
             sql["expire_signals"](now=moment(now), limit=limit),
         )
     )
     due = [row[0] for row in (*blocked, *queued)][:limit]
-    return _Found(due, {row[0]: row[1] > 0 for row in uncounted}, missed)
+    return _Found(due, {row[0]: row[1] > 0 for row in uncounted})
 
 
 def _give_up(

@@ -146,7 +146,7 @@ def settle_steps(
     sql: Catalogue,
 ) -> Steps[list[Settled]]:
     """Settle anything. Jobs first, then what they enqueue, then gates, then their groups."""
-    first = _lock_others(settlements, sql)
+    first = (*_lock_signals(settlements, sql), *_lock_others(settlements, sql))
     if together := many(one.job.limit_key for one in settlements):
         first = (*first, sql["nudge_together"]())
     rows = yield from told_the_time(_settle(settlements, now, sql), now, sql, first=first)
@@ -223,8 +223,21 @@ def _touched(one: Settlement) -> Iterable[str]:
             yield job.group_id
 
 
+def _lock_signals(settlements: Sequence[Settlement], sql: Catalogue) -> tuple[Query, ...]:
+    """No signal is missed between a look and a wait: who sends it takes turns with who waits.
+
+    Before all else: who sends one may wait for a unique key that these give up.
+    """
+    wanted = [
+        {"target": one.outcome.target, "event": one.outcome.event}
+        for one in settlements
+        if isinstance(one.outcome, Waiting)
+    ]
+    return (sql["lock_signals"](batch=to_json(wanted)),) if wanted else ()
+
+
 def _catch_signals(batch: Batch, now: datetime | None, sql: Catalogue) -> Steps[None]:
-    """No signal is missed between a look and a wait: who sends it takes turns with who waits."""
+    """Those that wait for a signal that is there do not wait."""
     waits = {
         batch.settlements[n].job.id: n
         for n, one in batch.ended.items()
@@ -232,16 +245,7 @@ def _catch_signals(batch: Batch, now: datetime | None, sql: Catalogue) -> Steps[
     }
     if not waits:
         return
-    outcomes = [batch.settlements[n].outcome for n in waits.values()]
-    wanted = [
-        {"target": one.target, "event": one.event} for one in outcomes if isinstance(one, Waiting)
-    ]
-    _, rows = yield Send(
-        (
-            sql["lock_signals"](batch=to_json(wanted)),
-            sql["catch_signals"](now=moment(now), ids=ids_json(waits)),
-        )
-    )
+    rows = yield from ask(sql["catch_signals"](now=moment(now), ids=ids_json(waits)))
     for job, run_at in rows:
         n = waits[job]
         batch.ended[n] = batch.ended[n]._replace(state=JobState.QUEUED, run_at=run_at)
