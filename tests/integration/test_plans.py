@@ -232,6 +232,7 @@ def _gates(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     decided = json.dumps([row[0] for row in gates])
     return (
         SQL["lock_jobs"](ids=ids),
+        SQL["lock_jobs_and_holders"](ids=ids, keys='["key-1", "key-2"]'),
         SQL["watch_jobs"](ids=ids),
         SQL["count_gates"](**ended),
         SQL["count_gates_now"](**ended),

@@ -26,6 +26,7 @@ async def storms(pg_url: str) -> AsyncIterator[Callable[..., Storm]]:
         await storm.close()
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("removing", [False, True], ids=["kept", "removed"])
 async def test_after_a_storm_everything_ends_and_all_that_is_counted_is_there(
     storms: Callable[..., Storm], *, removing: bool

@@ -21,7 +21,7 @@ from offpath.model.gate import NewGate
 from offpath.model.job import Enqueued, NewJob
 from offpath.model.new import NewLogEvent
 from offpath.store.postgres.changing import dead, told
-from offpath.store.postgres.enqueue import add_jobs, independent, join_roots
+from offpath.store.postgres.enqueue import add_jobs, independent, join_roots, replacing_keys
 from offpath.store.postgres.gates import add_gates, require_gates
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.mailing import add_messages, require_keys
@@ -136,7 +136,8 @@ def _hold_others(
     """Lock the roots that get company, with the watched jobs, before a key is waited for."""
     roots = {job.group_id for job in jobs if job.group_id is not None} - {job.id for job in jobs}
     if roots:
-        yield sql["lock_jobs"](ids=ids_json(roots.union(*(gate.on for gate in gates))))
+        ids = ids_json(roots.union(*(gate.on for gate in gates)))
+        yield sql["lock_jobs_and_holders"](ids=ids, keys=to_json(replacing_keys(jobs)))
 
 
 def add_log(

@@ -304,6 +304,12 @@ def independent(jobs: Sequence[NewJob]) -> bool:
     )
 
 
+def replacing_keys(jobs: Iterable[NewJob]) -> list[str]:
+    """The unique keys whose holders these replace, and so lock."""
+    claims = (job.unique for job in jobs)
+    return sorted({one.key for one in claims if one and one.policy is UniquePolicy.REPLACE})
+
+
 def _fails_fast(job: NewJob) -> bool:
     """Whether it is a root whose group has a row from the start."""
     return job.group_policy is GroupPolicy.FAIL_FAST and job.group_id in {None, job.id}

@@ -211,6 +211,21 @@ where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uui
 order by j.id
 for update
 
+-- name: lock_jobs_and_holders
+-- Keeps these jobs still, and those that hold these unique keys, in one order.
+select 1
+from offpath.job j
+where j.id = any (array(
+    select jsonb_array_elements_text(:ids::text::jsonb)::uuid
+    union
+    select h.id
+    from offpath.job h
+    where h.unique_key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+        and h.unique_held
+))
+order by j.id
+for update
+
 -- name: watch_jobs
 -- Gates watch these jobs from now on.
 update offpath.job j

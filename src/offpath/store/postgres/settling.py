@@ -27,6 +27,7 @@ from offpath.model.settlement import (
 from offpath.store.postgres.changing import dead
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.ending import Batch
+from offpath.store.postgres.enqueue import replacing_keys
 from offpath.store.postgres.gates import count_ends, released
 from offpath.store.postgres.limits import cool_down_steps, cool_downs, hold_again_steps
 from offpath.store.postgres.nudging import Nudge, many, nudge_limits
@@ -209,9 +210,11 @@ def _lock_others(settlements: Sequence[Settlement], sql: Catalogue) -> tuple[Que
     busy = [one for one in settlements if one.effects is not NOTHING]
     others = {each for one in busy for each in _touched(one)}
     others -= {job.id for one in busy for job in one.effects.jobs}
-    if not others:
+    keys = replacing_keys(job for one in busy for job in one.effects.jobs)
+    if not others and not keys:
         return ()
-    return (sql["lock_jobs"](ids=ids_json(others | {one.job.id for one in settlements})),)
+    ids = ids_json(others | {one.job.id for one in settlements})
+    return (sql["lock_jobs_and_holders"](ids=ids, keys=to_json(keys)),)
 
 
 def _touched(one: Settlement) -> Iterable[str]:
