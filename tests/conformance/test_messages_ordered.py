@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -219,6 +220,8 @@ class Crowd:
         self.clock = clock
         self.random = random.Random(seed)
         self.held: dict[str, LeasedMessage] = {}
+        self.ends: dict[str, datetime] = {}
+        """When the leases of these end by themselves."""
         self.done: dict[str, list[int]] = defaultdict(list)
 
     async def round(self) -> None:
@@ -243,6 +246,7 @@ class Crowd:
             for each in answer:
                 assert each.id not in self.held, "handed out twice"
                 self.held[each.id] = each
+                self.ends[each.id] = self.clock.now() + timedelta(seconds=LEASE)
 
     def new(self) -> NewMessage:
         return message(key=self.random.choice("abcd"), delay=self.random.choice([0, 0, 0, 5]))
@@ -276,7 +280,8 @@ class Crowd:
         self.clock.advance(self.random.choice([0, 1, 6]))
         if self.random.random() < 0.15:
             self.clock.advance(LEASE)
-            self.held.clear()
+        now = self.clock.now()
+        self.held = {held: one for held, one in self.held.items() if self.ends[held] > now}
 
 
 @pytest.mark.parametrize("seed", range(4))
