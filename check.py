@@ -51,7 +51,7 @@ WORKERS = min(4, os.cpu_count() or 1)
 """Processes that share a suite's tests. Most of what takes long is waiting: for a lease to end, for
 another process, for a disk. So no suite has the machine for itself, and none may count on it."""
 
-ORDER = ("unit", "conformance", "integration", "cli", "examples", "architecture")
+ORDER = ("unit", "conformance", "attacks", "integration", "cli", "examples", "architecture")
 """The known suites, quickest news first; a new folder of tests is found and runs after them."""
 
 
