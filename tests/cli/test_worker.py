@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from offpath.store.backends import place_of
 from tests.cli.conftest import Processes, Run, document, until
 
 
@@ -120,3 +121,17 @@ def test_help_is_quick_and_needs_no_rich(here: Path) -> None:
         env=dict(os.environ),
     )
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_worker_says_on_which_file_it_runs(here: Path, processes: Processes) -> None:
+    worker = processes.start("worker", "service:app", "--url", sqlite(here))
+    assert f" on {here / 'work.db'}" in "".join(until(worker, "runs add"))
+    worker.terminate()
+    assert worker.wait(timeout=30) == 0
+
+
+def test_a_place_is_an_absolute_path_or_a_url_without_its_password() -> None:
+    here = str(Path.cwd() / "work.db")
+    assert place_of("sqlite:///work.db") == here
+    assert place_of("sqlite:////var/lib/work.db") == "/var/lib/work.db"
+    assert place_of("postgresql://me:secret@db/app") == "postgresql://me:***@db/app"

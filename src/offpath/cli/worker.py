@@ -27,6 +27,7 @@ from offpath.health.probe import Probe, require_token
 from offpath.jobs.worker.worker import Worker
 from offpath.model.lease import Order
 from offpath.runtime.notify import Notifier, telling
+from offpath.store.backends import place_of
 
 ORDERS = [order.value for order in Order]
 _log = logging.getLogger("offpath.cli")
@@ -176,7 +177,7 @@ def _leave(code: int) -> NoReturn:
 def _greeting(app: App, worker_id: str, probe: Probe | None) -> str:
     names = ", ".join(sorted(app.tasks)) or _without_tasks(app)
     health = "" if probe is None else f"; health at {probe.url}"
-    return f"worker {worker_id} runs {names}{health}"
+    return f"worker {worker_id} runs {names} on {place_of(app.settings.url)}{health}"
 
 
 def _without_tasks(app: App) -> str:

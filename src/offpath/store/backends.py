@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from offpath.config import normal_url
 from offpath.errors import ConfigurationError
+from offpath.model.redact import redact_url
 
 if TYPE_CHECKING:
     from offpath.runtime.clock import Clock
@@ -54,6 +56,16 @@ def sqlite_path(url: str) -> str:
     if parts.query:
         raise ConfigurationError("a SQLite URL takes no parameters after `?`")
     return path[1:]
+
+
+def place_of(url: str) -> str:
+    """The place of a URL's data, to be shown: an absolute path, or the URL without its password.
+
+    A relative path leads elsewhere from another folder, which only the absolute one shows.
+    """
+    if scheme_of(url) == "sqlite":
+        return str(Path(sqlite_path(normal_url(url))).absolute())
+    return redact_url(url)
 
 
 class Backend:

@@ -10,6 +10,7 @@ from typing import Final
 
 from offpath.store.protocol import Finding, Level
 from offpath.store.sql import Row
+from offpath.store.sqlite.file import log_of, mode_finding
 from offpath.store.sqlite.session import SQL, Session
 
 SOUND: Final = (3, 51, 3)
@@ -31,6 +32,7 @@ def diagnose(session: Session, path: Path) -> list[Finding]:
         _version(),
         _other_libraries(),
         _journal(str(mode)),
+        mode_finding(path),
         _log_size(path),
         _rows("groups", session.run(SQL["torn_groups"](most=MOST)), "a wrong count of open jobs"),
         _rows("holders", session.run(SQL["unheld"]()), "no registered worker; they are rescued"),
@@ -66,7 +68,7 @@ def _journal(mode: str) -> Finding:
 
 
 def _log_size(path: Path) -> Finding:
-    log = path.with_name(path.name + "-wal")
+    log = log_of(path)
     size = log.stat().st_size if log.exists() else 0
     message = f"the write-ahead log has {size / 2**20:.1f} MiB"
     if size < BIG_LOG:

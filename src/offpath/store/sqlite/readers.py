@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from offpath.errors import StoreUnavailable
 from offpath.store.sqlite.faults import translated
+from offpath.store.sqlite.file import DatabaseFile
 from offpath.store.sqlite.session import Session
 
 T = TypeVar("T")
@@ -22,7 +23,8 @@ THREADS: Final = 2
 class Readers:
     """A few threads, each with its own connection, made when first needed."""
 
-    def __init__(self, connect: Callable[[], Session]) -> None:
+    def __init__(self, file: DatabaseFile, connect: Callable[[], Session]) -> None:
+        self._file = file
         self._connect = connect
         self._local = threading.local()
         self._lock = threading.Lock()
@@ -57,11 +59,13 @@ class Readers:
 
     def _with_session(self, work: Callable[[Session], T]) -> T:
         try:
-            return work(self._session())
+            answer = work(self._session())
+            self._file.check()  # an answer from a file that was moved away is out of date
         except Exception as error:
             if isinstance(translated(error), StoreUnavailable):
                 self._drop()
             raise
+        return answer
 
     def _session(self) -> Session:
         session: Session | None = getattr(self._local, "session", None)

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from offpath.errors import ConfigurationError, InvalidArgument, StoreUnavailable
 from offpath.store.sql import Catalogue, Query, Row, Statement, catalogue
 from offpath.store.sqlite.faults import CAUGHT, is_busy, translated
+from offpath.store.sqlite.file import DatabaseFile
 
 T = TypeVar("T")
 Steps = Generator[Query, Sequence[Row], T]
@@ -201,20 +202,28 @@ class Session:
 
 
 def connect(
-    path: Path, *, before: Callable[[str], None], patience: float, create: bool, reading: bool
+    file: DatabaseFile,
+    *,
+    before: Callable[[str], None],
+    patience: float,
+    create: bool,
+    reading: bool,
 ) -> Session:
     """Open the file, set up as every connection of offpath must be.
 
     Without ``create`` a missing file is an error: a file that was moved away under a running
     worker must not come back empty. Raises offpath errors only.
     """
-    mode = "rwc" if create else "rw"
+    path = file.path
     if create and not path.parent.is_dir():
         message = f"cannot create {path}: the directory {path.parent} does not exist"
         raise StoreUnavailable(message)
+    file.check()
+    if create:
+        file.make()
     try:
         connection = sqlite3.connect(
-            f"{path.as_uri()}?mode={mode}",
+            f"{path.as_uri()}?mode={'rwc' if create else 'rw'}",
             uri=True,
             timeout=_LONGEST_PAUSE,  # as busy_timeout in connection.sql
             isolation_level=None,
@@ -227,6 +236,7 @@ def connect(
     session = Session(connection, before=before, patience=patience)
     try:
         _set_up(session, path, reading=reading)
+        file.remember()
     except BaseException:
         session.close()
         raise

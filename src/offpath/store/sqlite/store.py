@@ -39,6 +39,7 @@ from offpath.store.sqlite import jobs, leasing, limits, migrate, reading, settli
 from offpath.store.sqlite.diagnosing import diagnose
 from offpath.store.sqlite.enqueue import enqueue_steps, is_lone_job, on_file, whole
 from offpath.store.sqlite.eventing import Eventing
+from offpath.store.sqlite.file import DatabaseFile
 from offpath.store.sqlite.flowing import Flowing
 from offpath.store.sqlite.ledger import Ledgering
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
@@ -78,6 +79,7 @@ class SqliteStore(Eventing, Flowing, Ledgering, Scheduling, Workflowing):
         busy_timeout: float = 15.0,
     ) -> None:
         self.path = file_path(path)
+        self._file = DatabaseFile(self.path)
         self._clock = clock or SystemClock()
         self._busy_timeout = busy_timeout
         self._hints = Hints()
@@ -103,11 +105,12 @@ class SqliteStore(Eventing, Flowing, Ledgering, Scheduling, Workflowing):
         async with self._opening:
             if self._writer is not None:
                 return
+            self._file.forget()
             await self.migrate()
             self._loop = asyncio.get_running_loop()
-            self._writer = Writer(self.path, self._connect_writer, self._foreign_commit)
+            self._writer = Writer(self._file, self._connect_writer, self._foreign_commit)
             self._writer.polling = self._listeners > 0
-            self._readers = Readers(self._connect_reader)
+            self._readers = Readers(self._file, self._connect_reader)
             self._writer.start()
 
     async def close(self) -> None:
@@ -392,7 +395,7 @@ class SqliteStore(Eventing, Flowing, Ledgering, Scheduling, Workflowing):
         require_version()
         before = _unwatched if reading else self._before
         return connect(
-            self.path, before=before, patience=self._busy_timeout, create=create, reading=reading
+            self._file, before=before, patience=self._busy_timeout, create=create, reading=reading
         )
 
     def _once(self, work: Callable[[Session], T], *, create: bool) -> T:

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from offpath.errors import StoreUnavailable
 from offpath.store.sqlite.faults import is_environment, translated
+from offpath.store.sqlite.file import DatabaseFile, LogWatch, log_of
 from offpath.store.sqlite.session import SQL, Session
 
 T = TypeVar("T")
@@ -93,7 +94,7 @@ class Writer:
 
     def __init__(
         self,
-        path: Path,
+        file: DatabaseFile,
         connect: Callable[[], Session],
         on_foreign_commit: Callable[[], None],
     ) -> None:
@@ -104,7 +105,9 @@ class Writer:
         self._version: int | None = None
         self._pid = os.getpid()
         self._closing = False
-        self._checkpoints = Checkpoints(path.with_name(path.name + "-wal"))
+        self._file = file
+        self._log = LogWatch(file)
+        self._checkpoints = Checkpoints(log_of(file.path))
         self._thread = threading.Thread(target=self._run, name="offpath-sqlite", daemon=True)
         self.polling = False
         """Whether to look for commits of other connections; change it through :meth:`listen`."""
@@ -188,8 +191,11 @@ class Writer:
     def _serve(self, requests: list[Request]) -> None:
         try:
             session = self._connected()
+            self._log.check()
             if not _peeked(session, requests):
                 _transact(session, requests)
+            # again before anybody is answered: a commit into a file that is gone is no promise
+            self._log.check()
         except Exception as error:  # noqa: BLE001 - whatever it is, every caller must be told
             self._fail(requests, error)
         _answer(requests)
@@ -205,6 +211,7 @@ class Writer:
     def _connected(self) -> Session:
         if self._session is None:
             self._session = self._connect()
+            self._log = LogWatch(self._file)
             self._version = None
         return self._session
 

@@ -18,6 +18,7 @@ from offpath.model.wait import NewSignal
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from offpath.store.sqlite import SqliteStore, groups, migrate
+from offpath.store.sqlite.file import DatabaseFile
 from offpath.store.sqlite.session import SQL, connect
 from tests.conformance.builders import enqueue, join, new_job, start, take, uid
 
@@ -227,7 +228,9 @@ async def test_a_group_that_gets_members_while_it_is_read_is_not_done(
             asyncio.run_coroutine_threadsafe(store.settle([ending]), loop).result(10)
 
     def read() -> list[GroupRecord]:
-        session = connect(path, before=before, patience=1.0, create=False, reading=True)
+        session = connect(
+            DatabaseFile(path), before=before, patience=1.0, create=False, reading=True
+        )
         try:
             return groups.records(session, [root.id])
         finally:

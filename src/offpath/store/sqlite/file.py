@@ -1,0 +1,135 @@
+"""The file of a store: made for its owner alone, and known again by device and inode.
+
+An open handle says nothing about the name that it was opened by: after a folder was moved, or a
+copy was put in the file's place, writes through the handle would be acknowledged into a file that
+nobody will open again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from offpath.errors import StoreUnavailable
+from offpath.store.protocol import Finding, Level
+
+_OWNER_ONLY: Final = 0o600
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+Identity = tuple[int, int]
+"""Device and inode: what a name leads to."""
+
+
+def log_of(path: Path) -> Path:
+    """The write-ahead log beside a database file."""
+    return path.with_name(path.name + "-wal")
+
+
+def identity(path: Path) -> Identity | None:
+    """What the name leads to at this moment; None for nothing."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class DatabaseFile:
+    """One database file by name, and the file that the name led to when it was first opened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._known: Identity | None = None
+        self._lost: str | None = None
+
+    def make(self) -> None:
+        """Make the file, readable and writable by its owner only; one that exists keeps its mode.
+
+        SQLite gives the log and the shared memory beside it the mode of the file. ``O_EXCL`` leaves
+        a file alone that another process makes at the same moment; it may be in use already, and to
+        close a second handle of it would drop that process's locks.
+        """
+        # a link to a file that is to be made is followed, as SQLite would
+        real = Path(os.path.realpath(self.path))
+        # whatever else hinders it is told when SQLite opens the file
+        with contextlib.suppress(OSError):
+            os.close(os.open(real, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
+
+    def remember(self) -> None:
+        """Take what the name leads to as the store's file, if it is the first look.
+
+        Raises ``StoreUnavailable`` when it leads to another file than at the first look.
+        """
+        if self._known is None:
+            self._known = identity(self.path)
+        self.check()
+
+    def forget(self) -> None:
+        """Let the next look be the first one: the store is opened anew."""
+        self._known = self._lost = None
+
+    def lose(self, why: str) -> None:
+        """Let each further look fail with this text: the file is not to be trusted again."""
+        self._lost = why
+
+    def check(self) -> None:
+        """Raise ``StoreUnavailable`` when the name does not lead to the store's file any more."""
+        if self._lost is not None:
+            raise StoreUnavailable(self._lost)
+        found = identity(self.path)
+        if self._known is None or found == self._known:
+            return
+        if found is None:
+            raise StoreUnavailable(
+                f"{self.path} is gone: it was moved or deleted while it was open, and what is "
+                "written would be lost. Put it back, or restart this process"
+            )
+        raise StoreUnavailable(
+            f"{self.path} is another file than the one that was opened: it was replaced while it "
+            "was open. Stop every process that uses it before a copy is put in its place, "
+            "then start them again"
+        )
+
+
+class LogWatch:
+    """The log that one connection writes to: it stays the same while the connection is open.
+
+    A copy that is put over the file in place keeps the file's inode, but who does so removes the
+    log beside it; the connection would go on with the log that nobody finds.
+    """
+
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
+        self._log = log_of(file.path)
+        self._known: Identity | None = None
+
+    def check(self) -> None:
+        """Raise ``StoreUnavailable`` when file or log are not those of the first look.
+
+        A log that was replaced is told for good: to open the file again would go on from whatever
+        lies there now.
+        """
+        found = identity(self._log)
+        if self._known is None:
+            self._known = found
+        if found != self._known:
+            self._file.lose(
+                f"{self._log} was removed or replaced while the store was open: its commits "
+                "cannot be found any more. Restart every process that uses the file"
+            )
+        self._file.check()
+
+
+def mode_finding(path: Path) -> Finding:
+    """The finding of the doctor about who may read the file."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if not mode & _OTHERS:
+        return Finding(name="file", level=Level.FINE, message="only its owner may read it")
+    message = (
+        f"{path} has mode {mode:04o}: others may read arguments, results and secrets; "
+        f"run: chmod 600 {path.name}* in its folder"
+    )
+    return Finding(name="file", level=Level.WARNING, message=message)
