@@ -15,6 +15,7 @@ from tests.architecture.page import ROOT
 _ROW = re.compile(r"^\| (?P<first>\d+)(?:–(?P<last>\d+))? \| (?P<rest>.*) \|$")
 _NAMED_ROW = re.compile(r"^\| (?P<name>[A-Z]?\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
 _CASE = re.compile(r"^\| (?P<case>[A-Q]\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
+_SECOND = re.compile(r"^\| (?P<case>T2-\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
 _REQUIREMENT = re.compile(r"^\| (?P<number>\d+\.\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
 _TEST = re.compile(r"`([\w/]+\.py::\w+)`")
 
@@ -89,6 +90,13 @@ def test_every_case_has_one_row_with_a_test_or_what_it_waits_for() -> None:
     every = [f"{letter}{number}" for letter, size in sizes for number in range(1, size + 1)]
     assert [case for case, _ in rows] == every
     assert [case for case, row in rows if not _TEST.search(row) and "later: " not in row] == []
+
+
+def test_the_cases_of_the_second_collection_have_a_test_each() -> None:
+    rows = _SECOND.findall(CASES.read_text("utf-8"))
+    names = [case for case, _ in rows]
+    assert len(names) == len(set(names))
+    assert [case for case, row in rows if not _TEST.search(row)] == []
 
 
 def test_every_requirement_of_health_has_one_row_with_a_test() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import click
 import msgspec
@@ -22,6 +23,7 @@ from offpath.cli.frame import (
 from offpath.cli.health import member_document, print_members
 from offpath.config import load_settings
 from offpath.health.fleet import member
+from offpath.store.backends import backup as copy_store
 from offpath.store.protocol import Migration
 
 _PRUNE_BATCH = 1_000
@@ -105,6 +107,28 @@ def _print_steps(steps: list[Migration], *, as_json: bool, check: bool) -> None:
     ]
     empty = "no steps are known" if check else "the schema is up to date"
     output.print_table(("step", "name", "applied"), rows, empty=empty)
+
+
+@click.command()
+@click.argument("target", metavar="FILE", type=click.Path(path_type=Path))
+@url_option
+@json_option
+@command
+def backup(target: Path, url: str | None, *, as_json: bool) -> None:
+    r"""Copy a SQLite store whole, while workers and callers use it.
+
+    A copy of the file by other means lacks what is in the log beside it. The copy is readable by
+    its owner only, and replaces FILE once it is complete.
+
+    \b
+    offpath backup work-monday.db
+    offpath backup work-monday.db --url sqlite:///work.db
+    """
+    size = copy_store(store_settings(url).url, target)
+    if as_json:
+        output.print_json({"file": str(target.absolute()), "bytes": size})
+    else:
+        click.echo(f"{target.absolute()}: {size} bytes")
 
 
 @click.command()

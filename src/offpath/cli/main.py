@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from offpath.cli.admin import doctor, migrate, prune, show_config, workers
+from offpath.cli.admin import backup, doctor, migrate, prune, show_config, workers
 from offpath.cli.dead import dead
 from offpath.cli.demo import demo
 from offpath.cli.economy import economy
@@ -100,6 +100,7 @@ for each in (
     workers,
     health,
     migrate,
+    backup,
     doctor,
     prune,
     queues,

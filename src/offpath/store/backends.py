@@ -68,6 +68,21 @@ def place_of(url: str) -> str:
     return redact_url(url)
 
 
+def backup(url: str, target: Path) -> int:
+    """Copy the store's file whole, while it is in use; the bytes that the copy has.
+
+    Raises ``ConfigurationError`` where the store is no file, and ``StoreUnavailable``.
+    """
+    if scheme_of(url) != "sqlite":
+        raise ConfigurationError(
+            "only a SQLite file is copied by this command; back up Postgres by its own means: "
+            "pg_dump, pg_basebackup, or what your host offers"
+        )
+    from offpath.store.sqlite.backup import backup as copied
+
+    return copied(sqlite_path(normal_url(url)), target)
+
+
 class Backend:
     """Makes the store of one app, again after each close.
 

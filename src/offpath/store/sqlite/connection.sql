@@ -70,3 +70,7 @@ pragma wal_checkpoint (truncate)
 -- name: databases
 -- Which files a connection has open.
 pragma database_list
+
+-- name: copy_into
+-- One snapshot of the whole file, log included; writers go on meanwhile.
+vacuum into :file
