@@ -29,6 +29,7 @@ from offpath.store import observed
 from offpath.store.changes import Changed
 from offpath.store.hints import Hint
 from offpath.store.instrumented_events import InstrumentedEvents
+from offpath.store.instrumented_findings import InstrumentedFindings
 from offpath.store.instrumented_flow import InstrumentedFlow
 from offpath.store.instrumented_ledger import InstrumentedLedger
 from offpath.store.instrumented_schedules import InstrumentedSchedules
@@ -47,6 +48,7 @@ class InstrumentedStore(
     InstrumentedWorkflows,
     InstrumentedFlow,
     InstrumentedLedger,
+    InstrumentedFindings,
 ):
     """A :class:`Store` that tells observers what another one did."""
 

@@ -36,6 +36,7 @@ from offpath.model.settlement import Settled, Settlement
 from offpath.store.capabilities import Capabilities
 from offpath.store.changes import Changed
 from offpath.store.events import EventStore
+from offpath.store.findings import FindingStore
 from offpath.store.flow import FlowStore
 from offpath.store.hints import Hint
 from offpath.store.ledger import LedgerStore
@@ -100,7 +101,9 @@ class Finding(Struct, frozen=True, kw_only=True):
     message: str
 
 
-class Store(EventStore, ScheduleStore, WorkflowStore, FlowStore, LedgerStore, Protocol):
+class Store(
+    EventStore, ScheduleStore, WorkflowStore, FlowStore, LedgerStore, FindingStore, Protocol
+):
     """One backend. All methods may be called concurrently from one event loop."""
 
     @property

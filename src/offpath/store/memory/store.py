@@ -36,6 +36,7 @@ from offpath.store.memory import claims, jobs, leasing, limits, messages, readin
 from offpath.store.memory import effects as doors
 from offpath.store.memory.schedules import MemorySchedules
 from offpath.store.memory.store_events import MemoryEvents, no_transactions
+from offpath.store.memory.store_findings import MemoryFindings
 from offpath.store.memory.store_flow import MemoryFlow
 from offpath.store.memory.store_ledger import MemoryLedger
 from offpath.store.memory.store_workflows import MemoryWorkflows
@@ -53,7 +54,9 @@ _CAPABILITIES = Capabilities(
 )
 
 
-class MemoryStore(MemoryEvents, MemorySchedules, MemoryWorkflows, MemoryFlow, MemoryLedger):
+class MemoryStore(
+    MemoryEvents, MemorySchedules, MemoryWorkflows, MemoryFlow, MemoryLedger, MemoryFindings
+):
     """A :class:`~offpath.store.protocol.Store` in this process's memory, lost with the process.
 
     Belongs to one event loop. No method waits, so each is one step that nothing can interrupt.

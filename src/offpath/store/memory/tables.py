@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from offpath.errors import LeaseLost
 from offpath.model.endpoint import Endpoint
+from offpath.model.finding import FindingRecord
 from offpath.model.group import GroupPolicy
 from offpath.model.job import TERMINAL, JobRecord, JobState, LeasedJob
 from offpath.model.lease import WorkerRecord
@@ -56,6 +57,7 @@ class Tables:
         "endpoints",
         "expiring",
         "expiring_claims",
+        "findings",
         "gates",
         "groups",
         "held",
@@ -85,6 +87,7 @@ class Tables:
         self.lanes = Lanes()
         self.held: dict[str, dict[str, None]] = {}  # worker -> its running jobs, oldest first
         self.keys: dict[str, str] = {}  # unique key -> who has it
+        self.findings: dict[str, FindingRecord] = {}  # those that stand, by name
         self.groups = Groups()
         self.gates = Gates()
         self.steps = Steps()

@@ -41,6 +41,7 @@ from offpath.store.postgres.diagnosing import diagnose_steps
 from offpath.store.postgres.effects import commit_steps, commit_within_steps
 from offpath.store.postgres.enqueue import each_answer, enqueue_each
 from offpath.store.postgres.events import EventTables
+from offpath.store.postgres.findings import FindingTables
 from offpath.store.postgres.flow import FlowTables, Passes
 from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
@@ -82,7 +83,9 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class PostgresStore(EventTables, ScheduleTables, WorkflowTables, FlowTables, LedgerTables):
+class PostgresStore(
+    EventTables, ScheduleTables, WorkflowTables, FlowTables, LedgerTables, FindingTables
+):
     """Jobs and events in a Postgres database, in a schema of their own.
 
     ``url`` may carry ``?offpath_direct=1`` or ``=0``: whether statements may be prepared. Else

@@ -1,0 +1,30 @@
+"""Findings: what is wrong with what a store keeps, from the moment at which it was first seen."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+
+class FindingRecord(Struct, frozen=True, kw_only=True):
+    """A finding as the store has it. Of one name there is one that stands at a time."""
+
+    id: str
+    name: str
+    """What it is about, such as ``ledger.mismatch``: lower case, parted by dots."""
+    text: str
+    """What was found, for people; it changes with each time that it is found again."""
+    since: datetime
+    """When it was first found."""
+    seen_at: datetime
+    """When it was found the last time."""
+    accepted_at: datetime | None = None
+    """When somebody accepted it: it stands, and hinders nothing any more."""
+    reason: str | None = None
+    """Why it was accepted."""
+
+    @property
+    def hinders(self) -> bool:
+        """Whether it stands and nobody has accepted it."""
+        return self.accepted_at is None
