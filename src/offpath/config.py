@@ -107,15 +107,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     on_dead_loop: Literal["restart", "exit"] = "restart"
     """What becomes of a loop that died: started again, or the worker ends with exit code 1."""
     job_age_limit: Seconds | None = 300.0
-    """How long the oldest job of a queue may be due before workers are not ready; None for ever."""
+    """How long the oldest job of a queue may be due before the fleet is ill; None for ever."""
     job_age_limits: dict[str, Seconds] = {}
     """The same for single queues."""
     event_age_limit: Seconds | None = 300.0
-    """How long the oldest event may be undelivered before workers are not ready."""
+    """How long the oldest event may be undelivered before the fleet is unhealthy."""
     inbox_age_limit: Seconds | None = 300.0
-    """How long the oldest inbound message may be unapplied before workers are not ready."""
+    """How long the oldest inbound message may be unapplied before the fleet is unhealthy."""
     dead_age_limit: Seconds | None = 7 * _DAY
-    """How long the oldest dead letter may be unresolved before workers are not ready."""
+    """How long the oldest dead letter may be unresolved before the fleet is unhealthy."""
     origins: tuple[tuple[str, str], ...] = ()
     """Field and origin of what was not left at its default; see :meth:`sources`."""
 

@@ -111,9 +111,18 @@ def test_a_workers_health_is_the_readiness_probe() -> None:
     assert worker["health_port"] == 8080
 
 
+def test_the_fleet_is_judged_by_the_store_and_no_probe() -> None:
+    """What waits for everybody is no worker's readiness: a command of its own asks for it."""
+    context = parsed(SERVICES["fleet"]["command"])
+    assert (context.command.name, context.params["url"]) == ("health", None)
+    environment = SERVICES["fleet"]["environment"]
+    assert "OFFPATH_URL" in environment
+    assert "OFFPATH_HEALTH_PORT" not in environment
+
+
 def test_who_depends_on_a_worker_waits_until_it_is_healthy() -> None:
     dependants = [name for name, one in SERVICES.items() if "worker" in one.get("depends_on", {})]
-    assert dependants == ["try"]
+    assert dependants == ["fleet", "try"]
     assert {condition(name, "worker") for name in dependants} == {"service_healthy"}
 
 
@@ -122,6 +131,7 @@ def test_every_service_is_judged_or_runs_once() -> None:
         check = service["healthcheck"]
         assert check.get("disable") is True or check["test"][0] == "CMD", name
     assert {n for n, one in SERVICES.items() if one["healthcheck"].get("disable")} == {
+        "fleet",
         "migrate",
         "try",
     }

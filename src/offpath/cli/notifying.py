@@ -16,14 +16,17 @@ def signs_of(worker: Worker) -> Signs:
 def signs(report: WorkerReport, *, stopping: bool = False) -> Signs:
     """What a report amounts to.
 
-    Ready once every critical loop has succeeded. The watchdog is fed while none of them is
-    unhealthy: old work in the queue is a matter for more workers, not for a restart of this one.
+    Ready once every critical loop has succeeded. The watchdog is fed while none of them hangs or
+    is kept from its work: rows that fail for good, and old work in the queue, are no matter that a
+    restart of this worker would mend.
     """
     critical = [loop for loop in report.loops if loop.critical]
     running = sum(report.running.values())
     return Signs(
         ready=bool(critical) and all(loop.healthy for loop in critical),
-        progressing=all(loop.condition is not Condition.UNHEALTHY for loop in critical),
+        progressing=all(
+            loop.fresh or loop.condition is not Condition.UNHEALTHY for loop in critical
+        ),
         stopping=stopping,
         status=next(iter(report.reasons), f"{running} jobs in hand"),
     )

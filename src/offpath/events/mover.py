@@ -224,7 +224,9 @@ class Mover:
         total = sum(count for name, count in counts.items() if name not in UNTRIED)
         bad = sum(count for name, count in counts.items() if name in BAD)
         if not total:
-            verdict = Verdict.CLEAN if self._in_hand else Verdict.EMPTY
+            # What was given back untried is no success that would end a row of failures.
+            waits = self._in_hand and not counts
+            verdict = Verdict.CLEAN if waits else Verdict.EMPTY
             return Turn(verdict=verdict, counts=counts, again=again)
         if not bad:
             return Turn(counts=counts, again=again)

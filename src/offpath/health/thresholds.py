@@ -27,8 +27,9 @@ Messages = Callable[[], Awaitable[Sequence[MessageBacklog]]]
 class Thresholds:
     """Measures what waits. Called with the due jobs that were just read, and the store's time.
 
-    Jobs count in the queues that ``queues`` names, none meaning all: what a worker does not serve
-    does not make it ill. A paused queue may wait as long as it is paused: somebody wants it so;
+    Over its limit it makes the fleet unhealthy, and is a warning of a worker: what waits is shared,
+    and no reason to keep a worker out that could take it. Jobs count in the queues that ``queues``
+    names, none meaning all. A paused queue may wait as long as it is paused: somebody wants it so;
     and jobs that a limit holds back are not due. Messages count in the streams that ``served``
     names, None meaning all: a stream that nothing here moves is not configured, and what waits for
     a webhook endpoint is that endpoint's own health. Dead letters are everybody's.

@@ -19,6 +19,14 @@ LEAST_WINDOW = 60.0
 """Seconds: no loop's last success is too old before, unless it asks for less."""
 PATIENCE = 3
 """Intervals in which a slow loop must have succeeded once, by default."""
+RECENT = 20
+"""Turns with rows of which a loop's bad share is judged."""
+ENOUGH = 8
+"""Turns with rows that there must be before their bad share says anything."""
+BAD_SHARE = 0.5
+"""Share of bad turns above which a loop is unhealthy, though a good one comes now and then."""
+CLEARED = 3
+"""Clean turns in a row after which what went wrong before is over."""
 
 
 def window_of(interval: float, window: float | None = None) -> float:
@@ -35,6 +43,38 @@ class Condition(StrEnum):
     UNHEALTHY = "unhealthy"
 
 
+class Streak(Struct, frozen=True):
+    """How a loop's last turns with rows went: those in which nothing was due are not among them.
+
+    An immutable value, so that who judges may read it from any thread.
+    """
+
+    in_a_row: int = 0
+    """Bad turns since the last clean one."""
+    recent: tuple[bool, ...] = ()
+    """The last turns, the newest last: True is a clean one."""
+
+    def after(self, *, clean: bool) -> Streak:
+        """The streak with one more turn."""
+        recent = (*self.recent[1 - RECENT :], clean)
+        if recent[-CLEARED:] == (True,) * CLEARED:
+            return Streak()
+        return Streak(in_a_row=0 if clean else self.in_a_row + 1, recent=recent)
+
+    @property
+    def bad(self) -> int:
+        """How many of the last turns were bad."""
+        return self.recent.count(False)
+
+    @property
+    def mostly_bad(self) -> str | None:
+        """Why too many of the last turns were bad, in one line; None while they were not."""
+        turns = len(self.recent)
+        if turns < ENOUGH or self.bad <= BAD_SHARE * turns:
+            return None
+        return f"{self.bad} of the last {turns} turns with rows went badly"
+
+
 class LoopReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A loop as one who looks from outside judges it. Ages and durations in seconds."""
 
@@ -47,9 +87,12 @@ class LoopReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_success_age: float | None = None
     """None: it never succeeded."""
     consecutive_failures: int = 0
-    """Turns in a row that failed or were degraded."""
+    """Turns in a row that failed or were degraded; those in which nothing was due do not count."""
     iterations: int = 0
     restarts: int = 0
+    fresh: bool = True
+    """Whether it did what it is for within its window: one whose rows fail does, one that hangs, or
+    that the store is away from, does not."""
     working_for: float | None = None
     """How long its present turn has been going on."""
     reason: str | None = None
@@ -70,13 +113,17 @@ def judge(
     budget: int,
     window: float,
     cause: str | None,
+    mostly_bad: str | None = None,
 ) -> tuple[Condition, str | None]:
     """Judge a loop: its condition, and the reason when it is not healthy.
 
     ``waited`` is how long it could have succeeded: since its last success, or since it was made.
+    ``mostly_bad`` says why too many of its last turns were bad, if they were.
     """
     if failures > budget:
         return Condition.UNHEALTHY, _because(f"{failures} turns in a row failed", cause)
+    if mostly_bad is not None:
+        return Condition.UNHEALTHY, _because(mostly_bad, cause)
     if waited > window:
         since = "no success yet after" if success_age is None else "no success for"
         busy = f", in one turn for {working_for:.0f} s" if working_for and working_for > 1 else ""
@@ -141,6 +188,7 @@ class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     loops: tuple[LoopReport, ...] = ()
     gauges: tuple[Gauge, ...] = ()
+    """What waits in the store, whoever should take it: told, and judged for the whole fleet."""
     problems: tuple[str, ...] = ()
     """What is wrong with the worker beside its loops and gauges."""
     running: dict[str, int] = {}
@@ -150,17 +198,20 @@ class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What somebody should look at although work moves, one line each."""
-        return tuple(one for run in self.settlements if (one := run.warning))
+        """What somebody should look at although its loops go well, one line each."""
+        runs = (one for run in self.settlements if (one := run.warning))
+        return (*(one for gauge in self.gauges if (one := gauge.reason)), *runs)
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why it is not ready, one line each; none when it is."""
-        return (*self.problems, *_ill(self.loops), *(one for g in self.gauges if (one := g.reason)))
+        # Nothing that others share: a letter of last week must not keep the worker out that is to
+        # mend it.
+        return (*self.problems, *_ill(self.loops))
 
     @property
     def ready(self) -> bool:
-        """Whether work moves: every critical loop is healthy, and nothing has waited too long."""
+        """Whether every critical loop is healthy; what waits is for the fleet's health to judge."""
         return not self.reasons
 
 

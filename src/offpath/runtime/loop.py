@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from offpath.errors import OffpathError
-from offpath.model.health import BUDGET, window_of
+from offpath.model.health import BUDGET, Streak, window_of
 from offpath.model.redact import redact_text
 from offpath.model.tally import Turn, Verdict
 from offpath.runtime.clock import Clock
@@ -109,13 +109,18 @@ class Limits(Struct, frozen=True, kw_only=True):
     budget: int = BUDGET
     window: float | None = None
     critical: bool = True
+    rows: bool = False
+    """Whether a turn's counts are rows that may fail for good, each by itself: then only a turn
+    that moved some, and failed none, is an end of the failures before it. Else any turn is in which
+    nothing went wrong: it shows that the store answers again."""
 
 
 class LoopSpec(Struct, frozen=True, kw_only=True):
     """A loop that somebody wants a worker to drive: what it does, how often, and how it is judged.
 
-    It is unhealthy when more than ``budget`` iterations in a row failed or were degraded, or when
-    its last success is older than ``window`` seconds (None: the larger of 60 and three intervals).
+    It is unhealthy when more than ``budget`` iterations in a row failed or were degraded, when
+    most of the last ones with rows were, or when its last success is older than ``window`` seconds
+    (None: the larger of 60 and three intervals). An empty turn is no failure, and ends none.
     """
 
     name: str
@@ -157,7 +162,6 @@ class Loop:
         "_cause",
         "_chance",
         "_clock",
-        "_consecutive",
         "_critical",
         "_deaths",
         "_deaths_in_row",
@@ -173,10 +177,14 @@ class Loop:
         "_pace",
         "_quiet",
         "_report",
+        "_rows",
         "_seen",
         "_state",
+        "_streak",
+        "_stumbles",
         "_succeeded_at",
         "_task",
+        "_turned_at",
         "_window",
         "_woken",
         "name",
@@ -207,16 +215,19 @@ class Loop:
         self._budget = limits.budget
         self._window = window_of(pace.interval, limits.window)
         self._critical = limits.critical
+        self._rows = limits.rows
         self._quiet = RateLimited(adapter("loop", {"loop": name}), clock)
         self._woken = asyncio.Event()
         self._ending = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._state = LoopState.NEW
         self._outcomes = dict.fromkeys(Verdict, 0)
-        self._consecutive = 0
+        # Turns in a row that could not do what they are for, and how those went that had rows.
+        self._stumbles = 0
+        self._streak = Streak()
         self._deaths = 0
         self._deaths_in_row = 0
-        self._made_at = clock.monotonic()
+        self._made_at = self._turned_at = clock.monotonic()
         self._began: float | None = None
         self._succeeded_at: float | None = None
         self._failed_at: float | None = None
@@ -303,6 +314,7 @@ class Loop:
             iterations=sum(outcomes.values()),
             failures=bad,
             consecutive_failures=self._consecutive,
+            mostly_bad=self._streak.mostly_bad,
             last_success=self._date(success, now),
             last_failure=self._date(self._failed_at, now),
             last_error=self._last_error,
@@ -310,12 +322,17 @@ class Loop:
             outcomes={verdict.value: count for verdict, count in outcomes.items()},
             success_age=None if success is None else now - success,
             waited=now - (self._made_at if success is None else success),
+            unturned=now - self._turned_at,
             working_for=None if began is None else now - began,
             deaths=self._deaths,
             budget=self._budget,
             window=self._window,
             critical=self._critical,
         )
+
+    @property
+    def _consecutive(self) -> int:
+        return self._stumbles + self._streak.in_a_row
 
     def _date(self, at: float | None, now: float) -> datetime | None:
         """The wall-clock time of a reading of the monotonic clock."""
@@ -366,9 +383,12 @@ class Loop:
             asked, verdict = answer.again, answer.verdict
         else:
             asked, verdict = answer, Verdict.CLEAN
-        self._succeeded_at = self._note(verdict)
-        self._consecutive = self._deaths_in_row = 0
-        self._cause = None
+        self._succeeded_at = self._turned_at = self._note(verdict)
+        self._stumbles = self._deaths_in_row = 0
+        if self._rows and verdict is Verdict.CLEAN and _moved(answer):
+            self._streak = self._streak.after(clean=True)
+        if not self._consecutive:
+            self._cause = None
         self._state = LoopState.RESTING
         await self._rest(asked)
 
@@ -382,7 +402,12 @@ class Loop:
     async def _troubled(self, turn: Turn) -> None:
         """The turn itself says that it went badly."""
         self._failed_at = self._note(turn.verdict)
-        self._consecutive += 1
+        if self._rows and any(turn.counts.values()):
+            self._stumbles = 0
+            self._turned_at = self._failed_at
+            self._streak = self._streak.after(clean=False)
+        else:
+            self._stumbles += 1
         self._cause = cause = turn.cause or f"the turn was {turn.verdict}"
         with bind(verdict=turn.verdict.value, counts=turn.counts, in_a_row=self._consecutive):
             text = "loop %s %s: %s"
@@ -409,7 +434,7 @@ class Loop:
         return now
 
     def _note_error(self, error: BaseException) -> None:
-        self._consecutive += 1
+        self._stumbles += 1
         self._last_error = type(error).__name__
         self._cause = _cause(error)
         try:
@@ -443,6 +468,11 @@ def _cause(error: BaseException) -> str:
         return kind
     text = " ".join(redact_text(str(error)).split())
     return f"{kind}: {text}"[:_LONGEST_CAUSE]
+
+
+def _moved(answer: Turn | bool | float | None) -> bool:
+    """Whether a clean turn had rows, as far as it tells: one that waits for others had none."""
+    return not isinstance(answer, Turn) or any(answer.counts.values())
 
 
 def _is_cancelled() -> bool:

@@ -32,19 +32,23 @@ class LoopStatus(Struct, frozen=True, kw_only=True):
     failures: int
     """How many of the iterations failed or were degraded."""
     consecutive_failures: int
-    """How many of the last ones in a row did."""
+    """How many of the last ones in a row did, not counting those in which nothing was due."""
+    mostly_bad: str | None
+    """Why too many of its last turns with rows were bad; None while they were not."""
     last_success: datetime | None
     last_failure: datetime | None
     last_error: str | None
     """Type name of the last error; its text may hold secrets."""
     cause: str | None
-    """Why the last turn failed or was degraded; None when it did not."""
+    """Why the last turn failed or was degraded, until one went well that had something to do."""
     outcomes: dict[str, int]
     """How many turns ended with which verdict."""
     success_age: float | None
     """Since the last success; None: there was none."""
     waited: float
     """Since the last success, else since it was made."""
+    unturned: float
+    """Since it last did what it is for, also if rows failed in it; else since it was made."""
     working_for: float | None
     """How long the present turn has been going on; None between turns."""
     deaths: int
@@ -63,6 +67,7 @@ class LoopStatus(Struct, frozen=True, kw_only=True):
             budget=self.budget,
             window=self.window,
             cause=self.cause,
+            mostly_bad=self.mostly_bad,
         )
         return LoopReport(
             name=self.name,
@@ -73,6 +78,7 @@ class LoopStatus(Struct, frozen=True, kw_only=True):
             consecutive_failures=self.consecutive_failures,
             iterations=self.iterations,
             restarts=self.deaths,
+            fresh=self.unturned <= self.window,
             working_for=_rounded(self.working_for),
             reason=reason,
         )

@@ -10,6 +10,8 @@ import pytest
 
 import offpath
 from offpath.config import Settings
+from offpath.health.fleet import FleetHealth, examine
+from offpath.health.thresholds import Thresholds
 from offpath.jobs.worker.inprocess import AppWorker
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore
@@ -77,6 +79,10 @@ class Service:
         while not stopping.done():
             await self.pass_time(1)
 
+    async def fleet(self) -> FleetHealth:
+        """What ``offpath health`` says of the store."""
+        return await examine(self.store, Thresholds(self.store, self.app.settings))
+
     def reasons(self, worker: AppWorker) -> str:
         return "; ".join(worker.report().reasons)
 
@@ -112,13 +118,15 @@ async def test_an_hour_without_a_relay_is_told_by_the_age_of_the_oldest_event() 
     async with service.app, service.app.worker() as worker:
         await service.app.publish("t", 1)
         await service.pass_time(AGE - 10)
-        assert worker.report().ready
+        assert worker.report().warnings == ()
         await service.pass_time(40)
-        assert not worker.report().ready
-        reason = service.reasons(worker)
-        assert reason.startswith("the oldest undelivered event of stream default has waited for 3")
+        (warning,) = worker.report().warnings
+        (reason,) = (await service.fleet()).reasons
+        for told in (warning, reason):
+            assert told.startswith("the oldest undelivered event of stream default has waited for")
         await service.pass_time(3_300)
-        assert not worker.report().ready
+        assert not (await service.fleet()).healthy
         assert (await service.app.relay().run_once()).counts == {"relayed": 1}
         await service.pass_time(20)
-        assert worker.report().ready
+        assert worker.report().warnings == ()
+        assert (await service.fleet()).healthy

@@ -114,7 +114,10 @@ async def test_iterations_that_publish_nothing_are_failed_and_red_beyond_the_bud
     assert "turns in a row failed: 2 of 2 messages failed" in told.reason
     assert not worker.report().ready
     site.brokers[stream].down = set()
-    await site.pass_time(40)
+    for payload in (3, 4, 5):
+        await site.pass_time(13)
+        await site.app.publish("moved", payload, stream=stream)
+    await site.pass_time(1)
     assert of(worker, stream).condition is Condition.HEALTHY
     assert worker.report().ready
 
@@ -179,17 +182,18 @@ async def test_events_that_no_relay_takes_are_red_in_a_default_installation(site
     await worker.start()
     await site.app.publish("moved", 1, stream="agent")
     await site.pass_time(299)
-    assert worker.report().ready
+    assert worker.report().warnings == ()
     await site.pass_time(17)
-    (reason,) = worker.report().reasons
-    assert reason.startswith("the oldest undelivered event of stream agent has waited for 3")
+    (warning,) = worker.report().warnings
+    assert warning.startswith("the oldest undelivered event of stream agent has waited for 3")
+    assert worker.report().ready, "nothing that this worker does goes wrong"
     store = site.app.store()
     fleet = await examine(store, Thresholds(store, Settings()))
     assert [one for one in fleet.reasons if "undelivered event of stream agent" in one]
 
 
 async def test_an_event_that_fails_again_and_again_is_red_between_its_attempts_too() -> None:
-    """Empty turns come between: the loop is well, and the event still has not been delivered."""
+    """Empty turns come between, and are no proof that anything works."""
     site = Site()
     site.app.outbox("slow", dispatcher=(broker := Broker()))
     broker.down = {1}
@@ -201,9 +205,9 @@ async def test_an_event_that_fails_again_and_again_is_red_between_its_attempts_t
         for second in range(300):
             await site.pass_time(1)
             red_at += [second] if not worker.report().ready else []
-        assert red_at[-1] == 299
-        assert len(red_at) >= 300 - 16, "measured every 15 seconds"
-        assert any("event of stream slow" in one for one in worker.report().reasons)
+        assert red_at == list(range(300))
+        assert any("loop relay:slow" in one for one in worker.report().reasons)
+        assert any("event of stream slow" in one for one in worker.report().warnings)
     finally:
         await site.close()
 

@@ -71,10 +71,9 @@ async def test_ready_names_each_loop_with_its_state_and_reason() -> None:
         status, _, body = await place.ask("/readyz?verbose")
     assert status == 503
     told = json.loads(body)
-    assert told["reasons"] == [
-        "loop prune: no success for 200 s",
-        "the oldest due job of queue mail has waited for 400 s, more than 300 s",
-    ]
+    assert told["reasons"] == ["loop prune: no success for 200 s"]
+    late = "the oldest due job of queue mail has waited for 400 s, more than 300 s"
+    assert told["warnings"] == [late]
     assert told["loops"][1] == {
         "name": "prune",
         "condition": "unhealthy",
@@ -84,6 +83,7 @@ async def test_ready_names_each_loop_with_its_state_and_reason() -> None:
         "consecutive_failures": 7,
         "iterations": 0,
         "restarts": 0,
+        "fresh": True,
         "working_for": None,
         "reason": "no success for 200 s",
     }

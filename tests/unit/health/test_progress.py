@@ -312,7 +312,7 @@ async def test_a_loop_that_is_not_critical_does_not_decide(rig: Rig) -> None:
 async def test_degraded_turns_count_until_a_clean_one_and_are_logged_once_a_minute(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    verdicts = [Verdict.CLEAN, *[Verdict.DEGRADED] * 10, Verdict.EMPTY]
+    verdicts = [Verdict.CLEAN, *[Verdict.DEGRADED] * 10, Verdict.EMPTY, Verdict.CLEAN]
 
     async def step() -> Turn:
         verdict = verdicts.pop(0) if len(verdicts) > 1 else verdicts[0]
@@ -326,6 +326,8 @@ async def test_degraded_turns_count_until_a_clean_one_and_are_logged_once_a_minu
         await rig.pass_time(10, step=1)
         assert red(worker) == {"relay"}
         await rig.pass_time(60, step=1)
+        assert red(worker) == {"relay"}, "an empty turn is no end of it, nor are two clean ones"
+        await rig.pass_time(20, step=1)
         assert worker.report().ready
     lines = [record for record in caplog.records if record.name == "offpath.loop"]
     assert [record.getMessage() for record in lines] == [
@@ -336,7 +338,7 @@ async def test_degraded_turns_count_until_a_clean_one_and_are_logged_once_a_minu
     assert vars(lines[0])["verdict"] == "degraded"
     assert vars(lines[0])["counts"] == {"sent": 2, "failed": 1}
     turns = loop_of(worker, "relay").status().outcomes
-    assert (turns["clean"], turns["degraded"]) == (1, 10)
+    assert (turns["empty"], turns["degraded"]) == (1, 10)
     counted = rig.metrics.get("offpath_loop_iterations_total", loop="relay", outcome="degraded")
     assert counted is not None
     assert counted.value == 10

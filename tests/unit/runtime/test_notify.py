@@ -175,7 +175,13 @@ async def test_without_a_manager_nothing_is_looked_at() -> None:
 
 def report(*conditions: Condition, critical: bool = True) -> WorkerReport:
     loops = [
-        LoopReport(name=f"loop{n}", condition=one, state="resting", critical=critical)
+        LoopReport(
+            name=f"loop{n}",
+            condition=one,
+            state="resting",
+            critical=critical,
+            fresh=one is not Condition.UNHEALTHY,
+        )
         for n, one in enumerate(conditions)
     ]
     return WorkerReport(loops=tuple(loops), running={"work": 2})
@@ -203,7 +209,14 @@ def test_what_is_not_critical_or_only_old_does_not_restart_a_worker() -> None:
     assert found.status == "2 jobs in hand"
     late = Gauge(name="jobs", age=900.0, limit=300.0)
     old = signs(WorkerReport(loops=report(Condition.HEALTHY).loops, gauges=(late,)))
-    assert (old.ready, old.progressing, "900 s" in old.status) == (True, True, True)
+    assert (old.ready, old.progressing, old.status) == (True, True, "0 jobs in hand")
+
+
+def test_rows_that_fail_for_good_starve_no_watchdog() -> None:
+    """A restart would mend nothing, and come again and again."""
+    failing = LoopReport(name="relay", condition=Condition.UNHEALTHY, state="resting", fresh=True)
+    found = signs(WorkerReport(loops=(failing,)))
+    assert (found.ready, found.progressing) == (False, True)
 
 
 def test_several_processes_are_refused_under_a_manager(

@@ -62,7 +62,9 @@ class Loops:
     def add(self, specs: Iterable[LoopSpec]) -> None:
         """Have loops that somebody asked for."""
         for spec in specs:
-            limits = Limits(budget=spec.budget, window=spec.window, critical=spec.critical)
+            limits = Limits(
+                budget=spec.budget, window=spec.window, critical=spec.critical, rows=True
+            )
             self._make(spec.name, spec.step, spec.interval, limits)
             self._added[spec.name] = spec
 
