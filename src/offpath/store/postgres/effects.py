@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -26,7 +26,9 @@ from offpath.store.postgres.gates import add_gates, require_gates
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.mailing import add_messages, require_keys
 from offpath.store.postgres.steps import Enqueueing, chunks, ids_json, moment, to_json
-from offpath.store.sql import Catalogue
+from offpath.store.sql import Catalogue, Query
+
+T = TypeVar("T")
 
 _CHUNK: Final = 2000
 
@@ -65,13 +67,31 @@ def commit_within_steps(
 ) -> Enqueueing[list[Enqueued]]:
     """The same in a caller's transaction, who may go on after an error: nothing stays of it.
 
-    A job on its own is one statement, which needs no savepoint for that.
+    The caller's path of names is put aside meanwhile: what lies in it may shadow what we call.
     """
-    if _is_lone_job(effects):
-        return (yield from commit_steps(effects, now, sql=sql))
+    ((path, _),) = yield sql["borrow_path"]()
+    back = sql["return_path"](path=path)
+    steps = commit_steps(effects, now, sql=sql)
+    try:
+        return (yield from (_plain if _is_lone_job(effects) else _apart)(steps, back, sql))
+    except Exception:
+        with suppress(Exception):  # a failed transaction: its rollback gives the path back
+            yield back
+        raise
+
+
+def _plain(steps: Enqueueing[T], back: Query, _: Catalogue) -> Enqueueing[T]:
+    """One statement, of which nothing stays when it fails."""
+    answers = yield from steps
+    yield back
+    return answers
+
+
+def _apart(steps: Enqueueing[T], back: Query, sql: Catalogue) -> Enqueueing[T]:
+    """Statements in a savepoint, to which the transaction is taken back when one fails."""
     yield sql["savepoint"]()
     try:
-        answers = yield from commit_steps(effects, now, sql=sql)
+        answers = yield from _plain(steps, back, sql)
         yield sql["release_savepoint"]()
     except Exception:
         with suppress(Exception):  # a cut connection: all is gone with its transaction

@@ -27,9 +27,14 @@ def known() -> tuple[Step, ...]:
 def script(*, schema: str = DEFAULT_SCHEMA, after: int = 0) -> str:
     """SQL that brings a database from step ``after`` (0: nothing) up to date, to run by hand."""
     sql = catalogue(PACKAGE, schema=schema)
-    parts = [] if after else [_terminated(sql["make_schema"].named, sql["make_record"].named)]
+    parts = [] if after else [_home_text(sql)]
     parts += [_step_text(step, sql, schema) for step in known() if step.number > after]
     return "\n".join(parts)
+
+
+def _home_text(sql: Catalogue) -> str:
+    names = ("make_schema", "make_record")
+    return _transaction_text(sql, ";\n\n".join(sql[name].named for name in names))
 
 
 def _step_text(step: Step, sql: Catalogue, schema: str) -> str:
@@ -42,11 +47,11 @@ def _step_text(step: Step, sql: Catalogue, schema: str) -> str:
     ):
         note = note.replace(f":{name}::", f"{value}::")
     text = in_schema(step.sql, schema).strip()
-    return f"begin;\n\n{text}\n\n{note};\n\ncommit;\n"
+    return _transaction_text(sql, f"{text}\n\n{note}")
 
 
-def _terminated(*statements: str) -> str:
-    return "\n\n".join(f"{statement};" for statement in statements) + "\n"
+def _transaction_text(sql: Catalogue, text: str) -> str:
+    return f"begin;\n\n{sql['own_names'].named};\n\n{text};\n\ncommit;\n"
 
 
 def applied_steps(*, sql: Catalogue) -> Steps[list[Migration]]:
@@ -71,6 +76,7 @@ class Migrator:
     async def applied(self) -> list[Migration]:
         """The steps that the database says are applied; none when there is no schema."""
         async with self._session() as connection:
+            await self._begin(connection)
             return await self._applied(connection)
 
     async def migrate(self) -> list[Migration]:
@@ -83,13 +89,16 @@ class Migrator:
 
     async def _next(self, connection: Connection) -> Migration | None:
         """Run one pending step in a transaction; None when there is none."""
-        await self._ask(connection, self._sql["begin"]())
-        await self._ask(connection, self._sql["patience"]())
+        await self._begin(connection)
         await self._ask(connection, self._sql["migration_lock"]())
         left = pending(known(), await self._applied(connection))
         done = await self._run(connection, left[0]) if left else None
         await self._ask(connection, self._sql["commit"]())
         return done
+
+    async def _begin(self, connection: Connection) -> None:
+        await self._ask(connection, self._sql["begin"]())
+        await self._ask(connection, self._sql["patience"]())
 
     async def _run(self, connection: Connection, step: Step) -> Migration:
         await self._make_home(connection)

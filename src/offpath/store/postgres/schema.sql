@@ -34,5 +34,11 @@ values (:number::int, :name::text, :checksum::text)
 returning (extract(epoch from applied_at) * 1000000)::bigint
 
 -- name: patience
--- A schema step waits a minute for locks, not for ever, and its times are read in UTC.
-select set_config('lock_timeout', '60s', true)
+-- A schema step waits a minute for locks, not for ever, and its names are the server's own.
+select
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+    pg_catalog.set_config('lock_timeout', '60s', true)
+
+-- name: own_names
+-- The same of names alone, for a script.
+set local search_path = pg_catalog, pg_temp

@@ -17,37 +17,54 @@ rollback to savepoint offpath_effects
 -- name: release_savepoint
 release savepoint offpath_effects
 
--- name: pin
--- Only for this transaction: times are read in UTC, nothing takes for ever, and plans do not
--- depend on statistics. A table just filled has none, and the planner then takes whole-table plans.
+-- name: borrow_path
+-- In a caller's transaction: names are the server's own from here. Answers the caller's path.
 select
-    set_config('TimeZone', 'UTC', true),
-    set_config('statement_timeout', '30s', true),
-    set_config('enable_seqscan', 'off', true),
-    set_config('enable_bitmapscan', 'off', true),
-    set_config('enable_hashjoin', 'off', true),
-    set_config('enable_mergejoin', 'off', true),
-    set_config('enable_material', 'off', true),
-    set_config('jit', 'off', true)
+    pg_catalog.current_setting('search_path'),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)
+
+-- name: return_path
+-- The path of the caller's transaction is as it was.
+select pg_catalog.set_config('search_path', :path::pg_catalog.text, true)
+
+-- name: pin
+-- Only for this transaction: names are the server's own, whatever lies in the path of the session,
+-- times are read in UTC, nothing takes for ever, and plans do not depend on statistics. A table just
+-- filled has none, and the planner then takes whole-table plans.
+select
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+    pg_catalog.set_config('TimeZone', 'UTC', true),
+    pg_catalog.set_config('statement_timeout', '30s', true),
+    pg_catalog.set_config('enable_seqscan', 'off', true),
+    pg_catalog.set_config('enable_bitmapscan', 'off', true),
+    pg_catalog.set_config('enable_hashjoin', 'off', true),
+    pg_catalog.set_config('enable_mergejoin', 'off', true),
+    pg_catalog.set_config('enable_material', 'off', true),
+    pg_catalog.set_config('jit', 'off', true)
 
 -- name: limit
--- Only for this transaction: times are read in UTC and nothing takes for ever.
-select set_config('TimeZone', 'UTC', true), set_config('statement_timeout', '30s', true)
+-- Only for this transaction: names are the server's own, times are read in UTC and nothing takes for
+-- ever.
+select
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+    pg_catalog.set_config('TimeZone', 'UTC', true),
+    pg_catalog.set_config('statement_timeout', '30s', true)
 
 -- name: settle_in
 -- As pin, but for a session that is ours alone; and prepared statements are planned once.
 select
-    set_config('TimeZone', 'UTC', false),
-    set_config('statement_timeout', '30s', false),
-    set_config('default_transaction_isolation', 'read committed', false),
-    set_config('default_transaction_read_only', 'off', false),
-    set_config('enable_seqscan', 'off', false),
-    set_config('enable_bitmapscan', 'off', false),
-    set_config('enable_hashjoin', 'off', false),
-    set_config('enable_mergejoin', 'off', false),
-    set_config('enable_material', 'off', false),
-    set_config('jit', 'off', false),
-    set_config('plan_cache_mode', 'force_generic_plan', false)
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),
+    pg_catalog.set_config('TimeZone', 'UTC', false),
+    pg_catalog.set_config('statement_timeout', '30s', false),
+    pg_catalog.set_config('default_transaction_isolation', 'read committed', false),
+    pg_catalog.set_config('default_transaction_read_only', 'off', false),
+    pg_catalog.set_config('enable_seqscan', 'off', false),
+    pg_catalog.set_config('enable_bitmapscan', 'off', false),
+    pg_catalog.set_config('enable_hashjoin', 'off', false),
+    pg_catalog.set_config('enable_mergejoin', 'off', false),
+    pg_catalog.set_config('enable_material', 'off', false),
+    pg_catalog.set_config('jit', 'off', false),
+    pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', false)
 
 -- name: unpin
 -- In a session of ours: this transaction is planned freely, by its values.

@@ -168,17 +168,18 @@ set presence = null, missing_since = null
 where w.presence = any (array(select jsonb_array_elements_text(:keys::text::jsonb)::bigint))
 
 -- name: hold_presence
--- Takes the lock that shows that a worker lives, for as long as this session does.
-select pg_try_advisory_lock(:key::bigint)::int
+-- Takes the lock that shows that a worker lives, for as long as this session does. The session keeps
+-- its own path, as everywhere below.
+select pg_catalog.pg_try_advisory_lock(:key::bigint)::int
 
 -- name: drop_presence
 -- Gives the lock back.
-select pg_advisory_unlock(:key::bigint)::int
+select pg_catalog.pg_advisory_unlock(:key::bigint)::int
 
 -- name: backend
 -- The process that serves this session; a pooler's clients are told another one.
-select pg_backend_pid()
+select pg_catalog.pg_backend_pid()
 
 -- name: notify
 -- Tells listeners of every process to look.
-select pg_notify(:channel::text, '')
+select pg_catalog.pg_notify(:channel::pg_catalog.text, '')
