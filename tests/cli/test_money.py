@@ -381,3 +381,36 @@ def test_an_economy_in_memory_is_refused_where_it_would_be_lost(
     file = money.folder / "operations.jsonl"
     file.write_text(json.dumps(TOP_UP))
     assert "in memory" in money.text("economy", "submit", str(file), code=2)
+
+
+NO_UTF_8 = b'{"kind": "topUp", "key": "\xff"}\n'
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("economy", "submit"), "operations.jsonl"),
+        (("reconcile",), "settled.jsonl"),
+        (("reconcile",), "settled.csv"),
+        (("ledger", "verify", "--offline"), "ledger.jsonl"),
+        (("ledger", "verify", "--anchor"), "anchor.json"),
+    ],
+)
+def test_a_file_that_is_no_utf_8_is_told_so(
+    money: Money, command: tuple[str, ...], name: str
+) -> None:
+    money.submit(TOP_UP)
+    money.text("ledger", "checkpoint")
+    file = money.folder / name
+    file.write_bytes(b"kind,key,amount,ref,at\n\xff,,,,\n" if name.endswith("csv") else NO_UTF_8)
+    window = ("--since", "2026-01-01T00:00Z", "--until", "2026-01-02T00:00Z")
+    told = money.text(*command, str(file), *(window if command == ("reconcile",) else ()), code=2)
+    assert "error: " in told
+    assert "unexpected" not in told.lower()
+
+
+def test_a_csv_that_is_none_is_told_so(money: Money) -> None:
+    file = money.folder / "settled.csv"
+    file.write_text("kind,key,amount,ref,at\nbuy," + "x" * 200_000 + ",,,\n")
+    window = ("--since", "2026-01-01T00:00Z", "--until", "2026-01-02T00:00Z")
+    assert "is no CSV" in money.text("reconcile", str(file), *window, code=2)

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
-import msgspec
 
 from offpath.app import App
 from offpath.cli import output
@@ -16,6 +15,7 @@ from offpath.cli.frame import FAILED, command, json_option, limit_option
 from offpath.cli.loading import load_shared_app, target_of
 from offpath.errors import ConfigurationError, InvalidArgument, OffpathError
 from offpath.model import checks
+from offpath.model.json_text import decode_json
 
 if TYPE_CHECKING:
     from offpath.economy import Economy, Outcome
@@ -212,9 +212,7 @@ def _requests(file: BinaryIO) -> Iterator[Request]:
     for number, line in enumerate(file, start=1):
         if line.strip():
             try:
-                yield decode(msgspec.json.decode(line))
-            except (msgspec.DecodeError, RecursionError) as error:
-                raise InvalidArgument(f"line {number} is no JSON: {error}") from error
+                yield decode(decode_json(line, f"line {number}"))
             except LedgerError as error:
                 raise type(error)(f"line {number}: {error}") from error
 

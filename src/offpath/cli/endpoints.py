@@ -326,9 +326,9 @@ def _given(secret_file: str | None, *, ed25519: bool) -> tuple[str | None, str |
         return new_key_pair()
     if secret_file is None:
         return None, None
-    if secret_file == "-":  # noqa: S105 - a file's name
-        return sys.stdin.readline().strip(), None
     try:
+        if secret_file == "-":  # noqa: S105 - a file's name
+            return sys.stdin.readline().strip(), None
         return Path(secret_file).read_text("utf-8").strip(), None
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"

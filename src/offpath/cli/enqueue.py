@@ -13,6 +13,7 @@ from offpath.cli.frame import FAILED, command, json_option, url_option, with_app
 from offpath.cli.loading import with_loaded_app
 from offpath.errors import InvalidArgument, JobEnded, OffpathError, WaitTimeout
 from offpath.jobs.handle import Handle
+from offpath.model.json_text import decode_json
 from offpath.model.options import Options
 from offpath.model.redact import redact_text
 
@@ -88,10 +89,7 @@ def _arguments(values: tuple[str, ...], document: str | None) -> dict[str, Any]:
 
 
 def _object(document: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(document, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        raise InvalidArgument(f"--input is no JSON object: {error}") from error
+    return decode_json(document, "--input", type=dict[str, Any])
 
 
 def _pair(text: str) -> tuple[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -17,12 +16,13 @@ from offpath.cli import output
 from offpath.cli.flow import limit_document, print_limits, queue_document
 from offpath.cli.frame import command, json_option, require_schema, store_settings
 from offpath.config import Settings, load_settings
-from offpath.errors import ConfigurationError, OffpathError, StoreUnavailable
+from offpath.errors import ConfigurationError, InvalidArgument, OffpathError, StoreUnavailable
 from offpath.health.fleet import FleetHealth, Member, examine
 from offpath.health.probe import check_token
 from offpath.health.thresholds import Thresholds
 from offpath.model import checks
 from offpath.model.health import Condition
+from offpath.model.json_text import decode_json
 
 HEALTHY, UNHEALTHY, UNREACHABLE = range(3)
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - told apart
@@ -144,8 +144,8 @@ def _read(where: str, status: int, body: bytes) -> dict[str, Any]:
     if status == http.client.UNAUTHORIZED:
         raise ProbeUnreachable(f"{where} wants its token: set OFFPATH_HEALTH_TOKEN")
     try:
-        report = json.loads(body) if status in _JUDGED else None
-    except ValueError:
+        report = decode_json(body, "the report") if status in _JUDGED else None
+    except InvalidArgument:
         report = None
     if not isinstance(report, dict) or not {"ready", "loops", "waiting", "reasons"} <= set(report):
         raise ProbeUnreachable(f"{where} answered {status}: is that a worker's probe?")

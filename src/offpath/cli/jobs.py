@@ -28,6 +28,7 @@ from offpath.cli.waiting import steps_of, wait_of, waited_for
 from offpath.errors import InvalidArgument
 from offpath.jobs.handle import progress_of
 from offpath.model.job import JobRecord, JobState, Page
+from offpath.model.json_text import decode_json
 from offpath.model.redact import redact_text
 from offpath.runtime.ids import parse_id
 from offpath.store.changes import Changed
@@ -237,10 +238,7 @@ async def _nobody_takes(app: App, target: str) -> str | None:
 
 
 def _payload(text: str) -> Any:  # noqa: ANN401 - any JSON
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.MsgspecError as error:
-        raise InvalidArgument(f"--payload is no JSON: {error}") from error
+    return decode_json(text, "--payload")
 
 
 def ask_if_many(

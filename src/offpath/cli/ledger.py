@@ -16,6 +16,7 @@ from offpath.cli import output
 from offpath.cli.frame import FAILED, command, json_option, limit_option, url_option, with_app
 from offpath.cli.writing import whole_file
 from offpath.errors import InvalidArgument, NotFound
+from offpath.model.json_text import decode_json
 
 if TYPE_CHECKING:
     from offpath.ledger.checkpoint import Verification, Verifies
@@ -361,11 +362,11 @@ def _anchored(path: Path | None) -> Checkpoint | None:
     if path is None:
         return None
     try:
-        document = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        document = decode_json(path.read_bytes(), path.name, type=dict[str, Any])
         document = document.get("last", document)
         at = datetime.fromisoformat(document["at"])
         return msgspec.convert({**document, "at": round(at.timestamp() * 1000)}, Checkpoint)
-    except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:  # what msgspec raises is a ValueError
         raise InvalidArgument(
             f"{path.name} is no checkpoint as `ledger checkpoint --json` prints it: {error}"
         ) from error

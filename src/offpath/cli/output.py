@@ -13,7 +13,9 @@ from typing import Any
 import click
 import msgspec
 
+from offpath.errors import InvalidArgument
 from offpath.model.job import Failure, JobRecord, Progress
+from offpath.model.json_text import decode_json
 from offpath.model.redact import redact, redact_text
 
 Cell = str | int | float | None
@@ -120,8 +122,8 @@ def decoded(text: str | None) -> Any:  # noqa: ANN401 - any JSON
     if text is None:
         return None
     try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+        return decode_json(text, "the text")
+    except InvalidArgument:
         return text
 
 

@@ -25,6 +25,7 @@ from offpath.cli.loading import with_loaded_app
 from offpath.errors import InvalidArgument
 from offpath.jobs.job import Job
 from offpath.jobs.scheduling.timing import zone_of
+from offpath.model.json_text import decode_json
 from offpath.model.options import Options
 from offpath.model.redact import redact
 from offpath.model.schedule import Missed, Occurrence, Overlap, ScheduleRecord, Timing, TimingKind
@@ -339,10 +340,7 @@ def _job(app: App, task: str, given: dict[str, Any], *, registered: bool) -> Job
     chosen = {each: given[each] for each in ("queue", "priority", "tags")}
     options = {name: value for name, value in chosen.items() if value not in (None, ())}
     document = given["document"] or "{}"
-    try:
-        arguments = msgspec.json.decode(document, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        raise InvalidArgument(f"--input is no JSON object: {error}") from error
+    arguments = decode_json(document, "--input", type=dict[str, Any])
     return app.by_name(task, Options(**options), registered=registered).job(**arguments)
 
 

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from offpath.errors import InvalidArgument
 from offpath.ledger.reconciling import ReconcileRecord, RecordKind, Window
+from offpath.model.json_text import decode_json
 from offpath.model.ledger.chart import USD_CLEARING
 from offpath.model.ledger.faults import ChainBroken, InvalidAmount
 from offpath.model.ledger.money import Currency, Money
@@ -35,6 +34,8 @@ def read_records(file: Path) -> tuple[ReconcileRecord, ...]:
         return tuple(_record(row, number) for number, row in rows)
     except UnicodeDecodeError as error:
         raise InvalidArgument(f"{file.name} is not written in UTF-8: {error}") from error
+    except csv.Error as error:
+        raise InvalidArgument(f"{file.name} is no CSV: {error}") from error
 
 
 async def recorded(economy: Economy, window: Window) -> tuple[ReconcileRecord, ...]:
@@ -98,10 +99,7 @@ def _lines(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
-            try:
-                yield number, msgspec.json.decode(line, type=dict[str, Any])
-            except msgspec.DecodeError as error:
-                raise InvalidArgument(f"line {number} is no JSON object: {error}") from error
+            yield number, decode_json(line, f"line {number}", type=dict[str, Any])
 
 
 def _record(row: Mapping[str, Any], number: int) -> ReconcileRecord:

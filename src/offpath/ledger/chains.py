@@ -380,7 +380,7 @@ def _says(meta: str, source: str | None) -> bool:
     """Whether metadata names this source; what hashes and is no JSON all the same says nothing."""
     try:
         found = msgspec.json.decode(meta)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return False
     named = found.get("source") if isinstance(found, dict) else None
     return (named if isinstance(named, str) else None) == source

@@ -251,5 +251,5 @@ def _line(line: Line) -> bytes:
 def _parsed(line: bytes, number: int) -> Line:
     try:
         return _DECODER.decode(line)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no JSON, of another form, or no UTF-8
         raise MalformedOperation(f"line {number} is no line of a ledger: {error}") from error

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import DecodeError, Struct, json
+from msgspec import Struct, json
 
 from offpath.events.dispatcher import Event, Outcomes, Undeliverable
 from offpath.events.dispatchers.link import (
@@ -107,7 +107,7 @@ def _refusal(message: Msg) -> Exception | None:
         )
     try:
         answer = _ack(message.data)
-    except DecodeError:
+    except ValueError:  # no JSON, or no UTF-8
         answer = _Ack()
     if answer.error is not None:
         text = f"JetStream refused it: {answer.error.description} ({answer.error.err_code})"
