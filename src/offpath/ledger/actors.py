@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from offpath.model.checks import unseen
 from offpath.model.ledger.faults import MalformedOperation, Unauthorized
 
 
@@ -57,6 +58,6 @@ def checked_actor(actor: object) -> Actor:
     if actor.kind not in {"user", "operator", "system"}:
         raise MalformedOperation(f"an actor is a user, an operator or a system, not {actor.kind}")
     named: object = actor.id
-    if not isinstance(named, str) or not named.strip():
-        raise MalformedOperation("an actor has an id")
+    if not isinstance(named, str) or not named.strip() or unseen(named) is not None:
+        raise MalformedOperation("an actor has an id, of characters that can be seen")
     return actor

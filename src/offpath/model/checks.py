@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -60,10 +61,29 @@ def name(value: object, what: str) -> str:
     Raises ``InvalidArgument`` when it is empty, longer than ``MAX_NAME`` or not printable.
     """
     result = text(value, what, longest=MAX_NAME)
+    # Stricter than :func:`unseen`, as line separators and unassigned characters break a table too.
     if not result.isprintable():
         msg = f"{what} must not have control or unprintable characters: {result[:80]!a}"
         raise InvalidArgument(msg)
     return result
+
+
+_UNSEEN = frozenset(("Cc", "Cf", "Cs"))
+"""Unicode's categories of control characters, of what is invisible or turns the direction of text,
+and of halves of a surrogate pair."""
+
+
+def unseen(value: str) -> str | None:
+    """The first character that nobody sees, or that changes how others are shown; None: there is
+    none.
+
+    Two names that look alike must be one name, so no name and no id has such a character. Keys that
+    programs make of their data, free texts and what is only looked up are no names: there they are
+    stored as they come, and escaped where they are shown.
+    """
+    if value.isprintable():  # which none of them is
+        return None
+    return next((one for one in value if unicodedata.category(one) in _UNSEEN), None)
 
 
 def text(value: object, what: str, *, longest: int) -> str:

@@ -34,7 +34,7 @@ def check_adjust(request: Adjust, rules: Rules) -> None:  # noqa: ARG001 - as of
     amount = checks.money(request.amount, "amount")
     if not amount:
         raise InvalidAmount("an adjustment of zero adjusts nothing")
-    known = chart(checks.text(request.account, "account", LONGEST_ID))
+    known = chart(checks.name(request.account, "account", LONGEST_ID))
     if known.id == OPENING_EQUITY:
         raise MalformedOperation("an adjustment is against opening equity: name another account")
     if amount.currency is not Currency.CREDIT or known.currency is not Currency.CREDIT:

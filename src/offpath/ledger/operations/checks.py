@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from offpath.model.checks import unseen
 from offpath.model.ledger.chart import PLATFORM, chart, spendable
 from offpath.model.ledger.faults import InvalidAmount, MalformedOperation, UnknownAccount
 from offpath.model.ledger.money import CEILING, Currency, Money
@@ -30,9 +31,31 @@ def text(value: object, what: str, longest: int = LONGEST_TEXT) -> str:
     return value
 
 
+def name(value: object, what: str, longest: int = LONGEST_TEXT) -> str:
+    """A text that names something new, or somebody: of characters that can be seen.
+
+    What names something that is there already is looked up as :func:`text`, or it could not be
+    reached any more. Raises ``MalformedOperation``.
+    """
+    named = text(value, what, longest)
+    if (hidden := unseen(named)) is not None:
+        raise MalformedOperation(
+            f"{what} has the invisible character U+{ord(hidden):04X}: two ids that look alike "
+            "would be two"
+        )
+    return named
+
+
+def flag(value: object, what: str) -> bool:
+    """True or False, and nothing that is taken for one. Raises ``MalformedOperation``."""
+    if not isinstance(value, bool):
+        raise MalformedOperation(f"{what} is True or False, not {value!r}")
+    return value
+
+
 def user(value: object, what: str) -> str:
     """A user's id. Raises ``MalformedOperation`` for a house account or what is no id."""
-    named = text(value, what)
+    named = name(value, what)
     if named == PLATFORM:
         raise MalformedOperation(f"{what} must be a user: {named!r} is the house")
     try:

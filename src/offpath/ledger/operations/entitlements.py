@@ -48,9 +48,12 @@ class RevokeEntitlement(
 def check(request: GrantEntitlement | RevokeEntitlement, rules: Rules) -> None:  # noqa: ARG001 - as of every family
     """Refuse what cannot be meant."""
     checks.user(request.user, "user")
-    checks.text(request.sku, "sku")
-    if isinstance(request, GrantEntitlement) and request.expires_at is not None:
-        checks.moment(request.expires_at, "expires_at")
+    if isinstance(request, RevokeEntitlement):
+        checks.text(request.sku, "sku")
+    else:
+        checks.name(request.sku, "sku")
+        if request.expires_at is not None:
+            checks.moment(request.expires_at, "expires_at")
     trusted_only(request.actor, "grant or revoke what somebody owns")
 
 

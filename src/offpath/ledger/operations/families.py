@@ -81,7 +81,7 @@ def checked(request: object, rules: Rules) -> Family:
             f"{type(request).__name__} is no operation: give a TopUp, a Spend, ..."
         )
     key: object = getattr(request, "key", None)
-    if checks.text(key, "key", checks.LONGEST_KEY).startswith(INTERNAL):
+    if checks.name(key, "key", checks.LONGEST_KEY).startswith(INTERNAL):
         raise MalformedOperation(f"a key may not begin with {', '.join(INTERNAL)}")
     actor = checked_actor(getattr(request, "actor", None))
     if not actor.trusted and str(key).startswith(OF_EVENTS):

@@ -43,7 +43,7 @@ def check(request: TopUp, rules: Rules) -> None:
     """Refuse what cannot be meant."""
     checks.user(request.user, "user")
     amount = checks.amount(request.amount)
-    if returned(checks.text(request.source, "source")):
+    if returned(checks.name(request.source, "source")):
         raise MalformedOperation(f"{request.source!r} is the source of failed payouts alone")
     bundles = rules.settings.top_up_bundles_minor
     if bundles and amount.minor not in bundles:
