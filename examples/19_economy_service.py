@@ -18,12 +18,17 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from offpath import App, Verifier, new_secret
-from offpath.economy import Actor, Economy, drain_inbox, webhook_door
+from offpath.economy import Actor, Economy, Share, credits, drain_inbox, webhook_door
 from offpath.testing import signed_webhook
-from offpath.web.economy import Asked, economy_service
+from offpath.web.economy import Asked, Offer, economy_service
 
 SECRET = new_secret()  # what the payment provider signs with
 TOKENS = {"Bearer ann-1": Actor.user("ann"), "Bearer shop-1": Actor.system("shop")}
+SUE = (Share("sue", 10_000),)
+OFFERS = {
+    "song-1": Offer(price=credits(40), sellers=SUE),  # what a user's token may buy, and for what
+    "boat": Offer(price=credits(400), sellers=SUE),
+}
 
 app = App("sqlite:///shop.db")
 economy = Economy(app)
@@ -42,6 +47,7 @@ async def lifespan(_: Starlette) -> AsyncIterator[None]:
 service = economy_service(
     economy,
     authenticate=who,
+    prices=OFFERS,
     webhooks={"acme": webhook_door(economy, "acme", verifier=Verifier(SECRET))},
 )
 host = Starlette(routes=[Mount("/economy", service)], lifespan=lifespan)
@@ -52,7 +58,8 @@ host = Starlette(routes=[Mount("/economy", service)], lifespan=lifespan)
 
 def post(url: str, document: object, headers: dict[str, str]) -> str:
     body = json.dumps(document).encode()
-    request = urllib.request.Request(url, data=body, headers=headers)  # noqa: S310 - our own
+    json_body = {"content-type": "application/json", **headers}
+    request = urllib.request.Request(url, data=body, headers=json_body)  # noqa: S310 - our own
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own
             found, code = json.load(answer), answer.status
@@ -63,9 +70,8 @@ def post(url: str, document: object, headers: dict[str, str]) -> str:
 
 
 def spend(price: str) -> dict[str, object]:
-    shares = [{"seller": "sue", "bps": 10_000}]
     order = {"buyer": "ann", "orderId": "A-7", "sku": "song-1"}
-    return {"kind": "spend", "key": "A-7", "price": price, "recipients": shares, **order}
+    return {"kind": "spend", "key": "A-7", "price": price, **order}
 
 
 async def clients(url: str) -> None:
@@ -82,10 +88,11 @@ async def clients(url: str) -> None:
     print("forged: ", await asyncio.to_thread(post, f"{url}/webhooks/acme", paid, signed))
     await drain_inbox(economy)  # or a worker does: offpath worker shop:app
     print("who?    ", await submit(spend("CREDIT:40.00"), "nobody"))
-    print("too much", await submit(spend("CREDIT:400.00"), "ann-1"))
+    print("too much", await submit(spend("CREDIT:400.00") | {"sku": "boat"}, "ann-1"))
+    print("cheap   ", await submit(spend("CREDIT:0.01"), "ann-1"))
     print("spend:  ", await submit(spend("CREDIT:40.00"), "ann-1"))
     print("again:  ", await submit(spend("CREDIT:40.00"), "ann-1"))
-    print("changed:", await submit(spend("CREDIT:10.00"), "ann-1"))
+    print("changed:", await submit(spend("CREDIT:40.00") | {"giftTo": "bob"}, "ann-1"))
     print("ann has", await economy.read.balance("ann:spendable"))
 
 

@@ -66,6 +66,7 @@ PRINTED = {
         "forged:  401 no_match",
         "who?     401 AUTH.UNAUTHORIZED",
         "too much 200 INSUFFICIENT_FUNDS",
+        "cheap    200 PRICE_CHANGED",
         "spend:   200 committed",
         "again:   200 duplicate",
         "changed: 422 OP.KEY_REUSED",

@@ -19,6 +19,8 @@ from msgspec import Struct
 from offpath.errors import InvalidArgument, OffpathError, StoreRejected, TooLarge
 from offpath.events.webhook.signing import BadSignature
 from offpath.model import checks
+from offpath.model.browsers import foreign
+from offpath.model.json_text import decode_json
 from offpath.model.quiet import Quiet
 
 if TYPE_CHECKING:
@@ -170,6 +172,8 @@ class Door:
         if scope["method"] != "POST":
             raise Refusal(405, "method", ("allow", "POST"))
         headers = _headers(scope)
+        if foreign(headers):  # no sender is a browser; what it sends is decided by its signature
+            raise Refusal(403, "foreign_origin")
         body = await self._body(headers, receive)
         verified = self._verify(body, headers)
         given = await verified if inspect.isawaitable(verified) else verified
@@ -244,8 +248,8 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 def _parsed(body: bytes) -> Any:  # noqa: ANN401 - any JSON
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode_json(body, "the body")
+    except InvalidArgument:
         raise Refusal(400, "not_json") from None
 
 

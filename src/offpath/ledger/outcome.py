@@ -32,6 +32,8 @@ class Rejected(Struct, frozen=True, gc=False, tag="rejected", tag_field="status"
     ``UNKNOWN_ORDER`` {orderId}, ``DUPLICATE_ORDER`` {orderId}, ``UNKNOWN_SUBSCRIPTION``
     {subscriptionId}, ``ALREADY_SUBSCRIBED`` {userId, sku}, ``BELOW_MINIMUM`` {minimum, amount},
     ``PAYOUT_TOO_SOON`` {retryAt}, ``PAYEE_UNVERIFIED`` {userId}, ``ECONOMY_PAUSED`` {resumesAt}.
+    An HTTP service also answers users ``NOT_AUTHORIZED`` {hint}, ``NOT_FOR_SALE`` {sku},
+    ``PRICE_CHANGED`` {sku, price}, and whatever else its ``authorize`` returns.
     Amounts are texts such as ``CREDIT:4.00``, times and windows milliseconds.
     """
 

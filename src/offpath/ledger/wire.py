@@ -25,6 +25,8 @@ KINDS: Final[dict[str, type[Struct]]] = {
     str(kind.__struct_config__.tag): kind for kind in FAMILIES if issubclass(kind, Struct)
 }
 """The operations by their kind."""
+SELLERS: Final = "recipients"
+"""The field of who earns from a sale: a shop's to say, where a user asks for it."""
 
 
 def encode(request: Operation) -> dict[str, Any]:
@@ -37,10 +39,11 @@ def encode(request: Operation) -> dict[str, Any]:
     return document
 
 
-def decode(document: object, *, actor: Actor | None = None) -> Operation:
+def decode(document: object, *, actor: Actor | None = None, completing: bool = False) -> Operation:
     """An operation from JSON values.
 
-    With ``actor``, who asks is known already, and the document must not say it. Raises
+    With ``actor``, who asks is known already, and the document must not say it. ``completing``: who
+    earns need not be told, since somebody else will say it before it is submitted. Raises
     ``MalformedOperation`` for an unknown kind, for fields that are missing, unknown or of another
     type, and ``InvalidAmount`` for an amount that is no text of that form.
     """
@@ -63,6 +66,8 @@ def decode(document: object, *, actor: Actor | None = None) -> Operation:
     }
     if actor is not None:
         values["actor"] = actor
+    if completing and SELLERS in known_fields:
+        values.setdefault(SELLERS, ())
     _require(kind, known_fields, values)
     made: Any = kind(**values)
     return made  # type: ignore[no-any-return]  # one of the kinds

@@ -20,8 +20,18 @@ from offpath.errors import InvalidArgument, MissingExtra
 from offpath.ledger.actors import Actor
 from offpath.ledger.outcome import Outcome, Rejected
 from offpath.ledger.wire import camel, decode
+from offpath.model.browsers import ANY, foreign, says_json, to_loopback
 from offpath.model.correlation import HEADER, correlation_id
-from offpath.model.ledger.faults import MalformedOperation
+from offpath.model.json_text import decode_json
+from offpath.web.authorizing import (
+    NOT_AUTHORIZED,
+    Authorize,
+    Authorized,
+    Offer,
+    Offers,
+    authorized,
+    priced,
+)
 from offpath.web.openapi import document
 from offpath.web.problem import MEDIA_TYPE, Problem, problem, problem_of
 from offpath.web.reading import MOST_BYTES, TIMEOUT, CutBody, SlowBody, TooLargeBody, read_body
@@ -32,6 +42,16 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from offpath.economy import Economy
+
+__all__ = [
+    "Asked",
+    "Authenticate",
+    "Authorize",
+    "Offer",
+    "Offers",
+    "RateLimiter",
+    "economy_service",
+]
 
 _log = logging.getLogger("offpath.economy.http")
 DEGRADED: Final = "offpath_economy_ratelimit_degraded_total"
@@ -50,6 +70,10 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 Authenticate = Callable[[Asked], "Actor | Awaitable[Actor | None] | None"]
 """Who asks, by his credentials; None: nobody that we know."""
+
+
+Users = Authorize | Literal["trusted"] | None
+"""What decides on the operations of users."""
 
 
 class RateLimiter(Protocol):
@@ -74,6 +98,9 @@ def economy_service(
     *,
     authenticate: Authenticate | Literal[False],
     rate_limit: RateLimiter | None = None,
+    authorize: Authorize | None = None,
+    prices: Offers | None = None,
+    trust_callers: bool = False,
     webhooks: Mapping[str, ASGIApp] | None = None,
     cors_origins: Sequence[str] = (),
     max_body_bytes: int = MOST_BYTES,
@@ -82,12 +109,27 @@ def economy_service(
     """The service, as a Starlette app.
 
     ``authenticate`` tells who asks, before the body is read; a request that it knows nobody for is
-    401, and a body must not name an actor. ``False`` trusts whoever can reach the service, and the
-    body names the actor. ``rate_limit`` comes first; what it denies is 429 with ``Retry-After``,
+    401, and a body must not name an actor. ``False`` trusts every program on this machine: the body
+    names the actor, and a request that is not addressed to a loopback name is 403.
+
+    ``authorize(actor, operation)`` decides on what a *user* asks for, and returns the operation to
+    submit, priced and completed, or a ``Rejected``. It is given the operation with the key and the
+    order's id in the user's namespace (``user:ann:...``), without promo credits, and with no
+    recipients where the body has none. ``prices`` maps a sku to an :class:`Offer` (or is a
+    function that does, sync or async), and makes an ``authorize`` of that. With neither, users'
+    operations are declined with ``NOT_AUTHORIZED``. Operators and systems are not asked.
+
+    ``trust_callers=True`` takes users' operations as they come: whoever holds a user's token names
+    the price, the sellers, the order's id and the key himself, may buy a thing for a hundredth, and
+    may turn promo credits into a seller's money. It is for a service whose only callers are
+    your own back ends, which have decided all of it.
+
+    ``rate_limit`` comes first; what it denies is 429 with ``Retry-After``,
     and one that raises lets requests through and counts ``economy_ratelimit_degraded``.
     ``webhooks`` maps a provider's name to its door (``economy.webhook_door(...)``). Bodies over
-    ``max_body_bytes`` are 413, those that take longer than ``body_timeout`` seconds 408. There is
-    no CORS unless ``cors_origins`` are listed.
+    ``max_body_bytes`` are 413, those that take longer than ``body_timeout`` seconds 408, those that
+    are not said to be JSON 415. What a page of another origin has a browser send is 403, unless
+    ``cors_origins`` lists it; there is no CORS for others.
 
     Outcomes are 200, also declines: ``{"status": "rejected", "reason": …, "detail": {…}}``. Faults
     are ``application/problem+json``. Raises ``InvalidArgument``, ``MissingExtra``.
@@ -97,14 +139,46 @@ def economy_service(
             "authenticate is a function from a request to an Actor; or say authenticate=False to "
             "trust everybody who reaches the service"
         )
+    if authenticate is False and ANY in cors_origins:
+        raise InvalidArgument(
+            "cors_origins=['*'] with authenticate=False lets every page that somebody visits move "
+            "money here: list the origins, or give an authenticate"
+        )
+    users = _users(authorize, prices, trusted=trust_callers or authenticate is False)
     try:
         from offpath.web import routing
     except ImportError as error:
         raise MissingExtra(
             "the HTTP service needs starlette: pip install 'offpath[web]'"
         ) from error
-    service = Service(economy, authenticate, rate_limit, max_body_bytes, body_timeout)
+    service = Service(
+        economy,
+        authenticate=authenticate,
+        users=users,
+        rate_limit=rate_limit,
+        origins=tuple(cors_origins),
+        reading=Reading(max_body_bytes, body_timeout),
+    )
     return routing.app(service, dict(webhooks or {}), tuple(cors_origins))
+
+
+def _users(authorize: Authorize | None, prices: Offers | None, *, trusted: bool) -> Users:
+    """What decides on users' operations: ``"trusted"`` is as they come, None not at all."""
+    given = [one for one in (authorize, prices) if one is not None]
+    if len(given) > 1:
+        raise InvalidArgument("give authorize= or prices=, not both")
+    if authorize is not None and not callable(authorize):
+        raise InvalidArgument("authorize is a function from an actor and his operation to another")
+    if prices is not None:
+        return priced(prices)
+    return authorize if authorize is not None or not trusted else "trusted"
+
+
+class Reading(Struct, frozen=True):
+    """The bounds of a body."""
+
+    most: int
+    timeout: float
 
 
 class Service:
@@ -113,16 +187,19 @@ class Service:
     def __init__(
         self,
         economy: Economy,
+        *,
         authenticate: Authenticate | Literal[False],
+        users: Users,
         rate_limit: RateLimiter | None,
-        max_body_bytes: int,
-        body_timeout: float,
+        origins: tuple[str, ...],
+        reading: Reading,
     ) -> None:
         self._economy = economy
         self._authenticate = authenticate
+        self._users = users
         self._rate_limit = rate_limit
-        self._most = max_body_bytes
-        self._timeout = body_timeout
+        self._origins = origins
+        self._reading = reading
         self._described = document(authenticated=authenticate is not False)
 
     async def submit(self, request: Request) -> Response:
@@ -170,11 +247,34 @@ class Service:
 
     async def _submitted(self, request: Request) -> Any:  # noqa: ANN401 - JSON
         await self._admit(request)
+        self._guard(request)
         actor = await self._actor(request)
-        body = await read_body(request, most=self._most, timeout=self._timeout)
-        operation = decode(_parsed(body), actor=actor)
+        bounds = self._reading
+        body = await read_body(request, most=bounds.most, timeout=bounds.timeout)
+        found = await self._meant(decode_json(body, "the body"), actor)
+        if isinstance(found, Rejected):
+            return _outcome(found)
         found_by = self.correlation(request)
-        return _outcome(await self._economy.submit(operation, correlation_id=found_by))
+        return _outcome(await self._economy.submit(found, correlation_id=found_by))
+
+    async def _meant(self, document: object, actor: Actor | None) -> Authorized:
+        """The operation to submit: what was asked, or for users what the shop makes of it."""
+        if self._users is None and actor is not None and not actor.trusted:
+            return NOT_AUTHORIZED
+        shop = self._users if callable(self._users) else None
+        asked = decode(document, actor=actor, completing=shop is not None)
+        if shop is None or asked.actor.trusted:
+            return asked
+        return await authorized(shop, asked.actor, asked)
+
+    def _guard(self, request: Request) -> None:
+        """Refuse what only a page of somebody else would have a browser send."""
+        if self._authenticate is False and not to_loopback(request.headers):
+            raise Stop(problem(403, "HOST.NOT_LOOPBACK"))
+        if foreign(request.headers, self._origins):
+            raise Stop(problem(403, "ORIGIN.FOREIGN"))
+        if not says_json(request.headers):
+            raise Stop(problem(415, "BODY_NOT_JSON"), accept="application/json")
 
     async def _ready(self, _: Request) -> Any:  # noqa: ANN401 - JSON
         try:
@@ -249,13 +349,6 @@ def _asked(request: Request) -> Asked:
         headers=dict(request.headers),
         client=None if request.client is None else request.client.host,
     )
-
-
-def _parsed(body: bytes) -> object:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise MalformedOperation(f"the body is no JSON: {error}") from error
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:

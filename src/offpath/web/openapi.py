@@ -13,7 +13,7 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields
 
 from offpath.ledger.actors import Actor
-from offpath.ledger.wire import KINDS, camel
+from offpath.ledger.wire import KINDS, SELLERS, camel
 from offpath.model.ledger.money import Money
 
 _MONEY: Final = {"type": "string", "pattern": r"^(CREDIT|USD):-?\d+(\.\d{1,2})?$"}
@@ -64,7 +64,7 @@ def _submit(body: dict[str, Any]) -> dict[str, Any]:
                 "description": "What became of it.",
                 "content": {"application/json": {"schema": outcome}},
             },
-            **_problems("400", "401", "408", "413", "422", "429", "500", "503"),
+            **_problems("400", "401", "403", "408", "413", "415", "422", "429", "500", "503"),
         },
     }
 
@@ -82,6 +82,7 @@ def _webhook() -> dict[str, Any]:
             "202": {"description": "It is kept."},
             "400": {"description": "No JSON, no id, or nothing that can be applied."},
             "401": {"description": "Not signed by the provider, or too old."},
+            "403": {"description": "Sent by a browser for a page of another origin."},
             "404": {"description": "No such provider."},
             "408": {"description": "The body took too long."},
             "413": {"description": "The body is too large."},
@@ -111,7 +112,9 @@ def _operation(kind: type[Struct], *, authenticated: bool) -> dict[str, Any]:
         "kind": {"const": str(kind.__struct_config__.tag)},
         **schema["properties"],
     }
-    schema["required"] = ["kind", *schema["required"]]
+    # Who earns is the shop's to say where users ask; programs that are trusted say it.
+    told = [one for one in schema["required"] if not (authenticated and one == SELLERS)]
+    schema["required"] = ["kind", *told]
     schema["description"] = cleandoc(kind.__doc__ or "")
     return schema
 

@@ -24,7 +24,12 @@ def app(
     service: Service, webhooks: Mapping[str, ASGIApp], cors_origins: tuple[str, ...]
 ) -> Starlette:
     """The app: routes, doors of providers, and CORS where origins are listed."""
-    cors = Middleware(CORSMiddleware, allow_origins=cors_origins, allow_methods=["POST", "GET"])
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=cors_origins,
+        allow_methods=["POST", "GET"],
+        allow_headers=["authorization"],
+    )
     return Starlette(
         routes=[
             Route("/submit", service.submit, methods=["POST"]),

@@ -29,7 +29,11 @@ async def ask(
     body: bytes | Sequence[bytes] = b"",
     headers: Mapping[str, str] | None = None,
 ) -> Answered:
-    """One request; the body may come in parts, and after the last one nothing comes any more."""
+    """One request; the body may come in parts, and after the last one nothing comes any more.
+
+    Without other headers it is a program's on this machine, and JSON.
+    """
+    given_headers = {"host": "localhost", "content-type": "application/json", **(headers or {})}
     parts = [body] if isinstance(body, bytes) else list(body)
     scope = {
         "type": "http",
@@ -42,7 +46,7 @@ async def ask(
         "query_string": b"",
         "client": ("10.0.0.9", 1),
         "server": ("testserver", 80),
-        "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
+        "headers": [(name.encode(), value.encode()) for name, value in given_headers.items()],
     }
     ahead = [
         {"type": "http.request", "body": part, "more_body": at < len(parts)}

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from offpath import Verifier
-from offpath.economy import Actor, Economy, drain_inbox
+from offpath.economy import Actor, Economy, Share, credits, drain_inbox
 from offpath.economy.webhooks import webhook_door
 from offpath.errors import InvalidArgument, StoreUnavailable
 from offpath.events.webhook.signing import signed_headers, signer
-from offpath.web.economy import Asked, economy_service
+from offpath.web.economy import Asked, Offer, economy_service
 from tests.unit.economy.marketplace import Marketplace
 from tests.unit.web.asgi import Answered, ask
 
@@ -34,6 +34,9 @@ SPEND: dict[str, Any] = {
     "price": "CREDIT:4.00",
     "recipients": [{"seller": "sue", "bps": 10_000}],
 }
+
+
+OFFERS = {"song": Offer(price=credits(4), sellers=(Share("sue", 10_000),))}
 
 
 def known(asked: Asked) -> Actor | None:
@@ -55,7 +58,7 @@ def economy(market: Marketplace) -> Economy:
 
 @pytest.fixture
 def service(economy: Economy) -> Any:
-    return economy_service(economy, authenticate=known)
+    return economy_service(economy, authenticate=known, prices=OFFERS)
 
 
 async def submit(service: Any, document: object, headers: dict[str, str] | None = None) -> Answered:
@@ -70,8 +73,9 @@ async def test_an_outcome_is_200_whatever_it_is(service: Any) -> None:
     assert again.document == {**first.document, "status": "duplicate"}
     spent = (await submit(service, SPEND, ANN)).document
     assert spent["status"] == "committed"
-    assert spent["transaction"]["orderId"] == "A-1"  # named as in what was asked
-    declined = await submit(service, {**SPEND, "key": "s-2", "orderId": "A-2", "price": "400"}, ANN)
+    assert spent["transaction"]["orderId"] == "user:ann:A-1"  # in her own namespace
+    dear = {**SPEND, "key": "s-2", "orderId": "A-2", "price": "400"}
+    declined = await submit(service, dear, BANK)
     assert declined.code == 200
     assert declined.document == {
         "status": "rejected",
@@ -170,7 +174,7 @@ async def test_a_large_body_is_413_and_a_slow_one_408(economy: Economy) -> None:
         "path": "/submit",
         "root_path": "",
         "query_string": b"",
-        "headers": [(b"authorization", b"Bearer ann")],
+        "headers": [(b"authorization", b"Bearer ann"), (b"content-type", b"application/json")],
     }
     await hasty(scope, silent, send)
     assert sent[0]["status"] == 408
@@ -185,7 +189,8 @@ async def test_a_caller_who_goes_is_no_fault_of_ours(
     async def send(_: object) -> None:
         pass
 
-    headers = [(b"authorization", b"Bearer bank"), (b"content-length", b"100")]
+    headers = [(b"authorization", b"Bearer bank"), (b"content-type", b"application/json")]
+    headers.append((b"content-length", b"100"))
     scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/submit", "root_path": ""}
     scope |= {"query_string": b"", "headers": headers}
     await economy_service(economy, authenticate=known)(scope, gone, send)
@@ -290,7 +295,8 @@ async def test_it_describes_itself(service: Any) -> None:
     assert described["openapi"] == "3.1.0"
     assert schemas["Spend"]["properties"]["price"] == {"$ref": "#/components/schemas/Money"}
     assert "actor" not in schemas["Spend"]["properties"]
-    assert set(SPEND) == set(schemas["Spend"]["properties"]) - {"giftTo"}
+    assert set(SPEND) == set(schemas["Spend"]["properties"]) - {"giftTo", "promo"}
+    assert "recipients" not in schemas["Spend"]["required"]  # the shop says who earns
     mapping = described["paths"]["/submit"]["post"]["requestBody"]["content"]["application/json"]
     assert len(mapping["schema"]["oneOf"]) == 14
     period = schemas["Subscribe"]["properties"]["period"]

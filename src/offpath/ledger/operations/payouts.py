@@ -216,7 +216,7 @@ class _Requesting:
 def check_settle(request: SettlePayout, rules: Rules) -> None:  # noqa: ARG001 - as of every family
     """Refuse what cannot be meant."""
     checks.text(request.payout_id, "payout_id")
-    checks.text(request.provider_ref, "provider_ref")
+    checks.name(request.provider_ref, "provider_ref")
     said = request.provider_amount
     if said is not None and checks.money(said, "provider_amount").currency is not Currency.USD:
         raise InvalidAmount(f"provider_amount is in dollars, not {said}")
@@ -301,8 +301,7 @@ def check_reverse(request: ReversePayout, rules: Rules) -> None:  # noqa: ARG001
     checks.user(request.user, "user")
     checks.text(request.payout_id, "payout_id")
     checks.text(request.reason, "reason", checks.LONGEST_REASON)
-    if not isinstance(request.provider_reported, bool):
-        raise MalformedOperation("provider_reported is True or False")
+    checks.flag(request.provider_reported, "provider_reported")
     trusted_only(request.actor, "reverse payouts")
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import fields
 
 from offpath.ledger.rules import NewId, Rules
 from offpath.model.ledger.posting import PostingRecord
@@ -16,6 +17,9 @@ from offpath.model.ledger.records import SideKey, SideRow
 
 _encode = msgspec.json.Encoder(order=None).encode
 _APART: Final = ("key", "actor")
+_LATER: Final = frozenset({"promo"})
+"""Fields that requests got later. They count where they differ from their default, so that a
+repeat of what was submitted before they were there is a repeat still."""
 
 
 class Further(Struct, frozen=True, kw_only=True):
@@ -86,12 +90,22 @@ def fingerprint(request: Struct) -> str:
     another part of the system than who began it. Rules and rates are no part of it, so a repeat
     after a change of them is still a repeat.
     """
-    tag, names = _told(type(request))
-    return sha256(_encode([tag, *[getattr(request, name) for name in names]])).hexdigest()
+    tag, names, later = _told(type(request))
+    told = [tag, *[getattr(request, name) for name in names]]
+    for name, default in later:
+        if (value := getattr(request, name)) != default:
+            told.append({name: value})
+    return sha256(_encode(told)).hexdigest()
 
 
 @cache
-def _told(kind: type[Struct]) -> tuple[object, tuple[str, ...]]:
-    """The kind of a request and the fields that tell it from others."""
-    names = tuple([name for name in kind.__struct_fields__ if name not in _APART])
-    return kind.__struct_config__.tag, names
+def _told(
+    kind: type[Struct],
+) -> tuple[object, tuple[str, ...], tuple[tuple[str, object], ...]]:
+    """The kind of a request, and the fields that tell it from others: those there always were, and
+    the later ones with their defaults.
+    """
+    apart = {*_APART, *_LATER}
+    names = tuple([name for name in kind.__struct_fields__ if name not in apart])
+    later = tuple([(one.name, one.default) for one in fields(kind) if one.name in _LATER])
+    return kind.__struct_config__.tag, names, later

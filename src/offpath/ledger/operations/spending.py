@@ -47,6 +47,8 @@ class Spend(Struct, frozen=True, kw_only=True, gc=False, tag="spend", tag_field=
     """Who earns; the shares sum to 10,000 basis points."""
     gift_to: str | None = None
     """Who gets it, if not the buyer."""
+    promo: bool = True
+    """Whether his promo credits are spent first. The platform pays sellers for these."""
 
 
 class Split(Struct, frozen=True, gc=False):
@@ -62,8 +64,9 @@ class Split(Struct, frozen=True, gc=False):
 def check(request: Spend, rules: Rules) -> None:  # noqa: ARG001 - as of every family
     """Refuse what cannot be meant, and who spends for somebody else."""
     checks.user(request.buyer, "buyer")
-    checks.text(request.order_id, "order_id")
-    checks.text(request.sku, "sku")
+    checks.name(request.order_id, "order_id")
+    checks.flag(request.promo, "promo")
+    checks.name(request.sku, "sku")
     checks.amount(request.price, "price")
     if request.gift_to is not None:
         checks.user(request.gift_to, "gift_to")
@@ -143,7 +146,8 @@ class _Spending:
             raise Declined("DUPLICATE_ORDER", orderId=request.order_id)
         price = request.price.minor
         within_velocity(book, rules, "out", buyer, self._attempt, price)
-        parts = split(request, rules, min(price, book.balance(promo(buyer))))
+        from_promo = min(price, book.balance(promo(buyer))) if request.promo else 0
+        parts = split(request, rules, from_promo)
         wallet = spendable(buyer)
         enough(book, wallet, parts.spendable)
         mature(book, rules, wallet, parts.spendable)

@@ -47,6 +47,8 @@ class Subscribe(Struct, frozen=True, kw_only=True, gc=False, tag="subscribe", ta
     price: Money
     period: float | timedelta
     """Seconds, or a timedelta: whole milliseconds, at most ten years."""
+    promo: bool = True
+    """Whether his promo credits pay the first period first, as far as they go."""
 
 
 class CancelSubscription(
@@ -65,8 +67,9 @@ def check_subscribe(request: Subscribe, rules: Rules) -> None:
     checks.user(request.seller, "seller")
     if request.seller == request.user:
         raise MalformedOperation("nobody can subscribe to himself")
-    checks.text(request.sku, "sku")
+    checks.name(request.sku, "sku")
     checks.duration(request.period, "period", LONGEST)
+    checks.flag(request.promo, "promo")
     price, settings = checks.amount(request.price, "price").minor, rules.settings
     least, most = settings.subscription_price_min_minor, settings.subscription_price_max_minor
     if not least <= price <= most:
@@ -129,7 +132,7 @@ class _Subscribing:
         within_velocity(book, rules, "out", user, self._attempt, price)
         if book.holder("subscription", holder) is not None:
             raise Declined("ALREADY_SUBSCRIBED", userId=user, sku=request.sku)
-        from_promo = min(price, book.balance(promo(user)))
+        from_promo = min(price, book.balance(promo(user))) if request.promo else 0
         enough(book, spendable(user), price - from_promo)
         mature(book, rules, spendable(user), price - from_promo)
         book.post(self._paid(from_promo))

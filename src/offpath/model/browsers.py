@@ -1,0 +1,63 @@
+"""Requests that a browser makes on behalf of somebody else's page, told by their headers.
+
+A page may have its visitor's browser post wherever that browser reaches: to a service on his own
+machine, or inside of his network. Browsers say so in ``Sec-Fetch-Site`` and ``Origin``, which no
+page can change; programs send neither.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+_OWN: Final = ("same-origin", "none")
+"""From a page of this very origin, or from nobody's page at all."""
+ANY: Final = "*"
+
+
+def foreign(headers: Mapping[str, str], listed: Collection[str] = ()) -> bool:
+    """Whether a page of another origin, that is not ``listed``, made the request.
+
+    ``headers`` are by lower-case name. An origin is as browsers write it: ``https://shop.example``.
+    """
+    origin = headers.get("origin")
+    if origin is not None and (origin in listed or ANY in listed):
+        return False
+    if (site := headers.get("sec-fetch-site")) is not None:
+        return site not in _OWN
+    return origin is not None and _place(origin) != headers.get("host", "").lower()
+
+
+def to_loopback(headers: Mapping[str, str]) -> bool:
+    """Whether the request was addressed to this machine by a name that no stranger's DNS can make
+    (a name of his own that leads here would pass for one origin with his page).
+    """
+    try:
+        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+    except ValueError:
+        return False
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def says_json(headers: Mapping[str, str]) -> bool:
+    """Whether the body is said to be JSON. No form of a page can say so without being asked first
+    whether it may.
+    """
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or (
+        kind.startswith("application/") and kind.endswith("+json")
+    )
+
+
+def _place(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None
