@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from offpath.jobs.classify import FailureInfo, Verdict
     from offpath.jobs.group_values import GroupValues
     from offpath.model.event import JobEvent
+    from offpath.model.options import RunOptions
     from offpath.model.retry import BackoffFunction
     from offpath.runtime.codec import Codec
 
@@ -105,6 +106,11 @@ class Runnable(Protocol):
     @property
     def concurrency(self) -> int | None:
         """How many of it one worker runs at once; None: as many as there are slots."""
+        ...
+
+    @property
+    def own_options(self) -> RunOptions:
+        """How a job of it is run that says nothing of that itself."""
         ...
 
     @property

@@ -34,9 +34,11 @@ from offpath.model.options import (
     Level,
     Options,
     QueueOptions,
+    RunOptions,
     TaskOptions,
     Unique,
     checked,
+    decode_run,
     over,
     resolve,
 )
@@ -163,6 +165,7 @@ class Task(Sending[P, S, G]):
         self.strict: bool = definition.strict
         self.concurrency: int | None = definition.concurrency
         self.defaults: Level = definition.defaults
+        self.own_options: RunOptions = decode_run(blueprint.plain.run)
         self.backoff: BackoffFunction | None = blueprint.plain.backoff
         self.on_event: OnEvent | None = definition.on_event
         self.on_failure: OnFailure | None = definition.on_failure

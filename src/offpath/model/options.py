@@ -144,6 +144,9 @@ class RunOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Keep the succeeded job until it is deleted, whatever the settings say."""
     scheduled_for: datetime | None = None
     """The occurrence of a schedule that it was made for."""
+    of_task: bool = False
+    """Whether the options are those of its task as the worker defines it: it was put in by SQL,
+    where nobody knows them. A worker of the release before takes the built-in defaults."""
 
     def keep_succeeded(self, default: float | None) -> float | None:
         """Seconds to keep the succeeded job, None for ever; ``default`` is the settings' answer."""

@@ -223,6 +223,9 @@ class Claimer:
             options = decode_run(job.options)
         except MsgspecError as error:
             options, fault = _NO_OPTIONS, error
-        run = Run(job, self._hand.tasks[job.task], options, store_time=time, leased_at=at)
+        task = self._hand.tasks[job.task]
+        if options.of_task:
+            options = task.own_options
+        run = Run(job, task, options, store_time=time, leased_at=at)
         run.fault = fault
         return run

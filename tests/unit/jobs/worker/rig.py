@@ -36,6 +36,9 @@ PATIENCE = 10.0
 """Real seconds after which a wait has failed."""
 
 
+OWN_OPTIONS = RunOptions()
+
+
 @dataclass(kw_only=True, eq=False)
 class FakeTask:
     """A task as the worker sees it."""
@@ -47,6 +50,7 @@ class FakeTask:
     inputs: InputModel
     results: ResultModel
     concurrency: int | None = None
+    own_options: RunOptions = OWN_OPTIONS
     backoff: BackoffFunction | None = None
     on_failure: OnFailure | None = None
     on_event: OnEvent | None = None
