@@ -12,9 +12,12 @@ is never mistaken for a holder and no file is removed under a worker that is jus
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
+import logging
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -28,8 +31,16 @@ except ImportError:  # Windows: the lease alone decides
 AVAILABLE: Final = fcntl is not None
 """Whether this platform has ``flock``."""
 
-_FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+# a link that somebody put in the way is not followed: it may lead to any file of ours
+_OPEN: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_MAKE: Final = _OPEN | os.O_CREAT
 _MODE: Final = 0o600
+_PATIENCE: Final = 1.0
+"""Seconds to wait for the registry's lock. Ours hold it for microseconds; whoever holds it longer
+is not one of ours, and must not hold up a worker's start, heartbeat or stop."""
+_PAUSE: Final = 0.01
+
+_log = logging.getLogger("offpath.store")
 
 # Descriptors of this process's locks: closed in forked children.
 _held: set[int] = set()
@@ -55,6 +66,7 @@ class Presence:
         self._locks: dict[str, int] = {}
         self._changing = threading.Lock()  # two threads may want the lock of one worker
         self._pid = os.getpid()
+        self._told = False
 
     def hold(self, worker: str) -> bool:
         """Take the worker's lock, or keep it; False when this file system does not allow it."""
@@ -68,9 +80,20 @@ class Presence:
             self._directory.mkdir(mode=0o700, exist_ok=True)
             with self._registry():
                 self._locks[worker] = self._locked(worker)
-        except OSError:
+        except OSError as error:
+            self._tell(error)
             return False
         return True
+
+    def _tell(self, error: OSError) -> None:
+        """Say once that deaths will not be seen early, and which file is in the way."""
+        if not self._told:
+            self._told = True
+            _log.warning(
+                "the deaths of this machine's workers are seen by their leases only: %s: %s",
+                error.filename or self._directory,
+                error.strerror,
+            )
 
     def release(self, worker: str) -> None:
         """Let go of the lock of a worker that has stopped, and remove its file. Never raises."""
@@ -131,7 +154,7 @@ class Presence:
 
     def _locked(self, worker: str) -> int:
         _watch_forks()
-        descriptor = os.open(self._file(worker), _FLAGS, _MODE)
+        descriptor = os.open(self._file(worker), _MAKE, _MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -142,18 +165,34 @@ class Presence:
 
     @contextlib.contextmanager
     def _registry(self) -> Iterator[None]:
-        descriptor = os.open(self._directory / "registry", _FLAGS, _MODE)
+        path = self._directory / "registry"
+        descriptor = os.open(path, _MAKE, _MODE)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _lock(descriptor, path)
             yield
         finally:
             os.close(descriptor)
 
 
+def _lock(descriptor: int, path: Path) -> None:
+    """Take a lock that is held for a moment only. Raises ``TimeoutError`` with the file's name."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                text = "its lock is held by a process that is no worker"
+                raise TimeoutError(errno.ETIMEDOUT, text, str(path)) from None
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
 def _is_free(path: Path) -> bool:
     """Whether the file is there and its lock can be had."""
     try:
-        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+        descriptor = os.open(path, _OPEN)
     except FileNotFoundError:
         return False
     try:
