@@ -16,8 +16,8 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument
+from offpath.events.webhook.networks import Address, is_public
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 PORTS: Final = frozenset({443, 80, 8443, 8080})
 _LONGEST_URL = 2_000
@@ -64,7 +64,7 @@ class Guard(Struct, frozen=True, kw_only=True):
         address = _unwrapped(ipaddress.ip_address(host.partition("%")[0]))
         if any(address in network for network in self._networks(address)):
             return
-        if not _public(address):
+        if not is_public(address):
             raise Forbidden(f"{address} is not a public address: webhooks are not posted there")
         if port not in (PORTS if self.ports is None else self.ports):
             raise Forbidden(f"port {port} is not one that webhooks are posted to")
@@ -131,8 +131,3 @@ def _unwrapped(address: Address) -> Address:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
         return inner or address
     return address
-
-
-def _public(address: Address) -> bool:
-    local = isinstance(address, ipaddress.IPv6Address) and address.is_site_local
-    return address.is_global and not (address.is_multicast or address.is_reserved or local)
