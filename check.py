@@ -2,8 +2,9 @@
 """Every gate of the project in one command: ``python3 check.py``.
 
 Needs Python 3.11 and nothing else: it makes ``.venv``, installs the locked dependencies, and
-starts Postgres and the brokers when none run. ``python3 check.py lint types unit`` runs only the
-steps named; ``python3 check.py --list`` names them. The exit code is 0 only when every step passed.
+starts a Postgres of its own, and the brokers when none run. ``python3 check.py lint types unit``
+runs only the steps named; ``python3 check.py --list`` names them. The exit code is 0 only when
+every step passed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ if sys.version_info < (3, 11):  # noqa: UP036 - says so, instead of failing obsc
     sys.exit("check.py: Python 3.11 or newer is needed")
 
 from tests.brokers import PACKAGES, Broker, find_broker, variable
-from tests.servers import VARIABLE, NoServer, PostgresCluster, postgres_binaries
+from tests.pythons import NoPython, newest_python
+from tests.servers import VARIABLE, NoServer, PostgresCluster, postgres_binaries, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 BIN = VENV / "bin"
+NEWEST_VENV = ROOT / ".venv-newest"
 
 SILENCE_LIMIT = 300.0
 """Seconds without a word after which a step is killed: a hang must end as a failure, not as a stuck
@@ -53,6 +56,10 @@ another process, for a disk. So no suite has the machine for itself, and none ma
 
 ORDER = ("unit", "conformance", "attacks", "integration", "cli", "examples", "architecture")
 """The known suites, quickest news first; a new folder of tests is found and runs after them."""
+
+NEWEST = "newest"
+"""The step that runs what needs no server on the newest Python."""
+ON_NEWEST = ("pytest -q tests/unit", "pytest -q tests/conformance -k memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +89,24 @@ def commands(step: str) -> tuple[str, ...]:
     if step in STATIC:
         return STATIC[step]
     color = " --color=yes" if sys.stdout.isatty() else ""
-    return (f"pytest -q tests/{step} -n {WORKERS}{color}",)
+    suites_of = ON_NEWEST if step == NEWEST else (f"pytest -q tests/{step}",)
+    return tuple(f"{command} -n {WORKERS}{color}" for command in suites_of)
 
 
 def run_step(step: str) -> Outcome:
     """Run all commands of a step, also after one failed, so that one run shows everything."""
     began = time.monotonic()
     passed = True
-    output = ""
+    counts: dict[str, int] = {}
+    if step == NEWEST and not prepare_newest():
+        return Outcome(step, "CI" not in os.environ, time.monotonic() - began, counts)
+    binaries = NEWEST_VENV / "bin" if step == NEWEST else BIN
     for command in commands(step):
         say(f"\n== {step}: {command}")
-        code, text = stream(command.split())
+        code, text = stream(command.split(), binaries)
         passed = passed and code == 0
-        output += text
-    counts = {} if step in STATIC else tally(output)
+        for word, number in ({} if step in STATIC else tally(text)).items():
+            counts[word] = counts.get(word, 0) + number
     return Outcome(step, passed, time.monotonic() - began, counts)
 
 
@@ -110,10 +121,10 @@ def tally(output: str) -> dict[str, int]:
 # -- processes -------------------------------------------------------------------------------------
 
 
-def stream(command: Sequence[str]) -> tuple[int, str]:
-    """Run a tool of the environment, show its output as it comes; returns exit code and output."""
+def stream(command: Sequence[str], binaries: Path = BIN) -> tuple[int, str]:
+    """Run a tool of an environment, show its output as it comes; returns exit code and output."""
     process = subprocess.Popen(
-        [str(BIN / command[0]), *command[1:]],
+        [str(binaries / command[0]), *command[1:]],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -190,6 +201,21 @@ def prepare() -> None:
         sys.exit("check.py: the dependencies could not be installed (see above)")
 
 
+def prepare_newest() -> bool:
+    """Make ``.venv-newest`` hold the same on the newest Python; False, and why, without one."""
+    try:
+        python = newest_python()
+    except NoPython as reason:
+        say(f"check.py: {NEWEST} is skipped (and fails where CI is set): {reason}")
+        return False
+    os.environ["UV_PROJECT_ENVIRONMENT"] = str(NEWEST_VENV)
+    sync = ("sync", "--frozen", "--all-extras", "--inexact", "--quiet", "--python", str(python))
+    try:
+        return attempt(shutil.which("uv") or own_uv(), *sync) or attempt(own_uv(), *sync)
+    finally:
+        del os.environ["UV_PROJECT_ENVIRONMENT"]
+
+
 def own_uv() -> Path:
     """Our own uv inside ``.venv``, installed there when missing."""
     uv = BIN / "uv"
@@ -226,40 +252,54 @@ def apt_install(package: str) -> bool:
 
 @contextlib.contextmanager
 def postgres() -> Iterator[None]:
-    """A server for the tests, in the environment; one that we started is gone afterwards."""
-    url = running_postgres()
-    if url:
-        os.environ[VARIABLE] = url
+    """A server for the tests, in the environment; one that we started is gone afterwards.
+
+    The one that was named, else one of our own: what else listens here may be full, slow, or
+    somebody's. Only where no server can be started is a running one taken.
+    """
+    if VARIABLE in os.environ:
+        use(running_postgres(), f"named by {VARIABLE}")
         yield
         return
-    cluster = own_cluster()
+    try:
+        cluster = own_cluster()
+    except NoServer as reason:
+        use(running_postgres(), f"already running here ({reason})")
+        yield
+        return
     try:
         cluster.start()
-        say(f"== started Postgres at {cluster.url}")
-        os.environ[VARIABLE] = cluster.url
+        use(cluster.url, "started for this run")
         yield
     finally:
         cluster.destroy()
 
 
-def running_postgres() -> str | None:
-    """The server that the tests would find by themselves."""
+def use(url: str, origin: str) -> None:
+    """Let the tests use this server, and say which one it is."""
+    say(f"== Postgres: {without_password(url)}, {origin}")
+    os.environ[VARIABLE] = url
+
+
+def running_postgres() -> str:
+    """The server that the tests would find by themselves; ends the run when it cannot be used."""
     command = (BIN / "python", "-m", "tests.servers")
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if found.returncode == 0:
-        return found.stdout.strip()
-    if VARIABLE in os.environ:  # asked for by name: another one would be a surprise
+    if found.returncode:
         sys.exit(f"check.py: {found.stderr.strip()}")
-    return None
+    return found.stdout.strip()
 
 
 def own_cluster() -> PostgresCluster:
-    """A private cluster, with the server installed first where that is possible."""
+    """A private cluster, with the server installed first where that is possible.
+
+    Raises ``NoServer``.
+    """
     try:
         postgres_binaries()
-    except NoServer as reason:
+    except NoServer:
         if not apt_install("postgresql"):
-            sys.exit(f"check.py: {reason}")
+            raise
     return PostgresCluster.create()
 
 
@@ -318,7 +358,7 @@ def report(outcomes: Sequence[Outcome]) -> None:
 
 def chosen(arguments: Sequence[str] | None) -> list[str]:
     """The steps to run, in the order of a full run."""
-    every = [*STATIC, *suites()]
+    every = [*STATIC, *suites(), NEWEST]
     parser = argparse.ArgumentParser(description="Run the gates of the project.")
     parser.add_argument("steps", nargs="*", help=f"of: {' '.join(every)} (default: all)")
     parser.add_argument("--list", action="store_true", help="name the steps and stop")

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 VARIABLE = "OFFPATH_TEST_POSTGRES"
 """Names the server that tests use. Its role must be allowed to create databases."""
 
+CONNECTIONS = 80
+"""Connections that the suites have open at the same moment, at most."""
+
 _DEFAULTS = (
     "postgresql://postgres@127.0.0.1:5432/postgres",
     "postgresql:///postgres?host=/var/run/postgresql",
@@ -46,7 +49,7 @@ def find_postgres() -> str:
         refusal = _refusal(url)
         if refusal is None:
             return url
-        refusals.append(f"  {_without_password(url)}: {refusal}")
+        refusals.append(f"  {without_password(url)}: {refusal}")
     text = "\n".join(refusals)
     raise NoServer(f"no usable Postgres; start one, or name one in {VARIABLE}. Tried:\n{text}")
 
@@ -54,16 +57,34 @@ def find_postgres() -> str:
 def _refusal(url: str) -> str | None:
     import psycopg
 
-    question = "SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user"
+    question = """
+        SELECT
+            (SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user),
+            current_setting('max_connections')::int - (SELECT count(*) FROM pg_stat_activity)
+    """
     try:
         with psycopg.connect(url, autocommit=True, connect_timeout=3) as connection:
             row = connection.execute(question).fetchone()
     except psycopg.Error as error:
         return str(error).strip().splitlines()[0]
-    return None if row == (True,) else "the role may not create databases"
+    assert row is not None
+    return refused(creates=bool(row[0]), free=int(row[1]))
 
 
-def _without_password(url: str) -> str:
+def refused(*, creates: bool, free: int) -> str | None:
+    """Why a server cannot be used by the tests; None when it can.
+
+    A full server makes tests fail as a broken product would, so it is told beforehand.
+    """
+    if not creates:
+        return "the role may not create databases"
+    if free < CONNECTIONS:
+        return f"only {free} connections are free, and the tests need {CONNECTIONS}"
+    return None
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=host))

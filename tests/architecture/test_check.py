@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import cast
 
 import pytest
 
 import check
+from tests import pythons
 from tests.architecture import sources
+from tests.servers import VARIABLE, without_password
 
 
 @pytest.mark.parametrize(
@@ -93,3 +96,45 @@ def test_the_table_names_what_failed(capsys: pytest.CaptureFixture[str]) -> None
         ]
     )
     assert capsys.readouterr().out.splitlines()[-1] == "FAILED: lint in 3 s: 7 passed, 1 skipped"
+
+
+def test_the_server_that_tests_use_is_named_and_our_own_is_preferred(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "environ", {})
+    monkeypatch.setattr(check, "own_cluster", Cluster)
+    monkeypatch.setattr(check, "running_postgres", lambda: "postgresql://me:secret@there/db")
+    with check.postgres():
+        assert os.environ[VARIABLE] == Cluster.url
+    assert (
+        capsys.readouterr().out
+        == f"== Postgres: {without_password(Cluster.url)}, started for this run\n"
+    )
+
+    with check.postgres():  # named by then
+        assert os.environ[VARIABLE] == "postgresql://me:secret@there/db"
+    shown = capsys.readouterr().out
+    assert shown == f"== Postgres: postgresql://there/db, named by {VARIABLE}\n"
+
+
+class Cluster:
+    """Stands in for a server of our own."""
+
+    url = "postgresql://postgres@127.0.0.1:1/postgres"
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def destroy(self) -> None:
+        """Nothing to remove."""
+
+
+def test_a_run_without_the_newest_python_says_so_and_fails_in_ci(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(pythons.VARIABLE, "/nowhere/python")
+    monkeypatch.delenv("CI", raising=False)
+    assert check.run_step(check.NEWEST).passed
+    assert "/nowhere/python does not run here" in capsys.readouterr().out
+    monkeypatch.setenv("CI", "true")
+    assert not check.run_step(check.NEWEST).passed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.servers import with_database
+from tests.servers import CONNECTIONS, refused, with_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,3 +64,11 @@ def test_an_own_cluster_keeps_its_rows_through_a_crash(own_postgres: PostgresClu
 )
 def test_only_the_database_of_a_url_is_replaced(url: str, expected: str) -> None:
     assert with_database(url, "x") == expected
+
+
+def test_a_full_server_is_told_from_a_broken_product() -> None:
+    text = refused(creates=True, free=3)
+    assert text is not None
+    assert "only 3 connections are free" in text
+    assert refused(creates=True, free=CONNECTIONS) is None
+    assert refused(creates=False, free=CONNECTIONS) == "the role may not create databases"
