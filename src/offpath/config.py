@@ -11,6 +11,7 @@ import logging
 import math
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -133,6 +134,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     def handler_threads(self) -> int:
         """Sync handlers that run at once."""
         return self.threads or self.concurrency
+
+    @property
+    def project_file(self) -> str | None:
+        """The project file that some of the settings are from."""
+        files = (place.removesuffix(_TABLE) for _, place in self.origins if place.endswith(_TABLE))
+        return next(files, None)
 
     def sources(self) -> dict[str, str]:
         """Where the value of each setting came from."""
@@ -288,7 +295,10 @@ def _from_project(directory: Path) -> dict[str, _Found]:
         raise ConfigurationError(
             f"{path}: [tool.offpath] has no setting {_unknown(unknown, FIELDS)}"
         )
-    return {names[key]: (value, f"{path} [tool.offpath]") for key, value in table.items()}
+    return {names[key]: (value, f"{path}{_TABLE}") for key, value in table.items()}
+
+
+_TABLE = " [tool.offpath]"
 
 
 def _project_table(directory: Path) -> tuple[dict[str, Any], Path | None]:
@@ -302,15 +312,43 @@ def _project_table(directory: Path) -> tuple[dict[str, Any], Path | None]:
         table = tool.get("offpath", {})
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"cannot read {path}: {error}") from error
+    if table and (distrust := _distrust(path)):
+        _log.warning("%s is not read: %s", path, distrust)
+        return {}, None
     if not isinstance(table, dict):
         raise ConfigurationError(f"{path}: tool.offpath must be a table: [tool.offpath]")
     return table, path
 
 
 def _project_file(directory: Path) -> Path | None:
+    """The nearest project file, looked for as far as the project goes.
+
+    A repository and a home are where it ends: a file above them belongs to something else.
+    """
     start = directory.absolute()
-    candidates = (folder / "pyproject.toml" for folder in (start, *start.parents))
-    return next((path for path in candidates if path.is_file()), None)
+    for folder in (start, *start.parents):
+        path = folder / "pyproject.toml"
+        if path.is_file():
+            return path
+        if (folder / ".git").exists() or folder == Path.home():
+            break
+    return None
+
+
+def _distrust(path: Path) -> str | None:
+    """Why a project file is not obeyed; None when it is.
+
+    It names code to import and where jobs and webhooks go, so only who runs this process, or the
+    machine's administrator, may have written it.
+    """
+    if not hasattr(os, "geteuid"):  # Windows has no such owners and modes
+        return None
+    found = path.stat()
+    if found.st_uid not in {os.geteuid(), 0}:
+        return f"it belongs to another user ({found.st_uid}); make it yours, or set OFFPATH_*"
+    if found.st_mode & stat.S_IWOTH:
+        return "everybody may write it; run: chmod o-w pyproject.toml"
+    return None
 
 
 # -- what a value is -----------------------------------------------------------------------

@@ -177,7 +177,9 @@ def _leave(code: int) -> NoReturn:
 def _greeting(app: App, worker_id: str, probe: Probe | None) -> str:
     names = ", ".join(sorted(app.tasks)) or _without_tasks(app)
     health = "" if probe is None else f"; health at {probe.url}"
-    return f"worker {worker_id} runs {names} on {place_of(app.settings.url)}{health}"
+    file = app.settings.project_file
+    settings = "" if file is None else f"; settings from {file}"
+    return f"worker {worker_id} runs {names} on {place_of(app.settings.url)}{health}{settings}"
 
 
 def _without_tasks(app: App) -> str:
