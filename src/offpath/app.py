@@ -456,6 +456,7 @@ class App(
                 *sweeps.loops(),
             ),
             settled=self.settlements.reports,
+            real_time=type(self.clock) is SystemClock,
             measure=Thresholds(
                 store, settings, queues=settings.served_queues, served=self._events.served
             ),

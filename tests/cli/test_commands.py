@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from pathlib import Path
 
 import pytest
 
+from offpath import App
+from offpath.model.lease import LeaseRequest, WorkerInfo
 from tests.cli.conftest import Processes, Run, document, until
 
 
@@ -212,3 +215,23 @@ def test_who_stops_reading_is_told_nothing(
     monkeypatch.setattr("offpath.cli.output.print_table", broken)
     result = run("jobs", "list", "--url", migrated)
     assert (result.exit_code, result.output) == (1, "")
+
+
+def test_a_running_job_is_shown_with_what_is_wrong_with_its_worker(run: Run, migrated: str) -> None:
+    url = ("--url", migrated)
+    job_id = enqueue(run, migrated, "add", "a=1", "b=2")
+    blocked = "its event loop has been blocked for 7 s by job x of task y, at f.py:1 in g"
+    asyncio.run(_hold(migrated, f'{{"problems":["{blocked}"]}}'))
+    assert f"worker says  {blocked}" in run("jobs", "show", job_id, *url).output
+    shown = document(run("jobs", "show", job_id, "--json", *url))
+    assert shown["worker_problems"] == [blocked]
+
+
+async def _hold(url: str, report: str) -> None:
+    """Take what is due into the hand of a worker that says this of itself."""
+    info = WorkerInfo(id="w", host="h", pid=1, version="0", concurrency=1, tasks=("add",))
+    async with App(url) as app:
+        store = app.store()
+        await store.extend(info, lease_seconds=600, held=(), report=report)
+        leased = await store.lease(LeaseRequest(worker="w", limit=1, tasks={"add": 1}))
+        assert len(leased.jobs) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -109,6 +110,7 @@ async def test_too_many_losses_kill_the_job(store: Store, clock: ManualClock) ->
     assert (stored.finished_at, stored.worker) == (clock.now(), None)
     assert stored.expires_at == clock.now() + timedelta(seconds=60)
     assert [each.kind for each in stored.failures] == ["worker_lost"]
+    assert "out of touch: nobody saw it end" in stored.failures[0].message
     assert stored.attempt == 1
     await join(store)
     assert await take(store) == ()
@@ -119,6 +121,14 @@ async def test_the_first_loss_can_be_the_last(store: Store, clock: ManualClock) 
     clock.advance(31)
     (rescued,) = await rescue(store, max_deliveries=1)
     assert (rescued.state, rescued.group_done) == (JobState.DEAD, True)
+
+
+async def test_a_worker_that_was_seen_to_end_is_not_said_to_be_out_of_touch(store: Store) -> None:
+    job = await start(store)
+    await store.deregister(job.worker)
+    await rescue(store, max_deliveries=1)
+    (failure,) = (await record(store, job.id)).failures
+    assert failure.message.endswith(f"the last, {job.worker}, ended")
 
 
 async def test_releases_are_no_losses(store: Store, clock: ManualClock) -> None:
@@ -259,3 +269,33 @@ async def test_a_death_is_seen_before_the_lease_ends(
     assert (first, hasty, second) == ([], [], ["doomed"])
     assert [one.job.id for one in await rescue(store)] == [job_id]
     assert await living(store) == ["living"]
+
+
+# -- a worker whose event loop is blocked ----------------------------------------------------------
+
+
+async def test_a_lease_is_renewed_from_a_thread_while_the_loop_is_blocked(
+    store: Store, clock: ManualClock
+) -> None:
+    await join(store, "w1", lease=30)
+    job_id = await add(store)
+    await take_one(store, "w1")
+    clock.advance(29)
+    # the loop itself waits: nothing of it may be needed for the answer
+    with ThreadPoolExecutor(1) as pool:
+        vouched = pool.submit(store.vouch, "w1", lease_seconds=30, report='{"problems":["x"]}')
+        assert vouched.result(timeout=10) is True
+    clock.advance(29)
+    assert await rescue(store) == []
+    (worker,) = await store.workers()
+    assert (worker.late, worker.report) == (False, '{"problems":["x"]}')
+    clock.advance(2)
+    assert [one.job.id for one in await rescue(store)] == [job_id]
+
+
+async def test_nobody_is_vouched_for_who_is_not_there(store: Store) -> None:
+    await join(store, "w1", lease=30)
+    await store.deregister("w1")
+    for name in ("w1", "unknown"):
+        assert await asyncio.to_thread(store.vouch, name, lease_seconds=30) is False
+    assert await living(store) == []

@@ -9,6 +9,7 @@ file, so that the test decides when they go on.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import threading
@@ -161,3 +162,29 @@ async def snoozing(ctx: offpath.Context, gate: str) -> None:
         await asyncio.sleep(0.02)
     if ctx.deliveries == 1:
         raise offpath.Snooze(0.1)
+
+
+@app.task
+async def idling(ctx: offpath.Context, seconds: float) -> int:
+    """Block the worker's event loop by sleeping."""
+    note("start", ctx.id, ctx.attempt)
+    time.sleep(seconds)
+    return os.getpid()
+
+
+@app.task
+async def computing(ctx: offpath.Context, seconds: float) -> int:
+    """Block the worker's event loop by working."""
+    note("start", ctx.id, ctx.attempt)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(1_000))
+    return os.getpid()
+
+
+@app.task
+async def holding_the_lock(ctx: offpath.Context, seconds: float) -> int:
+    """Stop every thread of the worker: a call in C that keeps the interpreter's lock."""
+    note("start", ctx.id, ctx.attempt)
+    ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
+    return os.getpid()

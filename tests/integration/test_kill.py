@@ -128,26 +128,6 @@ async def test_a_frozen_worker_loses_its_jobs_with_its_lease_and_cannot_record_t
     assert fleet.journal.times("recorded-succeeded")[handle.id] == 1
 
 
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_a_handler_that_blocks_the_loop_loses_its_job_and_cannot_record_it(
-    app: offpath.App, fleet: Fleet, tmp_path: Path
-) -> None:
-    victim = await fleet.up(app, lease_seconds=1)
-    handle = await app.enqueue(service.blocking.job(str(tmp_path / "gate")))
-    await fleet.begun(handle.id)
-    heir = await fleet.up(app, lease_seconds=1)
-    assert await handle.result(timeout=10) == heir.pid
-
-    (tmp_path / "gate").touch()
-    await eventually(lambda: "no longer this worker's" in victim.output, within=10)
-    assert (await handle.status()).result == str(heir.pid)
-    assert fleet.journal.times("recorded-succeeded")[handle.id] == 1
-    again = await app.enqueue(service.work.job(0.0))
-    victim_lives = await app.enqueue([service.work.job(0.0) for _ in range(50)])
-    for one in (again, *victim_lives):
-        await one.result(timeout=10)
-
-
 async def test_a_worker_whose_handler_forks_is_still_seen_to_die(
     app: offpath.App, fleet: Fleet, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ from offpath.cli.frame import (
     yes_option,
 )
 from offpath.cli.loading import with_loaded_app
-from offpath.cli.waiting import steps_of, wait_of, waited_for
+from offpath.cli.waiting import holder_problems, steps_of, wait_of, waited_for
 from offpath.errors import InvalidArgument
 from offpath.jobs.handle import progress_of
 from offpath.model.job import JobRecord, JobState, Page
@@ -108,10 +108,12 @@ def show_job(job_id: str, url: str | None, *, as_json: bool) -> int | None:
         job = await app.jobs.get(job_id)
         waits = {"waits_for": await wait_of(app, job), "waited_for": await waited_for(app, job)}
         steps = await steps_of(app, job)
+        ill = await holder_problems(app, job)
         if as_json:
-            output.print_json({**output.job_document(job), **waits, "steps": steps})
+            more = {"steps": steps, "worker_problems": ill}
+            output.print_json({**output.job_document(job), **waits, **more})
         else:
-            print_job(job, waits=waits, steps=steps)
+            print_job(job, waits=waits, steps=steps, ill=ill)
 
     return with_app(url, work)
 
@@ -284,6 +286,7 @@ def print_job(
     *,
     waits: Mapping[str, dict[str, Any] | None] = MappingProxyType({}),
     steps: Sequence[str] = (),
+    ill: Sequence[str] = (),
 ) -> None:
     """Print one job, name and value on each line, then its failures."""
     document = output.job_document(job)
@@ -304,6 +307,7 @@ def print_job(
         "deadline": output.when(job.deadline),
         "kept until": output.when(job.expires_at),
         "worker": job.worker or "-",
+        **({"worker says": "; ".join(ill)} if ill else {}),
         "unique key": job.unique_key or "-",
         "tags": ", ".join(job.tags) or "-",
         "group": job.group_id,

@@ -11,6 +11,7 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.flow import limit_document, limit_state
+from offpath.health.fleet import member
 from offpath.model.gate import Counting, GateRecord
 from offpath.model.job import BlockReason, DeadReason, JobRecord, JobState
 from offpath.model.limit import LimitRecord, QueueRecord
@@ -39,6 +40,18 @@ def _names(recorded: Iterable[str]) -> Iterable[str]:
             yield f"{_MARKS[kind]} {rest}"
         elif kind.startswith("wait"):  # what came first did not fit, and the next was taken
             yield f"wait {rest}, signal {kind.removeprefix('wait')}"
+
+
+async def holder_problems(app: App, job: JobRecord) -> list[str]:
+    """Why a running job may not go on: what is wrong with the worker that holds it."""
+    if job.state is not JobState.RUNNING:
+        return []
+    holders = [one for one in await app.workers() if one.info.id == job.worker]
+    if not holders:
+        return ["it is not there any more: another one takes the job"]
+    holder = member(holders[0])
+    late = [f"no sign of life since {output.when(holders[0].seen_at)}"] if holders[0].late else []
+    return [*late, *(holder.report.problems if holder.report else ())]
 
 
 async def wait_of(app: App, job: JobRecord) -> dict[str, Any] | None:

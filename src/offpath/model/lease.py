@@ -10,6 +10,15 @@ from msgspec import Struct
 from offpath.model.changes import Changed
 from offpath.model.job import JobState, LeasedJob
 
+SILENCE = 6
+"""Leases after which a worker that says nothing loses its jobs, although its process is there."""
+
+
+def loss_text(losses: int, worker: str, *, ended: bool) -> str:
+    """Why a job is dead whose workers were lost. ``ended``: the last one was seen to end."""
+    how = "ended" if ended else "was out of touch: nobody saw it end"
+    return f"{losses} workers were lost that held this job; the last, {worker}, {how}"
+
 
 class WorkerInfo(Struct, frozen=True, kw_only=True):
     """A worker process as it registers. ``id`` is new at each start, never a host name."""

@@ -276,6 +276,10 @@ class InstrumentedStore(
         call = self._inner.extend(worker, lease_seconds=lease_seconds, held=held, report=report)
         return await self._timed("extend", call)
 
+    def vouch(self, worker: str, *, lease_seconds: float, report: str | None = None) -> bool:
+        """As the store does. Not timed: nothing here may wait for what else is measured."""
+        return self._inner.vouch(worker, lease_seconds=lease_seconds, report=report)
+
     async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:
         """As the store does."""
         return await self._timed("signals", self._inner.signals(worker, held))

@@ -284,6 +284,10 @@ class Store(
     ) -> list[Rescued]:
         """Take running jobs from workers whose lease has expired or whose row is gone.
 
+        A worker of another process that holds its presence lock, and is not seen to be stopped,
+        keeps them for ``SILENCE`` leases since its last renewal: it lives, and a call that holds
+        the interpreter's lock lets it renew nothing.
+
         ``losses`` + 1 each; below ``max_deliveries`` losses the job is ready again with its attempt
         and run time unchanged, else dead with reason ``worker_lost`` and a failure in its history;
         cancelled when that had been asked for. Workers that are late and hold nothing more are
@@ -356,6 +360,15 @@ class Store(
 
         Registers the worker anew if its row is gone. Tells which held jobs were asked to be
         cancelled and which are no longer its own.
+        """
+        ...
+
+    def vouch(self, worker: str, *, lease_seconds: float, report: str | None = None) -> bool:
+        """Renew the lease of a worker of this process whose event loop is blocked.
+
+        Called in a thread, and waits in it: by a way that neither the loop nor its executor is
+        needed for. Returns whether the worker is known and not gone; registers nobody. Raises as
+        :meth:`extend` does.
         """
         ...
 

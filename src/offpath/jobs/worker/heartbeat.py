@@ -1,8 +1,9 @@
 """Keeping the lease: one beat for all held jobs, and what the store tells in return.
 
-The beat runs in the event loop. A handler that blocks the loop for longer than the lease stops it,
-and another worker may then take the jobs; a beat from a thread would hide such a worker's illness,
-and could not vouch for it anyway. What protects the jobs is the store's fence, at every write.
+The beat runs in the event loop, with what a worker must know of its jobs. While a handler blocks
+the loop, the guard's thread renews the lease instead (``guard.py``). Whether the lease still holds
+is asked of the clock, by somebody who waits for no store: a call that hangs must not hide that it
+is over. What protects the jobs in any case is the store's fence, at every write.
 """
 
 from __future__ import annotations
@@ -51,13 +52,23 @@ class Heartbeat:
         self._watch = watch
         self._claimer = claimer
         self._report = report
-        self._renewed_at = -math.inf
-        self.alive = False
-        """Whether the lease is known to hold."""
+        self.renewed_at = -math.inf
+        """When the lease was renewed last, by the monotonic clock. Set in any thread."""
+        self._holds = False
         self.tell: Callable[[], WorkerReport] = WorkerReport
         """What the worker says of itself to who looks at the fleet."""
         self.stopping = False
         """Whether no more jobs are to be taken, though the lease is kept."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the lease is known to hold. May be asked in any thread."""
+        return self._holds and self._clock.monotonic() - self.renewed_at < self._lease_seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds until the lease is over, if nobody renews it."""
+        return self.renewed_at + self._lease_seconds - self._clock.monotonic()
 
     async def register(self) -> None:
         """Make this worker known; its lease runs from before the call."""
@@ -67,19 +78,29 @@ class Heartbeat:
 
     async def beat(self) -> None:
         """Renew the lease."""
-        if self._renewed_at == -math.inf:
+        if self.renewed_at == -math.inf:
             await self.register()
         at = self._clock.monotonic()
-        report = msgspec.json.encode(self.tell()).decode()
         answer = await self._store.extend(
-            self._info, lease_seconds=self._lease_seconds, held=self._hand.jobs(), report=report
+            self._info,
+            lease_seconds=self._lease_seconds,
+            held=self._hand.jobs(),
+            report=self._told(),
         )
         self._renewed(at)
         self._heed(answer)
 
+    def renew(self) -> None:
+        """Renew the lease from another thread, while the loop is blocked. Blocks."""
+        at = self._clock.monotonic()
+        if self._store.vouch(self._info.id, lease_seconds=self._lease_seconds, report=self._told()):
+            self.renewed_at = max(self.renewed_at, at)
+
+    def _told(self) -> str:
+        return msgspec.json.encode(self.tell()).decode()
+
     async def look(self) -> None:
         """Look for cancellations and lost jobs."""
-        self._doubt()
         held = self._hand.jobs()
         if not held:
             return
@@ -97,18 +118,21 @@ class Heartbeat:
             self._report(LeaseLost(msg), "lease")
 
     def _renewed(self, at: float) -> None:
-        self._renewed_at = at
-        self.alive = True
+        self.renewed_at = max(self.renewed_at, at)
+        self._holds = True
         if not self._claimer.open and not self.stopping:
             self._claimer.open = True
             self._claimer.announce()
 
-    def _doubt(self) -> None:
-        """After a whole lease without a renewal the jobs may be somebody else's."""
-        age = self._clock.monotonic() - self._renewed_at
-        if not self.alive or age < self._lease_seconds:
+    def doubt(self) -> None:
+        """After a whole lease without a renewal the jobs may be somebody else's.
+
+        Waits for nothing, so that no call to the store can hold it up.
+        """
+        if not self._holds or self.alive:
             return
-        self.alive = self._claimer.open = False
+        self._holds = self._claimer.open = False
+        age = self._clock.monotonic() - self.renewed_at
         for run in self._hand.runs():
             self._watch.interrupt(run, Interruption.EXPIRED)
         msg = f"the lease could not be renewed for {age:.1f} s: no jobs are taken until it is"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from offpath.model.tally import Turn, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpath.jobs.worker.telemetry import Telemetry
     from offpath.jobs.worker.terms import Measure
     from offpath.model.health import Gauge
@@ -21,13 +23,23 @@ MOST_COUNTED = 10_000
 class Maintenance:
     """Bounded passes: each does one batch and says whether there may be more."""
 
-    def __init__(self, store: Store, *, max_deliveries: int, keep_dead: float | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        max_deliveries: int,
+        keep_dead: float | None,
+        frozen: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._store = store
         self._max_deliveries = max_deliveries
         self._keep_dead = keep_dead
+        self._frozen = frozen
 
     async def rescue(self) -> Turn | bool:
         """Give jobs of dead workers to the living; returns whether there may be more at once."""
+        if self._frozen():  # the living of this process could not renew their leases either
+            return NOTHING
         if self._store.capabilities.presence:
             await self._store.notice_deaths()
         rescued = await self._store.rescue(

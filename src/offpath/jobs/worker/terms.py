@@ -99,6 +99,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     """Done every few seconds while no job is held; returns how much it did."""
     loops: tuple[LoopSpec, ...] = ()
     """Loops that it drives beside its own."""
+    real_time: bool = False
+    """Whether the clock is the machine's: only then can a thread watch the event loop by it."""
     measure: Measure | None = None
     """Tells how long work has been waiting, by the backlog that was just read."""
     settled: Callable[[], tuple[SettlementReport, ...]] = tuple

@@ -18,6 +18,7 @@ from offpath.jobs.worker.claiming import BATCH
 from offpath.jobs.worker.engine import Engine
 from offpath.jobs.worker.falling_behind import FallingBehind
 from offpath.jobs.worker.group_check import CHECK_EVERY, GroupCheck
+from offpath.jobs.worker.guard import LoopGuard
 from offpath.jobs.worker.loops import KEEPER, Loops
 from offpath.jobs.worker.maintenance import Maintenance, Waiting
 from offpath.jobs.worker.signalling import caught
@@ -90,7 +91,15 @@ class Worker:
             report=parts.report,
         )
         self._waiting = Waiting(parts.store, parts.measure)
-        self._engine.heartbeat.tell = self.report
+        heartbeat = self._engine.heartbeat
+        heartbeat.tell = self.report
+        self._guard = LoopGuard(
+            parts.clock.monotonic,
+            self._engine.hand.runs,
+            renewed_at=lambda: heartbeat.renewed_at,
+            renew=heartbeat.renew,
+            lease_seconds=settings.lease_seconds,
+        )
         self._stop_listening: Callable[[], None] = lambda: None
         self._closing: asyncio.Task[Stopped] | None = None
         self._told = False
@@ -149,7 +158,9 @@ class Worker:
     def _problems(self) -> tuple[str, ...]:
         if self._state is not State.RUNNING:
             return (_NOT_RUNNING[self._state],)
-        return () if self.alive else ("its lease is not held: no jobs are taken until it is",)
+        lost = () if self.alive else ("its lease is not held: no jobs are taken until it is",)
+        blocked = self._guard.blocked
+        return lost if blocked is None else (*lost, blocked.text)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -260,6 +271,8 @@ class Worker:
             # Stopped while the store was asked: the stop found no loop to end, and came before us.
             await self._stopper.leave(())
             self._refuse_stopped()
+        if self._parts.real_time:
+            self._guard.watch()
         return True
 
     def _refuse_stopped(self) -> None:
@@ -296,6 +309,7 @@ class Worker:
             engine.store,
             max_deliveries=settings.max_deliveries,
             keep_dead=settings.rules.keep_dead,
+            frozen=lambda: self._guard.frozen,
         )
         engine.claimer.wake = loops.own("claim", engine.claimer.step, settings.poll_interval).wake
         engine.admission.wake = loops.own("admission", engine.admission.step, ADMIT_EVERY).wake
@@ -327,8 +341,11 @@ class Worker:
         )
 
     async def _keep(self) -> float | None:
+        heartbeat = self._engine.heartbeat
+        heartbeat.doubt()
         self._engine.telemetry.loops(self.loops())
-        return self._loops.keep()
+        waits = [wait for wait in (self._loops.keep(), heartbeat.left) if wait is not None]
+        return min((wait for wait in waits if wait > 0), default=None)
 
     async def _look(self) -> None:
         self._loops.keep(only=(KEEPER,))
@@ -406,6 +423,7 @@ class Worker:
             added.cancel()
         unrecorded = await stopper.record()
         await stopper.leave(loops.values())
+        self._guard.end()
         self._stop_listening()
         self._engine.telemetry.gone()
         self._result = Stopped(

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJob
-from offpath.model.lease import Rescued
+from offpath.model.lease import Rescued, loss_text
 from offpath.store.changes import Changed
 from offpath.store.memory import gates, limits, signals
 from offpath.store.memory.moments import later, maybe_later
@@ -143,7 +143,7 @@ def _rescue_one(tables: Tables, now: datetime, job: JobRecord, rules: Rules) -> 
         after = limits.given_back(tables, now, again)
     else:
         reason = DeadReason.WORKER_LOST.value
-        failure = _worker_lost(lost, now)
+        failure = _worker_lost(tables, lost, now)
         after = ended(lost, JobState.DEAD, now, rules.expires_at, reason=reason, failure=failure)
     group_done = tables.file(after, now)
     died = gates.died(gates.follow(tables, now, rules.expires_at))
@@ -153,11 +153,14 @@ def _rescue_one(tables: Tables, now: datetime, job: JobRecord, rules: Rules) -> 
     )
 
 
-def _worker_lost(job: JobRecord, now: datetime) -> Failure:
+def _worker_lost(tables: Tables, job: JobRecord, now: datetime) -> Failure:
+    worker = job.worker or "unknown"
+    known = tables.workers.get(worker)
+    ended = known is not None and known.gone_at is not None
     return Failure(
         kind="worker_lost",
         type="WorkerLost",
-        message=f"{job.losses} workers died holding this job; the last was {job.worker}",
+        message=loss_text(job.losses, worker, ended=ended),
         attempt=job.attempt,
         at=now,
     )

@@ -233,6 +233,11 @@ class MemoryStore(
             report=report,
         )
 
+    def vouch(self, worker: str, *, lease_seconds: float, report: str | None = None) -> bool:
+        """Renew the lease of a worker whose event loop is blocked."""
+        now = self._clock.now()
+        return workers.vouch(self._tables, now, worker, lease_seconds=lease_seconds, report=report)
+
     async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:
         """What a worker should know, without renewing anything."""
         return workers.signals(self._tables, self._clock.now(), worker, held)

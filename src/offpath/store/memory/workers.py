@@ -52,6 +52,22 @@ def extend(
     return told
 
 
+def vouch(
+    tables: Tables, now: datetime, worker: str, *, lease_seconds: float, report: str | None
+) -> bool:
+    """Renew a known worker's lease. Called in any thread: one look, one replacement."""
+    known = tables.workers.get(worker)
+    if known is None or known.gone_at is not None:
+        return False
+    tables.workers[worker] = replace(
+        known,
+        seen_at=now,
+        expires_at=later(now, lease_seconds),
+        report=known.report if report is None else report,
+    )
+    return True
+
+
 def signals(tables: Tables, now: datetime, worker: str, held: Sequence[LeasedJob]) -> Extension:
     """Tell a worker about its jobs."""
     known = tables.workers.get(worker)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from datetime import datetime
 from hashlib import blake2b
@@ -11,6 +12,7 @@ import msgspec
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Extension, WorkerInfo, WorkerRecord
+from offpath.runtime.process import stopped
 from offpath.store.postgres.steps import Rows, Send, Steps, ask, moment, to_json
 from offpath.store.sql import Catalogue, Query
 
@@ -76,9 +78,15 @@ def workers_steps(now: datetime | None, *, sql: Catalogue) -> Steps[list[WorkerR
 
 
 def notice_deaths_steps(now: datetime | None, *, sql: Catalogue) -> Steps[list[str]]:
-    """Expire workers that were seen missing twice."""
-    rows = yield from ask(sql["notice_deaths"](now=moment(now), grace=RESTART_GRACE), last=True)
-    return [row[0] for row in rows]
+    """Expire workers that were seen missing twice.
+
+    A late worker of this machine whose process is stopped keeps nothing by its presence any more.
+    """
+    deaths = sql["notice_deaths"](now=moment(now), grace=RESTART_GRACE)
+    dead, silent = yield Send((deaths, sql["silent"](now=moment(now), host=socket.gethostname())))
+    if still := [worker for worker, pid in silent if stopped(pid)]:
+        yield from ask(sql["forget_stopped"](ids=to_json(still)), last=True)
+    return [row[0] for row in dead]
 
 
 def claim_steps(

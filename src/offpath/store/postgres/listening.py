@@ -33,7 +33,7 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 _Command = tuple[Query, "asyncio.Future[int]"]
 
 _chance = random.Random()  # noqa: S311 - only spreads retries
-_descriptors: weakref.WeakSet[Ear] = weakref.WeakSet()
+_ears: weakref.WeakSet[Ear] = weakref.WeakSet()
 
 
 class NotDirect(Exception):
@@ -76,7 +76,7 @@ class Ear:
     def start(self) -> None:
         """Connect in the background."""
         if self._task is None:
-            _descriptors.add(self)
+            _ears.add(self)
             self._task = asyncio.create_task(self._run(), name="offpath-listen")
 
     async def close(self) -> None:
@@ -113,6 +113,11 @@ class Ear:
     def holds(self, key: int) -> bool:
         """Whether the lock is held now."""
         return key in self._held
+
+    @property
+    def held(self) -> frozenset[int]:
+        """The locks that are held now."""
+        return frozenset(self._held)
 
     def forget_descriptor(self) -> None:
         """In a forked child: close the inherited socket, which would keep the parent's session.
@@ -168,6 +173,9 @@ class Ear:
         """Take the locks first: others may suspect us already."""
         if await self._number(connection, self._sql["backend"]()) != connection.info.backend_pid:
             raise NotDirect
+        # A machine that is gone must not hold its locks for the server's two hours.
+        with contextlib.suppress(psycopg.Error):
+            await connection.execute(self._sql["watch_client"]().statement.pyformat.encode())
         for key in sorted(self._wanted):
             if await self._number(connection, self._sql["hold_presence"](key=key)):
                 self._held.add(key)
@@ -248,8 +256,13 @@ def channel(schema: str, hint: Hint) -> str:
     return f"{schema}_{hint}"
 
 
+def own_presence() -> list[int]:
+    """The presence locks of this process, over all its stores."""
+    return sorted(key for ear in tuple(_ears) for key in ear.held)
+
+
 def _in_child() -> None:
-    for ear in tuple(_descriptors):
+    for ear in tuple(_ears):
         ear.forget_descriptor()
 
 

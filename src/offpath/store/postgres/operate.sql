@@ -249,7 +249,31 @@ gone as materialized (
     select h.worker
     from holders h
     where not exists (
-        select from offpath.worker w where w.id = h.worker and w.expires_at > (select clock.now from clock)
+        select
+        from offpath.worker w
+        where w.id = h.worker
+            and (
+                w.expires_at > (select clock.now from clock)
+                -- It renews nothing, but its process is there: it is left alone for some leases.
+                or w.presence is not null
+                and w.gone_at is null
+                and w.seen_at + :leases::int * (w.expires_at - w.seen_at)
+                    > (select clock.now from clock)
+                and not w.presence = any (
+                    array(select jsonb_array_elements_text(:own::text::jsonb)::bigint)
+                )
+                and exists (
+                    select
+                    from pg_locks l
+                    where l.locktype = 'advisory'
+                        and l.objsubid = 1
+                        and l.granted
+                        and l.database = (
+                            select d.oid from pg_database d where d.datname = current_database()
+                        )
+                        and (l.classid::bigint << 32) | l.objid::bigint = w.presence
+                )
+            )
     )
 ),
 picked as materialized (
@@ -324,8 +348,16 @@ failed as (
     insert into offpath.failure (job, delivery, attempt, at, kind, type, message, traceback)
     select
         r.id, r.deliveries, r.attempt, (select clock.now from clock), 'worker_lost', 'WorkerLost',
-        format('%s workers died holding this job; the last was %s', r.losses, r.worker), null
+        format(
+            '%s workers were lost that held this job; the last, %s, %s', r.losses, r.worker,
+            case
+                when w.gone_at is not null then 'ended'
+                else 'was out of touch: nobody saw it end'
+            end
+        ),
+        null
     from rescued r
+    left join offpath.worker w on w.id = r.worker
     where r.state = 'dead'
     on conflict do nothing
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from offpath.model.job import TERMINAL, JobState, LeasedJob
-from offpath.model.lease import Rescued
+from offpath.model.lease import SILENCE, Rescued
 from offpath.store.changes import Changed
 from offpath.store.postgres.changing import change, dead, ended, told
 from offpath.store.postgres.gates import COUNTED, count_ends
@@ -122,10 +122,26 @@ def prune_steps(limit: int, now: datetime | None, *, sql: Catalogue) -> Steps[Pr
 
 
 def rescue_steps(
-    limit: int, max_deliveries: int, keep: float | None, now: datetime | None, *, sql: Catalogue
+    limit: int,
+    max_deliveries: int,
+    keep: float | None,
+    now: datetime | None,
+    *,
+    own: Iterable[int] = (),
+    sql: Catalogue,
 ) -> Steps[list[Rescued]]:
-    """Take jobs from dead workers, and forget workers that hold nothing more."""
-    rescue = sql["rescue"](now=moment(now), limit=limit, max_deliveries=max_deliveries, keep=keep)
+    """Take jobs from dead workers, and forget workers that hold nothing more.
+
+    ``own`` are the presence locks of this process, which prove nothing about it.
+    """
+    rescue = sql["rescue"](
+        now=moment(now),
+        limit=limit,
+        max_deliveries=max_deliveries,
+        keep=keep,
+        leases=SILENCE,
+        own=to_json([str(key) for key in own]),
+    )
     rows = yield from told_the_time(rescue, now, sql)
     yield from ask(sql["note_gone_workers"](now=moment(now)))
     taken = _rescued.decode(rows[0][0])

@@ -47,7 +47,7 @@ from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
 from offpath.store.postgres.ledger import LedgerTables
 from offpath.store.postgres.ledger_post import KnownAccounts
-from offpath.store.postgres.listening import Ear, channel
+from offpath.store.postgres.listening import Ear, channel, own_presence
 from offpath.store.postgres.log import Horizon, Lookout
 from offpath.store.postgres.migrating import (
     PACKAGE,
@@ -67,6 +67,7 @@ from offpath.store.postgres.settling import (
     succeed_steps,
 )
 from offpath.store.postgres.steps import embed, moment, one, to_json
+from offpath.store.postgres.vouching import vouch
 from offpath.store.postgres.workflows import WorkflowTables
 from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing, require_current
@@ -323,7 +324,9 @@ class PostgresStore(
         """Take running jobs from workers that are gone."""
         now = self._now()
         rescued = await self._database.write(
-            lambda: operating.rescue_steps(limit, max_deliveries, keep, now, sql=self._sql)
+            lambda: operating.rescue_steps(
+                limit, max_deliveries, keep, now, own=own_presence(), sql=self._sql
+            )
         )
         self._tell_states((one.state for one in rescued), Hint.WORK)
         if rescued:
@@ -395,6 +398,17 @@ class PostgresStore(
             lambda: crew.extend_steps(
                 worker, lease_seconds, presence, held, now, report=report, sql=self._sql
             )
+        )
+
+    def vouch(self, worker: str, *, lease_seconds: float, report: str | None = None) -> bool:
+        """Renew the lease of a worker whose event loop is blocked, over a connection of its own."""
+        return vouch(
+            self._address,
+            self._sql,
+            worker=worker,
+            lease_seconds=lease_seconds,
+            report=report,
+            now=self._now(),
         )
 
     async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:

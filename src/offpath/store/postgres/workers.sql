@@ -126,6 +126,10 @@ looked as (
             when not s.there and w.missing_since <= clock.now - interval '1 second'
                 then clock.now
             else w.expires_at
+        end,
+        gone_at = case
+            when not s.there and w.missing_since <= clock.now - interval '1 second'
+                then clock.now
         end
     from seen s
     cross join clock
@@ -137,6 +141,50 @@ looked as (
     returning w.id, w.expires_at <= clock.now as expired
 )
 select l.id from looked l where l.expired
+
+-- name: silent
+-- Late workers of this machine that keep their jobs by their presence, and their processes.
+select w.id, w.pid
+from offpath.worker w
+where w.presence is not null
+    and w.gone_at is null
+    and w.host = :host::text
+    and w.expires_at <= coalesce(:now::text::timestamptz, clock_timestamp())
+
+-- name: forget_stopped
+-- These workers' processes are there and stand still: only their leases count.
+update offpath.worker w
+set presence = null, missing_since = null
+where w.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
+
+-- name: vouch
+-- A worker lives, though its event loop is blocked and renews nothing. A lock that was cut off
+-- cannot be taken again by that loop, so that it is missing must say nothing.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+update offpath.worker w
+set seen_at = clock.now,
+    expires_at = clock.now + :lease_seconds::double precision * interval '1 second',
+    report = coalesce(:report::text, w.report),
+    missing_since = null,
+    presence = case
+        when exists (
+            select
+            from pg_locks l
+            where l.locktype = 'advisory'
+                and l.objsubid = 1
+                and l.granted
+                and l.database = (
+                    select d.oid from pg_database d where d.datname = current_database()
+                )
+                and (l.classid::bigint << 32) | l.objid::bigint = w.presence
+        )
+            then w.presence
+    end
+from clock
+where w.id = :worker::text and w.gone_at is null
+returning 1
 
 -- name: claim
 -- Takes a name that is free, or is held by the one who asks; no row in the answer when it is not.
@@ -171,6 +219,13 @@ where w.presence = any (array(select jsonb_array_elements_text(:keys::text::json
 -- Takes the lock that shows that a worker lives, for as long as this session does. The session keeps
 -- its own path, as everywhere below.
 select pg_catalog.pg_try_advisory_lock(:key::bigint)::int
+
+-- name: watch_client
+-- Has the server notice within about eleven seconds that the machine at the other end is gone.
+select
+    set_config('tcp_keepalives_idle', '5', false),
+    set_config('tcp_keepalives_interval', '2', false),
+    set_config('tcp_keepalives_count', '3', false)
 
 -- name: drop_presence
 -- Gives the lock back.

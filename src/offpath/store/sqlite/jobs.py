@@ -9,16 +9,17 @@ from msgspec.structs import replace
 
 from offpath.errors import LeaseLost
 from offpath.model.job import DeadReason, Failure, JobState, LeasedJob
-from offpath.model.lease import Rescued
+from offpath.model.lease import Rescued, loss_text
 from offpath.store.changes import Changed
 from offpath.store.protocol import Pruned, Redrive
 from offpath.store.sql import Row
-from offpath.store.sqlite import groups, limits, messaging
+from offpath.store.sqlite import groups, limits, messaging, workers
 from offpath.store.sqlite.ending import aftermath
 from offpath.store.sqlite.gating import Following, uncount_steps
 from offpath.store.sqlite.groups import Ended
 from offpath.store.sqlite.instants import instant, later
 from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.presence import Presence
 from offpath.store.sqlite.rows import OUTER, leased_job
 from offpath.store.sqlite.session import SQL, Session
 from offpath.store.sqlite.settling import given_back, record_failures
@@ -222,18 +223,25 @@ class _Orphan(NamedTuple):
         return self.state.terminal
 
 
-def nothing_to_rescue(session: Session, now: int) -> list[Rescued] | None:
+def nothing_to_rescue(session: Session, now: int, presence: Presence) -> list[Rescued] | None:
     """An empty list when there is neither an orphan nor a worker to forget; else None."""
-    if session.run(SQL["orphans"](now=now, limit=1)) or session.run(SQL["workers_gone"](now=now)):
+    orphans = SQL["orphans"](now=now, limit=1, kept=_kept(session, now, presence))
+    if session.run(orphans) or session.run(SQL["workers_gone"](now=now)):
         return None
     return []
 
 
-def rescue(session: Session, now: int, rules: Rules) -> list[Rescued]:
+def _kept(session: Session, now: int, presence: Presence) -> str:
+    """The late workers that keep their jobs, since their processes are there and run."""
+    return batch(workers.silent(session, now, presence))
+
+
+def rescue(session: Session, now: int, rules: Rules, presence: Presence) -> list[Rescued]:
     """Take jobs from workers that are gone, and forget the workers."""
     if session.stalled:  # the living could not renew their leases either: let them first
         return []
-    rows = session.run(SQL["orphans"](now=now, limit=rules.limit))
+    kept = _kept(session, now, presence)
+    rows = session.run(SQL["orphans"](now=now, limit=rules.limit, kept=kept))
     if any(row[19] for row in rows):
         session.stirred = True
     shut = limits.shut(session, now, [row[16] for row in rows])
@@ -267,7 +275,12 @@ def _move_on(
     seqs = {row[0] for row in moved}
     orphans = [orphan for orphan in orphans if orphan.seq in seqs]
     dead = [orphan for orphan in orphans if orphan.state is JobState.DEAD]
-    record_failures(session, now, [(orphan.seq, _worker_lost(orphan.job, now)) for orphan in dead])
+    ended_workers = workers.gone(session, [orphan.job.worker for orphan in dead])
+    record_failures(
+        session,
+        now,
+        [(one.seq, _worker_lost(one.job, now, one.job.worker in ended_workers)) for one in dead],
+    )
     ended = [each for each in orphans if each.ended]
     after = aftermath(
         session,
@@ -286,11 +299,11 @@ def _move_on(
     ]
 
 
-def _worker_lost(job: LeasedJob, now: int) -> Failure:
+def _worker_lost(job: LeasedJob, now: int, ended: bool) -> Failure:
     return Failure(
         kind="worker_lost",
         type="WorkerLost",
-        message=f"{job.losses} workers died holding this job; the last was {job.worker}",
+        message=loss_text(job.losses, job.worker, ended=ended),
         attempt=job.attempt,
         at=instant(now),
     )

@@ -116,6 +116,7 @@ from offpath_job
 where
     state = 'running'
     and worker not in (select alive.id from offpath_worker as alive where alive.expires_at > :now)
+    and worker not in (select value from json_each(:kept))
 order by worker, seq
 limit :limit
 

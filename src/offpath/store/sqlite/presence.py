@@ -42,8 +42,8 @@ _PAUSE: Final = 0.01
 
 _log = logging.getLogger("offpath.store")
 
-# Descriptors of this process's locks: closed in forked children.
-_held: set[int] = set()
+# Descriptors of this process's locks, and their files: closed in forked children.
+_held: dict[int, Path] = {}
 
 
 @cache
@@ -115,7 +115,7 @@ class Presence:
 
     def _let_go(self, worker: str) -> None:
         descriptor = self._locks.pop(worker)
-        _held.discard(descriptor)
+        _held.pop(descriptor, None)
         with contextlib.suppress(OSError):
             os.close(descriptor)
 
@@ -130,6 +130,21 @@ class Presence:
         try:
             with self._registry():
                 return {worker for worker in suspects if _is_free(self._file(worker))}
+        except OSError:
+            return set()
+
+    def held_elsewhere(self, workers: Iterable[str]) -> set[str]:
+        """Those whose lock another process holds. What this one holds proves nothing about itself.
+
+        None where the locks cannot be looked at: then the lease decides.
+        """
+        if not AVAILABLE:
+            return set()
+        ours = set(_held.values())
+        others = {worker: file for worker in workers if (file := self._file(worker)) not in ours}
+        try:
+            with self._registry():
+                return {one for one, file in others.items() if file.exists() and not _is_free(file)}
         except OSError:
             return set()
 
@@ -160,7 +175,7 @@ class Presence:
         except OSError:
             os.close(descriptor)
             raise
-        _held.add(descriptor)
+        _held[descriptor] = self._file(worker)
         return descriptor
 
     @contextlib.contextmanager

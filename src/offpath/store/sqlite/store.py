@@ -256,8 +256,8 @@ class SqliteStore(Eventing, Findings, Flowing, Ledgering, Scheduling, Workflowin
         """Take jobs from workers that are gone."""
         rules = jobs.Rules(limit, max_deliveries, keep)
         rescued = await self._write(
-            lambda session: jobs.rescue(session, self._now(), rules),
-            peek=lambda session: jobs.nothing_to_rescue(session, self._now()),
+            lambda session: jobs.rescue(session, self._now(), rules, self._presence),
+            peek=lambda session: jobs.nothing_to_rescue(session, self._now(), self._presence),
         )
         self._tell(
             waiting=any(not each.state.terminal for each in rescued),
@@ -335,6 +335,14 @@ class SqliteStore(Eventing, Findings, Flowing, Ledgering, Scheduling, Workflowin
             return told
 
         return await self._write(renew, relaxed=True)
+
+    def vouch(self, worker: str, *, lease_seconds: float, report: str | None = None) -> bool:
+        """Renew the lease of a worker whose event loop is blocked, by the writer's thread."""
+        if self._writer is None:
+            return False
+        return self._writer.do_waiting(
+            lambda session: workers.vouch(session, self._now(), worker, lease_seconds, report)
+        )
 
     async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:
         """Tell a worker about its jobs."""

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from offpath.model.job import LeasedJob
-from offpath.model.lease import Extension, WorkerInfo, WorkerRecord
+from offpath.model.lease import SILENCE, Extension, WorkerInfo, WorkerRecord
+from offpath.runtime.process import stopped
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.presence import Presence
 from offpath.store.sqlite.rows import leased_job, worker_record
 from offpath.store.sqlite.session import SQL, Session
 
 LISTED: Final = 10_000
 
 _encode = msgspec.json.Encoder().encode
+_decode_info = msgspec.json.Decoder(WorkerInfo).decode
 
 
 def register(
@@ -38,6 +42,36 @@ def register(
             report=report,
         )
     )
+
+
+def vouch(
+    session: Session, now: int, worker: str, lease_seconds: float, report: str | None
+) -> bool:
+    """Renew the lease of a worker whose event loop is blocked; whether it is known."""
+    until = later(now, lease_seconds)
+    query = SQL["worker_vouch"](id=worker, now=now, expires_at=until, report=report)
+    return bool(session.run(query))
+
+
+def silent(session: Session, now: int, presence: Presence) -> list[str]:
+    """Late workers of other processes that keep their jobs, since they are there and run."""
+    late = session.run(SQL["worker_silent"](now=now, leases=SILENCE))
+    if not late:
+        return []
+    held = presence.held_elsewhere(row[0] for row in late)
+    return [row[0] for row in late if row[0] in held and not _stopped(row[1])]
+
+
+def _stopped(info: str) -> bool:
+    worker = _decode_info(info)
+    return worker.host == socket.gethostname() and stopped(worker.pid)
+
+
+def gone(session: Session, ids: Sequence[str]) -> set[str]:
+    """Those that stopped or were seen to be dead."""
+    if not ids:
+        return set()
+    return {row[0] for row in session.run(SQL["worker_ended"](ids=batch(list(ids))))}
 
 
 def told(session: Session, now: int, worker: str, held: Sequence[LeasedJob]) -> Extension:

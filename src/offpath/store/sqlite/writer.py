@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from offpath.errors import StoreUnavailable
 from offpath.store.sqlite.faults import is_environment, translated
@@ -53,9 +53,9 @@ class Shared(NamedTuple):
 
 
 class Request:
-    """One transition that somebody waits for."""
+    """One transition that somebody waits for in an event loop, or in a thread (``loop`` None)."""
 
-    __slots__ = ("error", "future", "loop", "peek", "relaxed", "result", "shared", "work")
+    __slots__ = ("done", "error", "future", "loop", "peek", "relaxed", "result", "shared", "work")
 
     def __init__(
         self,
@@ -63,25 +63,30 @@ class Request:
         peek: Callable[[Session], Any] | None,
         relaxed: bool,
         shared: Shared | None,
-        loop: asyncio.AbstractEventLoop,
+        loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         self.work = work
         self.peek = peek
         self.relaxed = relaxed
         self.shared = shared
         self.loop = loop
-        self.future: asyncio.Future[Any] = loop.create_future()
+        self.future: asyncio.Future[Any] | None = None if loop is None else loop.create_future()
+        self.done = threading.Event() if loop is None else None
         self.result: Any = None
         self.error: Exception | None = None
 
     def settle(self) -> None:
-        """Answer the caller; in its loop's thread."""
-        if self.future.done():  # the caller has gone; what it asked for was done all the same
+        """Answer the caller; in its loop's thread, if it has one."""
+        if self.done is not None:
+            self.done.set()
+            return
+        future = cast("asyncio.Future[Any]", self.future)
+        if future.done():  # the caller has gone; what it asked for was done all the same
             return
         if self.error is None:
-            self.future.set_result(self.result)
+            future.set_result(self.result)
         else:
-            self.future.set_exception(self.error)
+            future.set_exception(self.error)
 
 
 class Writer:
@@ -132,6 +137,26 @@ class Writer:
         anybody: it is committed at once and reaches the disk with the next commit that is not.
         ``shared`` may be done instead of ``work``, and means the same.
         """
+        self._require_open()
+        loop = asyncio.get_running_loop()
+        request = Request(work, peek, relaxed, shared, loop)
+        self._requests.put(request)
+        answer: T = await cast("asyncio.Future[T]", request.future)
+        return answer
+
+    def do_waiting(self, work: Callable[[Session], T], patience: float = 10.0) -> T:
+        """Run ``work`` in a relaxed transaction, for a caller in a thread. Blocks."""
+        self._require_open()
+        request = Request(work, None, True, None, None)
+        self._requests.put(request)
+        if not cast("threading.Event", request.done).wait(patience):
+            message = f"the file's writer did not answer within {patience:.0f} s"
+            raise StoreUnavailable(message)
+        if request.error is not None:
+            raise request.error
+        return cast("T", request.result)
+
+    def _require_open(self) -> None:
         if self._closing or os.getpid() != self._pid:
             message = (
                 "the store is closed"
@@ -139,10 +164,6 @@ class Writer:
                 else "the store was opened in the parent process: open a new one after the fork"
             )
             raise StoreUnavailable(message)
-        request = Request(work, peek, relaxed, shared, asyncio.get_running_loop())
-        self._requests.put(request)
-        answer: T = await request.future
-        return answer
 
     def listen(self, polling: bool) -> None:
         """Start or stop looking for commits of other connections."""
@@ -314,6 +335,9 @@ def _answer(requests: list[Request]) -> None:
     """Answer all callers with one hand-over per event loop, not one per caller."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Request]] = {}
     for request in requests:
+        if request.loop is None:
+            request.settle()
+            continue
         by_loop.setdefault(request.loop, []).append(request)
     for loop, group in by_loop.items():
         try:

@@ -377,3 +377,31 @@ async def test_what_an_unanswered_lease_gave_waits_for_room(rig: Rig) -> None:
     await rig.pass_time(30, step=0.5)
     assert [await rig.state(job) for job in jobs] == [JobState.SUCCEEDED] * 4
     assert max(together) == 2
+
+
+async def test_calls_that_hang_do_not_hide_that_the_lease_is_over(rig: Rig) -> None:
+    """Neither the beat nor the look comes back: the handler is told all the same, and who asks."""
+    told: list[Any] = []
+
+    async def slow(ctx: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.append((ctx.lease_lost.is_set(), ctx.interruption))
+
+    rig.task(slow)
+    await rig.enqueue("slow")
+    worker = await rig.started(lease_seconds=2.0)
+    await rig.pass_time(1)
+    for operation in ("extend", "signals"):
+        rig.faulty.doors[operation] = asyncio.Event()
+    await rig.pass_time(1)
+    lives = [worker.alive]
+    await rig.pass_time(2)
+    lives.append(worker.alive)
+    assert told == [(True, Interruption.EXPIRED)]
+    assert any("lease is not held" in one for one in worker.report().reasons)
+    for door in rig.faulty.doors.values():
+        door.set()
+    await rig.pass_time(1)
+    assert [*lives, worker.alive] == [True, False, True]
