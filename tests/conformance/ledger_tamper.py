@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from offpath.model.ledger.posting import GENESIS, LinkRecord, hash_of
-from offpath.model.ledger.records import AccountRecord
+from offpath.model.ledger.records import AccountRecord, SideKey
 from offpath.store.memory.ledger import Ledger
 from offpath.store.protocol import Store
 from tests.conformance.backends import Backend
@@ -120,6 +120,14 @@ class Tamper:
         """Write a row that no posting made."""
         raise NotImplementedError
 
+    def change_side(self, kind: str, row_id: str, **changes: Any) -> None:
+        """Write into a row beside the postings."""
+        raise NotImplementedError
+
+    def remove_side(self, kind: str, row_id: str) -> None:
+        """Delete a row beside the postings."""
+        raise NotImplementedError
+
     def rename(self, account: str, name: str) -> None:
         """Give an account, its links and its leaf's place another name; not its leaf."""
         raise NotImplementedError
@@ -182,6 +190,17 @@ class MemoryTamper(Tamper):
         made = AccountRecord(id=account, balance=balance, number=number)
         self._ledger.accounts[account] = made
         self._ledger.ids[:] = sorted({*self._ledger.ids, account})
+
+    def change_side(self, kind: str, row_id: str, **changes: Any) -> None:
+        """As above."""
+        row = self._ledger.sides[kind][row_id]
+        self._ledger.put_side(replace(row, version=row.version + 1, **changes))
+
+    def remove_side(self, kind: str, row_id: str) -> None:
+        """As above."""
+        self._ledger.about_to_change()
+        self._ledger._drop_side(SideKey(kind, row_id))
+        del self._ledger.sides[kind][row_id]
 
     def rename(self, account: str, name: str) -> None:
         """As above."""
@@ -270,6 +289,17 @@ class SqlTamper(Tamper):
             names += ", kind, currency, side, guarded"
             values += f", '{account.rpartition(':')[2]}', 'CREDIT', -1, 1"
         self.run(f"insert into <account> ({names}) values ({values})")
+
+    def change_side(self, kind: str, row_id: str, **changes: Any) -> None:
+        """As above."""
+        self.run(
+            f"update <side> set version = version + 1, {_set(changes)} "
+            f"where kind = '{kind}' and id = '{row_id}'"
+        )
+
+    def remove_side(self, kind: str, row_id: str) -> None:
+        """As above."""
+        self.run(f"delete from <side> where kind = '{kind}' and id = '{row_id}'")
 
     def unguard(self, account: str) -> None:
         """Have a row say that its balance may be below zero."""

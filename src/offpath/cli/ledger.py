@@ -427,6 +427,7 @@ def _print_proof(proof: Proof) -> None:
         # who does not replay them has only looked at their heads
         ("chains intact" if proof.full else "heads of chains in form", proof.chain_intact),
         *((("balances consistent", proof.consistent),) if proof.full else ()),
+        ("rows as the postings say" if proof.full else "payouts as the postings say", proof.rows),
     ):
         click.echo(f"  {'yes' if holds else 'NO ':3}  {name}")
     stand = proof.position
@@ -438,6 +439,8 @@ def _print_proof(proof: Proof) -> None:
     for drift in proof.drift:
         cached, summed = (_money(drift.account, one) for one in (drift.cached, drift.summed))
         click.echo(f"drift: {output.clean(drift.account)} says {cached}, its entries {summed}")
+    for line in proof.wrong:
+        click.echo(f"wrong: {output.clean(line)}")
     for account in proof.overdrawn:
         click.echo(f"overdrawn: {output.clean(account)}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -244,12 +244,15 @@ class Replayed(NamedTuple):
     found: Break | None
 
 
-async def replay(reads: LedgerReads, *, sealed: bool) -> AsyncIterator[Replayed]:
+async def replay(
+    reads: LedgerReads, *, sealed: bool, heed: Callable[[LinkRecord, str], None] | None = None
+) -> AsyncIterator[Replayed]:
     """Every account, its chain walked from its genesis, and links that have no account.
 
-    ``sealed``: what was sealed must be on the way. It takes memory for a page, whatever there is.
+    ``sealed``: what was sealed must be on the way. ``heed`` is told of each link with its posting's
+    metadata. It takes memory for a page, whatever there is.
     """
-    links = all_links(reads)
+    links = _heeded(all_links(reads), heed)
     pending = await anext(links, None)
     async for side in all_sides(reads) if sealed else _accounts_only(reads):
         while pending is not None and pending[0].account < side.name:
@@ -260,6 +263,15 @@ async def replay(reads: LedgerReads, *, sealed: bool) -> AsyncIterator[Replayed]
     while pending is not None:
         orphans, pending = await _walked(links, pending, Side(None, None))
         yield orphans
+
+
+async def _heeded(
+    links: AsyncIterator[tuple[LinkRecord, str]], heed: Callable[[LinkRecord, str], None] | None
+) -> AsyncIterator[tuple[LinkRecord, str]]:
+    async for link, meta in links:
+        if heed is not None:
+            heed(link, meta)
+        yield link, meta
 
 
 async def _walked(

@@ -1,8 +1,9 @@
 """What the platform owes, and what it may take: one formula for treasury, fee sweep and prover.
 
-Owed is, in USD minor units, ``floor((spendable + escrow) * par) + floor(earned * payout)`` and the
-stored quotes of open payouts. What cash exceeds it may be taken, as far as there is revenue whose
-refund window has passed; anything more is commingling.
+Owed is, in USD minor units, ``floor((spendable + escrow) * par) + floor(earned * payout)`` and what
+open payouts cost: by their rows or by the postings that asked for them, whichever is more. What
+cash exceeds it may be taken, as far as there is revenue whose refund window has passed; anything
+more is commingling.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Position(Struct, frozen=True, kw_only=True):
     earned: int
     """Sellers' credits, in credit minor units."""
     quotes: int
-    """Of open payouts."""
+    """Of open payouts: by their rows or their postings, the larger sum."""
     obligations: int
     held: int
     """Trust cash."""
@@ -45,8 +46,8 @@ def position(totals: Totals, rates: Rates) -> Position:
     return Position(
         custodial=custodial,
         earned=earned,
-        quotes=totals.quotes,
-        obligations=rates.par.floor(custodial) + rates.payout.floor(earned) + totals.quotes,
+        quotes=totals.owed,
+        obligations=rates.par.floor(custodial) + rates.payout.floor(earned) + totals.owed,
         held=balances.get("trust_cash", 0),
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from offpath.ledger.agreeing import Heard, disagreements
 from offpath.ledger.chains import (
     BROKEN_LINK,
     UNKNOWN,
@@ -20,6 +21,7 @@ from offpath.ledger.chains import (
     replay,
 )
 from offpath.ledger.obligations import Position, position
+from offpath.model.ledger import money
 from offpath.model.ledger.chart import Chart, chart
 from offpath.model.ledger.faults import UnknownAccount
 from offpath.model.ledger.rates import Rates
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from offpath.store.ledger import LedgerReads, LedgerStore
 
 MOST_DRIFT = 100
+MOST_WRONG = 100
 _HEAD = 64
 
 
@@ -55,12 +58,19 @@ class Proof(Struct, frozen=True, kw_only=True):
     position: Position
     full: bool
     """Whether every chain was replayed; else only the heads' form was looked at."""
+    rows: bool = True
+    """Every row beside the postings says what the postings say, and every posting that makes a row
+    has it; what is reserved is what open payouts reserve, and no wallet holds more promo credits
+    than open grants gave. If not ``full``, only what open payouts cost is compared.
+    """
     drift: tuple[Drift, ...] = ()
     """At most 100."""
     overdrawn: tuple[str, ...] = ()
     """At most 100."""
     broken: Break | None = None
     """The first break, by account."""
+    wrong: tuple[str, ...] = ()
+    """What rows say wrongly; at most 100."""
     accounts: int = 0
     links: int = 0
     """How many were replayed."""
@@ -74,6 +84,7 @@ class Proof(Struct, frozen=True, kw_only=True):
             and self.no_overdraft
             and self.chain_intact
             and self.consistent
+            and self.rows
         )
 
     @property
@@ -85,21 +96,29 @@ class Proof(Struct, frozen=True, kw_only=True):
 async def prove(store: LedgerStore, rates: Rates, *, full: bool = True) -> Proof:
     """Prove the ledger as it is at this moment."""
     async with store.ledger_snapshot() as reads:
-        quotes = (await reads.ledger_totals()).quotes
-        run = _Run()
+        totals = await reads.ledger_totals()
+        run = _Run(totals.requested)
         await (run.replay(reads) if full else run.look(reads))
-    stand = position(Totals(balances=run.balances, quotes=quotes), rates)
+    sums = Totals(balances=run.balances, quotes=totals.quotes, requested=run.requested)
+    stand = position(sums, rates)
+    if sums.quotes != sums.requested:
+        run.tell(
+            f"payouts: open rows say that {_usd(sums.quotes)} is owed, postings that asked for "
+            f"payouts and have no end {_usd(sums.requested)}"
+        )
     return Proof(
         conserved=not any(run.sums.values()),
         backed=stand.shortfall == 0,
         no_overdraft=not run.overdrawn,
         chain_intact=run.broken is None,
         consistent=not run.drift,
+        rows=not run.wrong,
         position=stand,
         full=full,
         drift=tuple(run.drift),
         overdrawn=tuple(run.overdrawn),
         broken=run.broken,
+        wrong=tuple(run.wrong),
         accounts=run.accounts,
         links=run.links,
     )
@@ -110,7 +129,11 @@ class _Run:
     may be tampered with.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, requested: int) -> None:
+        self.requested = requested
+        """What open payouts cost by the postings, in USD minor units."""
+        self.wrong: list[str] = []
+        self._heard = Heard()
         self.accounts = 0
         self.links = 0
         self.sums: dict[str, int] = {}
@@ -133,7 +156,7 @@ class _Run:
 
     async def replay(self, reads: LedgerReads) -> None:
         """Replay each chain beside its account."""
-        async for done in replay(reads, sealed=False):
+        async for done in replay(reads, sealed=False, heed=self._heard.link):
             self.links += done.links
             known = _known(done.name)
             if known is not None:
@@ -144,6 +167,14 @@ class _Run:
             account = done.side.account
             if account is not None and self._account(account) is not None:
                 self._compare(account, done.sum)
+        self.requested = self._heard.requested
+        async for line in disagreements(reads, self._heard):
+            self.tell(line)
+
+    def tell(self, wrong: str) -> None:
+        """Note what a row says wrongly."""
+        if len(self.wrong) < MOST_WRONG:
+            self.wrong.append(wrong)
 
     def _compare(self, account: AccountRecord, total: int) -> None:
         summed = chart(account.id).change(total)
@@ -152,6 +183,7 @@ class _Run:
 
     def _account(self, account: AccountRecord) -> Chart | None:
         self.accounts += 1
+        self._heard.account(account)
         known = _known(account.id)
         if known is not None:
             self.balances[known.kind] = self.balances.get(known.kind, 0) + account.balance
@@ -167,6 +199,10 @@ class _Run:
 def _is_drift(found: Break) -> bool:
     """Of the account, and of none of its links."""
     return found.reason == WRONG_BALANCE and found.posting is None
+
+
+def _usd(minor: int) -> str:
+    return money.text("USD", minor)
 
 
 def _known(account: str) -> Chart | None:

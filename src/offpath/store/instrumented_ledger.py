@@ -118,6 +118,10 @@ class InstrumentedLedger(Watching):
         )
         return await self._timed("ledger_sides", call)
 
+    async def ledger_bare(self, *, limit: int = 1000) -> list[str]:
+        """As the store does."""
+        return await self._timed("ledger_bare", self._inner.ledger_bare(limit=limit))
+
     async def ledger_key(self, key: str) -> KeyRecord | None:
         """As the store does."""
         return await self._timed("ledger_key", self._inner.ledger_key(key))

@@ -123,6 +123,10 @@ class LedgerReads(Protocol):
         """Side rows of a kind by id; each condition that is given narrows it."""
         ...
 
+    async def ledger_bare(self, *, limit: int = 1000) -> list[str]:
+        """Postings without links, by id: there are none, unless what refuses them was put aside."""
+        ...
+
     async def ledger_key(self, key: str) -> KeyRecord | None:
         """What was recorded under an idempotency key."""
         ...

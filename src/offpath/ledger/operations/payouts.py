@@ -41,6 +41,7 @@ from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.posting import Entry, NewPosting
 from offpath.model.ledger.rates import BPS
 from offpath.model.ledger.records import Receipt, SideKey, SideRow
+from offpath.model.ledger.requested import END
 
 
 class RequestPayout(
@@ -382,7 +383,7 @@ def returned(
 
 def end_of(payout_id: str) -> str:
     """The id of the posting that ends a payout, settled or given back: there can only be one."""
-    return f"{payout_id}:end"
+    return payout_id + END
 
 
 def proved_open(book: Book, row: SideRow) -> PayoutBody:

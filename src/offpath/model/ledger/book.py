@@ -49,6 +49,7 @@ from offpath.model.ledger.records import (
     SideRow,
     Totals,
 )
+from offpath.model.ledger.requested import END, requested
 from offpath.model.new import NewMessage
 
 _NO_HEADERS: Final = "{}"
@@ -56,6 +57,7 @@ _Pair: TypeAlias = tuple[str, str]
 _Since: TypeAlias = tuple[str, int]
 _ABSENT: Final[Any] = object()
 _QUOTES: Final = "quotes"
+_REQUESTED: Final = "requested"
 _PAYOUT: Final = "payout"
 _LAST: Final[Any] = object()
 """In place of a key: what was appended last."""
@@ -140,7 +142,8 @@ class Book:
         )
         self._subjects = dict(loaded.subjects)
         self._balances = None if loaded.totals is None else dict(loaded.totals.balances)
-        self._owed = {_QUOTES: 0 if loaded.totals is None else loaded.totals.quotes}
+        sums = Totals() if loaded.totals is None else loaded.totals
+        self._owed = {_QUOTES: sums.quotes, _REQUESTED: sums.requested}
         self._new_postings: list[PostingRecord] = []
         self._new_messages: list[NewMessage] = []
         self._new_keys: dict[str, KeyRecord] = {}
@@ -214,7 +217,7 @@ class Book:
         """Sums over all accounts, with what this batch did."""
         if self._balances is None:
             raise Unplanned("the totals were not loaded")
-        return Totals(balances=dict(self._balances), quotes=self._owed[_QUOTES])
+        return Totals(balances=dict(self._balances), **self._owed)
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -244,6 +247,8 @@ class Book:
             self._follow(link)
         self._append(self._new_postings, record)
         self._set(self._postings, posting.id, record)
+        if self._balances is not None:
+            self._owe(_REQUESTED, self._request_of(record))
         return record
 
     def put(self, row: SideRow) -> SideRow:
@@ -273,7 +278,7 @@ class Book:
         if self._newest:
             self._touch(written)
         if row.kind == _PAYOUT:
-            self._owe(_quote(written) - _quote(before))
+            self._owe(_QUOTES, _quote(written) - _quote(before))
         return written
 
     def publish(self, message: NewMessage) -> None:
@@ -432,9 +437,20 @@ class Book:
                 )
             self._set(self._holders, place, row.key)
 
-    def _owe(self, quote: int) -> None:
+    def _owe(self, sum_of: str, quote: int) -> None:
         if quote:
-            self._set(self._owed, _QUOTES, self._owed[_QUOTES] + quote)
+            self._set(self._owed, sum_of, self._owed[sum_of] + quote)
+
+    def _request_of(self, posting: PostingRecord) -> int:
+        """What a posting adds to what was asked for and has no end. One whose request is not
+        loaded takes nothing off: what is owed is then too much, and never too little.
+        """
+        if (asked := requested(posting)) is not None:
+            return asked.quote
+        row = self._sides.get((_PAYOUT, posting.id.removesuffix(END)))
+        request = None if row is None else self._postings.get(row.anchor or "")
+        asked = None if request is None else requested(request)
+        return -asked.quote if asked is not None and asked.ended_by(posting) else 0
 
     def _set(self, where: dict[Any, Any], key: object, value: object) -> None:
         self._undo.append((where, key, where.get(key, _ABSENT)))

@@ -143,7 +143,16 @@ class Totals(Struct, frozen=True, kw_only=True):
     balances: dict[str, int] = {}
     """By an account's kind (``spendable``, ``earned``, ...; the platform's by name)."""
     quotes: int = 0
-    """The stored quotes of open payouts, in USD minor units."""
+    """What the rows of open payouts say is owed, in USD minor units."""
+    requested: int = 0
+    """What the postings say that asked for payouts and have no end, in USD minor units."""
+
+    @property
+    def owed(self) -> int:
+        """What open payouts cost: the larger of both, since rows are not hashed and a debt does
+        not vanish with its row.
+        """
+        return max(self.quotes, self.requested)
 
 
 class Leaf(Struct, frozen=True, kw_only=True, gc=False):

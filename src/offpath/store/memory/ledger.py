@@ -36,6 +36,7 @@ from offpath.model.ledger.records import (
     SideKey,
     SideRow,
 )
+from offpath.model.ledger.requested import END, Requested, requested
 from offpath.store.memory.heap import LazyHeap
 
 _Place: TypeAlias = tuple[int, str, int, int]
@@ -69,6 +70,7 @@ class Ledger:
         "order",
         "owned",
         "postings",
+        "requests",
         "shared",
         "sides",
         "stale",
@@ -86,6 +88,8 @@ class Ledger:
         """By their commits."""
         self.count = 0
         """How many postings there are: in a view, of those in ``order``."""
+        self.requests: dict[str, Requested] = {}
+        """Payouts that were asked for and have no end, by their ids."""
         self.sides: dict[str, dict[str, SideRow]] = {kind: {} for kind in STATES}
         self.owned: dict[tuple[str, str], list[SideRow]] = {}
         """By kind and owner, in the order in which they were touched."""
@@ -155,6 +159,7 @@ class Ledger:
         for rows in kept.sides.values():
             for row in rows.values():
                 kept.owned.setdefault(SideKey(row.kind, row.owner), []).append(row)
+        kept.requests = dict(self.requests)
         kept.keys = dict(self.keys)
         kept.checkpoints = list(self.checkpoints)
         kept.leaves = dict(self.leaves)
@@ -171,6 +176,14 @@ class Ledger:
             if chain is None:
                 chain = self.links[link.account] = []
             chain.append(link)
+        self._follow_payout(stored)
+
+    def _follow_payout(self, posting: PostingRecord) -> None:
+        if (asked := requested(posting)) is not None:
+            self.requests[asked.payout] = asked
+        known = self.requests.get(posting.id.removesuffix(END))
+        if known is not None and known.ended_by(posting):
+            del self.requests[known.payout]
 
     def _file_account(self, account: AccountRecord) -> None:
         if account.id not in self.accounts:

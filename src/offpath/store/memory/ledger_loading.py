@@ -70,7 +70,8 @@ def totals(ledger: Ledger) -> Totals:
     quotes = (
         row.amount or 0 for row in ledger.sides["payout"].values() if row.state in OPEN_PAYOUTS
     )
-    return Totals(balances=balances, quotes=sum(quotes))
+    asked = sum(one.quote for one in ledger.requests.values())
+    return Totals(balances=balances, quotes=sum(quotes), requested=asked)
 
 
 def _there(rows: Mapping[str, Row], names: Sequence[str]) -> tuple[Row, ...]:

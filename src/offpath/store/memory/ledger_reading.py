@@ -117,6 +117,12 @@ class LedgerReading:
         )
         return sorted(matching, key=lambda row: row.id)[: max(limit, 0)]
 
+    async def ledger_bare(self, *, limit: int = 1000) -> list[str]:
+        """Postings without links."""
+        ledger = self._ledger()
+        bare = (one.id for one in ledger.order[: ledger.count] if not one.links)
+        return sorted(bare)[: max(limit, 0)]
+
     async def ledger_key(self, key: str) -> KeyRecord | None:
         """What was recorded under a key."""
         return self._ledger().keys.get(key)

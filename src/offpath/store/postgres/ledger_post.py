@@ -149,7 +149,7 @@ def post_steps(
     known.see(deal.accounts)
     decided = decide_all(deal.book, operations)
     changes = deal.book.changes()
-    queries = _closing(changes, deal.made, now, sql)
+    queries = _closing(changes, deal, now, sql)
     if queries:
         yield Send(queries, last=True)
     return Posted(decided, told=bool(changes.messages))
@@ -179,7 +179,7 @@ def carry_steps(
     asked = Asked(operations)
     deal = _deal(asked, (yield Send(asked.queries(now, sql))))
     changes = _carried(deal.book, carried)
-    if queries := _closing(changes, deal.made, now, sql):
+    if queries := _closing(changes, deal, now, sql):
         yield Send(queries, last=True)
     return bool(changes.messages)
 
@@ -196,7 +196,7 @@ def carry_embedded(
         answers.append(list(rows))
     deal = _deal(asked, answers)
     changes = _carried(deal.book, carried)
-    for query in _closing(changes, deal.made, now, sql):
+    for query in _closing(changes, deal, now, sql):
         yield query
     return bool(changes.messages)
 
@@ -221,6 +221,8 @@ class _Deal:
     """Those that are locked."""
     made: list[str]
     """Those of them that were made for it."""
+    bare: tuple[str, ...]
+    """Postings without links that are in the way of what is asked for: they count as not there."""
 
 
 def _deal(asked: Asked, answers: Sequence[Rows]) -> _Deal:
@@ -235,7 +237,8 @@ def _deal(asked: Asked, answers: Sequence[Rows]) -> _Deal:
         asked.wants_at(found.now),
         totals,
     )
-    return _Deal(Book(loaded), held, [row[0] for row in made])
+    bare = tuple(sorted(one.id for one in found.postings if not one.links))
+    return _Deal(Book(loaded), held, [row[0] for row in made], bare)
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -351,7 +354,7 @@ def _loaded(
         accounts=accounts,
         sides=sides,
         newest=read.newest,
-        postings=read.postings,
+        postings=tuple(one for one in read.postings if one.links),
         keys=read.keys,
         lots=_longest(read.lots),
         raised=_by_window(wants.raised, read.raised),
@@ -401,18 +404,20 @@ def _subjects(wants: Wanted) -> list[str]:
 
 
 def _closing(
-    changes: Changes, made: Sequence[str], now: datetime | None, sql: Catalogue
+    changes: Changes, deal: _Deal, now: datetime | None, sql: Catalogue
 ) -> tuple[Query, ...]:
     """What is written."""
     queries = message_queries(changes.messages, now, sql=sql)
     queries += _side_changes(changes.sides, sql)
+    if deal.bare:
+        queries.append(sql["drop_bare_postings"](ids=to_json(deal.bare)))
     queries += _additions(changes, sql)
     queries += [
         sql["move_attempt"](subject=move.subject, key=move.key, at=move.at)
         for move in changes.attempt_moves
     ]
     touched = {one.account.id for one in changes.accounts}
-    if unused := [name for name in made if name not in touched]:
+    if unused := [name for name in deal.made if name not in touched]:
         queries.append(sql["drop_accounts"](accounts=to_json(sorted(unused))))
     return tuple(queries)
 

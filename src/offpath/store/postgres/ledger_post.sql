@@ -247,6 +247,13 @@ where s.kind = b.kind
     and s.unique_key is not null
     and s.unique_key is distinct from b.unique_key
 
+-- name: drop_bare_postings
+-- Removes postings without links whose ids are needed, such as that of a payout's end.
+delete from offpath.ledger_posting p
+using json_array_elements_text(:ids::text::json) as b (id)
+where p.id = b.id
+    and not exists (select from offpath.ledger_link l where l.posting = p.id)
+
 -- name: drop_accounts
 -- Removes accounts that were made only to be locked.
 delete from offpath.ledger_account a

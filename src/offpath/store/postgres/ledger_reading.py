@@ -155,6 +155,10 @@ class LedgerReading:
             )
         return await self._document(query, list[SideRow])
 
+    async def ledger_bare(self, *, limit: int = 1000) -> list[str]:
+        """Postings without links."""
+        return await self._document(self._sql["ledger_bare"](limit=max(limit, 0)), list[str])
+
     async def ledger_key(self, key: str) -> KeyRecord | None:
         """What was recorded under a key."""
         rows = await self._ask_ledger(self._sql["ledger_key"](key=key))

@@ -175,12 +175,25 @@ from (
     limit :limit::bigint
 ) as x
 
+-- name: ledger_bare
+-- Postings without links.
+select coalesce(json_agg(x.id order by x.id), '[]')::text
+from (
+    select p.id
+    from offpath.ledger_posting p
+    where not exists (select from offpath.ledger_link l where l.posting = p.id)
+    order by p.id
+    limit :limit::bigint
+) as x
+
 -- name: ledger_key
 -- What was recorded under an idempotency key.
 select to_json(k)::text from offpath.ledger_key k where k.key = :key::text
 
 -- name: ledger_totals
--- Sums of the accounts' balances by kind, and the quotes of open payouts. It reads all accounts: in
+-- Sums of the accounts' balances by kind, the quotes of open payouts by their rows, and what was asked
+-- to be paid out and has no end by the postings: an end is one that takes out of the reserve what the
+-- request put there, and a row may be gone or altered. It reads all accounts: in
 -- one pass over the table where it is planned freely, account by account where plans are pinned.
 select json_build_object(
     'balances', (
@@ -196,6 +209,25 @@ select json_build_object(
         select coalesce(sum(s.amount), 0)
         from offpath.ledger_side s
         where s.kind = 'payout' and s.state in ('RESERVED', 'SUBMITTED')
+    ),
+    'requested', (
+        select coalesce(sum(replace(r.quote, '.', '')::numeric), 0)
+        from (
+            select
+                p.id, substring(p.meta from '"sagaId":"([^"\\]*)"') as payout,
+                substring(p.meta from '"payoutUsd":"USD:(\d+\.\d\d)"') as quote
+            from offpath.ledger_posting p
+            where strpos(p.meta, '"kind":"requestPayout"') > 0
+        ) as r
+        where not exists (
+            select
+            from offpath.ledger_link taken
+            join offpath.ledger_link put on put.account = taken.account
+            where taken.posting = r.payout || ':end'
+                and taken.account = 'platform:payout_reserve'
+                and put.posting = r.id
+                and put.amount = -taken.amount
+        )
     )
 )::text
 

@@ -246,11 +246,53 @@ select coalesce(sum(amount >> 32), 0), coalesce(sum(amount & 4294967295), 0)
 from offpath_ledger_side indexed by offpath_ledger_side_quote
 where kind = 'payout' and (state = 'RESERVED' or state = 'SUBMITTED')
 
+-- name: ledger_requested
+-- What was asked to be paid out and has no end, by the postings, by halves. An end is one that takes
+-- out of the reserve what the request put there.
+with request as (
+    select
+        posting.seq as seq, posting.meta ->> '$.sagaId' as payout,
+        cast(replace(substr(posting.meta ->> '$.payoutUsd', 5), '.', '') as integer) as quote
+    from offpath_ledger_posting as posting indexed by offpath_ledger_posting_request
+    where
+        instr(posting.meta, '"kind":"requestPayout"') > 0
+        and posting.meta ->> '$.kind' = 'requestPayout'
+        and posting.meta ->> '$.payoutUsd' glob 'USD:[0-9]*.[0-9][0-9]'
+)
+select coalesce(sum(request.quote >> 32), 0), coalesce(sum(request.quote & 4294967295), 0)
+from request
+where
+    not exists (
+        select 1
+        from offpath_ledger_posting as done
+        cross join offpath_ledger_link as taken
+        cross join offpath_ledger_link as put
+        where
+            done.id = request.payout || ':end'
+            and taken.id between done.seq * 65536 and done.seq * 65536 + 65535
+            and taken.account = 'platform:payout_reserve'
+            and put.id between request.seq * 65536 and request.seq * 65536 + 65535
+            and put.account = 'platform:payout_reserve'
+            and put.amount = -taken.amount
+    )
+
 -- name: ledger_account_add
 -- Accounts that something is about to be posted to.
 insert into offpath_ledger_account (id, kind, currency, side, guarded)
 select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
 from json_each(:batch)
+
+-- name: ledger_posting_bare
+-- Postings without links do not keep the id that another needs, such as that of a payout's end.
+delete from offpath_ledger_posting
+where
+    id in (select value from json_each(:ids))
+    and not exists (
+        select 1 from offpath_ledger_link as link
+        where
+            link.id between offpath_ledger_posting.seq * 65536
+            and offpath_ledger_posting.seq * 65536 + 65535
+    )
 
 -- name: ledger_draft_clear
 -- Nothing of ours is ever left there.

@@ -74,7 +74,12 @@ def totals_steps() -> Steps[Totals]:
     """Sums over all accounts and open payouts."""
     balances = yield SQL["ledger_balances"]()
     [[high, low]] = yield SQL["ledger_quotes"]()
-    return Totals(balances=rows.totals(balances), quotes=rows.total(high, low))
+    [[asked_high, asked_low]] = yield SQL["ledger_requested"]()
+    return Totals(
+        balances=rows.totals(balances),
+        quotes=rows.total(high, low),
+        requested=rows.total(asked_high, asked_low),
+    )
 
 
 def _lots_steps(wanted: Sequence[tuple[str, int]]) -> Steps[dict[str, tuple[Lot, ...]]]:

@@ -15,6 +15,7 @@ from offpath.model.ledger.deciding import (
     decide_all,
     decide_together,
 )
+from offpath.model.ledger.requested import END
 from offpath.store.sql import Query
 from offpath.store.sqlite import ledger_rows as rows
 from offpath.store.sqlite.ledger_loading import load_steps
@@ -81,6 +82,8 @@ def _posting_steps(changes: Changes) -> Steps[None]:
     new = [rows.new_account(one.account.id) for one in changes.accounts if one.was == 0]
     if new:
         yield _add("ledger_account_add", new)
+    if ends := [one.id for one in changes.postings if one.id.endswith(END)]:
+        yield SQL["ledger_posting_bare"](ids=batch(ends))
     numbered = enumerate(changes.postings, 1)
     drafts = (draft for number, posting in numbered for draft in rows.drafts(number, posting))
     yield SQL["ledger_draft_clear"]()

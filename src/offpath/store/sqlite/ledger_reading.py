@@ -119,6 +119,11 @@ class LedgerReading:
             query = SQL["ledger_sides_all"](**page)
         return [rows.side_row(row) for row in await self._rows(query)]
 
+    async def ledger_bare(self, *, limit: int = 1000) -> list[str]:
+        """Postings without links."""
+        found = await self._rows(SQL["ledger_bare"](limit=max(limit, 0)))
+        return [str(row[0]) for row in found]
+
     async def ledger_key(self, key: str) -> KeyRecord | None:
         """What was recorded under an idempotency key."""
         found = await self._rows(SQL["ledger_keys_of"](keys=batch([key])))

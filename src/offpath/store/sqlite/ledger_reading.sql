@@ -114,6 +114,18 @@ where
 order by id
 limit :limit
 
+-- name: ledger_bare
+-- Postings without links.
+select posting.id
+from offpath_ledger_posting as posting
+where
+    not exists (
+        select 1 from offpath_ledger_link as link
+        where link.id between posting.seq * 65536 and posting.seq * 65536 + 65535
+    )
+order by posting.id
+limit :limit
+
 -- name: ledger_sums
 -- The sum of all entries by currency, by halves of 32 bits: on the way it may have more than 64.
 select account.currency, sum(each.high), sum(each.low)

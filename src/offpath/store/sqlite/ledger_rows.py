@@ -100,14 +100,18 @@ def chain_link(row: Row) -> LinkRecord:
 
 
 def postings(rows: Iterable[Row]) -> list[PostingRecord]:
-    """Seq, id, time, source and, with the first link, the metadata; then the link."""
+    """Seq, id, time, source and, with the first link, the metadata; then the link. Where the first
+    link is gone, the metadata is empty: the others do not hash to that.
+    """
     found: list[tuple[Row, list[LinkRecord]]] = []
     for row in rows:
         if not found or found[-1][0][0] != row[0]:
             found.append((row, []))
         found[-1][1].append(link_record(row[_LINK:], row[1], row[2], row[3]))
     return [
-        PostingRecord(seq=first[0], id=first[1], at=first[2], meta=first[4], links=tuple(links))
+        PostingRecord(
+            seq=first[0], id=first[1], at=first[2], meta=first[4] or "{}", links=tuple(links)
+        )
         for first, links in found
     ]
 

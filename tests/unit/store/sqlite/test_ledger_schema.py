@@ -277,8 +277,8 @@ SIDE = """
         ("known_state", ("sale", "new", "OWNED", None, "{}")),
         ("known_state", ("loan", "new", "OPEN", None, "{}")),
         ("json_valid", ("sale", "new", "SOLD", None, "{")),
-        ("UNIQUE", ("sale", "s", "SOLD", None, "{}")),
-        ("UNIQUE", ("sale", "new", "SOLD", "k", "{}")),
+        ("has this row", ("sale", "s", "SOLD", None, "{}")),
+        ("has this row", ("sale", "new", "SOLD", "k", "{}")),
     ],
 )
 def test_a_row_beside_has_a_known_state_and_its_key_alone(
