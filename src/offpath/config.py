@@ -117,6 +117,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long the oldest inbound message may be unapplied before the fleet is unhealthy."""
     dead_age_limit: Seconds | None = 7 * _DAY
     """How long the oldest dead letter may be unresolved before the fleet is unhealthy."""
+    router_age_limit: Seconds | None = 300.0
+    """How long the oldest event of an open router may be unrouted before the fleet is unhealthy."""
+    death_limit: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
+    """New dead letters of one task, stream, source or router in 15 minutes that the fleet bears."""
+    death_share_limit: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    """The share of dead letters in what ended meanwhile that it bears, from 5 on; 1 is any."""
+    findings: Literal["warn", "red"] = "warn"
+    """Whether a finding that nobody has accepted makes the fleet unhealthy, or is a warning."""
     origins: tuple[tuple[str, str], ...] = ()
     """Field and origin of what was not left at its default; see :meth:`sources`."""
 
@@ -166,6 +174,7 @@ _FOREVER = frozenset(
     {
         *("keep_succeeded", "keep_dead", "keep_cancelled", "keep_delivered", "keep_applied"),
         *("job_age_limit", "event_age_limit", "inbox_age_limit", "dead_age_limit"),
+        "router_age_limit",
     }
 )
 _DURATIONS = _FOREVER | {

@@ -43,6 +43,7 @@ from offpath.store.postgres.enqueue import each_answer, enqueue_each
 from offpath.store.postgres.events import EventTables
 from offpath.store.postgres.findings import FindingTables
 from offpath.store.postgres.flow import FlowTables, Passes
+from offpath.store.postgres.health import HealthTables
 from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
 from offpath.store.postgres.ledger import LedgerTables
@@ -85,7 +86,13 @@ _CAPABILITIES: Final = Capabilities(
 
 
 class PostgresStore(
-    EventTables, ScheduleTables, WorkflowTables, FlowTables, LedgerTables, FindingTables
+    EventTables,
+    ScheduleTables,
+    WorkflowTables,
+    FlowTables,
+    LedgerTables,
+    FindingTables,
+    HealthTables,
 ):
     """Jobs and events in a Postgres database, in a schema of their own.
 
