@@ -72,6 +72,7 @@ async def look(app: App) -> list[Finding]:
         await _dead(app),
         await _dying(app, workers, now),
         await _long_running(app, now),
+        await _secrets(app),
         *await store.diagnose(),
     ]
 
@@ -172,3 +173,18 @@ async def _long_running(app: App, now: datetime) -> Finding:
         return _finding("running", Level.FINE, f"no job runs for more than {short(LONG)}")
     names = ", ".join(f"{one.id} ({one.task})" for one in old[:5])
     return _finding("running", Level.WARNING, f"running for more than {short(LONG)}: {names}")
+
+
+async def _secrets(app: App) -> Finding:
+    sealing = await app.webhooks.sealing()
+    if sealing.shut:
+        names = ", ".join(sealing.shut[:5])
+        message = f"no key of OFFPATH_SECRET_KEY opens those of {names}: nothing is posted there"
+        return _finding("webhook secrets", Level.PROBLEM, message)
+    if sealing.plain:
+        message = (
+            f"{len(sealing.plain)} endpoints have theirs in plain text: set OFFPATH_SECRET_KEY "
+            "(`offpath endpoints new-key` makes one), then run `offpath endpoints reseal`"
+        )
+        return _finding("webhook secrets", Level.WARNING, message)
+    return _finding("webhook secrets", Level.FINE, "none in plain text")
