@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from offpath.errors import LeaseLost, StoreRejected
+from offpath.errors import LeaseLost
 from offpath.model.effects import Effects
 from offpath.model.job import (
     Count,
@@ -308,16 +308,9 @@ class PostgresStore(
     async def redrive(self, redrives: Sequence[Redrive]) -> list[Changed]:
         """Put dead and cancelled jobs back as fresh; waiting ones become due."""
         now = self._now()
-        try:
-            changes = await self._database.write(
-                lambda: operating.redrive_steps(redrives, now, sql=self._sql)
-            )
-        except StoreRejected:
-            # two of them want one key: the first gets it, the other is left alone
-            if len(redrives) <= 1:
-                raise
-            half = len(redrives) // 2
-            return await self.redrive(redrives[:half]) + await self.redrive(redrives[half:])
+        changes = await self._database.write(
+            lambda: operating.redrive_steps(redrives, now, sql=self._sql)
+        )
         self._tell_changed(changes, Hint.WORK)
         return changes
 
