@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from offpath.jobs.worker import known_series
 from offpath.model.job import DeadReason
 from offpath.model.settlement import Dead, Retry, Succeeded
 from offpath.model.tally import Verdict
@@ -151,6 +152,10 @@ class Telemetry:
             lane = self._lanes[key] = Lane(self._registry, task, queue)
         return lane
 
+    def tasks(self, tasks: Iterable[str], queues: Iterable[str]) -> None:
+        """Make the counters of these tasks, before anything has become of their jobs."""
+        known_series.of_tasks(self._registry, tasks, queues)
+
     def up(self, slots: int) -> None:
         """Say that this process runs a worker with so many slots; 0 when it has stopped."""
         self._registry.gauge("offpath_worker_slots").set(slots)
@@ -161,6 +166,7 @@ class Telemetry:
         series = self._loops.get(name)
         if series is None:
             series = self._loops[name] = LoopSeries(self._registry, name)
+            known_series.of_loop(self._registry, name)
         return series
 
     def loop_failed(self, loop: str) -> None:

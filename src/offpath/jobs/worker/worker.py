@@ -301,6 +301,7 @@ class Worker:
         if working:
             self._have_working_loops()
         if self._settings.takes:
+            engine.telemetry.tasks(engine.info.tasks, engine.info.queues)
             engine.telemetry.up(self._settings.concurrency)
         loops.start()
 
