@@ -139,3 +139,15 @@ def _calling(files: list[Source] | tuple[Source, ...], names: set[str]) -> list[
 @pytest.mark.parametrize("name", ["STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"])
 def test_the_pages_that_a_contributor_looks_for_exist(name: str) -> None:
     assert (ROOT / name).stat().st_size > 0
+
+
+def test_nothing_of_ours_runs_in_the_executor_that_handlers_fill() -> None:
+    """A lookup or a file behind forty sleeping handlers is a worker that stands still."""
+    uses = re.compile(r"\bto_thread\(|run_in_executor\(None|\bloop\.getaddrinfo\(")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if uses.search(line)
+    ]
+    assert found == []

@@ -188,3 +188,11 @@ async def holding_the_lock(ctx: offpath.Context, seconds: float) -> int:
     note("start", ctx.id, ctx.attempt)
     ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
     return os.getpid()
+
+
+@app.task
+async def in_the_executor(ctx: offpath.Context, seconds: float) -> int:
+    """Fill the event loop's default executor."""
+    note("start", ctx.id, ctx.attempt)
+    await asyncio.to_thread(time.sleep, seconds)
+    return os.getpid()

@@ -16,7 +16,14 @@ from tests.integration.polling import eventually
 from tests.integration.scale import CAMPAIGN, scaled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.integration.proxy import Proxy
+
+    MakeApp = Callable[..., offpath.App]
+    MakeFleet = Callable[[str], Fleet]
+    ProxyBefore = Callable[[str], tuple[Proxy, str]]
 
 LEASE = float(scaled(1, 30))
 """Seconds; each handler blocks for several of them."""
@@ -86,3 +93,22 @@ async def test_a_process_that_is_stopped_loses_its_jobs_though_its_presence_is_h
     await eventually(lambda: "no longer this worker's" in victim.output, within=10)
     assert (await handle.status()).result == str(heir.pid)
     assert fleet.journal.times("recorded-succeeded")[handle.id] == 1
+
+
+async def test_handlers_that_fill_the_executor_do_not_keep_a_worker_from_coming_back(
+    pg_url: str, make_app: MakeApp, make_fleet: MakeFleet, proxy_before: ProxyBefore
+) -> None:
+    """The database is given by name: looking it up needs a thread that no handler can have."""
+    proxy, through = proxy_before(pg_url)
+    app, fleet = make_app(pg_url), make_fleet(through.replace("127.0.0.1", "localhost"))
+    worker = await fleet.up(app, lease_seconds=LEASE * 2)
+    other = await fleet.up(app, lease_seconds=LEASE * 2)
+    handles = await app.enqueue([service.in_the_executor.job(1.0) for _ in range(60)])
+    await eventually(lambda: len(fleet.journal.all("start")) == 60, within=20)
+    assert proxy.cut() > 0
+
+    assert {await one.result(timeout=60) for one in handles} <= {worker.pid, other.pid}
+    assert set(fleet.journal.times("start").values()) == {1}
+    assert {(await one.status()).losses for one in handles} == {0}
+    lost = "the lease could not be renewed"
+    assert (lost in worker.output, lost in other.output) == (False, False)

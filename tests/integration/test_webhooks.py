@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+import offpath
 from offpath.events.webhook.guard import Guard
 from offpath.events.webhook.posting import HttpPoster, Post
 from offpath.events.webhook.signing import Verifier
@@ -154,6 +159,42 @@ async def test_three_sick_receivers_of_ten_do_not_hold_up_the_seven(serve: Serve
     assert all(count == 1 for one in ids for count in one.values())
     assert all(len(receiver.got) <= 5 for receiver in sick)
     assert rig.errors == []
+
+
+async def test_names_that_hang_hold_up_neither_other_endpoints_nor_the_executor(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real worker, eight endpoints whose names are never found, and one that is well."""
+    receiver = await serve(status("204 No Content"))
+    answered = threading.Event()
+    found = socket.getaddrinfo
+
+    def lookup(host: Any, *arguments: Any, **options: Any) -> Any:
+        if str(host).startswith("slow"):
+            assert answered.wait(60)
+            raise socket.gaierror("gone")
+        if host == "well.example":
+            return found("127.0.0.1", *arguments, **options)
+        return found(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    monkeypatch.setenv("OFFPATH_WEBHOOK_NETWORKS", "127.0.0.0/8")
+    monkeypatch.setenv("OFFPATH_WEBHOOK_HTTP", "1")
+    app = offpath.App("memory://")
+    app.webhooks.deliver("default")
+    try:
+        async with asyncio.timeout(20), app, app.worker():
+            for number in range(8):
+                await app.webhooks.add(f"s{number}", f"http://slow{number}.example:80/hooks")
+            port = urlsplit(receiver.url).port
+            await app.webhooks.add("well", f"http://well.example:{port}/hooks")
+            for number in range(20):
+                await app.publish("order.paid", {"n": number})
+            await receiver.until(20)
+            assert await asyncio.to_thread(lambda: "free") == "free"
+    finally:
+        answered.set()
+    assert len({headers["webhook-id"] for headers, _ in receiver.got}) == 20
 
 
 async def _drive(rig: Rig) -> None:

@@ -6,7 +6,6 @@ blocked. It tells names of loops, tasks and queues, never a job's data or a sett
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import io
 import ipaddress
@@ -25,6 +24,7 @@ from offpath.errors import ConfigurationError, MissingExtra
 from offpath.health.supervisor import Supervisor, document
 from offpath.runtime import prometheus
 from offpath.runtime.log import logger
+from offpath.runtime.threads import in_own_thread
 
 if TYPE_CHECKING:
     from offpath.config import Settings
@@ -94,7 +94,7 @@ class Probe:
         """End it."""
         self.supervisor.stop()
         if self._server is not None:
-            await asyncio.to_thread(self._server.shutdown)
+            await in_own_thread(self._server.shutdown)
             self._server.server_close()
 
     def answer(self, path: str, authorization: str | None) -> Answer:

@@ -11,11 +11,26 @@ import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from offpath.errors import AppClosed, InvalidArgument
+
+T = TypeVar("T")
+
+
+async def in_own_thread(function: Callable[[], T]) -> T:
+    """Call ``function`` in a thread made for it.
+
+    The loop's own way would wait for a place in the executor that handlers fill.
+    """
+    threads = Threads(1, "offpath-once")
+    try:
+        value: T = await threads.run(function)
+    finally:
+        threads.close()
+    return value
 
 
 class _Call(Struct, frozen=True):

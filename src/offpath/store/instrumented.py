@@ -31,7 +31,6 @@ from offpath.store.hints import Hint
 from offpath.store.instrumented_events import InstrumentedEvents
 from offpath.store.instrumented_findings import InstrumentedFindings
 from offpath.store.instrumented_flow import InstrumentedFlow
-from offpath.store.instrumented_health import InstrumentedHealth
 from offpath.store.instrumented_ledger import InstrumentedLedger
 from offpath.store.instrumented_schedules import InstrumentedSchedules
 from offpath.store.instrumented_workflows import InstrumentedWorkflows
@@ -50,7 +49,6 @@ class InstrumentedStore(
     InstrumentedFlow,
     InstrumentedLedger,
     InstrumentedFindings,
-    InstrumentedHealth,
 ):
     """A :class:`Store` that tells observers what another one did."""
 

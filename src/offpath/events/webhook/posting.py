@@ -9,7 +9,6 @@ from msgspec import Raw, Struct, json
 
 from offpath.errors import MissingExtra
 from offpath.events.webhook.guard import Guard
-from offpath.events.webhook.sealing import Keyring, SecretKeyMissing
 from offpath.events.webhook.signing import signed_headers, signer
 from offpath.model.endpoint import Endpoint
 from offpath.model.webhook import LIMIT, Answer, Refused, judged
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     import aiohttp
 
     from offpath.runtime.clock import Clock
+from offpath.runtime.resolver import Resolver
 
 _headers = json.Decoder(dict[str, str]).decode
 _OURS: Final = frozenset({"content-type", "user-agent", "content-length", "host"})
@@ -30,6 +30,10 @@ class Post(Struct, frozen=True):
     endpoint: Endpoint
     id: str
     body: bytes
+
+
+NAMES_AT_ONCE: Final = 64
+"""Names that may be looked up at once: so many may hang before others have to wait."""
 
 
 class Poster(Protocol):
@@ -50,19 +54,12 @@ class HttpPoster:
     Raises ``MissingExtra`` when it is made without aiohttp, so that no delivery is tried for it.
     """
 
-    def __init__(
-        self,
-        guard: Guard,
-        clock: Clock,
-        *,
-        time_limit: float = LIMIT,
-        keyring: Keyring | None = None,
-    ) -> None:
+    def __init__(self, guard: Guard, clock: Clock, *, time_limit: float = LIMIT) -> None:
         require_aiohttp()
-        self._keyring = keyring or Keyring()
         self._guard = guard
         self._clock = clock
         self._time_limit = time_limit
+        self._resolver = Resolver(limit=NAMES_AT_ONCE, name="offpath-webhook-name")
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, post: Post) -> Answer:
@@ -95,7 +92,7 @@ class HttpPoster:
                 response.close()
 
     def _headers(self, post: Post) -> dict[str, str]:
-        signers = [signer(secret) for secret in self._keyring.opened(post.endpoint.secrets)]
+        signers = [signer(secret) for secret in post.endpoint.secrets]
         own = _headers(post.endpoint.headers)
         return {
             **{name: value for name, value in own.items() if name.lower() not in _OURS},
@@ -106,7 +103,7 @@ class HttpPoster:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
-            self._session = _new_session(self._guard)
+            self._session = _new_session(self._guard, self._resolver)
         return self._session
 
     async def close(self) -> None:
@@ -138,12 +135,18 @@ def body_of(topic: str, at: str, payload: str) -> bytes:
     return json.encode({"type": topic, "timestamp": at, "data": data})
 
 
-def _new_session(guard: Guard) -> aiohttp.ClientSession:
+def _new_session(guard: Guard, resolver: Resolver) -> aiohttp.ClientSession:
     import aiohttp
+
+    from offpath.events.webhook.naming import EndpointNames
 
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            limit=0, limit_per_host=0, socket_factory=guard.socket_factory, ttl_dns_cache=30
+            limit=0,
+            limit_per_host=0,
+            socket_factory=guard.socket_factory,
+            ttl_dns_cache=30,
+            resolver=EndpointNames(resolver),
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
@@ -153,7 +156,7 @@ def _new_session(guard: Guard) -> aiohttp.ClientSession:
 
 def _said(error: Exception) -> str:
     """What to record of an error; the URL, which may hold a secret path, is not in it."""
-    if isinstance(error, MissingExtra | SecretKeyMissing):
+    if isinstance(error, MissingExtra):
         return f"not posted: {error}"
     cause = error.__cause__ or error
     return f"not posted: {type(cause).__name__}"

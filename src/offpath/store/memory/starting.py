@@ -12,7 +12,7 @@ from offpath.store.memory.tables import Tables
 
 
 def start(tables: Tables, now: datetime, job: NewJob, worker: str) -> LeasedJob | None:
-    """Enqueue a job and hand it to a worker; None when it was not created, or waits for its key."""
+    """Enqueue a job and hand it to a worker; None when it was not created."""
     if job.gate is not None or job.limit is not None:
         raise InvalidArgument(
             f"job {job.id} has a gate or a limit, so it cannot begin at once: enqueue it"
@@ -24,9 +24,6 @@ def start(tables: Tables, now: datetime, job: NewJob, worker: str) -> LeasedJob 
     if not plan.add(job).created:
         return None
     plan.apply()
-    record = tables.jobs[job.id]
-    if tables.awaits_key(record, now):
-        return None
-    running = handed_out(record, worker, now)
+    running = handed_out(tables.jobs[job.id], worker, now)
     tables.file(running, now)
     return leased(running)

@@ -15,12 +15,13 @@ import os
 import random
 import weakref
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 from psycopg import sql as compose
 
 from offpath.store.hints import Hint
+from offpath.store.postgres.naming import NamedConnection
 from offpath.store.sql import Catalogue, Query
 
 _log = logging.getLogger("offpath.store.postgres")
@@ -29,7 +30,7 @@ _FIRST_DELAY: Final = 0.1
 _LONGEST_DELAY: Final = 5.0
 _PATIENCE: Final = 10.0
 
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+Connection = NamedConnection
 _Command = tuple[Query, "asyncio.Future[int]"]
 
 _chance = random.Random()  # noqa: S311 - only spreads retries

@@ -16,6 +16,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed
 from offpath.errors import AppClosed, StoreUnavailable
 from offpath.store.postgres.address import Address
 from offpath.store.postgres.faults import forgotten, retryable, translated
+from offpath.store.postgres.naming import NamedConnection
 from offpath.store.postgres.steps import Rows, Send, Steps
 from offpath.store.sql import Catalogue, Query
 
@@ -28,7 +29,7 @@ _IN_OUR_SESSION: Final[dict[Pin, tuple[str, ...]]] = {"pin": (), "limit": ("unpi
 """What is left to be set where the session itself was settled in."""
 
 
-class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+class Connection(NamedConnection):
     """A connection that knows whether the session behind it is ours alone.
 
     Then its settings are made once, statements are prepared, and a transaction of one statement
@@ -255,7 +256,7 @@ class Database:
     async def _why_not(self, error: psycopg.Error) -> Exception:
         """The reason why the pool could not connect, which it does not tell."""
         try:
-            connection = await psycopg.AsyncConnection.connect(self.address.conninfo)
+            connection = await NamedConnection.connect(self.address.conninfo)
         except psycopg.Error as reason:
             return reason
         await connection.close()

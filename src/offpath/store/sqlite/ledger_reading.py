@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -17,6 +16,7 @@ from offpath.model.ledger.records import (
     SideRow,
     Totals,
 )
+from offpath.runtime.threads import in_own_thread
 from offpath.store.ledger import Counts
 from offpath.store.sql import Query, Row
 from offpath.store.sqlite import ledger_rows as rows
@@ -181,7 +181,7 @@ class Snapshot(LedgerReading):
         """End it. A read that is still running, since its caller was cancelled, is aborted."""
         self._closed = True
         self._session.interrupt()
-        await asyncio.to_thread(self._end)
+        await in_own_thread(self._end)
 
     def _end(self) -> None:
         with self._using:

@@ -30,6 +30,7 @@ from offpath.model.lease import (
 )
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
+from offpath.runtime.threads import in_own_thread
 from offpath.store.capabilities import Capabilities
 from offpath.store.changes import Changed
 from offpath.store.hints import Hint, Hints
@@ -42,7 +43,6 @@ from offpath.store.sqlite.eventing import Eventing
 from offpath.store.sqlite.file import DatabaseFile
 from offpath.store.sqlite.findings import Findings
 from offpath.store.sqlite.flowing import Flowing
-from offpath.store.sqlite.health import Health
 from offpath.store.sqlite.ledger import Ledgering
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
@@ -64,7 +64,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class SqliteStore(Eventing, Findings, Flowing, Health, Ledgering, Scheduling, Workflowing):
+class SqliteStore(Eventing, Findings, Flowing, Ledgering, Scheduling, Workflowing):
     """A :class:`~offpath.store.protocol.Store` in one SQLite file, shared by any processes.
 
     Writes go through one thread with group commit, reads through others; the event loop waits
@@ -121,16 +121,16 @@ class SqliteStore(Eventing, Findings, Flowing, Health, Ledgering, Scheduling, Wo
         self._writer = self._readers = None
         if writer is not None:
             writer.finish()
-            await asyncio.to_thread(writer.join)
+            await in_own_thread(writer.join)
         if readers is not None:
-            await asyncio.to_thread(readers.stop)
-        await asyncio.to_thread(self._presence.abandon)
+            await in_own_thread(readers.stop)
+        await in_own_thread(self._presence.abandon)
 
     async def migrate(self) -> list[Migration]:
         """Apply pending schema steps; makes the file if there is none."""
         now = self._now()
-        return await asyncio.to_thread(
-            self._once, lambda session: migrate.migrate(session, now), create=True
+        return await in_own_thread(
+            lambda: self._once(lambda session: migrate.migrate(session, now), create=True)
         )
 
     async def migrations(self) -> list[Migration]:
@@ -142,7 +142,7 @@ class SqliteStore(Eventing, Findings, Flowing, Health, Ledgering, Scheduling, Wo
             applied = self._once(migrate.applied, create=False)
             return listing(migrate.KNOWN, applied)
 
-        return await asyncio.to_thread(read)
+        return await in_own_thread(read)
 
     def migration_script(self, *, after: int = 0) -> str:
         """The steps after ``after`` as SQL text."""
