@@ -27,6 +27,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - says so, instead of failing obsc
     sys.exit("check.py: Python 3.11 or newer is needed")
 
 from tests.brokers import PACKAGES, Broker, find_broker, variable
+from tests.prometheus import PACKAGE, promtool
 from tests.pythons import NoPython, newest_python
 from tests.servers import VARIABLE, NoServer, PostgresCluster, postgres_binaries, without_password
 
@@ -303,6 +304,15 @@ def own_cluster() -> PostgresCluster:
     return PostgresCluster.create()
 
 
+# -- Prometheus ------------------------------------------------------------------------------------
+
+
+def alerts_tool() -> None:
+    """The tool that tests alerts; without it, they are skipped, and fail where ``CI`` is set."""
+    if promtool() is None and not (apt_install(PACKAGE) and promtool() is not None):
+        say(f"check.py: promtool is not installed ({PACKAGE}): the tests of alerts are skipped")
+
+
 # -- brokers ---------------------------------------------------------------------------------------
 
 
@@ -380,6 +390,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare()
     needs_server = any(step not in STATIC for step in steps)
     needs_brokers = "integration" in steps
+    if "architecture" in steps:
+        alerts_tool()
     with (
         postgres() if needs_server else contextlib.nullcontext(),
         brokers() if needs_brokers else contextlib.nullcontext(),

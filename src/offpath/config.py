@@ -93,6 +93,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Whether workers relay the outbox and drain the inbox."""
     webhook_networks: tuple[str, ...] = ()
     """Networks (CIDR) that webhooks may be posted to although they are not public."""
+    secret_key: str | None = None
+    """Keys under which webhook secrets are stored, the newest first, separated by commas."""
     webhook_http: bool = False
     """Whether webhooks may be posted over plain http."""
     redact: tuple[str, ...] = ()
@@ -117,6 +119,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long the oldest inbound message may be unapplied before the fleet is unhealthy."""
     dead_age_limit: Seconds | None = 7 * _DAY
     """How long the oldest dead letter may be unresolved before the fleet is unhealthy."""
+    router_age_limit: Seconds | None = 300.0
+    """How long the oldest event of an open router may be unrouted before the fleet is unhealthy."""
+    death_limit: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
+    """New dead letters of one task, stream, source or router in 15 minutes that the fleet bears."""
+    death_share_limit: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    """The share of dead letters in what ended meanwhile that it bears, from 5 on; 1 is any."""
+    findings: Literal["warn", "red"] = "warn"
+    """Whether a finding that nobody has accepted makes the fleet unhealthy, or is a warning."""
     origins: tuple[tuple[str, str], ...] = ()
     """Field and origin of what was not left at its default; see :meth:`sources`."""
 
@@ -149,8 +159,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     def shown(self) -> dict[str, Any]:
         """The settings as they may be printed: passwords hidden."""
         values = {name: getattr(self, name) for name in FIELDS}
-        token = None if self.health_token is None else HIDDEN
-        return {**values, "url": redact_url(self.url), "health_token": token}
+        hidden = {name: HIDDEN for name in ("health_token", "secret_key") if values[name]}
+        return {**values, "url": redact_url(self.url), **hidden}
 
     def __repr__(self) -> str:
         """All settings, without passwords."""
@@ -166,6 +176,7 @@ _FOREVER = frozenset(
     {
         *("keep_succeeded", "keep_dead", "keep_cancelled", "keep_delivered", "keep_applied"),
         *("job_age_limit", "event_age_limit", "inbox_age_limit", "dead_age_limit"),
+        "router_age_limit",
     }
 )
 _DURATIONS = _FOREVER | {
@@ -263,29 +274,35 @@ def _from_environment(variables: Mapping[str, str], *, database_url: bool) -> di
         for variable, name in known.items()
         if variables.get(variable)
     }
-    found.update(_from_secret_file(variables))
+    found.update(_from_secret_files(variables))
     if database_url and "url" not in found and variables.get("DATABASE_URL"):
         found["url"] = (variables["DATABASE_URL"], "environment (DATABASE_URL)")
     return found
 
 
-def _from_secret_file(variables: Mapping[str, str]) -> dict[str, _Found]:
-    """The URL in a file, as Docker and Kubernetes hand out secrets."""
-    path = variables.get(_URL_FILE)
-    if not path:
-        return {}
-    if variables.get(f"{PREFIX}URL"):
-        raise ConfigurationError(f"{PREFIX}URL and {_URL_FILE} are both set: unset one of them")
+def _from_secret_files(variables: Mapping[str, str]) -> dict[str, _Found]:
+    """Settings in files, as Docker and Kubernetes hand out secrets."""
+    return {
+        name: (_secret_in(variables, variable), f"file {variables[variable]} ({variable})")
+        for variable, name in _SECRET_FILES.items()
+        if variables.get(variable)
+    }
+
+
+def _secret_in(variables: Mapping[str, str], variable: str) -> str:
+    plain, path = variable.removesuffix("_FILE"), variables[variable]
+    if variables.get(plain):
+        raise ConfigurationError(f"{plain} and {variable} are both set: unset one of them")
     try:
         text = Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{_URL_FILE}: cannot read {path}: {error}") from error
+        raise ConfigurationError(f"{variable}: cannot read {path}: {error}") from error
     if not text:
-        raise ConfigurationError(f"{_URL_FILE}: {path} is empty")
-    return {"url": (text, f"file {path} ({_URL_FILE})")}
+        raise ConfigurationError(f"{variable}: {path} is empty")
+    return text
 
 
-_URL_FILE = f"{PREFIX}URL_FILE"
+_SECRET_FILES = {f"{PREFIX}URL_FILE": "url", f"{PREFIX}SECRET_KEY_FILE": "secret_key"}
 
 
 def _from_project(directory: Path) -> dict[str, _Found]:
@@ -443,7 +460,7 @@ def _hint(name: str) -> str:
 
 
 def _warn_of_unknown(variables: Mapping[str, str], known: Mapping[str, str]) -> None:
-    taken = {*known, _URL_FILE}
+    taken = {*known, *_SECRET_FILES}
     unknown = sorted(
         name
         for name in variables

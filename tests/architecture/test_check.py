@@ -138,3 +138,22 @@ def test_a_run_without_the_newest_python_says_so_and_fails_in_ci(
     assert "/nowhere/python does not run here" in capsys.readouterr().out
     monkeypatch.setenv("CI", "true")
     assert not check.run_step(check.NEWEST).passed
+
+
+def test_the_tool_that_tests_alerts_is_installed_or_its_lack_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def install(package: str) -> bool:
+        asked.append(package)
+        return False
+
+    monkeypatch.setattr(check, "apt_install", install)
+    monkeypatch.setattr(check, "promtool", lambda: None)
+    check.alerts_tool()
+    assert asked == ["prometheus"]
+    assert "the tests of alerts are skipped" in capsys.readouterr().out
+    monkeypatch.setattr(check, "promtool", lambda: "/usr/bin/promtool")
+    check.alerts_tool()
+    assert (asked, capsys.readouterr().out) == (["prometheus"], "")

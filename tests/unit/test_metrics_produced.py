@@ -12,6 +12,7 @@ from offpath.jobs.worker.telemetry import Telemetry
 from offpath.runtime.catalogue import CATALOGUE
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
+from offpath.runtime.recent_ends import RecentEnds
 from offpath.store import metering
 from offpath.store.protocol import Backlog
 from tests.architecture import sources
@@ -64,7 +65,9 @@ async def test_a_worker_tells_how_many_jobs_wait_for_their_limits() -> None:
 
     async with app:
         await app.enqueue([call.job() for _ in range(3)])
-        await Waiting(app.store(), None).count(Telemetry(app.metrics))
+        await Waiting(app.store(), None, RecentEnds(app.metrics, app.clock)).count(
+            Telemetry(app.metrics)
+        )
         assert held_in(app.metrics) == 3
         Telemetry(app.metrics).gone()
         assert held_in(app.metrics) == 0

@@ -8,7 +8,9 @@ from offpath.app import App
 from offpath.cli.frame import require_schema
 from offpath.cli.output import short
 from offpath.errors import SchemaError
-from offpath.health.fleet import Presence, member, pauses
+from offpath.health.fleet import Presence, dying_in, member, pauses
+from offpath.health.thresholds import Thresholds
+from offpath.model.deaths import Whose
 from offpath.model.job import JobState
 from offpath.model.lease import WorkerRecord
 from offpath.store.protocol import Backlog, Finding, Level
@@ -19,6 +21,14 @@ SKEW = timedelta(seconds=2)
 """Difference between the clocks of this machine and the store that is worth a warning."""
 OLD = timedelta(minutes=5)
 """Work that has been due for longer is worth a warning."""
+MOST = 100_000
+"""Dead letters of one kind that are counted."""
+_WHERE = {
+    Whose.TASK: "offpath dead list",
+    Whose.STREAM: "offpath outbox list --state dead",
+    Whose.SOURCE: "offpath inbox list --state dead",
+    Whose.ROUTER: "offpath router list",
+}
 LONG = timedelta(hours=24)
 """A job that has been running for longer is worth a look."""
 
@@ -32,7 +42,7 @@ async def examine(app: App) -> list[Finding]:
     if schema.level is Level.PROBLEM:
         return [schema]
     async with app:
-        findings = [schema, *await _look(app)]
+        findings = [schema, *await look(app)]
     return sorted(findings, key=lambda one: _ORDER[one.level])
 
 
@@ -46,7 +56,8 @@ async def _schema(app: App) -> Finding:
     return _finding("schema", Level.FINE, f"at step {len(steps):04}, as this version needs it")
 
 
-async def _look(app: App) -> list[Finding]:
+async def look(app: App) -> list[Finding]:
+    """The checks of an app that is open, over a schema that fits."""
     store = app.store()
     now = await store.ping()
     workers = await app.workers()
@@ -59,7 +70,9 @@ async def _look(app: App) -> list[Finding]:
         await _paused(app),
         _oldest(backlog, now),
         await _dead(app),
+        await _dying(app, workers, now),
         await _long_running(app, now),
+        await _secrets(app),
         *await store.diagnose(),
     ]
 
@@ -130,10 +143,27 @@ def _oldest(backlog: list[Backlog], now: datetime) -> Finding:
 
 
 async def _dead(app: App) -> Finding:
-    dead = await app.jobs.count(state=JobState.DEAD)
+    """Those of all kinds: jobs, events, inbound messages, and what routers could not route."""
+    dead = await app.store().deaths(limit=MOST)
     if not dead:
         return _finding("dead letters", Level.FINE, "none")
-    return _finding("dead letters", Level.WARNING, f"{dead}; see: offpath dead list")
+    count = sum(one.count for one in dead)
+    most = sorted(dead, key=lambda one: -one.count)[:5]
+    names = ", ".join(f"{one.count} of {one.whose} {one.name}" for one in most)
+    see = ", ".join(sorted({_WHERE[one.whose] for one in dead}))
+    return _finding("dead letters", Level.WARNING, f"{count}: {names}; see: {see}")
+
+
+async def _dying(app: App, workers: list[WorkerRecord], now: datetime) -> Finding:
+    store = app.store()
+    members = [member(one) for one in workers]
+    dying = await dying_in(store, Thresholds(store, app.settings), members, now)
+    if not dying:
+        return _finding("deaths", Level.FINE, "none in the last 15 minutes")
+    bad = [one.text for one in dying if one.reason is not None]
+    few = [one.text for one in dying if one.reason is None]
+    level = Level.PROBLEM if bad else Level.WARNING
+    return _finding("deaths", level, "; ".join([*bad, *few][:5]))
 
 
 async def _long_running(app: App, now: datetime) -> Finding:
@@ -143,3 +173,18 @@ async def _long_running(app: App, now: datetime) -> Finding:
         return _finding("running", Level.FINE, f"no job runs for more than {short(LONG)}")
     names = ", ".join(f"{one.id} ({one.task})" for one in old[:5])
     return _finding("running", Level.WARNING, f"running for more than {short(LONG)}: {names}")
+
+
+async def _secrets(app: App) -> Finding:
+    sealing = await app.webhooks.sealing()
+    if sealing.shut:
+        names = ", ".join(sealing.shut[:5])
+        message = f"no key of OFFPATH_SECRET_KEY opens those of {names}: nothing is posted there"
+        return _finding("webhook secrets", Level.PROBLEM, message)
+    if sealing.plain:
+        message = (
+            f"{len(sealing.plain)} endpoints have theirs in plain text: set OFFPATH_SECRET_KEY "
+            "(`offpath endpoints new-key` makes one), then run `offpath endpoints reseal`"
+        )
+        return _finding("webhook secrets", Level.WARNING, message)
+    return _finding("webhook secrets", Level.FINE, "none in plain text")

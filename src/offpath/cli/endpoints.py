@@ -24,6 +24,7 @@ from offpath.cli.frame import (
 from offpath.cli.messages import moment
 from offpath.errors import InvalidArgument
 from offpath.events.webhook.endpoints import Added, Receiver
+from offpath.events.webhook.sealing import new_key
 from offpath.events.webhook.signing import new_key_pair
 from offpath.model.endpoint import EndpointState, stream_of
 from offpath.model.message import Box, MessageBacklog
@@ -314,6 +315,47 @@ def replay(
             output.print_json({"replayed": count})
         else:
             click.echo(f"{output.clean(name)}: {count} to be posted again")
+
+    return with_app(url, work)
+
+
+@endpoints.command("new-key")
+@json_option
+@command
+def make_key(*, as_json: bool) -> None:
+    r"""Make a key for OFFPATH_SECRET_KEY. It is not stored anywhere.
+
+    \b
+    offpath endpoints new-key > secret.key
+    OFFPATH_SECRET_KEY_FILE=secret.key offpath endpoints reseal
+    """
+    key = new_key()
+    if as_json:
+        output.print_json({"key": key})
+    else:
+        click.echo(key)
+
+
+@endpoints.command()
+@url_option
+@json_option
+@command
+def reseal(url: str | None, *, as_json: bool) -> int | None:
+    r"""Seal all secrets under the first key of OFFPATH_SECRET_KEY.
+
+    Run it once with the first key, and after a new key was put before the old one; then the old
+    one may go.
+
+    \b
+    offpath endpoints reseal
+    """
+
+    async def work(app: App) -> None:
+        count = await app.webhooks.reseal()
+        if as_json:
+            output.print_json({"resealed": count})
+        else:
+            click.echo(f"secrets of {count} endpoints sealed")
 
     return with_app(url, work)
 

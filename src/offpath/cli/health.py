@@ -21,6 +21,7 @@ from offpath.health.fleet import FleetHealth, Member, examine
 from offpath.health.probe import check_token
 from offpath.health.thresholds import Thresholds
 from offpath.model import checks
+from offpath.model.deaths import Dying
 from offpath.model.health import Condition
 from offpath.model.json_text import decode_json
 
@@ -175,6 +176,17 @@ def _print_waiting(gauges: Iterable[Mapping[str, Any]]) -> None:
     output.print_table(("waiting", "for", "limit"), rows, empty="nothing waits")
 
 
+def _print_dying(dying: Iterable[Dying]) -> None:
+    rows = [(one.whose, one.name, one.dead, _share(one.share)) for one in dying]
+    if rows:
+        columns = ("died of", "name", "in 15 min", "of what ended")
+        output.print_table(columns, rows, empty="")
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
+
+
 def _print_settlements(runs: Iterable[Mapping[str, Any]]) -> None:
     counts = ("attempted", "credited", "failed", "skipped")
     rows = [
@@ -211,6 +223,7 @@ async def _of_fleet(settings: Settings, timeout: float, *, as_json: bool) -> int
     else:
         print_members(fleet.members)
         _print_waiting([msgspec.structs.asdict(one) for one in fleet.gauges])
+        _print_dying(fleet.dying)
         _print_settlements([msgspec.structs.asdict(one) for one in fleet.settlements])
         if fleet.limits:
             print_limits(fleet.limits)
@@ -224,6 +237,7 @@ def _document(fleet: FleetHealth) -> dict[str, Any]:
         "reasons": list(fleet.reasons),
         "workers": [member_document(one) for one in fleet.members],
         "waiting": [msgspec.structs.asdict(one) for one in fleet.gauges],
+        "dying": [msgspec.structs.asdict(one) for one in fleet.dying],
         "settlements": [msgspec.structs.asdict(one) for one in fleet.settlements],
         "warnings": list(fleet.warnings),
         "paused_queues": [queue_document(one) for one in fleet.queues],

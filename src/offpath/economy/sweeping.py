@@ -13,6 +13,7 @@ from offpath.ledger.reconciling import Window
 from offpath.model.health import window_of
 from offpath.model.tally import Tally
 from offpath.sweeps.context import SweepContext
+from offpath.sweeps.economy import telemetry
 from offpath.sweeps.economy.home import Pass
 from offpath.sweeps.economy.prune import PRUNE_BATCH, PruneLedger
 from offpath.sweeps.economy.running import SWEEP_NAMES, EconomyRun, EconomySweeps, SweepInput
@@ -115,6 +116,7 @@ class EconomyVerbs:
         With them comes one that removes what is too old to count. Raises ``InvalidArgument`` when
         the app has an economy already.
         """
+        telemetry.known(self.app.metrics)
         for name in SWEEP_NAMES:
             self._register(name, AppSweep(self, name), self.settings.worker_batch)
         self._register("prune", PruneLedger(self), PRUNE_BATCH)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from offpath.events.webhook.driving import FanOut, Posting
     from offpath.events.webhook.endpoints import Webhooks
     from offpath.events.webhook.guard import Guard
+    from offpath.events.webhook.sealing import Keyring
     from offpath.events.writing import Writer
     from offpath.runtime.clock import Clock
     from offpath.runtime.codec import Codec
@@ -103,7 +104,11 @@ class Events:
             from offpath.events.webhook.endpoints import Webhooks
 
             self._webhooks = Webhooks(
-                self._opened, self._guard, self._webhooks_added, self.outlets.__contains__
+                self._opened,
+                self._guard,
+                self._webhooks_added,
+                self.outlets.__contains__,
+                self._keyring,
             )
         return self._webhooks
 
@@ -226,12 +231,17 @@ class Events:
         )
         post = Posting(
             lambda: self._parts(opened),
-            lambda: HttpPoster(self._guard(), self._home.clock),
+            lambda: HttpPoster(self._guard(), self._home.clock, keyring=self._keyring()),
             random=random,
             keep=keep,
         )
         self._made.update((plan, post))
         return plan, post
+
+    def _keyring(self) -> Keyring:
+        from offpath.events.webhook.sealing import Keyring
+
+        return Keyring(self._home.settings.secret_key)
 
     def _guard(self) -> Guard:
         from offpath.events.webhook.guard import Guard, checked_networks

@@ -88,6 +88,8 @@ def _cursors(record: RouterRecord, facts: RouterFacts) -> tuple[str, bool | None
 
 def _lag(record: RouterRecord, facts: RouterFacts, most_lag: float) -> tuple[str, bool | None, str]:
     shown = f"{facts.oldest_lag:.1f} s behind (at most {most_lag:g} s)"
+    if facts.head > facts.horizon:
+        shown += f"; what is above position {facts.horizon} waits for a writer that is open"
     if not (record.open and record.master):
         return "lag", None, f"does not apply: the gate is closed; {shown}"
     return "lag", facts.oldest_lag <= most_lag, shown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from offpath.model.deaths import WITHIN, Dying, together
 from offpath.model.health import Condition, Gauge, SettlementReport, WorkerReport
 from offpath.model.lease import WorkerRecord
 from offpath.model.limit import LimitRecord, QueueRecord
@@ -59,11 +60,17 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
     """Those that are paused."""
     limits: tuple[LimitRecord, ...] = ()
     """Keys that are paused, cool down or hold jobs back, by name."""
+    dying: tuple[Dying, ...] = ()
+    """What had dead letters in the last quarter of an hour."""
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why it is unhealthy, one line each; none when it is not."""
-        return (*self._of_members(), *(one for gauge in self.gauges if (one := gauge.reason)))
+        return (
+            *self._of_members(),
+            *(one for gauge in self.gauges if (one := gauge.reason)),
+            *(one for dying in self.dying if (one := dying.reason)),
+        )
 
     @property
     def settlements(self) -> tuple[SettlementReport, ...]:
@@ -80,7 +87,8 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
     def warnings(self) -> tuple[str, ...]:
         """What somebody should look at although work moves, one line each."""
         runs = tuple(one for run in self.settlements if (one := run.warning))
-        return (*runs, *pauses(self.queues, self.limits))
+        deaths = tuple(one.text for one in self.dying if one.reason is None)
+        return (*runs, *deaths, *pauses(self.queues, self.limits))
 
     @property
     def healthy(self) -> bool:
@@ -128,14 +136,26 @@ def _read(report: str | None) -> WorkerReport | None:
         return None
 
 
+async def dying_in(
+    store: Store, thresholds: Thresholds, members: Iterable[Member], now: datetime
+) -> list[Dying]:
+    """What had dead letters lately, as the store has them, and the live workers' shares of it."""
+    live = (one.report for one in members if one.presence is Presence.LIVE)
+    ends = together(report.ends for report in live if report is not None)
+    deaths = await store.deaths(since=now - timedelta(seconds=WITHIN))
+    return thresholds.dying(deaths, ends)
+
+
 async def examine(store: Store, thresholds: Thresholds) -> FleetHealth:
     """Ask the store. Raises what it raises."""
     now = await store.ping()
     records: Sequence[WorkerRecord] = await store.workers()
     gauges = await thresholds(await store.backlog(limit=MOST_COUNTED), now)
     queues, limits = await store.queues(), await store.limits(limit=MOST_COUNTED)
+    members = tuple(member(one) for one in records)
     return FleetHealth(
-        members=tuple(member(one) for one in records),
+        members=members,
+        dying=tuple(await dying_in(store, thresholds, members, now)),
         gauges=tuple(gauges),
         queues=tuple(one for one in queues if one.paused or one.paused_until is not None),
         limits=tuple(one for one in limits if one.held or one.paused or one.closed_until),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from offpath.model.deaths import Deaths, Dying, Ends, Whose, label
 from offpath.model.endpoint import is_delivery
 from offpath.model.health import Gauge
 from offpath.model.job import JobFilter, JobState
 from offpath.model.message import Box, MessageBacklog
+from offpath.model.route import RouterLag
 
 if TYPE_CHECKING:
     from offpath.config import Settings
@@ -21,6 +23,7 @@ LOOK_EVERY = timedelta(minutes=1)
 """Between two looks for old dead letters, which may be many."""
 _DEAD = (JobState.DEAD,)
 
+Lags = Callable[[], Awaitable[Sequence[RouterLag]]]
 Messages = Callable[[], Awaitable[Sequence[MessageBacklog]]]
 
 
@@ -49,6 +52,7 @@ class Thresholds:
         self._served = served
         # A store of one's own may have jobs only.
         self._messages: Messages | None = getattr(store, "message_backlog", None)
+        self._lags: Lags | None = getattr(store, "router_lags", None)
         self._looked_at: datetime | None = None
         self._died_at: datetime | None = None
 
@@ -58,6 +62,7 @@ class Thresholds:
         return [
             *await self._unpaused(list(self._jobs(backlog, now))),
             *self._waiting(streams, now),
+            *([] if self._lags is None else self._behind(await self._lags(), now)),
             await self._dead_letter(streams, now),
         ]
 
@@ -100,6 +105,33 @@ class Thresholds:
                 age=_age(row.oldest_due_at, now),
                 limit=settings.event_age_limit if outbound else settings.inbox_age_limit,
             )
+
+    def _behind(self, lags: Sequence[RouterLag], now: datetime) -> Iterator[Gauge]:
+        for one in lags:
+            # A closed gate is meant; who forgot it finds it among the findings.
+            closed = "" if one.open else ", whose gate is closed"
+            yield Gauge(
+                name=f"the oldest unrouted event of router {one.router}{closed}",
+                age=None if one.oldest_at is None else _age(one.oldest_at, now),
+                limit=self._settings.router_age_limit if one.open else None,
+                router=one.router,
+                closed=not one.open,
+            )
+
+    def dying(self, deaths: Sequence[Deaths], ends: Mapping[str, Ends]) -> list[Dying]:
+        """New dead letters against their limits. What died of a webhook endpoint is told only."""
+        return [self._dying(one, ends.get(label(one.whose, one.name))) for one in deaths]
+
+    def _dying(self, one: Deaths, ends: Ends | None) -> Dying:
+        told = one.whose is Whose.STREAM and is_delivery(one.name)
+        return Dying(
+            whose=one.whose,
+            name=one.name,
+            dead=one.count,
+            share=None if ends is None or not ends.ended else ends.dead / ends.ended,
+            most=None if told else self._settings.death_limit,
+            most_share=None if told else self._settings.death_share_limit,
+        )
 
     def _judged(self, row: MessageBacklog) -> bool:
         if self._served is not None:

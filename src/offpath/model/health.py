@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from offpath.model.deaths import Ends
 from offpath.model.tally import Verdict
 
 BUDGET = 3
@@ -145,6 +146,10 @@ class Gauge(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None: nothing waits."""
     limit: float | None
     """None: it may wait for ever."""
+    router: str | None = None
+    """The router whose lag it is."""
+    closed: bool = False
+    """Whether somebody has closed the gate that it waits at."""
 
     @property
     def over(self) -> bool:
@@ -195,6 +200,8 @@ class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Jobs in its hand, by task."""
     settlements: tuple[SettlementReport, ...] = ()
     """The last settlement run of each kind that ran in its process."""
+    ends: dict[str, Ends] = {}
+    """What ended in its process in the last quarter of an hour, by label, where some of it died."""
 
     @property
     def warnings(self) -> tuple[str, ...]:

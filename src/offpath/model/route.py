@@ -24,6 +24,7 @@ __all__ = [
     "NewLogEvent",
     "Route",
     "RouterFacts",
+    "RouterLag",
     "RouterRecord",
     "RouterSpec",
     "slot_of",
@@ -188,6 +189,16 @@ class Decisions(Struct, frozen=True, kw_only=True):
     summary: str | None = None
 
 
+class RouterLag(Struct, frozen=True, kw_only=True):
+    """How far behind a router is."""
+
+    router: str
+    open: bool
+    """Whether its gate and the master's are open: else it is meant to stand."""
+    oldest_at: datetime | None
+    """When the oldest committed event that it has not passed was written; None without one."""
+
+
 class RouterFacts(Struct, frozen=True, kw_only=True):
     """What ``verify`` compares, counted by the store; reads only."""
 
@@ -208,4 +219,5 @@ class RouterFacts(Struct, frozen=True, kw_only=True):
     letters_without_failure: int
     open_letters: int
     oldest_lag: float
-    """Seconds since the oldest event that is settled and not passed was written; 0 without one."""
+    """Seconds since the oldest committed event that is not passed was written; 0 without one. It
+    may wait for a writer that is still open, and then counts all the same."""

@@ -115,6 +115,8 @@ ROWS = (
     _counter("log_appended", "Events given to the log, repeats included.", ("domain",)),
     _counter("router_attempts", "What routers decided.", ("router", "status")),
     _counter("router_passed", "Events that a router passed.", ("router",)),
+    _gauge("router_lag_seconds", "Age of a router's oldest unrouted event.", ("router",)),
+    _gauge("router_open", "1 while a router's gate and the master's are open.", ("router",)),
     _time("store_operation", "Duration of store operations.", ("backend", "operation")),
     _counter("store_errors", "Store operations that failed.", ("backend", "operation", "error")),
     _counter("loop_iterations", "Turns of the engine's loops, by how they went.", _TURN),

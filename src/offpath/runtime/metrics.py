@@ -10,7 +10,7 @@ import asyncio
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -275,6 +275,12 @@ class Metrics:
         """Every series, or those of one metric, in the order in which they were first used."""
         every = tuple(self._series.values())
         return [one.read() for one in every if name is None or one.metric.name == name]
+
+    def values(self, names: Collection[str]) -> Iterator[tuple[str, dict[str, str], float]]:
+        """Name, labels and value of each series of these counters and gauges."""
+        for one in tuple(self._series.values()):
+            if one.metric.name in names and isinstance(one, Counter | Gauge):
+                yield one.metric.name, dict(one.labels), one.value
 
     def subscribe(
         self, callback: Subscriber, loop: asyncio.AbstractEventLoop | None = None

@@ -72,8 +72,9 @@ class FlowStore(Protocol):
 
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it to this worker, in one commit. None when it was not created
-        (a repeat, an attach). A gate or a limit is refused (``InvalidArgument``); when it is due is
-        left aside. Raises as ``commit``, and ``LeaseLost`` when the worker is not
-        registered or its lease has expired: nothing is written then.
+        (a repeat, an attach), or waits while another job has its unique key. A gate or a limit is
+        refused (``InvalidArgument``); when it is due is left aside. Raises as ``commit``, and
+        ``LeaseLost`` when the worker is not registered or its lease has expired: nothing is written
+        then.
         """
         ...

@@ -31,6 +31,7 @@ from offpath.store.hints import Hint
 from offpath.store.instrumented_events import InstrumentedEvents
 from offpath.store.instrumented_findings import InstrumentedFindings
 from offpath.store.instrumented_flow import InstrumentedFlow
+from offpath.store.instrumented_health import InstrumentedHealth
 from offpath.store.instrumented_ledger import InstrumentedLedger
 from offpath.store.instrumented_schedules import InstrumentedSchedules
 from offpath.store.instrumented_workflows import InstrumentedWorkflows
@@ -49,6 +50,7 @@ class InstrumentedStore(
     InstrumentedFlow,
     InstrumentedLedger,
     InstrumentedFindings,
+    InstrumentedHealth,
 ):
     """A :class:`Store` that tells observers what another one did."""
 

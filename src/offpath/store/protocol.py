@@ -38,6 +38,7 @@ from offpath.store.changes import Changed
 from offpath.store.events import EventStore
 from offpath.store.findings import FindingStore
 from offpath.store.flow import FlowStore
+from offpath.store.health import HealthStore
 from offpath.store.hints import Hint
 from offpath.store.ledger import LedgerStore
 from offpath.store.schedules import ScheduleStore
@@ -102,7 +103,14 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Store(
-    EventStore, ScheduleStore, WorkflowStore, FlowStore, LedgerStore, FindingStore, Protocol
+    EventStore,
+    ScheduleStore,
+    WorkflowStore,
+    FlowStore,
+    LedgerStore,
+    FindingStore,
+    HealthStore,
+    Protocol,
 ):
     """One backend. All methods may be called concurrently from one event loop."""
 

@@ -10,6 +10,7 @@ from msgspec import Struct, json, structs
 
 from offpath.errors import EndpointNotFound, InvalidArgument
 from offpath.events.webhook.guard import Guard
+from offpath.events.webhook.sealing import Keyring, is_sealed
 from offpath.events.webhook.signing import checked_secret, new_secret
 from offpath.model import checks
 from offpath.model.announce import STREAM as JOBS
@@ -60,6 +61,15 @@ class Receiver(Struct, frozen=True, kw_only=True):
     """How many secrets sign."""
 
 
+class Sealing(Struct, frozen=True, kw_only=True):
+    """How the secrets of all endpoints lie in the database; names of endpoints."""
+
+    plain: tuple[str, ...] = ()
+    """Those with a secret that is stored as it is."""
+    shut: tuple[str, ...] = ()
+    """Those with a secret that no key of this process opens: nothing is posted to them."""
+
+
 class Webhooks:
     """``app.webhooks``: which streams go to endpoints, and the endpoints themselves."""
 
@@ -69,11 +79,13 @@ class Webhooks:
         guard: Callable[[], Guard],
         begun: Callable[[], None] = lambda: None,
         dispatched: Callable[[str], bool] = lambda _: False,
+        keyring: Callable[[], Keyring] = Keyring,
     ) -> None:
         self._opened = opened
         self._dispatched = dispatched
         self._guard = guard
         self._begun = begun
+        self._keyring = keyring
         self.streams: tuple[str, ...] = ()
         """The outbox streams whose events go to endpoints."""
 
@@ -117,11 +129,12 @@ class Webhooks:
         self._guard().check_url(url)
         given = None if secret is None else checked_secret(secret)
         known = await self._find(store, _name(name))
-        secrets = (given or new_secret(),) if known is None else _kept(known, given)
+        keyring = self._keyring()
+        secrets = _kept(None if known is None else keyring.opened(known.secrets), given)
         endpoint = Endpoint(
             name=name,
             url=url,
-            secrets=secrets,
+            secrets=keyring.sealed(secrets),
             topics=_patterns(topics, "topics"),
             streams=_patterns(streams, "streams"),
             headers=json.encode(_headers(headers)).decode(),
@@ -146,12 +159,16 @@ class Webhooks:
         await self._set(name, EndpointState.ENABLED, None)
 
     async def rotate(self, name: str, secret: str | None = None) -> Added:
-        """Sign with a new secret and with the ones before it, until :meth:`retire`."""
+        """Sign with a new secret and with the ones before it, until :meth:`retire`.
+
+        Those that are kept are sealed anew, under the first key of ``OFFPATH_SECRET_KEY``.
+        """
         store = await self._opened()
         known = await self._known(store, name)
         newest = new_secret() if secret is None else checked_secret(secret)
-        secrets = tuple(dict.fromkeys((newest, *known.secrets)))[:_MOST_SECRETS]
-        await store.put_endpoint(structs.replace(known, secrets=secrets))
+        keyring = self._keyring()
+        secrets = tuple(dict.fromkeys((newest, *keyring.opened(known.secrets))))[:_MOST_SECRETS]
+        await store.put_endpoint(structs.replace(known, secrets=keyring.sealed(secrets)))
         return Added(endpoint=await self._known(store, name), secrets=(newest,), new=False)
 
     async def retire(self, name: str) -> int:
@@ -160,6 +177,31 @@ class Webhooks:
         known = await self._known(store, name)
         await store.put_endpoint(structs.replace(known, secrets=known.secrets[:1]))
         return len(known.secrets) - 1
+
+    async def reseal(self) -> int:
+        """Seal every secret under the first key of ``OFFPATH_SECRET_KEY``; how many endpoints.
+
+        Afterwards the keys behind the first are not needed any more. Raises ``InvalidArgument``
+        without a key, and ``SecretKeyMissing`` for a secret that none of them opens.
+        """
+        keyring = self._keyring()
+        if not keyring.seals:
+            raise InvalidArgument("OFFPATH_SECRET_KEY is not set: there is no key to seal with")
+        store = await self._opened()
+        known = await store.endpoints()
+        opened = [(one, keyring.opened(one.secrets)) for one in known]
+        for one, secrets in opened:
+            await store.put_endpoint(structs.replace(one, secrets=keyring.sealed(secrets)))
+        return len(opened)
+
+    async def sealing(self) -> Sealing:
+        """Which endpoints have secrets in plain text, or under a key that is missing here."""
+        keyring = self._keyring()
+        known = await (await self._opened()).endpoints()
+        return Sealing(
+            plain=tuple(one.name for one in known if not all(map(is_sealed, one.secrets))),
+            shut=tuple(one.name for one in known if not keyring.can_open(one.secrets)),
+        )
 
     async def remove(self, name: str) -> None:
         """Remove it. What was not posted yet stays until it is discarded, and is not posted."""
@@ -216,10 +258,10 @@ def _unknown(name: str) -> EndpointNotFound:
     )
 
 
-def _kept(known: Endpoint, given: str | None) -> tuple[str, ...]:
-    if given is None or given in known.secrets:
-        return known.secrets
-    return (given,)
+def _kept(known: tuple[str, ...] | None, given: str | None) -> tuple[str, ...]:
+    if known is None:
+        return (given or new_secret(),)
+    return known if given is None or given in known else (given,)
 
 
 def _name(value: str) -> str:

@@ -9,6 +9,7 @@ from msgspec import Raw, Struct, json
 
 from offpath.errors import MissingExtra
 from offpath.events.webhook.guard import Guard
+from offpath.events.webhook.sealing import Keyring, SecretKeyMissing
 from offpath.events.webhook.signing import signed_headers, signer
 from offpath.model.endpoint import Endpoint
 from offpath.model.webhook import LIMIT, Answer, Refused, judged
@@ -54,8 +55,16 @@ class HttpPoster:
     Raises ``MissingExtra`` when it is made without aiohttp, so that no delivery is tried for it.
     """
 
-    def __init__(self, guard: Guard, clock: Clock, *, time_limit: float = LIMIT) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        clock: Clock,
+        *,
+        time_limit: float = LIMIT,
+        keyring: Keyring | None = None,
+    ) -> None:
         require_aiohttp()
+        self._keyring = keyring or Keyring()
         self._guard = guard
         self._clock = clock
         self._time_limit = time_limit
@@ -92,7 +101,7 @@ class HttpPoster:
                 response.close()
 
     def _headers(self, post: Post) -> dict[str, str]:
-        signers = [signer(secret) for secret in post.endpoint.secrets]
+        signers = [signer(secret) for secret in self._keyring.opened(post.endpoint.secrets)]
         own = _headers(post.endpoint.headers)
         return {
             **{name: value for name, value in own.items() if name.lower() not in _OURS},
@@ -156,7 +165,7 @@ def _new_session(guard: Guard, resolver: Resolver) -> aiohttp.ClientSession:
 
 def _said(error: Exception) -> str:
     """What to record of an error; the URL, which may hold a secret path, is not in it."""
-    if isinstance(error, MissingExtra):
+    if isinstance(error, MissingExtra | SecretKeyMissing):
         return f"not posted: {error}"
     cause = error.__cause__ or error
     return f"not posted: {type(cause).__name__}"

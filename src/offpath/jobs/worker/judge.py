@@ -33,6 +33,7 @@ from offpath.model.settlement import (
     Dead,
     Outcome,
     Released,
+    Retry,
     Settlement,
     Snoozed,
     Succeeded,
@@ -166,6 +167,20 @@ class Judge:
         text = "the store refused the job's end without a reason"
         failure = self._failure(run, error or RuntimeError(text), "unsettleable")
         return Dead(reason=DeadReason.UNSETTLEABLE, failure=failure)
+
+    def retried(self, run: Run, refused: Retry) -> Retry:
+        """Judge a retry that the store refused: it stays one, with nothing foreign in it.
+
+        A job with attempts left does not die of what could not be written about the last one.
+        """
+        failure = Failure(
+            kind=refused.failure.kind,
+            type="StoreRejected",
+            message="the attempt failed, and the store refused the description of its failure",
+            attempt=run.job.attempt,
+            at=self._moment(run).now,
+        )
+        return Retry(delay=refused.delay, failure=failure)
 
     def unsettleable(self, run: Run) -> Dead:
         """Judge an end that the store refused with its failure too: with nothing foreign in it."""

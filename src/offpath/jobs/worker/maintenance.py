@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.telemetry import Telemetry
     from offpath.jobs.worker.terms import Measure
     from offpath.model.health import Gauge
+    from offpath.runtime.recent_ends import RecentEnds
     from offpath.store.protocol import Store
 
 RESCUE_BATCH = 500
@@ -59,14 +60,17 @@ class Maintenance:
 class Waiting:
     """What waits, as last counted: for the metrics, and for whoever judges the worker."""
 
-    def __init__(self, store: Store, measure: Measure | None) -> None:
+    def __init__(self, store: Store, measure: Measure | None, ends: RecentEnds) -> None:
         self._store = store
         self._measure = measure
+        self.ends = ends
+        """What ended in this process lately."""
         self.gauges: tuple[Gauge, ...] = ()
         """How long the oldest of each kind has waited, and how long it may."""
 
     async def count(self, telemetry: Telemetry) -> Turn | None:
         """Count what is due. All ages are by the store's clock, which nobody's skew can spoil."""
+        self.ends.look()
         now = await self._store.ping()
         backlog = await self._store.backlog(limit=MOST_COUNTED)
         telemetry.due(backlog, now)

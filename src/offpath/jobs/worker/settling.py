@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from offpath.errors import StoreError
 from offpath.jobs.worker.running import Interruption, silent
-from offpath.model.settlement import Settled, SettleStatus
+from offpath.model.settlement import Retry, Settled, SettleStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from offpath.jobs.worker.judge import Judge
     from offpath.jobs.worker.running import Run
-    from offpath.model.settlement import Settlement
+    from offpath.model.settlement import Outcome, Settlement
     from offpath.store.protocol import Store
 
 BATCH = 500
@@ -124,6 +124,14 @@ class Settler:
             del self._refusals[run]
             self._done(run, settlement, answer)
             return
+        if isinstance(answer.error, StoreError) and answer.error.retryable:
+            self.put(run, settlement)  # nothing was written, and nothing is wrong with it
+            return
         first = refusals == 1
-        outcome = self._judge.refused(run, answer.error) if first else self._judge.unsettleable(run)
+        if isinstance(settlement.outcome, Retry):
+            outcome: Outcome = self._judge.retried(run, settlement.outcome)
+        elif first:
+            outcome = self._judge.refused(run, answer.error)
+        else:
+            outcome = self._judge.unsettleable(run)
         self.put(run, self._judge.settlement(run, outcome))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from offpath.jobs.worker import known_series
 from offpath.model.job import DeadReason
 from offpath.model.settlement import Dead, Retry, Succeeded
 from offpath.model.tally import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from offpath.jobs.worker.running import Run
     from offpath.model.health import Gauge
@@ -140,6 +141,7 @@ class Telemetry:
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._loops: dict[str, LoopSeries] = {}
         self._waiting: set[str] = set()
+        self._routers: set[str] = set()
         self._due: set[tuple[str, str]] = set()
 
     def lane(self, task: str, queue: str) -> Lane:
@@ -149,6 +151,10 @@ class Telemetry:
         if lane is None:
             lane = self._lanes[key] = Lane(self._registry, task, queue)
         return lane
+
+    def tasks(self, tasks: Iterable[str], queues: Iterable[str]) -> None:
+        """Make the counters of these tasks, before anything has become of their jobs."""
+        known_series.of_tasks(self._registry, tasks, queues)
 
     def up(self, slots: int) -> None:
         """Say that this process runs a worker with so many slots; 0 when it has stopped."""
@@ -160,6 +166,7 @@ class Telemetry:
         series = self._loops.get(name)
         if series is None:
             series = self._loops[name] = LoopSeries(self._registry, name)
+            known_series.of_loop(self._registry, name)
         return series
 
     def loop_failed(self, loop: str) -> None:
@@ -187,11 +194,22 @@ class Telemetry:
     def waiting(self, gauges: Sequence[Gauge]) -> None:
         """Tell how long the oldest of each kind of work has waited; what is gone waits no more."""
         told = {gauge.name: gauge.age or 0.0 for gauge in gauges}
+        self._lags({gauge.router: gauge for gauge in gauges if gauge.router is not None})
         for name in self._waiting.difference(told):
             self._registry.gauge("offpath_waiting_oldest_seconds", what=name).set(0)
         self._waiting = set(told)
         for name, age in told.items():
             self._registry.gauge("offpath_waiting_oldest_seconds", what=name).set(age)
+
+    def _lags(self, lags: Mapping[str, Gauge]) -> None:
+        """Tell how far behind each router is; one that is gone is not behind."""
+        for router in self._routers.union(lags):
+            told = lags.get(router)
+            lag = 0.0 if told is None or told.age is None else told.age
+            self._registry.gauge("offpath_router_lag_seconds", router=router).set(lag)
+            is_open = told is not None and not told.closed
+            self._registry.gauge("offpath_router_open", router=router).set(int(is_open))
+        self._routers = set(lags)
 
     def loops(self, statuses: Iterable[LoopStatus]) -> None:
         """Bring the loops' gauges up to date."""

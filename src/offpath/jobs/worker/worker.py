@@ -28,6 +28,7 @@ from offpath.model.health import WorkerReport
 from offpath.model.tally import Turn, Verdict
 from offpath.runtime.log import logger
 from offpath.runtime.loop import Tasks
+from offpath.runtime.recent_ends import RecentEnds
 from offpath.store.hints import Hint
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Worker:
             keep_cancelled=settings.rules.keep_cancelled,
             report=parts.report,
         )
-        self._waiting = Waiting(parts.store, parts.measure)
+        self._waiting = Waiting(parts.store, parts.measure, RecentEnds(parts.metrics, parts.clock))
         heartbeat = self._engine.heartbeat
         heartbeat.tell = self.report
         self._guard = LoopGuard(
@@ -153,6 +154,7 @@ class Worker:
             problems=self._problems(),
             running=self._engine.hand.by_task(),
             settlements=self._parts.settled(),
+            ends=self._waiting.ends.ends,
         )
 
     def _problems(self) -> tuple[str, ...]:
@@ -299,6 +301,7 @@ class Worker:
         if working:
             self._have_working_loops()
         if self._settings.takes:
+            engine.telemetry.tasks(engine.info.tasks, engine.info.queues)
             engine.telemetry.up(self._settings.concurrency)
         loops.start()
 

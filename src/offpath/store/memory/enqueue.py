@@ -14,7 +14,6 @@ from offpath.store.memory.records import enqueued, rewritten, terms_of
 from offpath.store.memory.tables import Tables
 from offpath.store.memory.terms import Terms
 
-_QUEUED = JobState.QUEUED
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
 
 
@@ -51,7 +50,7 @@ class Plan:
         known = self._record_of(job.id)
         if known is not None:
             return _repeated(job, known)
-        holder = None if job.unique is None else self._holder_of(job.unique)
+        holder = None if job.unique is None else self._holder_of(job, job.unique)
         if job.unique is not None and holder is not None:
             return self._meet(job, job.unique, holder)
         record = enqueued(job, self._now, job.group_id or group_id or job.id)
@@ -59,7 +58,7 @@ class Plan:
             self._know(job, job.gate)
         self._records[job.id] = record
         self._terms[job.id] = terms_of(job, self._now)
-        if job.unique is not None and _QUEUED in job.unique.states:
+        if job.unique is not None and _first_state(job) in job.unique.states:
             self._keys[job.unique.key] = job.id
         return Enqueued(id=job.id, job_id=job.id, created=True, run_at=record.run_at)
 
@@ -103,9 +102,9 @@ class Plan:
                 f"job {job.id} waits at gate {gate}, which is not stored: make it in the same call"
             )
 
-    def _holder_of(self, unique: UniqueClaim) -> JobRecord | None:
+    def _holder_of(self, job: NewJob, unique: UniqueClaim) -> JobRecord | None:
         """Who stands in the way of this claim: the holder of its key, while in its own scope."""
-        if _QUEUED not in unique.states:
+        if _first_state(job) not in unique.states:
             return None
         key = unique.key
         holder_id = self._keys[key] if key in self._keys else self._tables.keys.get(key)
@@ -133,6 +132,11 @@ class Plan:
         self._records[holder.id] = record
         self._terms[holder.id] = terms
         return Enqueued(id=job.id, job_id=holder.id, created=False, run_at=record.run_at)
+
+
+def _first_state(job: NewJob) -> JobState:
+    """The state whose scope a new job's claim is judged by."""
+    return JobState.QUEUED if job.gate is None else JobState.BLOCKED
 
 
 def _repeated(job: NewJob, known: JobRecord) -> Enqueued:

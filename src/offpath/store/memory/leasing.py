@@ -44,7 +44,7 @@ def lease(tables: Tables, now: datetime, request: LeaseRequest) -> tuple[Leased,
     taking = _Taking(tables, now, request, lanes)
     taken = taking.take()
     more = taking.more() or not promoted.all
-    for job in aside:
+    for job in (*aside, *taking.waiting):
         tables.lanes.add(job, now)
     answer = Leased(
         jobs=tuple(leased(job) for job in taken), now=now, more=more, due_in=_due_in(lanes, now)
@@ -173,9 +173,22 @@ class _Balanced:
 
 
 class _Taking:
-    """One lease. In each step the queue that was served least gives its best job."""
+    """One lease. In each step the queue that was served least gives its best job.
 
-    __slots__ = ("_lines", "_now", "_queue_rooms", "_request", "_served", "_tables", "_task_rooms")
+    Jobs that wait for their unique key are taken out of their lanes, so that they hide nobody; they
+    are to be put back afterwards.
+    """
+
+    __slots__ = (
+        "_lines",
+        "_now",
+        "_queue_rooms",
+        "_request",
+        "_served",
+        "_tables",
+        "_task_rooms",
+        "waiting",
+    )
 
     def __init__(
         self, tables: Tables, now: datetime, request: LeaseRequest, lanes: Iterable[Lane]
@@ -186,6 +199,7 @@ class _Taking:
         self._task_rooms = _bounds(request.tasks, request.limit)
         self._queue_rooms = _bounds(request.queue_rooms, request.limit)
         self._served = dict(request.served)
+        self.waiting: list[JobRecord] = []
         by_queue: dict[str, list[Lane]] = {}
         for lane in lanes:
             by_queue.setdefault(lane.queue, []).append(lane)
@@ -224,6 +238,17 @@ class _Taking:
                 return _Balanced(self._tables, lanes, self._task_rooms)
 
     def _best(self) -> tuple[str, Head] | None:
+        while best := self._first():
+            queue, (rank, lane) = best
+            job = self._tables.jobs[rank[-1]]
+            if not self._tables.awaits_key(job, self._now):
+                return best
+            lane.remove(job)
+            self.waiting.append(job)
+            self._lines[queue].moved_on()
+        return None
+
+    def _first(self) -> tuple[str, Head] | None:
         heads = [(queue, head) for queue, line in self._lines.items() if (head := line.best())]
         if len(heads) == 1:
             return heads[0]

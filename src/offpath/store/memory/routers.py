@@ -313,7 +313,7 @@ def facts(tables: Tables, now: datetime, name: str) -> RouterFacts:
         if router.row_of(row.slot).start < row.event.position <= router.passed(row.slot)
     ]
     letters_of = [each for each in tables.routers.letters.values() if each.router == name]
-    oldest = _oldest_unpassed(log, router)
+    oldest = oldest_unpassed(log, router)
     return RouterFacts(
         head=log.head(domain),
         horizon=log.horizon,
@@ -339,7 +339,8 @@ def _is_ahead(log: EventLog, router: Router, attempt: Attempt) -> bool:
     return row is not None and attempt.position > router.passed(row.slot)
 
 
-def _oldest_unpassed(log: EventLog, router: Router) -> datetime | None:
+def oldest_unpassed(log: EventLog, router: Router) -> datetime | None:
+    """When the oldest event that a router has not passed was written; None without one."""
     least = min(each.cursor.position for each in router.cursors)
     for row in log.above(least, router.record.domain):
         if row.event.position > router.passed(row.slot):

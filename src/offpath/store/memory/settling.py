@@ -150,6 +150,7 @@ class _End:
         ended = job.state.terminal
         batch.ended |= ended
         batch.waiting |= not ended or bool(self._settlement.effects.jobs)
+        batch.waiting |= job.unique_key is not None  # others may have waited for it to be free
         along: Sequence[Changed] = ()
         if tables.gates.decided:
             done, along = self._follow(batch)

@@ -12,7 +12,7 @@ from offpath.store.memory.tables import Tables
 
 
 def start(tables: Tables, now: datetime, job: NewJob, worker: str) -> LeasedJob | None:
-    """Enqueue a job and hand it to a worker; None when it was not created."""
+    """Enqueue a job and hand it to a worker; None when it was not created, or waits for its key."""
     if job.gate is not None or job.limit is not None:
         raise InvalidArgument(
             f"job {job.id} has a gate or a limit, so it cannot begin at once: enqueue it"
@@ -24,6 +24,9 @@ def start(tables: Tables, now: datetime, job: NewJob, worker: str) -> LeasedJob 
     if not plan.add(job).created:
         return None
     plan.apply()
-    running = handed_out(tables.jobs[job.id], worker, now)
+    record = tables.jobs[job.id]
+    if tables.awaits_key(record, now):
+        return None
+    running = handed_out(record, worker, now)
     tables.file(running, now)
     return leased(running)

@@ -38,6 +38,7 @@ from offpath.store.memory.schedules import MemorySchedules
 from offpath.store.memory.store_events import MemoryEvents, no_transactions
 from offpath.store.memory.store_findings import MemoryFindings
 from offpath.store.memory.store_flow import MemoryFlow
+from offpath.store.memory.store_health import MemoryHealth
 from offpath.store.memory.store_ledger import MemoryLedger
 from offpath.store.memory.store_workflows import MemoryWorkflows
 from offpath.store.memory.tables import Tables
@@ -55,7 +56,13 @@ _CAPABILITIES = Capabilities(
 
 
 class MemoryStore(
-    MemoryEvents, MemorySchedules, MemoryWorkflows, MemoryFlow, MemoryLedger, MemoryFindings
+    MemoryEvents,
+    MemorySchedules,
+    MemoryWorkflows,
+    MemoryFlow,
+    MemoryLedger,
+    MemoryFindings,
+    MemoryHealth,
 ):
     """A :class:`~offpath.store.protocol.Store` in this process's memory, lost with the process.
 

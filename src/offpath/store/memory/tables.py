@@ -151,6 +151,15 @@ class Tables:
             return None
         return holder
 
+    def awaits_key(self, job: JobRecord, now: datetime) -> bool:
+        """Whether a job must not run yet: it would have its unique key then, and a job that has not
+        ended has it.
+        """
+        if job.unique_key is None or not self.terms(job.id).in_scope(_RUNNING, now):
+            return False
+        holder = self.jobs.get(self.keys.get(job.unique_key, ""))
+        return holder is not None and holder.id != job.id and holder.state not in TERMINAL
+
     # -- writing ---------------------------------------------------------------------------
 
     def agree(self, job_id: str, terms: Terms) -> None:

@@ -48,7 +48,7 @@ class Ended(NamedTuple):
     @classmethod
     def of(cls, row: Row) -> Ended:
         """From a row of the statement."""
-        _, text, run_at, group, announce, watched, has_undo, redrives = row
+        _, text, run_at, group, announce, watched, has_undo, redrives, _ = row
         state, counted = public(text), watched == COUNTED
         over = state in TERMINAL
         return cls(state, run_at, group, announce, counted, bool(has_undo), redrives, over)

@@ -20,9 +20,10 @@ _AGAIN = frozenset({"40001", "40P01"})
 _FORGOTTEN = frozenset({"26000", "42P05", "0A000"})
 _BUSY = frozenset({"55P03", "57014"})
 _TAKEN = "23505"
+_UNIQUE_KEY = "job_unique"
 _CHANGES_HANDS = frozenset(
     {
-        "job_unique",
+        _UNIQUE_KEY,
         "ledger_key_pkey",
         "ledger_link_pkey",
         "ledger_side_pkey",
@@ -35,6 +36,13 @@ _FORBIDDEN = "42501"
 # Bad values, violated constraints, and rows or keys that are too big for the server.
 _REFUSED_CLASSES = frozenset({"22", "23", "54"})
 _GONE_CLASSES = frozenset({"08", "53", "57", "58", "25"})
+
+
+class KeyMoved(StoreBusy):
+    """A job's unique key changed hands at each attempt. Nothing was written; retry later.
+
+    It is nobody's fault: who answers for a batch tells it of the job it concerns, and of no other.
+    """
 
 
 def forgotten(error: psycopg.Error) -> bool:
@@ -66,6 +74,8 @@ def translated(error: Exception, shown: str) -> StoreError:
             f"{shown} did not answer in time; what was asked may have been done or not"
         )
     state = error.sqlstate if isinstance(error, psycopg.Error) else None
+    if isinstance(error, psycopg.Error) and error.diag.constraint_name == _UNIQUE_KEY:
+        return KeyMoved("a unique key changes hands too fast: nothing was written, try again")
     if state is None or isinstance(error, (PoolTimeout, TooManyRequests)):
         return StoreUnavailable(f"cannot reach {shown}: {_text(error)}")
     return _by_state(state, _text(error), shown)

@@ -28,6 +28,9 @@ where j.id = any (array(
 -- found again by its place in the table, where this statement's snapshot keeps it. When none of
 -- the next hundred scheduled jobs is asked for, "due_at" is when the last of these is due.
 --
+-- A job that would hold its unique key while it runs waits, without hiding others, as long as a job
+-- that has not ended has it.
+--
 -- There is a row for each job, or one without a job, and each says when it was, how many candidates
 -- there were, and when the next job is due. (One JSON document instead took half as long again.)
 with recursive clock as materialized (
@@ -85,6 +88,13 @@ candidates as materialized (
             row_number() over (order by j.priority desc, j.run_at, j.id) as nth
         from offpath.job j
         where j.state = 'ready' and j.queue = l.queue and j.task = l.task
+            and (
+                j.unique_key is null
+                or offpath.run_key(
+                    j.unique_key, j.unique_held, j.unique_states, j.unique_until,
+                    (select clock.now from clock)
+                ) is not null
+            )
         order by j.priority desc, j.run_at, j.id
         limit case when l.room < :limit::int then l.room else :reach::int end
     ) as c
@@ -99,13 +109,38 @@ merged as materialized (
     limit :reach::int
 ),
 taken as materialized (
-    select m.spot
+    select m.spot, m.turn, m.priority, m.run_at, j.id,
+        case
+            when j.unique_key is not null and not j.unique_held
+                and offpath.run_key(
+                    j.unique_key, false, j.unique_states, j.unique_until,
+                    (select clock.now from clock)
+                )
+                then j.unique_key
+        end as claim
     from merged m
     join offpath.job j on j.ctid = m.spot
     where j.state || '' = 'ready'
     order by m.turn, j.priority desc, j.run_at, j.id
     limit :limit::int
     for update of j skip locked
+),
+-- Of those that claim one key the first runs. A try for the key's lock waits for nobody: two leases
+-- that claim the same keys in another order would else wait for each other.
+alone as materialized (
+    select t.spot
+    from (
+        select t.spot, t.claim,
+            row_number() over (
+                partition by t.claim order by t.turn, t.priority desc, t.run_at, t.id
+            ) as place
+        from taken t
+    ) as t
+    where case
+            when t.claim is null then true
+            when t.place > 1 then false
+            else pg_try_advisory_xact_lock(hashtextextended('offpath.unique/' || t.claim, 0))
+        end
 ),
 leased as (
     update offpath.job j
@@ -116,13 +151,15 @@ leased as (
         reason = null,
         unique_held = case
             when j.unique_key is null then false
-            when j.unique_held then j.unique_states @> '"running"'
-            else offpath.may_hold(
-                j.id, j.unique_key, j.unique_states, j.unique_until, 'running',
-                (select clock.now from clock)
+            else coalesce(
+                offpath.run_key(
+                    j.unique_key, j.unique_held, j.unique_states, j.unique_until,
+                    (select clock.now from clock)
+                ),
+                false
             )
         end
-    where j.ctid = any (array(select t.spot from taken t))
+    where j.ctid = any (array(select a.spot from alone a))
     returning
         j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
         j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline, j.announce,

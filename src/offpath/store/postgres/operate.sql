@@ -55,17 +55,38 @@ where j.id = any (array(
 
 -- name: redrive
 -- Dead and cancelled jobs start afresh, waiting ones become due; those whose unique key another
--- job has are left alone.
+-- job has are left alone, and of those that want one key all but the first.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
 held as materialized (
-    select j.id, j.state, b.delay
+    select j.id, j.state, b.delay,
+        case
+            when j.finished_at is not null and not j.unique_held
+                and j.unique_states @> '"queued"'
+                then j.unique_key
+        end as claim,
+        j.unique_until is null or j.unique_until > (select clock.now from clock) as takes
     from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, delay double precision)
     join offpath.job j on j.id = b.id
     where j.state in ('scheduled', 'ready', 'dead', 'cancelled')
     order by j.id
     for update of j
+),
+alone as materialized (
+    select h.id, h.state, h.delay, h.claim is not null and h.takes as takes
+    from (
+        select h.id, h.state, h.delay, h.claim, h.takes,
+            row_number() over (partition by h.claim, h.takes order by h.id) as place
+        from held h
+    ) as h
+    where h.claim is null
+        or (
+            (h.place = 1 or not h.takes)
+            and not exists (
+                select from offpath.job o where o.unique_key = h.claim and o.unique_held
+            )
+        )
 )
 update offpath.job j
 set state = case
@@ -102,26 +123,19 @@ set state = case
     expires_at = null,
     unique_held = case
         when j.unique_key is null then false
+        -- not asked again: who takes the key meanwhile makes this whole transaction look anew
+        when h.takes then true
         else offpath.may_hold(
             j.id, j.unique_key, j.unique_states, j.unique_until, 'queued',
             (select clock.now from clock)
         )
     end
-from held h
+from alone h
 cross join lateral (
     select (select clock.now from clock) + h.delay * interval '1 second' as run_at
 ) as due
 where j.id = h.id
     and j.state in ('scheduled', 'ready', 'dead', 'cancelled')
-    and (
-        j.finished_at is null
-        or j.unique_key is null
-        or not j.unique_states @> '"queued"'
-        or not exists (
-            select from offpath.job o
-            where o.unique_key = j.unique_key and o.unique_held and o.id <> j.id
-        )
-    )
 returning
     j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), h.state, j.state, j.attempt,
     j.parent, j.grouped::int, j.announce, j.watched, j.redrives

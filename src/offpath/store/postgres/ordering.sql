@@ -50,6 +50,13 @@ cross join lateral (
     from offpath.job j
     where j.state = 'ready' and j.queue = l.queue and j.task = l.task
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
+        and (
+            j.unique_key is null
+            or offpath.run_key(
+                j.unique_key, j.unique_held, j.unique_states, j.unique_until,
+                (select clock.now from clock)
+            ) is not null
+        )
     order by j.priority desc, j.run_at, j.id
     limit :reach::int
 ) as c
@@ -110,6 +117,13 @@ cross join lateral (
     where j.state = 'ready' and coalesce(j.fair_key, '') = l.fair and j.queue = l.queue
         and j.task = l.task
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
+        and (
+            j.unique_key is null
+            or offpath.run_key(
+                j.unique_key, j.unique_held, j.unique_states, j.unique_until,
+                (select clock.now from clock)
+            ) is not null
+        )
     order by j.priority desc, j.enqueued_at, j.id
     limit :reach::int
 ) as c
@@ -192,6 +206,13 @@ cross join lateral (
     where j.state = 'ready' and coalesce(j.fair_key, '') = s.fair and j.queue = s.queue
         and j.task = s.task and j.priority = s.priority
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
+        and (
+            j.unique_key is null
+            or offpath.run_key(
+                j.unique_key, j.unique_held, j.unique_states, j.unique_until,
+                (select clock.now from clock)
+            ) is not null
+        )
     order by j.enqueued_at, j.id
     limit :reach::int
 ) as c
@@ -205,19 +226,44 @@ group by coalesce(j.fair_key, '')
 
 -- name: take_chosen
 -- Hands out those of these ready jobs that nobody else takes; in the columns of a lease. With
--- "begun" also one that was just added and is not due yet.
+-- "begun" also one that was just added and is not due yet. Of those that claim one unique key the
+-- first of the list runs, if the key is free.
 with clock as materialized (
     select
         coalesce(:now::text::timestamptz, clock_timestamp()) as now,
         set_config('synchronous_commit', 'off', true)
 ),
 taken as materialized (
-    select j.id
+    select j.id,
+        case when j.unique_key is not null and not j.unique_held then j.unique_key end as wanted,
+        case
+            when j.unique_key is null then false
+            else offpath.run_key(
+                j.unique_key, j.unique_held, j.unique_states, j.unique_until,
+                (select clock.now from clock)
+            )
+        end as holds
     from offpath.job j
     where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
         and (j.state || '' = 'ready' or (:begun::boolean and j.state || '' = 'scheduled'))
     order by j.id
     for update skip locked
+),
+alone as materialized (
+    select t.id
+    from (
+        select t.id, t.holds, t.claim,
+            row_number() over (partition by t.claim order by c.nth) as place
+        from (select t.id, t.holds, case when t.holds then t.wanted end as claim from taken t) as t
+        join jsonb_array_elements_text(:ids::text::jsonb) with ordinality as c (id, nth)
+            on c.id::uuid = t.id
+    ) as t
+    where case
+            when t.holds is null then false
+            when t.claim is null then true
+            when t.place > 1 then false
+            else pg_try_advisory_xact_lock(hashtextextended('offpath.unique/' || t.claim, 0))
+        end
 ),
 leased as (
     update offpath.job j
@@ -228,13 +274,15 @@ leased as (
         reason = null,
         unique_held = case
             when j.unique_key is null then false
-            when j.unique_held then j.unique_states @> '"running"'
-            else offpath.may_hold(
-                j.id, j.unique_key, j.unique_states, j.unique_until, 'running',
-                (select clock.now from clock)
+            else coalesce(
+                offpath.run_key(
+                    j.unique_key, j.unique_held, j.unique_states, j.unique_until,
+                    (select clock.now from clock)
+                ),
+                false
             )
         end
-    where j.id = any (array(select t.id from taken t))
+    where j.id = any (array(select a.id from alone a))
     returning
         j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
         j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline, j.announce,

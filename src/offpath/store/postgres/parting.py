@@ -6,10 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from offpath.errors import Conflict, InvalidArgument, StoreRejected
+from offpath.store.postgres.faults import KeyMoved
 from offpath.store.postgres.ledger_post import OperationsFailed
 
 S = TypeVar("S")
 A = TypeVar("A")
+
+_OF_ONE = (StoreRejected, Conflict, InvalidArgument, KeyMoved)
+"""Errors that concern one settlement, however many were sent with it."""
 
 
 async def settle_apart(
@@ -29,7 +33,7 @@ async def settle_apart(
             settled = await together([settlements[n] for n in good])
         except OperationsFailed as failed:
             culprits |= {good[n]: error for n, error in failed.errors.items()}
-        except (StoreRejected, Conflict, InvalidArgument) as error:
+        except _OF_ONE as error:
             culprits |= await _culprits(settlements, good, error, rehearse)
         else:
             answers = dict(zip(good, settled, strict=True))
@@ -53,7 +57,7 @@ async def _culprits(
             await rehearse([settlements[n] for n in part])
         except OperationsFailed as failed:
             found |= {part[n]: one for n, one in failed.errors.items()}
-        except (StoreRejected, Conflict, InvalidArgument) as own:
+        except _OF_ONE as own:
             found |= await _culprits(settlements, part, own, rehearse)
     return found or await _first_in_the_way(settlements, suspects, error, rehearse)
 
@@ -76,7 +80,7 @@ async def _first_in_the_way(
             await rehearse([settlements[n] for n in suspects[:middle]])
         except OperationsFailed as failed:
             return {suspects[n]: one for n, one in failed.errors.items()}
-        except (StoreRejected, Conflict, InvalidArgument) as own:
+        except _OF_ONE as own:
             refused, error = middle, own
         else:
             stored = middle

@@ -326,7 +326,7 @@ select json_build_object(
         (
             select greatest(extract(epoch from clock.now - min(m.at)), 0)
             from mine m
-            where m.position > m.reached and m.position <= :horizon::bigint
+            where m.position > m.reached
         ),
         0
     )

@@ -30,7 +30,11 @@ where j.id = b.id
     and j.worker = b.worker
     and j.deliveries = b.deliveries
     and not coalesce(j.grouped or j.has_undo or j.watched <> 0, true)
-returning b.n, j.cancel_requested::int, j.announce, j.redrives
+returning
+    b.n, j.cancel_requested::int, j.announce, j.redrives,
+    -- whether others may have waited for it to end
+    (j.unique_key is not null and j.unique_states @> '"running"'
+        and not j.unique_states @> '"queued"')::int
 
 -- name: succeed_in_company
 -- As succeed, of any job, in the columns of settle.
@@ -61,7 +65,9 @@ where j.id = b.id
 returning
     b.n, j.state, (extract(epoch from j.run_at) * 1000000)::bigint,
     case when j.grouped then coalesce(j.group_id, j.id::text) end, j.announce,
-    j.watched, j.has_undo::int, j.redrives
+    j.watched, j.has_undo::int, j.redrives,
+    (j.unique_key is not null and j.unique_states @> '"running"'
+        and not j.unique_states @> '"queued"')::int
 
 -- name: settle
 -- Ends attempts in any way, and writes down their failures. Lost leases are missing in the answer.
@@ -143,7 +149,9 @@ settled as (
         and j.deliveries = b.deliveries
     returning
         b.n, j.id, j.deliveries, j.state, j.run_at, j.grouped, j.group_id, j.announce, b.failure,
-        j.watched, j.has_undo, j.redrives
+        j.watched, j.has_undo, j.redrives,
+        (j.unique_key is not null and j.unique_states @> '"running"'
+            and not j.unique_states @> '"queued"')::int as frees
 ),
 failed as (
     insert into offpath.failure (job, delivery, attempt, at, kind, type, message, traceback)
@@ -160,7 +168,7 @@ failed as (
 select
     s.n, s.state, (extract(epoch from s.run_at) * 1000000)::bigint,
     case when s.grouped then coalesce(s.group_id, s.id::text) end, s.announce,
-    s.watched, s.has_undo::int, s.redrives
+    s.watched, s.has_undo::int, s.redrives, s.frees
 from settled s
 
 -- name: trim_failures

@@ -42,7 +42,7 @@ from offpath.store.postgres.steps import (
     to_json,
     told_the_time,
 )
-from offpath.store.sql import Catalogue, Query
+from offpath.store.sql import Catalogue, Query, Row
 
 KEPT_FAILURES: Final = 50
 _SKIPPED: Final = 8
@@ -129,7 +129,8 @@ def succeed_steps(
     answers: list[Settled | None] = [None] * len(settlements)
     if announced is not None:
         announced.hear(row[2] for row in rows)
-    for n, cancelled, _, redrives in rows:
+        _tell_waiting(announced, rows)
+    for n, cancelled, _, redrives, _ in rows:
         answers[n] = Settled(
             id=settlements[n].job.id,
             status=SettleStatus.APPLIED,
@@ -154,6 +155,7 @@ def settle_steps(
     batch = Batch.of(settlements, rows)
     if announced is not None:
         announced.hear(row[4] for row in rows)
+        _tell_waiting(announced, rows)
     if together:
         over = (settlements[n] for n, one in batch.ended.items() if one.over)
         yield from _free_rooms(over, sql)
@@ -180,6 +182,12 @@ def settle_steps(
         announced.moved |= released(moved)
     left = yield from work.lasting(now, sql=sql)
     return batch.answers(enqueued, left, dead([*work.moved, *moved]))
+
+
+def _tell_waiting(announced: Announced, rows: Iterable[Row]) -> None:
+    """Jobs may have waited for one of these, which the last column says, to give its key up."""
+    if any(row[-1] for row in rows):
+        announced.moved.add(JobState.QUEUED)
 
 
 def _settle(settlements: Sequence[Settlement], now: datetime | None, sql: Catalogue) -> Query:

@@ -29,7 +29,7 @@ def start_steps(
     *,
     sql: Catalogue,
 ) -> Steps[LeasedJob | None]:
-    """Enqueue a job and hand it to a worker; None when it was not created."""
+    """Enqueue a job and hand it to a worker; None when it was not created, or waits for its key."""
     if not (yield from ask(sql["alive"](worker=worker, now=moment(now)))):
         raise LeaseLost(f"worker {worker} is not registered any more: nothing was enqueued")
     (answer,) = yield from embed(commit_steps(Effects(jobs=(job,)), now, sql=sql))

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from offpath.errors import LeaseLost, StoreRejected
+from offpath.errors import LeaseLost
 from offpath.model.effects import Effects
 from offpath.model.job import (
     Count,
@@ -43,6 +43,7 @@ from offpath.store.postgres.enqueue import each_answer, enqueue_each
 from offpath.store.postgres.events import EventTables
 from offpath.store.postgres.findings import FindingTables
 from offpath.store.postgres.flow import FlowTables, Passes
+from offpath.store.postgres.health import HealthTables
 from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
 from offpath.store.postgres.ledger import LedgerTables
@@ -85,7 +86,13 @@ _CAPABILITIES: Final = Capabilities(
 
 
 class PostgresStore(
-    EventTables, ScheduleTables, WorkflowTables, FlowTables, LedgerTables, FindingTables
+    EventTables,
+    ScheduleTables,
+    WorkflowTables,
+    FlowTables,
+    LedgerTables,
+    FindingTables,
+    HealthTables,
 ):
     """Jobs and events in a Postgres database, in a schema of their own.
 
@@ -301,16 +308,9 @@ class PostgresStore(
     async def redrive(self, redrives: Sequence[Redrive]) -> list[Changed]:
         """Put dead and cancelled jobs back as fresh; waiting ones become due."""
         now = self._now()
-        try:
-            changes = await self._database.write(
-                lambda: operating.redrive_steps(redrives, now, sql=self._sql)
-            )
-        except StoreRejected:
-            # two of them want one key: the first gets it, the other is left alone
-            if len(redrives) <= 1:
-                raise
-            half = len(redrives) // 2
-            return await self.redrive(redrives[:half]) + await self.redrive(redrives[half:])
+        changes = await self._database.write(
+            lambda: operating.redrive_steps(redrives, now, sql=self._sql)
+        )
         self._tell_changed(changes, Hint.WORK)
         return changes
 

@@ -167,8 +167,8 @@ order by deadline, seq
 limit :limit
 
 -- name: wait_fail
--- Waiting jobs die.
-update offpath_job set
+-- Waiting jobs die; one whose unique key another of them takes is passed over.
+update or ignore offpath_job set
     state = 'dead',
     reason = new.value ->> 1,
     finished_at = :now,

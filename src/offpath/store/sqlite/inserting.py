@@ -133,7 +133,7 @@ def row_of(
         job.fingerprint,
         None if job.limit is None else job.limit.key,
         job.fair_key or None,
-        *(_NO_KEY if job.unique is None else _key_columns(job.unique, now)),
+        *(_NO_KEY if job.unique is None else _key_columns(job, job.unique, now)),
         run_at,
         job.group_id,
         job.task,
@@ -170,9 +170,11 @@ def _deadline(job: NewJob, now: int) -> int | None:
     return None if job.deadline_in is None or job.gate is not None else later(now, job.deadline_in)
 
 
-def _key_columns(unique: UniqueClaim, now: int) -> tuple[str, str | None, str, int | None]:
+def _key_columns(
+    job: NewJob, unique: UniqueClaim, now: int
+) -> tuple[str, str | None, str, int | None]:
     """Key, slot, states and end of the period."""
-    held = JobState.QUEUED in unique.states
+    held = (JobState.QUEUED if job.gate is None else JobState.BLOCKED) in unique.states
     until = None if unique.period is None else later(now, unique.period)
     states = ",".join(_INNER[state] for state in unique.states)
     return unique.key, unique.key if held else None, states, until

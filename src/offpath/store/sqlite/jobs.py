@@ -18,6 +18,7 @@ from offpath.store.sqlite.ending import aftermath
 from offpath.store.sqlite.gating import Following, uncount_steps
 from offpath.store.sqlite.groups import Ended
 from offpath.store.sqlite.instants import instant, later
+from offpath.store.sqlite.keys import in_turns
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.presence import Presence
 from offpath.store.sqlite.rows import OUTER, leased_job
@@ -270,10 +271,12 @@ def _move_on(
     session: Session, now: int, orphans: list[_Orphan], keep: float | None
 ) -> list[Rescued]:
     expires_at = None if keep is None else later(now, keep)
-    rows = batch([orphan.row for orphan in orphans])
-    moved = session.run(SQL["rescue"](batch=rows, now=now, expires_at=expires_at))
-    seqs = {row[0] for row in moved}
-    orphans = [orphan for orphan in orphans if orphan.seq in seqs]
+    in_turns(
+        session,
+        [orphan.row for orphan in orphans],
+        lambda rows: SQL["rescue"](batch=rows, now=now, expires_at=expires_at),
+        seq=0,
+    )
     dead = [orphan for orphan in orphans if orphan.state is JobState.DEAD]
     ended_workers = workers.gone(session, [orphan.job.worker for orphan in dead])
     record_failures(

@@ -121,7 +121,7 @@ order by worker, seq
 limit :limit
 
 -- name: rescue
--- Moves orphans on.
+-- Moves orphans on; one whose unique key another of them takes is passed over.
 update or ignore offpath_job set
     state = new.value ->> 1,
     losses = losses + 1,

@@ -102,7 +102,35 @@ where seq in (
 returning limit_key
 
 -- name: lease_lane
--- The best jobs of one lane. Of two that want one unique key while they run, one must wait.
+-- The best jobs of one lane. A job that would hold its unique key while it runs waits, without hiding
+-- others, as long as a job that has not ended has it; and of those that claim one key the first runs.
+with open_to as materialized (
+    select
+        seq, -priority as rank, run_at, id,
+        case
+            when
+                offpath_job.unique_key is not null
+                and offpath_job.unique_slot is null
+                and instr(offpath_job.unique_states, 'running')
+                and (offpath_job.unique_until is null or offpath_job.unique_until > :now)
+                then offpath_job.unique_key
+        end as claim
+    from offpath_job
+    where
+        state = 'ready' and queue = :queue and task = :task
+        and (
+            unique_key is null
+            or unique_slot is not null
+            or not instr(unique_states, 'running')
+            or unique_until <= :now
+            or not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key and other.finished_at is null
+            )
+        )
+    order by priority desc, run_at, id
+    limit :limit
+)
 update or ignore offpath_job set
     state = 'running',
     worker = :worker,
@@ -113,48 +141,45 @@ update or ignore offpath_job set
         when unique_key is null then null
         when not instr(unique_states, 'running') then null
         when unique_slot is not null then unique_slot
+        when unique_until <= :now then null
         when
-            (unique_until is null or unique_until > :now)
-            and not exists (
+            not exists (
                 select 1 from offpath_job as other
                 where other.unique_slot = offpath_job.unique_key
             )
             then unique_key
     end
 where seq in (
-    select seq from offpath_job
-    where state = 'ready' and queue = :queue and task = :task
-    order by priority desc, run_at, id
-    limit :limit
+    select candidate.seq from open_to as candidate
+    where
+        candidate.claim is null
+        or not exists (
+            select 1 from open_to as candidate_before
+            where
+                candidate_before.claim = candidate.claim
+                and (candidate_before.rank, candidate_before.run_at, candidate_before.id)
+                < (candidate.rank, candidate.run_at, candidate.id)
+        )
 )
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
     enqueued_at, losses, parent, dependents, deadline, limit_key, announce
 
 -- name: lease_lanes
--- The best jobs over several lanes, at most the room of each task over all its queues.
-update or ignore offpath_job set
-    state = 'running',
-    worker = :worker,
-    deliveries = deliveries + 1,
-    started_at = :now,
-    reason = null,
-    unique_slot = case
-        when unique_key is null then null
-        when not instr(unique_states, 'running') then null
-        when unique_slot is not null then unique_slot
-        when
-            (unique_until is null or unique_until > :now)
-            and not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
-    end
-where seq in (
-    select seq from (
+-- The best jobs over several lanes, at most the room of each task over all its queues. Their unique
+-- keys count as in lease_lane.
+with open_to as materialized (
+    select seq, -priority as rank, run_at, id, claim from (
         select
             job.seq, job.priority, job.run_at, job.id, lane.value ->> 2 as room,
+            case
+                when
+                    job.unique_key is not null
+                    and job.unique_slot is null
+                    and instr(job.unique_states, 'running')
+                    and (job.unique_until is null or job.unique_until > :now)
+                    then job.unique_key
+            end as claim,
             row_number() over (
                 partition by job.task order by job.priority desc, job.run_at, job.id
             ) as place
@@ -167,6 +192,16 @@ where seq in (
                     best.state = 'ready'
                     and best.queue = lane.value ->> 0
                     and best.task = lane.value ->> 1
+                    and (
+                        best.unique_key is null
+                        or best.unique_slot is not null
+                        or not instr(best.unique_states, 'running')
+                        or best.unique_until <= :now
+                        or not exists (
+                            select 1 from offpath_job as other
+                            where other.unique_slot = best.unique_key and other.finished_at is null
+                        )
+                    )
                 order by best.priority desc, best.run_at, best.id
                 limit :limit
             )
@@ -174,6 +209,36 @@ where seq in (
     where place <= room
     order by priority desc, run_at, id
     limit :limit
+)
+update or ignore offpath_job set
+    state = 'running',
+    worker = :worker,
+    deliveries = deliveries + 1,
+    started_at = :now,
+    reason = null,
+    unique_slot = case
+        when unique_key is null then null
+        when not instr(unique_states, 'running') then null
+        when unique_slot is not null then unique_slot
+        when unique_until <= :now then null
+        when
+            not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
+where seq in (
+    select candidate.seq from open_to as candidate
+    where
+        candidate.claim is null
+        or not exists (
+            select 1 from open_to as candidate_before
+            where
+                candidate_before.claim = candidate.claim
+                and (candidate_before.rank, candidate_before.run_at, candidate_before.id)
+                < (candidate.rank, candidate.run_at, candidate.id)
+        )
 )
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,

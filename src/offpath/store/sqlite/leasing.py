@@ -40,7 +40,7 @@ def _any_ready(session: Session, now: int, request: LeaseRequest) -> bool:
     lanes = [(lane[0], lane[1]) for lane in _lanes(session, now, "ready_lanes", request)]
     if not lanes or not request.declined:
         return bool(lanes)
-    return bool(ordering.best_of(session, request, lanes, 1))
+    return bool(ordering.best_of(session, now, request, lanes, 1))
 
 
 def lease(session: Session, now: int, request: LeaseRequest) -> Leased:
@@ -120,7 +120,7 @@ def _of_one_queue(now: int, request: LeaseRequest, lanes: list[Row]) -> Query:
 
 def _chosen(session: Session, now: int, request: LeaseRequest, lanes: list[Row]) -> list[Row]:
     """Several queues, or another order: chosen first, then handed out."""
-    chosen = ordering.choose(session, request, [(queue, task) for queue, task in lanes])
+    chosen = ordering.choose(session, now, request, [(queue, task) for queue, task in lanes])
     query = SQL["lease_chosen"](jobs=batch(chosen), worker=request.worker, now=now)
     rows = session.run(query) if chosen else []
     match request.order:

@@ -178,7 +178,19 @@ update offpath_job set
     state = 'ready',
     reason = null,
     changed_at = :now,
-    blocked_until = null
+    blocked_until = null,
+    unique_slot = case
+        when unique_key is null then null
+        when not instr(unique_states, 'scheduled,ready') then null
+        when unique_slot is not null then unique_slot
+        when
+            (unique_until is null or unique_until > :now)
+            and not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
 where seq in (select value from json_each(:jobs))
 
 -- name: limit_took

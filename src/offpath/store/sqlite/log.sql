@@ -314,4 +314,4 @@ select
         select count(*) from offpath_letter as letter
         where letter.router = :router and letter.resolved_at is null
     ),
-    (select min(at) from fate where not passed and position <= :horizon)
+    (select min(at) from fate where not passed)

@@ -43,46 +43,50 @@ class _Candidate(Struct, frozen=True, gc=False, order=True):
         return seq
 
 
-def choose(session: Session, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:
+def choose(session: Session, now: int, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:
     """The jobs to hand out, as their ``seq``, best first."""
     if request.order is not Order.PRIORITY:
         session.run(SQL["turn_index"]())
     match request.order:
         case Order.PRIORITY:
-            found = best_of(session, request, lanes, request.limit)
+            found = best_of(session, now, request, lanes, request.limit)
             return _Choice(request, _candidates(found), {}, {}).taken
         case Order.AGE:
-            return _oldest(session, request, lanes)
+            return _oldest(session, now, request, lanes)
         case Order.BALANCED:
-            return _balanced(session, request, lanes)
+            return _balanced(session, now, request, lanes)
 
 
 def best_of(
-    session: Session, request: LeaseRequest, lanes: Sequence[Lane], limit: int
+    session: Session, now: int, request: LeaseRequest, lanes: Sequence[Lane], limit: int
 ) -> list[Row]:
-    """The first jobs of each lane that this worker has not declined."""
+    """The first jobs of each lane that may run now and that this worker has not declined."""
     declined = batch(request.declined)
-    return session.run(SQL["lane_best"](lanes=batch(lanes), limit=limit, declined=declined))
+    query = SQL["lane_best"](lanes=batch(lanes), limit=limit, declined=declined, now=now)
+    return session.run(query)
 
 
 def _candidates(rows: Iterable[Row]) -> list[_Candidate]:
     return [_Candidate(rank=tuple(row[3:]), queue=row[0], task=row[1], key=row[2]) for row in rows]
 
 
-def _oldest(session: Session, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:
+def _oldest(session: Session, now: int, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:
     keys = session.run(SQL["turn_keys"](lanes=batch(lanes)))
     lines = session.run(SQL["turn_priorities"](lines=batch(keys)))
-    return _deepening(session, request, "turn_oldest", lines, {})
+    return _deepening(session, now, request, "turn_oldest", lines, {})
 
 
-def _balanced(session: Session, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:
+def _balanced(
+    session: Session, now: int, request: LeaseRequest, lanes: Sequence[Lane]
+) -> list[int]:
     lines = session.run(SQL["turn_keys"](lanes=batch(lanes)))
     running = _running(session, {line[2] for line in lines})
-    return _deepening(session, request, "turn_best", lines, running)
+    return _deepening(session, now, request, "turn_best", lines, running)
 
 
 def _deepening(
     session: Session,
+    now: int,
     request: LeaseRequest,
     statement: str,
     lines: Sequence[Row],
@@ -92,7 +96,8 @@ def _deepening(
     text, declined = batch(lines), batch(request.declined)
     depth = min(max(_SHALLOW, 1 + 2 * request.limit // max(len(lines), 1)), request.limit)
     while True:
-        found = _candidates(session.run(SQL[statement](lines=text, limit=depth, declined=declined)))
+        query = SQL[statement](lines=text, limit=depth, declined=declined, now=now)
+        found = _candidates(session.run(query))
         depths = Counter((each.queue, each.task, each.key) for each in found)
         cut = {line: number for line, number in depths.items() if number >= depth}
         choice = _Choice(request, found, running, cut if depth < request.limit else {})

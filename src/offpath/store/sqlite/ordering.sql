@@ -19,6 +19,16 @@ where
             and best.queue = lane.value ->> 0
             and best.task = lane.value ->> 1
             and best.id not in (select value from json_each(:declined))
+            and (
+                best.unique_key is null
+                or best.unique_slot is not null
+                or not instr(best.unique_states, 'running')
+                or best.unique_until <= :now
+                or not exists (
+                    select 1 from offpath_job as other
+                    where other.unique_slot = best.unique_key and other.finished_at is null
+                )
+            )
         order by best.priority desc, best.run_at, best.id
         limit :limit
     )
@@ -93,6 +103,16 @@ where
             and best.task = line.value ->> 1
             and coalesce(best.fair_key, '') = line.value ->> 2
             and best.id not in (select value from json_each(:declined))
+            and (
+                best.unique_key is null
+                or best.unique_slot is not null
+                or not instr(best.unique_states, 'running')
+                or best.unique_until <= :now
+                or not exists (
+                    select 1 from offpath_job as other
+                    where other.unique_slot = best.unique_key and other.finished_at is null
+                )
+            )
         order by best.priority desc, best.seq
         limit :limit
     )
@@ -113,6 +133,16 @@ where
             and coalesce(best.fair_key, '') = line.value ->> 2
             and best.priority = line.value ->> 3
             and best.id not in (select value from json_each(:declined))
+            and (
+                best.unique_key is null
+                or best.unique_slot is not null
+                or not instr(best.unique_states, 'running')
+                or best.unique_until <= :now
+                or not exists (
+                    select 1 from offpath_job as other
+                    where other.unique_slot = best.unique_key and other.finished_at is null
+                )
+            )
         order by best.seq
         limit :limit
     )
@@ -134,7 +164,23 @@ select
     - (select count(*) from offpath_job where state = 'running' and fair_key is not null)
 
 -- name: lease_chosen
--- Ready jobs that were chosen by another order than that of an index.
+-- Ready jobs that were chosen by another order than that of an index; of those that claim one unique
+-- key the first of the list.
+with open_to as materialized (
+    select
+        job.seq, listed.key as place,
+        case
+            when
+                job.unique_key is not null
+                and job.unique_slot is null
+                and instr(job.unique_states, 'running')
+                and (job.unique_until is null or job.unique_until > :now)
+                then job.unique_key
+        end as claim
+    from json_each(:jobs) as listed
+    cross join offpath_job as job
+    where job.seq = listed.value and +job.state = 'ready'
+)
 update or ignore offpath_job set
     state = 'running',
     worker = :worker,
@@ -145,15 +191,23 @@ update or ignore offpath_job set
         when unique_key is null then null
         when not instr(unique_states, 'running') then null
         when unique_slot is not null then unique_slot
+        when unique_until <= :now then null
         when
-            (unique_until is null or unique_until > :now)
-            and not exists (
+            not exists (
                 select 1 from offpath_job as other
                 where other.unique_slot = offpath_job.unique_key
             )
             then unique_key
     end
-where seq in (select value from json_each(:jobs)) and +state = 'ready'
+where seq in (
+    select candidate.seq from open_to as candidate
+    where
+        candidate.claim is null
+        or not exists (
+            select 1 from open_to as candidate_before
+            where candidate_before.claim = candidate.claim and candidate_before.place < candidate.place
+        )
+)
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
     enqueued_at, losses, parent, dependents, deadline, limit_key, announce, seq
@@ -170,9 +224,26 @@ update or ignore offpath_job set
         when unique_key is null then null
         when not instr(unique_states, 'running') then null
         when unique_slot is not null then unique_slot
-        else unique_key
+        when unique_until <= :now then null
+        when
+            not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
     end
-where id = :id and +worker is null and (+state = 'ready' or +state = 'scheduled')
+where
+    id = :id and +worker is null and (+state = 'ready' or +state = 'scheduled')
+    and (
+        unique_key is null
+        or unique_slot is not null
+        or not instr(unique_states, 'running')
+        or unique_until <= :now
+        or not exists (
+            select 1 from offpath_job as other
+            where other.unique_slot = offpath_job.unique_key and other.finished_at is null
+        )
+    )
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
     enqueued_at, losses, parent, dependents, deadline, limit_key, announce

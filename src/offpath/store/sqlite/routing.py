@@ -301,9 +301,7 @@ def facts(session: Session, now: int, router: str) -> RouterFacts:
     """What ``verify`` compares."""
     record = session.drive(_router(router, now))
     horizon = session.drive(_horizon())
-    query = SQL["router_facts"](
-        router=router, domain=record.domain, partitions=record.partitions, horizon=horizon
-    )
+    query = SQL["router_facts"](router=router, domain=record.domain, partitions=record.partitions)
     [[*counts, oldest]] = session.run(query)
     head, passed, decided, eventless, ahead, unlettered, unfailed, unresolved = counts
     return RouterFacts(

@@ -30,7 +30,11 @@ where
     and +offpath_job.worker = new.value ->> 1
     and offpath_job.deliveries = new.value ->> 2
     and +offpath_job.state = 'running'
-returning id, seq, state, group_id, announce, watched, has_undo, redrives
+returning
+    id, seq, state, group_id, announce, watched, has_undo, redrives,
+    unique_key is not null
+    and instr(unique_states, 'running')
+    and not instr(unique_states, 'scheduled,ready')
 
 -- name: settle_waiting
 -- Attempts after which the job waits again, unless its cancellation was asked for.
@@ -66,7 +70,11 @@ where
     and +offpath_job.worker = new.value ->> 1
     and offpath_job.deliveries = new.value ->> 2
     and +offpath_job.state = 'running'
-returning id, seq, state, group_id, announce, watched, has_undo, redrives
+returning
+    id, seq, state, group_id, announce, watched, has_undo, redrives,
+    unique_key is not null
+    and instr(unique_states, 'running')
+    and not instr(unique_states, 'scheduled,ready')
 
 -- name: settle_blocked
 -- Attempts after which the job waits for a signal, unless its cancellation was asked for.
@@ -107,7 +115,11 @@ where
     and +offpath_job.worker = new.value ->> 1
     and offpath_job.deliveries = new.value ->> 2
     and +offpath_job.state = 'running'
-returning id, seq, state, group_id, announce, watched, has_undo, redrives
+returning
+    id, seq, state, group_id, announce, watched, has_undo, redrives,
+    unique_key is not null
+    and instr(unique_states, 'running')
+    and not instr(unique_states, 'scheduled,ready')
 
 -- name: failure_add
 -- Attempts that failed, for the history of their jobs.

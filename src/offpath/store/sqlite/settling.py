@@ -57,6 +57,8 @@ class _Applied(NamedTuple):
     watched: int
     has_undo: int
     redrives: int
+    frees: int
+    """Whether others may have waited for it to give its unique key up."""
 
     @property
     def ended(self) -> bool:
@@ -153,6 +155,8 @@ class _Batch:
                 self._applied.update({row[0]: _Applied(*row) for row in found})
                 if any(row[4] for row in found):
                     self._session.stirred = True
+                if any(row[-1] for row in found):
+                    self._session.released = True
         if there:
             self._call(there)
         return {row[0]: row[4] for row in rows if len(row) > _ENDING}

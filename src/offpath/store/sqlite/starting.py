@@ -11,7 +11,7 @@ from offpath.store.sqlite.session import SQL, Session
 
 
 def start(session: Session, now: int, job: NewJob, worker: str) -> LeasedJob | None:
-    """Enqueue a job and hand it to a worker; None when it was not created."""
+    """Enqueue a job and hand it to a worker; None when it was not created, or waits for its key."""
     if job.gate is not None or job.limit is not None:
         message = f"job {job.id} has a gate or a limit, so it cannot begin at once: enqueue it"
         raise InvalidArgument(message)

@@ -18,6 +18,7 @@ from offpath.store.sqlite.ending import aftermath
 from offpath.store.sqlite.enqueue import effect_steps, refuse_contributions
 from offpath.store.sqlite.gating import Following
 from offpath.store.sqlite.instants import instant, later
+from offpath.store.sqlite.keys import in_turns
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER
 from offpath.store.sqlite.session import SQL, Session
@@ -238,9 +239,13 @@ def _give_up(
     """Jobs that die now, some of which were ``queued``; those of them that are watched, as ends."""
     if not up:
         return []
-    reasons = batch([(seq, reason.value) for seq, reason in up])
-    query = SQL["wait_fail"](jobs=reasons, now=now, expires_at=following.expires_at)
-    dead = session.drive(following.fell(session.run(query), queued))
+    rows = in_turns(
+        session,
+        [(seq, reason.value) for seq, reason in up],
+        lambda rows: SQL["wait_fail"](jobs=rows, now=now, expires_at=following.expires_at),
+        seq=1,
+    )
+    dead = session.drive(following.fell(rows, queued))
     return [(job.id, "failed") for job, _ in dead if job.watched]
 
 

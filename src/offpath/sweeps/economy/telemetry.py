@@ -5,6 +5,18 @@ from __future__ import annotations
 from offpath.ledger.obligations import Position
 from offpath.runtime.metrics import Metrics
 
+FINDINGS = ("settlement_unreported", "pending_past_timeout")
+"""What may be found of a payout."""
+
+
+def known(metrics: Metrics) -> None:
+    """Make what alerts look at before it has risen: they see a first event as a rise from 0."""
+    metrics.counter("offpath_economy_breaches_total")
+    metrics.counter("offpath_economy_verifications_total", outcome="mismatch")
+    metrics.counter("offpath_economy_anchorings_total", outcome="failed")
+    for finding in FINDINGS:
+        metrics.counter("offpath_economy_payout_findings_total", finding=finding)
+
 
 def run_made(metrics: Metrics, failed: int) -> None:
     """The heartbeat: one run of the sweeps, and how many of them failed."""

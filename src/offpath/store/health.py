@@ -1,0 +1,34 @@
+"""The part of the store that health asks: what died lately, and how far behind routers are.
+
+The rules of the store's protocol hold here too. Both are asked for every few seconds by somebody,
+so each reads a bounded number of rows from an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from offpath.model.deaths import Deaths
+from offpath.model.route import RouterLag
+
+
+class HealthStore(Protocol):
+    """What health asks of a store."""
+
+    async def deaths(self, *, since: datetime | None = None, limit: int = 10_000) -> list[Deaths]:
+        """Dead letters since that time (None: all that there are), by whose they are and name.
+
+        Jobs by task, events by stream, inbound messages by source, and letters that nobody has
+        resolved by router. Of jobs, of letters and of each stream the newest ``limit`` are counted.
+        """
+        ...
+
+    async def router_lags(self) -> Sequence[RouterLag]:
+        """How long the oldest committed event of each router has waited, by name (at most 1,000).
+
+        Committed, not settled: an event behind an open writer waits too. A partition whose next
+        ten thousand events of the domain are all others' is taken to have none.
+        """
+        ...

@@ -1,0 +1,54 @@
+"""The part of the memory store that health asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+
+from offpath.model.deaths import Deaths, Whose
+from offpath.model.job import JobState
+from offpath.model.message import Box
+from offpath.model.route import RouterLag
+from offpath.store.memory.part import Part
+from offpath.store.memory.routers import oldest_unpassed
+
+
+class MemoryHealth(Part):
+    """A :class:`~offpath.store.health.HealthStore`. No method waits, so each is one step."""
+
+    async def deaths(self, *, since: datetime | None = None, limit: int = 10_000) -> list[Deaths]:
+        """Dead letters by whose they are and name."""
+        found = Counter(
+            (whose, name) for whose, name, at in self._dead() if since is None or at >= since
+        )
+        return [
+            Deaths(whose=whose, name=name, count=min(count, limit))
+            for (whose, name), count in sorted(found.items())
+        ]
+
+    async def router_lags(self) -> list[RouterLag]:
+        """How long the oldest committed event of each router has waited."""
+        tables = self._tables
+        return [
+            RouterLag(
+                router=name,
+                open=router.record.open and tables.routers.master,
+                oldest_at=oldest_unpassed(tables.log, router),
+            )
+            for name, router in sorted(tables.routers.rows.items())[:1_000]
+        ]
+
+    def _dead(self) -> Iterator[tuple[Whose, str, datetime]]:
+        tables = self._tables
+        for job in tables.jobs.values():
+            if job.state is JobState.DEAD and job.finished_at is not None:
+                yield Whose.TASK, job.task, job.finished_at
+        for (box, stream), ids in tables.mailbox.dead.items():
+            whose = Whose.STREAM if box is Box.OUT else Whose.SOURCE
+            for each in ids:
+                if (at := tables.mailbox.rows[each].finished_at) is not None:
+                    yield whose, stream, at
+        for letter in tables.routers.letters.values():
+            if letter.resolved_at is None and letter.created_at is not None:
+                yield Whose.ROUTER, letter.router, letter.created_at
