@@ -427,6 +427,7 @@ class App(
         takes: bool = True,
     ) -> AppWorker:
         # What makes workers is loaded with the first one: who only enqueues never needs it.
+        from offpath.health.findings import Findings
         from offpath.health.thresholds import Thresholds
         from offpath.jobs.worker.configured import hooks_in, overridden, worker_terms
         from offpath.jobs.worker.inprocess import AppWorker
@@ -456,6 +457,7 @@ class App(
                 *sweeps.loops(),
             ),
             settled=self.settlements.reports,
+            found=Findings(store, settings, self.new_id).look,
             real_time=type(self.clock) is SystemClock,
             measure=Thresholds(
                 store, settings, queues=settings.served_queues, served=self._events.served

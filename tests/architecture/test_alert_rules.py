@@ -128,6 +128,7 @@ CASES: dict[str, Case] = {
     "OffpathAnchorFails": Case(
         counted('offpath_economy_anchorings_total{outcome="failed"}', "0x59 0+1x5 5x240"), within=6
     ),
+    "OffpathFinding": Case(gauge('offpath_findings{kind="limit.full"}', 0, 1)),
     "OffpathStoreErrors": Case(
         counted(
             'offpath_store_errors_total{backend="b",operation="lease",error="E"}', "0x59 12x240"

@@ -29,7 +29,7 @@ def sqlite(here: Path) -> str:
 def served(worker: subprocess.Popen[str]) -> str:
     """The URL in the worker's start line."""
     line = until(worker, "health at")[-1]
-    found = re.search(r"health at (http://\S+)", line)
+    found = re.search(r"health at (http://[^\s;,]+)", line)
     assert found is not None
     return found[1]
 

@@ -71,6 +71,7 @@ async def look(app: App) -> list[Finding]:
         _oldest(backlog, now),
         await _dead(app),
         await _dying(app, workers, now),
+        await _found(app),
         await _long_running(app, now),
         await _secrets(app),
         *await store.diagnose(),
@@ -164,6 +165,18 @@ async def _dying(app: App, workers: list[WorkerRecord], now: datetime) -> Findin
     few = [one.text for one in dying if one.reason is None]
     level = Level.PROBLEM if bad else Level.WARNING
     return _finding("deaths", level, "; ".join([*bad, *few][:5]))
+
+
+async def _found(app: App) -> Finding:
+    """What passes of workers have found, and kept."""
+    found = await app.store().findings()
+    open_ones = [one.line for one in found if one.hinders]
+    if not found:
+        return _finding("findings", Level.FINE, "none stands")
+    if not open_ones:
+        return _finding("findings", Level.FINE, "; ".join(one.line for one in found[:5]))
+    level = Level.PROBLEM if app.settings.findings == "red" else Level.WARNING
+    return _finding("findings", level, "; ".join(open_ones[:5]))
 
 
 async def _long_running(app: App, now: datetime) -> Finding:

@@ -22,6 +22,7 @@ from offpath.health.probe import check_token
 from offpath.health.thresholds import Thresholds
 from offpath.model import checks
 from offpath.model.deaths import Dying
+from offpath.model.finding import FindingRecord
 from offpath.model.health import Condition
 from offpath.model.json_text import decode_json
 
@@ -183,6 +184,15 @@ def _print_dying(dying: Iterable[Dying]) -> None:
         output.print_table(columns, rows, empty="")
 
 
+def _print_findings(found: Iterable[FindingRecord]) -> None:
+    rows = [
+        (one.name, output.ago(one.since), "" if one.hinders else one.reason, one.text)
+        for one in found
+    ]
+    if rows:
+        output.print_table(("finding", "since", "accepted", "what"), rows, empty="")
+
+
 def _share(share: float | None) -> str:
     return "-" if share is None else f"{share:.0%}"
 
@@ -224,6 +234,7 @@ async def _of_fleet(settings: Settings, timeout: float, *, as_json: bool) -> int
         print_members(fleet.members)
         _print_waiting([msgspec.structs.asdict(one) for one in fleet.gauges])
         _print_dying(fleet.dying)
+        _print_findings(fleet.findings)
         _print_settlements([msgspec.structs.asdict(one) for one in fleet.settlements])
         if fleet.limits:
             print_limits(fleet.limits)
@@ -237,6 +248,7 @@ def _document(fleet: FleetHealth) -> dict[str, Any]:
         "reasons": list(fleet.reasons),
         "workers": [member_document(one) for one in fleet.members],
         "waiting": [msgspec.structs.asdict(one) for one in fleet.gauges],
+        "findings": [msgspec.to_builtins(one) for one in fleet.findings],
         "dying": [msgspec.structs.asdict(one) for one in fleet.dying],
         "settlements": [msgspec.structs.asdict(one) for one in fleet.settlements],
         "warnings": list(fleet.warnings),

@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Final
 
 from offpath.model import checks
+from offpath.model.limit import ECONOMY_PAUSE
 from offpath.store.flow import FlowStore
 
-KEY: Final = "offpath.economy"
+KEY: Final = ECONOMY_PAUSE
 """The key; no job has it."""
 
 

@@ -11,10 +11,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from offpath.health.findings import economy_paused
 from offpath.model.deaths import WITHIN, Dying, together
+from offpath.model.finding import FindingRecord
 from offpath.model.health import Condition, Gauge, SettlementReport, WorkerReport
 from offpath.model.lease import WorkerRecord
-from offpath.model.limit import LimitRecord, QueueRecord
+from offpath.model.limit import ECONOMY_PAUSE, LimitRecord, QueueRecord
 
 if TYPE_CHECKING:
     from offpath.health.thresholds import Thresholds
@@ -62,6 +64,10 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
     """Keys that are paused, cool down or hold jobs back, by name."""
     dying: tuple[Dying, ...] = ()
     """What had dead letters in the last quarter of an hour."""
+    findings: tuple[FindingRecord, ...] = ()
+    """Those that stand, accepted ones too."""
+    red_findings: bool = False
+    """Whether one that nobody has accepted makes the fleet unhealthy."""
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -70,6 +76,7 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
             *self._of_members(),
             *(one for gauge in self.gauges if (one := gauge.reason)),
             *(one for dying in self.dying if (one := dying.reason)),
+            *(self._found if self.red_findings else ()),
         )
 
     @property
@@ -88,12 +95,23 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
         """What somebody should look at although work moves, one line each."""
         runs = tuple(one for run in self.settlements if (one := run.warning))
         deaths = tuple(one.text for one in self.dying if one.reason is None)
-        return (*runs, *deaths, *pauses(self.queues, self.limits))
+        found = () if self.red_findings else self._found
+        # A pause that is a finding too is told once, with since when.
+        paused = (
+            one
+            for one in pauses(self.queues, self.limits)
+            if not any(one in line for line in self._found)
+        )
+        return (*runs, *deaths, *found, *paused)
 
     @property
     def healthy(self) -> bool:
         """Whether a live worker's loops make progress and nothing has waited too long."""
         return not self.reasons
+
+    @property
+    def _found(self) -> tuple[str, ...]:
+        return tuple(one.line for one in self.findings if one.hinders)
 
     def _of_members(self) -> Iterator[str]:
         live = [one for one in self.members if one.presence is Presence.LIVE]
@@ -110,7 +128,10 @@ def pauses(queues: Iterable[QueueRecord], limits: Iterable[LimitRecord]) -> Iter
             waiting = queue.ready + queue.scheduled + queue.blocked
             yield f"queue {queue.name} is paused{_until(queue.paused_until)}: {waiting} jobs wait"
     for limit in limits:
-        if limit.paused or limit.closed_until is not None:
+        if limit.key == ECONOMY_PAUSE:
+            if limit.paused or limit.closed_until is not None:
+                yield economy_paused(limit)
+        elif limit.paused or limit.closed_until is not None:
             end = None if limit.paused else limit.closed_until
             yield f"limit {limit.key} is closed{_until(end)}: {limit.held} jobs are held"
 
@@ -156,6 +177,8 @@ async def examine(store: Store, thresholds: Thresholds) -> FleetHealth:
     return FleetHealth(
         members=members,
         dying=tuple(await dying_in(store, thresholds, members, now)),
+        findings=tuple(await store.findings()),
+        red_findings=thresholds.red_findings,
         gauges=tuple(gauges),
         queues=tuple(one for one in queues if one.paused or one.paused_until is not None),
         limits=tuple(one for one in limits if one.held or one.paused or one.closed_until),

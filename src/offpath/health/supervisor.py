@@ -70,6 +70,7 @@ def document(report: WorkerReport) -> dict[str, Any]:
         "loops": [asdict(loop) for loop in report.loops],
         "waiting": [asdict(gauge) for gauge in report.gauges],
         "running": report.running,
+        "findings": list(report.findings),
         "settlements": [asdict(run) for run in report.settlements],
         "warnings": list(report.warnings),
     }

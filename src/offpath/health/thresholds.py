@@ -56,6 +56,11 @@ class Thresholds:
         self._looked_at: datetime | None = None
         self._died_at: datetime | None = None
 
+    @property
+    def red_findings(self) -> bool:
+        """Whether a finding that nobody has accepted makes the fleet unhealthy."""
+        return self._settings.findings == "red"
+
     async def __call__(self, backlog: Sequence[Backlog], now: datetime) -> list[Gauge]:
         """The gauges. Raises what the store raises: what cannot be measured is not well."""
         streams = [] if self._messages is None else await self._messages()

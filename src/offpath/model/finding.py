@@ -25,6 +25,18 @@ class FindingRecord(Struct, frozen=True, kw_only=True):
     """Why it was accepted."""
 
     @property
+    def kind(self) -> str:
+        """The first two parts of its name, of which there are few: ``limit.full``."""
+        return ".".join(self.name.split(".")[:2])
+
+    @property
+    def line(self) -> str:
+        """What was found and since when, in one line."""
+        since = self.since.isoformat(timespec="seconds")
+        accepted = "" if self.hinders else f", accepted: {self.reason}"
+        return f"{self.name}: {self.text} (since {since}{accepted})"
+
+    @property
     def hinders(self) -> bool:
         """Whether it stands and nobody has accepted it."""
         return self.accepted_at is None

@@ -202,12 +202,15 @@ class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The last settlement run of each kind that ran in its process."""
     ends: dict[str, Ends] = {}
     """What ended in its process in the last quarter of an hour, by label, where some of it died."""
+    findings: tuple[str, ...] = ()
+    """Findings of the store that nobody has accepted, as it last saw them."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What somebody should look at although its loops go well, one line each."""
         runs = (one for run in self.settlements if (one := run.warning))
-        return (*(one for gauge in self.gauges if (one := gauge.reason)), *runs)
+        waiting = (one for gauge in self.gauges if (one := gauge.reason))
+        return (*waiting, *self.findings, *runs)
 
     @property
     def reasons(self) -> tuple[str, ...]:

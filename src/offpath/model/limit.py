@@ -7,6 +7,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+ECONOMY_PAUSE = "offpath.economy"
+"""A key that no job has: the pause of an economy is that of this key."""
+
 
 class Algorithm(StrEnum):
     """How a rate is counted."""
@@ -51,6 +54,15 @@ class LimitRecord(Struct, frozen=True, kw_only=True):
     """Nothing is admitted before this time (a cool-down, or a pause with an end)."""
     paused: bool = False
     """Nothing is admitted until somebody resumes it."""
+
+
+class LimitHolder(Struct, frozen=True, kw_only=True):
+    """The running job of a key that began last."""
+
+    key: str
+    job: str
+    task: str
+    since: datetime
 
 
 class QueueRecord(Struct, frozen=True, kw_only=True):

@@ -129,6 +129,7 @@ ROWS = (
     _gauge("loop_window_seconds", "How old a loop's last success may be.", ("loop",)),
     _time("loop_iteration", "Duration of a loop's turn.", ("loop",)),
     _gauge("waiting_oldest_seconds", "How long the oldest of a kind has waited.", ("what",)),
+    _gauge("findings", "Findings that stand and nobody has accepted.", ("kind",)),
     _counter("swallowed_errors", "Errors that the engine survived.", ("phase",)),
     _counter("settlement_runs", "Settlement runs, by how they ended.", ("kind", "outcome")),
     _counter("settlement_attempted", "Eligible records that runs came to.", ("kind",)),

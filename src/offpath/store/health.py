@@ -1,7 +1,7 @@
 """The part of the store that health asks: what died lately, and how far behind routers are.
 
-The rules of the store's protocol hold here too. Both are asked for every few seconds by somebody,
-so each reads a bounded number of rows from an index.
+The rules of the store's protocol hold here too. All is asked for every few seconds by somebody,
+so each call reads a bounded number of rows from an index.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Protocol
 
 from offpath.model.deaths import Deaths
+from offpath.model.limit import LimitHolder
 from offpath.model.route import RouterLag
 
 
@@ -23,6 +24,10 @@ class HealthStore(Protocol):
         Jobs by task, events by stream, inbound messages by source, and letters that nobody has
         resolved by router. Of jobs, of letters and of each stream the newest ``limit`` are counted.
         """
+        ...
+
+    async def limit_holders(self, keys: Sequence[str]) -> Sequence[LimitHolder]:
+        """The running job of each of these keys that began last, by key; none for one without."""
         ...
 
     async def router_lags(self) -> Sequence[RouterLag]:

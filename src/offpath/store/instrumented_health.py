@@ -10,6 +10,7 @@ from offpath.store.watching import Watching
 
 if TYPE_CHECKING:
     from offpath.model.deaths import Deaths
+    from offpath.model.limit import LimitHolder
     from offpath.model.route import RouterLag
 
 
@@ -19,6 +20,10 @@ class InstrumentedHealth(Watching):
     async def deaths(self, *, since: datetime | None = None, limit: int = 10_000) -> list[Deaths]:
         """As the store does."""
         return await self._timed("deaths", self._inner.deaths(since=since, limit=limit))
+
+    async def limit_holders(self, keys: Sequence[str]) -> Sequence[LimitHolder]:
+        """As the store does."""
+        return await self._timed("limit_holders", self._inner.limit_holders(keys))
 
     async def router_lags(self) -> Sequence[RouterLag]:
         """As the store does."""

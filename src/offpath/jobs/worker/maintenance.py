@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from offpath.jobs.worker.telemetry import Telemetry
-    from offpath.jobs.worker.terms import Measure
+    from offpath.jobs.worker.terms import Found, Measure
     from offpath.model.health import Gauge
     from offpath.runtime.recent_ends import RecentEnds
     from offpath.store.protocol import Store
@@ -60,9 +60,18 @@ class Maintenance:
 class Waiting:
     """What waits, as last counted: for the metrics, and for whoever judges the worker."""
 
-    def __init__(self, store: Store, measure: Measure | None, ends: RecentEnds) -> None:
+    def __init__(
+        self,
+        store: Store,
+        measure: Measure | None,
+        ends: RecentEnds,
+        found: Found | None = None,
+    ) -> None:
         self._store = store
         self._measure = measure
+        self._found = found
+        self.findings: tuple[str, ...] = ()
+        """Findings that stand and that nobody has accepted, one line each."""
         self.ends = ends
         """What ended in this process lately."""
         self.gauges: tuple[Gauge, ...] = ()
@@ -78,6 +87,10 @@ class Waiting:
         if self._measure is not None:
             self.gauges = tuple(await self._measure(backlog, now))
             telemetry.waiting(self.gauges)
+        if self._found is not None:
+            found = [one for one in await self._found(now) if one.hinders]
+            self.findings = tuple(one.line for one in found)
+            telemetry.found(one.kind for one in found)
         return None if backlog else NOTHING
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -142,6 +143,7 @@ class Telemetry:
         self._loops: dict[str, LoopSeries] = {}
         self._waiting: set[str] = set()
         self._routers: set[str] = set()
+        self._found: set[str] = set()
         self._due: set[tuple[str, str]] = set()
 
     def lane(self, task: str, queue: str) -> Lane:
@@ -201,6 +203,13 @@ class Telemetry:
         for name, age in told.items():
             self._registry.gauge("offpath_waiting_oldest_seconds", what=name).set(age)
 
+    def found(self, kinds: Iterable[str]) -> None:
+        """Tell how many findings of each kind stand."""
+        told = Counter(kinds)
+        for kind in self._found.union(told):
+            self._registry.gauge("offpath_findings", kind=kind).set(told[kind])
+        self._found = set(told)
+
     def _lags(self, lags: Mapping[str, Gauge]) -> None:
         """Tell how far behind each router is; one that is gone is not behind."""
         for router in self._routers.union(lags):
@@ -222,6 +231,7 @@ class Telemetry:
         self.due((), _NEVER)
         self.held(0)
         self.waiting(())
+        self.found(())
         for series in self._loops.values():
             series.gone()
 

@@ -16,6 +16,7 @@ from offpath.jobs.runnable import LogContext
 from offpath.jobs.worker.executor import Threads
 from offpath.jobs.worker.judge import Rules
 from offpath.jobs.working import Accept, Backpressure, OnBacklog
+from offpath.model.finding import FindingRecord
 from offpath.model.health import Gauge, SettlementReport
 from offpath.model.lease import Order, WorkerInfo
 from offpath.runtime.clock import Clock
@@ -103,12 +104,16 @@ class Parts(Struct, frozen=True, kw_only=True):
     """Whether the clock is the machine's: only then can a thread watch the event loop by it."""
     measure: Measure | None = None
     """Tells how long work has been waiting, by the backlog that was just read."""
+    found: Found | None = None
+    """Looks at the store's findings, and records those that it makes."""
     settled: Callable[[], tuple[SettlementReport, ...]] = tuple
     """Tells how the last settlement runs of this process went."""
 
 
 Measure = Callable[[Sequence[Backlog], datetime], Awaitable[Sequence[Gauge]]]
-"""From due jobs and the store's time to the ages that decide over readiness."""
+"""From due jobs and the store's time to the ages that decide over the fleet's health."""
+Found = Callable[[datetime], Awaitable[Sequence[FindingRecord]]]
+"""From the store's time to the findings that stand."""
 
 
 class Stage(StrEnum):

@@ -91,7 +91,8 @@ class Worker:
             keep_cancelled=settings.rules.keep_cancelled,
             report=parts.report,
         )
-        self._waiting = Waiting(parts.store, parts.measure, RecentEnds(parts.metrics, parts.clock))
+        ends = RecentEnds(parts.metrics, parts.clock)
+        self._waiting = Waiting(parts.store, parts.measure, ends, parts.found)
         heartbeat = self._engine.heartbeat
         heartbeat.tell = self.report
         self._guard = LoopGuard(
@@ -155,6 +156,7 @@ class Worker:
             running=self._engine.hand.by_task(),
             settlements=self._parts.settled(),
             ends=self._waiting.ends.ends,
+            findings=self._waiting.findings,
         )
 
     def _problems(self) -> tuple[str, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from offpath.model.deaths import Deaths, Whose
 from offpath.model.job import JobState
+from offpath.model.limit import LimitHolder
 from offpath.model.message import Box
 from offpath.model.route import RouterLag
 from offpath.store.memory.part import Part
@@ -27,6 +28,11 @@ class MemoryHealth(Part):
             for (whose, name), count in sorted(found.items())
         ]
 
+    async def limit_holders(self, keys: Sequence[str]) -> list[LimitHolder]:
+        """The running job of each of these keys that began last."""
+        found = (self._holder(key) for key in sorted(set(keys)))
+        return [one for one in found if one is not None]
+
     async def router_lags(self) -> list[RouterLag]:
         """How long the oldest committed event of each router has waited."""
         tables = self._tables
@@ -38,6 +44,15 @@ class MemoryHealth(Part):
             )
             for name, router in sorted(tables.routers.rows.items())[:1_000]
         ]
+
+    def _holder(self, key: str) -> LimitHolder | None:
+        row = self._tables.limits.rows.get(key)
+        running = [] if row is None else [self._tables.jobs[each] for each in row.running]
+        began = [(job.started_at, job) for job in running if job.started_at is not None]
+        if not began:
+            return None
+        since, job = max(began, key=lambda pair: (pair[0], pair[1].id))
+        return LimitHolder(key=key, job=job.id, task=job.task, since=since)
 
     def _dead(self) -> Iterator[tuple[Whose, str, datetime]]:
         tables = self._tables

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from offpath.model.deaths import Deaths, Whose
+from offpath.model.limit import LimitHolder
 from offpath.model.route import RouterLag
 from offpath.store.postgres.part import Part
-from offpath.store.postgres.steps import from_micros, moment, one
+from offpath.store.postgres.steps import from_micros, moment, one, to_json
 
 
 class HealthTables(Part):
@@ -18,6 +20,15 @@ class HealthTables(Part):
         query = self._sql["deaths"](since=moment(since), limit=max(limit, 0))
         rows = await self._database.write(lambda: one(query))
         return [Deaths(whose=Whose(row[0]), name=row[1], count=row[2]) for row in rows]
+
+    async def limit_holders(self, keys: Sequence[str]) -> list[LimitHolder]:
+        """The running job of each of these keys that began last."""
+        query = self._sql["limit_holders"](keys=to_json(list(keys)))
+        rows = await self._database.write(lambda: one(query))
+        return [
+            LimitHolder(key=row[0], job=row[1], task=row[2], since=from_micros(row[3]))
+            for row in rows
+        ]
 
     async def router_lags(self) -> list[RouterLag]:
         """How long the oldest committed event of each router has waited."""

@@ -65,6 +65,16 @@ from found f
 where f.number > 0
 order by f.whose collate "C", f.name collate "C"
 
+-- name: limit_holders
+-- The running job of each of these keys that began last.
+select distinct on (j.limit_key)
+    j.limit_key, j.id::text, j.task, (extract(epoch from j.started_at) * 1000000)::bigint
+from offpath.job j
+where j.limit_key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+    and j.state = 'running'
+    and j.started_at is not null
+order by j.limit_key, j.started_at desc, j.id desc
+
 -- name: router_lags
 -- When the oldest committed event of each router was written, and whether its gates are open.
 select r.name,

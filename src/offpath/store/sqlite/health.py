@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from offpath.model.deaths import Deaths, Whose
+from offpath.model.limit import LimitHolder
 from offpath.model.route import RouterLag
 from offpath.store.sqlite.instants import instant, micros
+from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import SQL, Session
 
@@ -26,6 +28,16 @@ class Health(Part):
         return sorted(
             (one for one in found if one.count), key=lambda one: (one.whose.value, one.name)
         )
+
+    async def limit_holders(self, keys: Sequence[str]) -> list[LimitHolder]:
+        """The running job of each of these keys that began last."""
+        query = SQL["limit_holders"](keys=batch(list(keys)))
+        rows = await self._read(lambda session: session.run(query))
+        last = {row[0]: row for row in reversed(rows)}
+        return [
+            LimitHolder(key=key, job=row[1], task=row[2], since=instant(row[3]))
+            for key, row in sorted(last.items())
+        ]
 
     async def router_lags(self) -> list[RouterLag]:
         """How long the oldest event of each router has waited."""

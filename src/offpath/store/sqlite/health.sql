@@ -28,6 +28,14 @@ select router, count(*) from (
 )
 group by router
 
+-- name: limit_holders
+-- Running jobs of these keys, those that began last first.
+select job.limit_key, job.id, job.task, job.started_at from offpath_job as job
+where
+    job.limit_key in (select value from json_each(:keys))
+    and job.state = 'running' and job.started_at is not null
+order by job.started_at desc, job.id desc
+
 -- name: router_lags
 -- When the oldest event of each router that it has not passed was written, and its gates.
 select
