@@ -47,3 +47,24 @@ def test_migrations_are_numbered_without_a_gap() -> None:
         numbers = [int(name.partition("_")[0]) for name in names]
         assert numbers == list(range(1, len(numbers) + 1)), folder.relative_to(ROOT)
         assert all(re.fullmatch(r"\d{4}_[a-z0-9_]+\.sql", name) for name in names), names
+
+
+_REPEATS = re.compile(r"on\s+conflict(?P<target>.*?)\bdo\s+nothing", re.DOTALL)
+_OF_TWO_KINDS = {"enqueue", "add_messages"}
+"""Inserts on Postgres that two unique indexes may rightly refuse, of which only one can be named:
+who asks looks up whom each row that is missing has met."""
+
+
+@pytest.mark.parametrize("folder", _catalogues(), ids=lambda path: path.name)
+def test_an_insert_says_which_conflict_is_a_repeat(folder: Path) -> None:
+    """Else a row is left out, and told to be a repeat, whatever was in its way."""
+    blocks = dict[str, str]()
+    for path in folder.glob("*.sql"):
+        _, *rest = _NAME.split(path.read_text("utf-8"))
+        blocks |= dict(zip(rest[::2], rest[1::2], strict=True))
+    unnamed = {
+        name
+        for name, text in blocks.items()
+        if any(not found["target"].strip().startswith("(") for found in _REPEATS.finditer(text))
+    }
+    assert unnamed == (_OF_TWO_KINDS if folder.name == "postgres" else set())

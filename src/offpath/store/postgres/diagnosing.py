@@ -13,12 +13,16 @@ MANY_DEAD: Final = 100_000
 MOST: Final = 10_000
 """Rows that each of the checks of rows looks at: a busy store is not to notice."""
 ODD: Final = "jobs that should not be possible; mend or delete these"
+BEHIND: Final = (
+    "counters give what is there already; set each to where its rows go, with setval, while "
+    "nothing writes"
+)
 TORN: Final = "the ledger was altered from outside; prove it and go back to a backup"
 
 
 def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
     """Look at settings, long transactions, dead rows, and rows that should not be."""
-    facts, old, dead, torn, unheld, odd, altered = yield Send(
+    facts, old, dead, torn, unheld, odd, altered, counters = yield Send(
         (
             sql["server_facts"](),
             sql["old_transactions"](),
@@ -27,6 +31,7 @@ def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
             sql["unheld"](),
             sql["odd_jobs"](most=MOST),
             sql["ledger_odd"](most=MOST),
+            sql["counters_behind"](),
         ),
         last=True,
     )
@@ -40,6 +45,7 @@ def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
         _rows("holders", unheld, "no registered worker; they are rescued"),
         _rows("rows", odd, ODD, Level.PROBLEM),
         _rows("ledger", altered, TORN, Level.PROBLEM),
+        _rows("counters", counters, BEHIND, Level.PROBLEM),
     ]
 
 

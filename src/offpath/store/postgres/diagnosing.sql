@@ -46,6 +46,52 @@ from counted
 where open <> live
 limit 10
 
+-- name: counters_behind
+-- Counters of identity columns that have yet to give what rows have already, or what a router has
+-- passed: a row would not be written, or an event would be skipped. (The largest value of a column
+-- whose name is read here is asked for by a query that is made of it.)
+with counters as materialized (
+    select t.relname || '.' || c.attname as name, t.relnamespace as space, t.relname as held,
+        c.attname as field,
+        coalesce(
+            pg_sequence_last_value(
+                pg_get_serial_sequence(
+                    quote_ident(n.nspname) || '.' || quote_ident(t.relname), c.attname
+                )::regclass
+            ),
+            0
+        ) as given,
+        n.nspname as schema
+    from pg_attribute c
+    join pg_class t on t.oid = c.attrelid
+    join pg_namespace n on n.oid = t.relnamespace
+    where c.attidentity <> '' and not c.attisdropped
+        and t.relnamespace = (
+            select j.relnamespace from pg_class j where j.oid = 'offpath.job'::regclass
+        )
+),
+reached as (
+    select c.name, c.given, 'rows go' as who, (
+        xpath(
+            '/row/most/text()',
+            query_to_xml(
+                'select max(' || quote_ident(c.field) || ') as most from '
+                    || quote_ident(c.schema) || '.' || quote_ident(c.held),
+                false, true, ''
+            )
+        )
+    )[1]::text::bigint as most
+    from counters c
+    union all
+    select c.name, c.given, 'routers went', (select max(p.position) from offpath.cursor p)
+    from counters c
+    where c.held = 'log'
+)
+select r.name, 'has given ' || r.given || ', ' || r.who || ' to ' || r.most
+from reached r
+where r.most > r.given
+order by r.name, r.who
+
 -- name: unheld
 -- Running jobs whose worker has no row: the next rescue takes them.
 select j.id::text, 'held by ' || j.worker

@@ -11,7 +11,7 @@ for update
 -- Records the result of a step of a job, which is held, once.
 insert into offpath.step (job, kind, name, result)
 values (:id::text::uuid, 'step', :name::text, :result::text)
-on conflict do nothing
+on conflict (job, kind, name) do nothing
 
 -- name: step
 -- What is recorded of one step.
@@ -30,7 +30,7 @@ where s.job = :id::text::uuid and s.kind = 'step'
 with added as (
     insert into offpath.step (job, kind, name, result)
     values (:id::text::uuid, 'undo', :name::text, :undo::text)
-    on conflict do nothing
+    on conflict (job, kind, name) do nothing
 )
 update offpath.job j set has_undo = true where j.id = :id::text::uuid and not j.has_undo
 
@@ -91,7 +91,7 @@ select
     :id::text::uuid, clock.now, clock.now + :keep::double precision * interval '1 second',
     :target::text, :event::text, :payload::text
 from (select coalesce(:now::text::timestamptz, clock_timestamp()) as now) as clock
-on conflict do nothing
+on conflict (id) do nothing
 returning 1
 
 -- name: wake_sleeper

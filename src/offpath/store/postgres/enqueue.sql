@@ -3,7 +3,8 @@
 -- its default is not sent, and what all have in common (group, parent, that gates watch them) is
 -- sent once. A root whose group is there already is counted in it by who asked; with "alone" nobody
 -- would, so it is left out. The answer says which roots are to be counted. (Not as jsonb, which
--- would make a numeric of each delay.)
+-- would make a numeric of each delay.) A conflict has one target at most, so none is named here, and
+-- who asked looks which job each that is missing has met.
 with clock as materialized (
     select
         coalesce(:now::text::timestamptz, clock_timestamp()) as now,

@@ -160,7 +160,7 @@ failed as (
         end
     from moved m
     where m.state = 'dead'
-    on conflict do nothing
+    on conflict (job, delivery) do nothing
 )
 select
     m.id::text, m.task, m.queue, coalesce(m.group_id, m.id::text), m.was, m.state, m.attempt,

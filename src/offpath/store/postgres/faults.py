@@ -45,6 +45,36 @@ class KeyMoved(StoreBusy):
     """
 
 
+_COUNTERS = {"log_pkey": "catch_up_log", "message_position": "catch_up_messages"}
+"""Unique indexes of positions that a counter gives, and what moves the counter past the rows."""
+
+
+class CounterBehind(StoreBusy):
+    """A counter gave a position that a row has already. Nothing was written.
+
+    A row was written by hand, or a backup was restored without its counters. A store moves the
+    counter on and writes again; in a caller's transaction it can only say so.
+    """
+
+    def __init__(self, index: str) -> None:
+        super().__init__(
+            f"the counter behind {index} gives positions that rows have already: nothing was "
+            "written. A write outside of your transaction sets it right; `offpath doctor` shows it"
+        )
+        self.catch_up = _COUNTERS[index]
+
+
+def behind(error: Exception) -> CounterBehind | None:
+    """``error`` as that of a counter, if it is one."""
+    if isinstance(error, CounterBehind):
+        return error
+    if not isinstance(error, psycopg.Error):
+        return None
+    index = error.diag.constraint_name
+    taken = error.sqlstate == _TAKEN and index in _COUNTERS
+    return CounterBehind(index) if taken and index is not None else None
+
+
 def forgotten(error: psycopg.Error) -> bool:
     """Whether the session does not have the prepared statement that we believe it has.
 
@@ -73,6 +103,8 @@ def translated(error: Exception, shown: str) -> StoreError:
         return StoreUnavailable(
             f"{shown} did not answer in time; what was asked may have been done or not"
         )
+    if (counter := behind(error)) is not None:
+        return counter
     state = error.sqlstate if isinstance(error, psycopg.Error) else None
     if isinstance(error, psycopg.Error) and error.diag.constraint_name == _UNIQUE_KEY:
         return KeyMoved("a unique key changes hands too fast: nothing was written, try again")

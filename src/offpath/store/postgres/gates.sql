@@ -10,7 +10,7 @@ from jsonb_to_recordset(:batch::text::jsonb) as b (
     counting text
 )
 order by b.id
-on conflict do nothing
+on conflict (id) do nothing
 returning id::text
 
 -- name: add_watches
@@ -288,7 +288,7 @@ failed as (
             else 'too many of the jobs that its gate watches have failed: it cannot fire any more'
         end
     from ended e
-    on conflict do nothing
+    on conflict (job, delivery) do nothing
 )
 select
     e.id::text, e.task, e.queue, coalesce(e.group_id, e.id::text), 'blocked', e.state, e.attempt,

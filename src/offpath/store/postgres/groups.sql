@@ -118,7 +118,7 @@ cross join lateral (
 ) as counts
 where not exists (select from offpath.job_group g where g.id = lost.id)
 order by lost.id
-on conflict do nothing
+on conflict (id) do nothing
 
 -- name: reopen_groups
 -- Jobs of these groups that had ended are open again: whoever put them back wants them to run.

@@ -40,7 +40,7 @@ select :id::text, :root::text, :signature::text, :count::bigint, :at::bigint, :v
 where :prev::text is not distinct from (
     select c.id from offpath.ledger_checkpoint c order by c.n desc limit 1
 )
-on conflict do nothing
+on conflict ((coalesce(prev, ''))) do nothing
 returning 1
 
 -- name: put_ledger_leaves

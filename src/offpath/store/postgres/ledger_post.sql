@@ -5,7 +5,7 @@ select b.id
 from json_array_elements_text(:accounts::text::json) with ordinality as b (id, n)
 where not exists (select from offpath.ledger_account a where a.id = b.id)
 order by b.n
-on conflict do nothing
+on conflict (id) do nothing
 returning id
 
 -- name: lock_sides

@@ -65,7 +65,7 @@ select distinct given.key
 from (select jsonb_array_elements_text(:keys::text::jsonb) as key) as given
 where not exists (select from offpath.limit_key k where k.key = given.key)
 order by given.key
-on conflict do nothing
+on conflict (key) do nothing
 
 -- name: nudge_together
 -- Who ends jobs in this transaction adds their nudges up itself, so that the trigger need not.

@@ -17,7 +17,19 @@ cross join places p
 cross join jsonb_to_recordset(:batch::text::jsonb) as b (
     n integer, id text, domain text, type text, stream text, key text, slot integer, payload text
 )
-on conflict do nothing
+on conflict (id) do nothing
+
+-- name: catch_up_log
+-- Gives the positions away that rows have though the counter never gave them; a bounded number.
+select count(nextval('offpath.log_position_seq'::regclass))
+from generate_series(
+    1,
+    least(
+        1000000,
+        (select max(l.position) from offpath.log l)
+            - (select s.last_value from offpath.log_position_seq s)
+    )
+)
 
 -- name: log_given
 -- The highest position that was given to anybody, 0 before the first.

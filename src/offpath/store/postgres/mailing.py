@@ -15,6 +15,7 @@ from msgspec import Struct
 from offpath.errors import StoreRejected
 from offpath.model.job import Enqueued
 from offpath.model.new import Box, NewMessage
+from offpath.store.postgres.faults import CounterBehind
 from offpath.store.postgres.steps import Enqueueing, chunks, moment, to_json
 from offpath.store.sql import Catalogue, Query
 
@@ -66,8 +67,26 @@ def add_messages(
         accepted: dict[_Place, str] = {}
         if repeats:
             accepted = yield from _accepted(repeats, {each.id for each in added}, sql)
+        if len(rows) < len(piece):
+            yield from _require_there(piece, added, accepted, sql)
         answers += _answers(piece, added, accepted)
     return answers
+
+
+def _require_there(
+    messages: Iterable[NewMessage],
+    added: set[_Place],
+    accepted: Mapping[_Place, str],
+    sql: Catalogue,
+) -> Enqueueing[None]:
+    """Raise ``CounterBehind`` unless each that was not added is a repeat of one that is there."""
+    given = {each.id for each in added}
+    places = {one.id: _written_as(one) for one in messages}
+    left = [each for each, place in places.items() if each not in given and place not in accepted]
+    if left:
+        rows = yield sql["known_messages"](ids=to_json(left))
+        if len(rows) < len(left):
+            raise CounterBehind("message_position")
 
 
 def message_queries(

@@ -1,7 +1,8 @@
 -- name: add_messages
 -- Adds messages, given in the order in which rows are locked, with "n" for the order of writing.
 -- Those whose id, or source and key, is taken are missing in the answer. An id alone would not tell:
--- of two with one id the first may have been refused for its key.
+-- of two with one id the first may have been refused for its key. A conflict has one target at most, so
+-- none is named here, and who asked looks whether each that is missing is there.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -24,6 +25,24 @@ cross join jsonb_to_recordset(:batch::text::jsonb) as b (
 )
 on conflict do nothing
 returning id, box, stream, key
+
+-- name: known_messages
+-- Which of these ids the store has.
+select m.id
+from offpath.message m
+where m.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
+
+-- name: catch_up_messages
+-- Gives the positions away that rows have though the counter never gave them; a bounded number.
+select count(nextval('offpath.message_position_seq'::regclass))
+from generate_series(
+    1,
+    least(
+        1000000,
+        (select max(m.position) from offpath.message m)
+            - (select s.last_value from offpath.message_position_seq s)
+    )
+)
 
 -- name: accepted_messages
 -- The ids that the store has for these sources and keys, and whether it has the new id itself.

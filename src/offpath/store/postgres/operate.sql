@@ -373,7 +373,7 @@ failed as (
     from rescued r
     left join offpath.worker w on w.id = r.worker
     where r.state = 'dead'
-    on conflict do nothing
+    on conflict (job, delivery) do nothing
 )
 select coalesce(json_agg(r order by r.id), '[]')::text from rescued r
 

@@ -5,7 +5,7 @@ values (
     :name::text, :domain::text, :partitions::int,
     coalesce(:now::text::timestamptz, clock_timestamp())
 )
-on conflict do nothing
+on conflict (name) do nothing
 returning 1
 
 -- name: router_shape
@@ -17,7 +17,7 @@ select r.domain, r.partitions from offpath.router r where r.name = :name::text
 insert into offpath.cursor (router, partition, position, start)
 select :name::text, p, :position::bigint, :position::bigint
 from generate_series(0, :partitions::int - 1) as p
-on conflict do nothing
+on conflict (router, partition) do nothing
 
 -- name: add_routes
 -- The routes that a router lacks; others keep their switches and learn what they deliver to.
@@ -161,7 +161,7 @@ attempted as (
         router text, event text, number integer, position bigint, status text, route text,
         detail text
     )
-    on conflict do nothing
+    on conflict (router, event, number) do nothing
 ),
 lettered as (
     insert into offpath.letter (
@@ -176,7 +176,7 @@ lettered as (
         id text, router text, event_id text, position bigint, number integer, route text,
         reason text, detail text, event text
     )
-    on conflict do nothing
+    on conflict (id) do nothing
 )
 select 1 from moved
 
@@ -248,7 +248,7 @@ values (
     coalesce(:now::text::timestamptz, clock_timestamp()), :status::text, :route::text,
     :detail::text
 )
-on conflict do nothing
+on conflict (router, event, number) do nothing
 
 -- name: resolve_letter
 -- Ends a letter that has no end.

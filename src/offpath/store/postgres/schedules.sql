@@ -3,7 +3,7 @@
 insert into offpath.schedule (name, definition, next_at, created_at, updated_at)
 select :name::text, :definition::text, :next_at::text::timestamptz, clock.now, clock.now
 from (select coalesce(:now::text::timestamptz, clock_timestamp()) as now) as clock
-on conflict do nothing
+on conflict (name) do nothing
 returning 1
 
 -- name: lock_schedule
@@ -23,7 +23,7 @@ overtaken as (
         and :retimed::int = 1
         and not s.paused
         and s.next_at <= clock.now
-    on conflict do nothing
+    on conflict (schedule, at) do nothing
 )
 update offpath.schedule s
 set definition = :definition::text,
@@ -128,7 +128,7 @@ select
     :name::text, b.at, b.outcome, b.job, coalesce(:now::text::timestamptz, clock_timestamp())
 from jsonb_to_recordset(:batch::text::jsonb) as b (at timestamptz, outcome text, job uuid)
 order by b.at
-on conflict do nothing
+on conflict (schedule, at) do nothing
 
 -- name: occurrences
 -- The history of a schedule, the latest first.

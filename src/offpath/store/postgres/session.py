@@ -15,9 +15,15 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed
 
 from offpath.errors import AppClosed, StoreUnavailable
 from offpath.store.postgres.address import Address
-from offpath.store.postgres.faults import forgotten, retryable, translated
+from offpath.store.postgres.faults import (
+    CounterBehind,
+    behind,
+    forgotten,
+    retryable,
+    translated,
+)
 from offpath.store.postgres.naming import NamedConnection
-from offpath.store.postgres.steps import Rows, Send, Steps
+from offpath.store.postgres.steps import Rows, Send, Steps, one
 from offpath.store.sql import Catalogue, Query
 
 T = TypeVar("T")
@@ -94,15 +100,21 @@ class Database:
         """Run the transition that ``make`` returns in one transaction.
 
         It is made and run anew, with a growing random delay, when the server could not serialise
-        it or broke a deadlock: nothing of it was written then.
+        it or broke a deadlock: nothing of it was written then. A counter of positions that is
+        behind its rows is moved on first.
         """
         for attempt in range(1, _TRIES + 1):
             try:
                 return await self._attempt(make(), pin)
-            except psycopg.Error as error:
-                if not retryable(error) or attempt == _TRIES:
+            except (psycopg.Error, CounterBehind) as error:
+                late = behind(error)
+                if late is not None and attempt < _TRIES:
+                    await self._attempt(one(self._sql[late.catch_up]()), "pin")
+                elif isinstance(error, CounterBehind):
+                    raise
+                elif not retryable(error) or attempt == _TRIES:
                     raise translated(error, self.address.shown) from error
-                if forgotten(error):
+                elif forgotten(error):
                     self._trusting = False
             await asyncio.sleep(_chance.uniform(0.0, _WAIT * 2**attempt))
         raise AssertionError("unreachable")

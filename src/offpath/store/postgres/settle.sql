@@ -163,7 +163,7 @@ failed as (
         s.failure ->> 'traceback'
     from settled s
     where s.failure is not null
-    on conflict do nothing
+    on conflict (job, delivery) do nothing
 )
 select
     s.n, s.state, (extract(epoch from s.run_at) * 1000000)::bigint,

@@ -21,6 +21,10 @@ BIG_LOG: Final = 256 * 2**20
 MOST: Final = 10_000
 """Rows that each of the checks of rows looks at: a busy store is not to notice."""
 ODD: Final = "jobs that should not be possible; mend or delete these"
+BEHIND: Final = (
+    "counters give what is there already; set seq in sqlite_sequence to where they went, while "
+    "nothing writes"
+)
 TORN: Final = "the ledger was altered from outside; prove it and go back to a backup"
 OTHERS: Final = ("apsw", "pysqlite3", "sqlean", "libsql", "libsql_experimental")
 
@@ -38,6 +42,7 @@ def diagnose(session: Session, path: Path) -> list[Finding]:
         _rows("holders", session.run(SQL["unheld"]()), "no registered worker; they are rescued"),
         _rows("rows", session.run(SQL["odd_jobs"](most=MOST)), ODD, Level.PROBLEM),
         _rows("ledger", session.run(SQL["ledger_odd"](most=MOST)), TORN, Level.PROBLEM),
+        _rows("counters", session.run(SQL["counters_behind"]()), BEHIND, Level.PROBLEM),
     ]
 
 

@@ -58,3 +58,17 @@ select id, fault from judged where fault is not null limit 10
 -- name: journal_now
 -- How the file is journalled; everything here relies on the write-ahead log.
 select journal_mode from pragma_journal_mode
+
+-- name: counters_behind
+-- Whether the log's counter has yet to give what rows have, or what a router has passed: an event
+-- would be skipped. (The other positions have no counter; theirs is the largest row.)
+select 'log.position', 'has given ' || given || ', rows or routers went to ' || most
+from (
+    select
+        coalesce((select seq from sqlite_sequence where name = 'offpath_log'), 0) as given,
+        max(
+            coalesce((select max(position) from offpath_log), 0),
+            coalesce((select max(position) from offpath_cursor), 0)
+        ) as most
+)
+where given < most

@@ -40,7 +40,8 @@ select
     :now
 from json_each(:batch)
 where true
-on conflict do nothing
+on conflict (id) do nothing
+on conflict (unique_slot) where unique_slot is not null do nothing
 returning id, group_id = id and exists (
     select 1 from offpath_group as known where known.id = +offpath_job.id
 )
@@ -59,7 +60,8 @@ values (
     :deadline, :deadline_in, :dependents, :tags, :options, :announce, :reason, :gate,
     :gated_delay, :blocked_until, :watched, :now
 )
-on conflict do nothing
+on conflict (id) do nothing
+on conflict (unique_slot) where unique_slot is not null do nothing
 returning id, group_id = id and exists (
     select 1 from offpath_group as known where known.id = +offpath_job.id
 )

@@ -9,7 +9,7 @@ insert into offpath_job_gate (id, need, counting, total, deadline)
 select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
 from json_each(:gates)
 where true
-on conflict do nothing
+on conflict (id) do nothing
 
 -- name: watch_insert
 -- Whom new gates watch. What has ended already is counted.
@@ -22,7 +22,7 @@ select
 from json_each(:watches) as new
 left join offpath_job as job on job.id = new.value ->> 0
 where true
-on conflict do nothing
+on conflict (job, gate) do nothing
 
 -- name: watch_mark
 -- Watched jobs know that they are.

@@ -14,7 +14,7 @@ select
 from json_each(:groups) as new
 left join offpath_job as root on root.id = new.value ->> 0 and root.group_id = root.id
 where true
-on conflict do nothing
+on conflict (id) do nothing
 returning id
 
 -- name: group_adopt

@@ -5,7 +5,7 @@ select
     value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, :now, value ->> 6
 from json_each(:batch)
 where true
-on conflict do nothing
+on conflict (id) do nothing
 returning id
 
 -- name: log_horizon
@@ -78,7 +78,7 @@ where
 -- A router that does not exist yet.
 insert into offpath_router (name, domain, partitions, created_at)
 values (:name, :domain, :partitions, :now)
-on conflict do nothing
+on conflict (name) do nothing
 returning name
 
 -- name: router_get
@@ -193,7 +193,7 @@ select
     value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, :now
 from json_each(:batch)
 where true
-on conflict do nothing
+on conflict (router, event, number) do nothing
 
 -- name: letter_add
 -- Dead letters; one that exists is left as it is.
@@ -205,7 +205,7 @@ select
     value ->> 7, value ->> 8, :now
 from json_each(:batch)
 where true
-on conflict do nothing
+on conflict (id) do nothing
 
 -- name: letter_replayed
 -- A dead letter after a replay, if it is still as it was when that began.

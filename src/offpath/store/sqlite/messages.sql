@@ -6,7 +6,8 @@ select
     value ->> 7, :now
 from json_each(:batch)
 where true
-on conflict do nothing
+on conflict (id) do nothing
+on conflict (stream, key) where box = 'in' do nothing
 returning id
 
 -- name: message_known

@@ -89,7 +89,7 @@ select
     :schedule, row.value ->> 0, row.value ->> 1, row.value ->> 2, :now
 from json_each(:rows) as row
 where true
-on conflict do nothing
+on conflict (schedule, at) do nothing
 
 -- name: occurrence_list
 -- The history of a schedule, the latest first.

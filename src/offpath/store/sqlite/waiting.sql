@@ -7,7 +7,7 @@ where id = :id and +worker = :worker and deliveries = :deliveries and +state = '
 -- Records something of a job once.
 insert into offpath_step (job, kind, name, result)
 values (:job, :kind, :name, :result)
-on conflict do nothing
+on conflict (job, kind, name) do nothing
 
 -- name: step_get
 select result from offpath_step where job = :job and kind = :kind and name = :name
@@ -65,7 +65,7 @@ where job in (
 -- name: signal_put
 insert into offpath_signal (id, target, event, payload, sent_at, expires_at)
 values (:id, :target, :event, :payload, :now, :expires_at)
-on conflict do nothing
+on conflict (id) do nothing
 returning id
 
 -- name: signal_sleeper
