@@ -414,3 +414,25 @@ def test_a_csv_that_is_none_is_told_so(money: Money) -> None:
     file.write_text("kind,key,amount,ref,at\nbuy," + "x" * 200_000 + ",,,\n")
     window = ("--since", "2026-01-01T00:00Z", "--until", "2026-01-02T00:00Z")
     assert "is no CSV" in money.text("reconcile", str(file), *window, code=2)
+
+
+def test_a_mismatch_stands_until_it_is_accepted(money: Money) -> None:
+    """D2: verify names it, nothing is sealed, and accepting it says why."""
+    money.submit(TOP_UP)
+    money.json("ledger", "checkpoint")
+    with sqlite3.connect(money.folder / "money.db") as connection:
+        connection.execute("update offpath_ledger_leaf set sum = sum + 1")
+    found = money.json("ledger", "verify", code=1)
+    assert (found["mismatch"], found["problems"]) == (True, ["leaves"])
+    with sqlite3.connect(money.folder / "money.db") as connection:
+        connection.execute("update offpath_ledger_leaf set sum = sum - 1")
+    again = money.json("ledger", "verify", code=1)
+    assert (again["mismatch"], again["finding"]) == (False, found["finding"])
+    said = money.text("ledger", "checkpoint", code=1)
+    assert f"offpath ledger accept {found['finding']}" in said
+    assert "no finding" in money.text("ledger", "accept", "nobody", "--reason", "x", code=3)
+    assert "--reason" in money.text("ledger", "accept", found["finding"], "--reason", " ", code=2)
+    accepted = money.json("ledger", "accept", found["finding"], "--reason", "a leaf, restored")
+    assert (accepted["name"], accepted["reason"]) == ("ledger.mismatch", "a leaf, restored")
+    assert money.json("ledger", "checkpoint")["sealed"] is not None
+    assert money.json("ledger", "verify", "--full")["finding"] is None

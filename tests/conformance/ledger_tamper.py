@@ -96,6 +96,10 @@ class Tamper:
         """Write into a checkpoint."""
         raise NotImplementedError
 
+    def remove_leaves(self) -> None:
+        """Delete all leaves."""
+        raise NotImplementedError
+
     def remove_links(self, account: str, *, above: int = 0) -> None:
         """Delete links of numbers above one."""
         raise NotImplementedError
@@ -149,6 +153,10 @@ class MemoryTamper(Tamper):
         """As above."""
         for link in links:
             self._ledger.links[account][link.number - 1] = link
+            posting = self._ledger.postings[link.posting]
+            own = tuple(link if one.account == account else one for one in posting.links)
+            posting = replace(posting, links=own)
+            self._ledger.postings[posting.id] = self._ledger.order[posting.seq - 1] = posting
 
     def change_meta(self, posting: str, meta: str) -> None:
         """As above."""
@@ -162,6 +170,10 @@ class MemoryTamper(Tamper):
         """As above."""
         known = self._ledger.checkpoints
         known[:] = [replace(one, **changes) if one.id == checkpoint else one for one in known]
+
+    def remove_leaves(self) -> None:
+        """As above."""
+        self._ledger.leaves.clear()
 
     def remove_links(self, account: str, *, above: int = 0) -> None:
         """As above."""
@@ -259,6 +271,10 @@ class SqlTamper(Tamper):
     def change_checkpoint(self, checkpoint: str, **changes: Any) -> None:
         """As above."""
         self.run(f"update <checkpoint> set {_set(changes)} where id = '{checkpoint}'")
+
+    def remove_leaves(self) -> None:
+        """As above."""
+        self.run("delete from <leaf>")
 
     def remove_links(self, account: str, *, above: int = 0) -> None:
         """As above."""

@@ -93,7 +93,7 @@ async def test_a_seal_covers_every_head(store: Store) -> None:
     root = root_of(leaves(accounts))
     assert made is not None
     assert (made.root, made.sum, made.count) == (root.hash, 0, len(accounts))
-    assert (made.kid, made.prev, made.v) == ("test", None, 3)
+    assert (made.kid, made.prev, made.v) == ("test", None, 4)
     assert await store.ledger_leaves() == leaves(accounts)
     assert (await verify_last(store, SIGNER, made, full=True)).checkpoint == made
     assert await sealed(store, "c2") is None  # nothing moved
@@ -293,5 +293,5 @@ async def test_a_first_version_still_verifies_and_the_next_seal_signs_sums(store
     assert not (await verify_last(store, SIGNER)).mismatch
     made = await sealed(store, "c1")
     assert made is not None
-    assert (made.v, made.prev) == (3, "old")
+    assert (made.v, made.prev) == (4, "old")
     assert not (await verify_last(store, SIGNER)).mismatch

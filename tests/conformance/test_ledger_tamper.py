@@ -8,8 +8,17 @@ import pytest
 from msgspec.structs import replace
 
 from offpath.ledger.chains import Break
-from offpath.ledger.checkpoint import LEAVES, ROLLED_BACK, SIGNATURE, UNBALANCED, seal, verify_last
+from offpath.ledger.checkpoint import (
+    HISTORY,
+    LEAVES,
+    ROLLED_BACK,
+    SIGNATURE,
+    UNBALANCED,
+    seal,
+    verify_last,
+)
 from offpath.ledger.proof import prove
+from offpath.ledger.standing import note
 from offpath.model.ledger.faults import ChainBroken, LedgerError, Unbalanced
 from offpath.model.ledger.rates import Rates
 from offpath.model.ledger.records import Checkpoint
@@ -195,15 +204,22 @@ async def test_rows_of_two_currencies_do_not_make_up_for_each_other(
 
 
 @pytest.mark.parametrize("changes", [{"head": "ab" * 32}, {"sum": 7}, {"number": 2}])
-async def test_a_leaf_that_was_altered_is_reported_and_heals(
+async def test_a_leaf_that_was_altered_is_reported_and_heals_when_accepted(
     store: Store, hand: Tamper, changes: dict[str, object]
 ) -> None:
-    """§16.69: whoever doubts the leaves replays what they are of, and writes them again."""
+    """§16.69: whoever doubts the leaves replays what they are of, and writes them again; D2: once
+    somebody has looked.
+    """
     hand.change_leaf(BOB, **changes)
     found = await verify_last(store, SIGNER)
     # a number is not signed, but the link of that number has another hash than the leaf
     assert "number" in changes or LEAVES in found.problems
     assert BOB in {one.account for one in found.breaks}
+    assert HISTORY not in found.problems  # the links give what was signed
+    kept = await note(store, found.lines, "f1")
+    with pytest.raises(ChainBroken, match=kept.id):
+        await sealed(store, "c2")
+    await store.accept_finding(kept.id, "leaves only")
     made = await sealed(store, "c2")
     assert made.prev == "c1"
     assert not (await verify_last(store, SIGNER)).mismatch
@@ -215,7 +231,9 @@ async def test_a_leaf_of_no_account_is_not_healed_but_told(store: Store, hand: T
     await sealed(store, "c2")
     hand.rename(EVE, CAS)
     hand.change_leaf(BOB, sum=0)
-    with pytest.raises(ChainBroken, match=EVE):
+    found = await verify_last(store, SIGNER)
+    assert EVE in {one.account for one in found.breaks}
+    with pytest.raises(ChainBroken, match="leaves"):
         await sealed(store, "c3")
 
 
@@ -244,10 +262,14 @@ async def test_a_checkpoint_that_was_altered_is_reported(
 async def test_a_checkpoint_that_another_signed_is_none(store: Store, hand: Tamper) -> None:
     other = TestSigner("other")
     assert (await verify_last(store, other)).problems == (SIGNATURE,)
-    made = await seal(store, other, new_id=lambda: "c2", now=lambda: NOW)
-    assert made is not None  # the key may have been changed: all was replayed
+    with pytest.raises(ChainBroken, match="none of our keys signed"):  # G32
+        await seal(store, other, new_id=lambda: "c2", now=lambda: NOW)
+    both = TestSigner("other", "test")
+    assert not (await verify_last(store, both)).mismatch
+    made = await seal(store, both, new_id=lambda: "c2", now=lambda: NOW)
+    assert made is not None
     assert (await verify_last(store, SIGNER)).problems == (SIGNATURE,)
-    assert not (await verify_last(store, TestSigner("other", "test"))).mismatch
+    assert not (await verify_last(store, both, full=True)).mismatch
 
 
 async def test_checkpoints_that_were_removed_leave_their_leaves(store: Store, hand: Tamper) -> None:

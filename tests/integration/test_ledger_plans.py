@@ -171,7 +171,7 @@ def _keep() -> tuple[Query, ...]:
         next(ledger_keeping.lease_sides_steps(kind, BATCH, 60.0, None, sql=SQL)).queries
         for kind in ("payout", "subscription", "promo")
     )
-    steps = ledger_keeping.save_checkpoint_steps(checkpoint("c1"), (), sql=SQL)
+    steps = ledger_keeping.save_checkpoint_steps(checkpoint("c1"), (), anew=False, sql=SQL)
     pruned = next(ledger_keeping.prune_ledger_steps(90_000, 90_000, BATCH, sql=SQL)).queries
     leaves = [{"account": _user(n), "number": 5, "head": _head(5), "sum": 1} for n in range(BATCH)]
     return (

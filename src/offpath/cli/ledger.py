@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +14,29 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.frame import FAILED, command, json_option, limit_option, url_option, with_app
+from offpath.cli.ledger_showing import (
+    account_document,
+    checkpoint_document,
+    exported_document,
+    link_document,
+    money_text,
+    print_findings,
+    print_proof,
+    print_statement,
+    print_verification,
+    proof_document,
+    verification_document,
+)
 from offpath.cli.writing import whole_file
-from offpath.errors import InvalidArgument, NotFound
+from offpath.errors import InvalidArgument, NotFound, OffpathError
 from offpath.model.json_text import decode_json
 
 if TYPE_CHECKING:
     from offpath.ledger.checkpoint import Verification, Verifies
-    from offpath.ledger.exporting import Exported
-    from offpath.ledger.proof import Proof
     from offpath.ledger.signing import Ed25519Signer
-    from offpath.model.ledger.posting import LinkRecord
+    from offpath.model.finding import FindingRecord
     from offpath.model.ledger.rates import Rate, Rates
-    from offpath.model.ledger.records import AccountRecord, Checkpoint
+    from offpath.model.ledger.records import Checkpoint
 
 SECRET = "OFFPATH_SIGNING_SECRET"  # noqa: S105 - the variable's name
 PRIOR = "OFFPATH_SIGNING_SECRETS_PRIOR"
@@ -96,9 +107,9 @@ def balance(
             raise NotFound(f"nothing was ever posted to {', '.join(missing)}")
         if as_json:
             more = found[-1].id if not accounts and len(found) == limit else None
-            output.print_json({"items": [_account_document(one) for one in found], "next": more})
+            output.print_json({"items": [account_document(one) for one in found], "next": more})
         else:
-            rows = [(one.id, _money(one.id, one.balance), str(one.number)) for one in found]
+            rows = [(one.id, money_text(one.id, one.balance), str(one.number)) for one in found]
             output.print_table(("account", "balance", "postings"), rows, empty="no accounts")
 
     return with_app(url, work)
@@ -128,10 +139,10 @@ def statement(
         kinds = {one.id: str(one.facts.get("kind", "")) for one in postings}
         if as_json:
             more = links[-1].number if len(links) == limit else None
-            items = [_link_document(one, kinds.get(one.posting, "")) for one in links]
+            items = [link_document(one, kinds.get(one.posting, "")) for one in links]
             output.print_json({"account": account, "items": items, "next": more})
         else:
-            _print_statement(account, links, kinds)
+            print_statement(account, links, kinds)
 
     return with_app(url, work)
 
@@ -160,9 +171,9 @@ def prove_ledger(
 
         proof = await prove(app.store(), rates, full=not light)
         if as_json:
-            output.print_json(_proof_document(proof))
+            output.print_json(proof_document(proof))
         else:
-            _print_proof(proof)
+            print_proof(proof)
         return None if proof.holds else FAILED
 
     return with_app(url, work)
@@ -211,11 +222,46 @@ def verify(
         from offpath.ledger.checkpoint import verify_last
 
         found = await verify_last(app.store(), keys, anchored, full=full)
+        standing = await _noted(app, found)
         if as_json:
-            output.print_json(_verification_document(found))
+            output.print_json({**verification_document(found), "finding": standing and standing.id})
         else:
-            _print_verification(found)
-        return FAILED if found.mismatch else None
+            print_verification(found)
+        return FAILED if found.mismatch or standing is not None else None
+
+    return with_app(url, work)
+
+
+@ledger.command("accept")
+@click.argument("finding")
+@click.option("--reason", required=True, help="Why the books are right as they are now.")
+@url_option
+@json_option
+@command
+def accept(finding: str, reason: str, url: str | None, *, as_json: bool) -> int | None:
+    r"""Accept the finding of this id.
+
+    Until then nothing is sealed, paid out or taken as a fee. The next seal proves every chain from
+    its beginning and signs the ledger as it is.
+
+    \b
+    offpath ledger accept 0192… --reason "restored from the backup of Monday"
+    """
+    if not reason.strip():
+        raise InvalidArgument("--reason says why the books are right as they are now")
+
+    async def work(app: App) -> None:
+        found = await app.store().accept_finding(finding, reason)
+        if found is None:
+            raise NotFound(
+                f"no finding {finding!r} stands: `offpath ledger verify` names the one that does"
+            )
+        if as_json:
+            output.print_json(msgspec.to_builtins(found))
+        else:
+            click.echo(f"accepted {found.name}, which stands since {found.since.isoformat()}:")
+            for line in found.text.splitlines():
+                click.echo(f"  {output.clean(line)}")
 
     return with_app(url, work)
 
@@ -254,8 +300,8 @@ def checkpoint(anchor: Path | None, url: str | None, *, as_json: bool) -> int | 
             last = [sealed] if sealed else await app.store().ledger_checkpoints(limit=1)
             output.print_json(
                 {
-                    "sealed": sealed and _checkpoint_document(sealed),
-                    "last": _checkpoint_document(last[0]) if last else None,
+                    "sealed": sealed and checkpoint_document(sealed),
+                    "last": checkpoint_document(last[0]) if last else None,
                 }
             )
         elif sealed is None:
@@ -294,16 +340,39 @@ def export_ledger(file: Path, url: str | None) -> int | None:
     return with_app(url, work)
 
 
+async def _noted(app: App, found: Verification) -> FindingRecord | None:
+    """Keep a mismatch, and give the one that stands and is not accepted.
+
+    What only says that other keys or another anchor were given than the ledger has is no finding:
+    who verifies may have been wrong.
+    """
+    from offpath.ledger.checkpoint import ROLLED_BACK, SIGNATURE
+    from offpath.ledger.standing import hint, mismatch, note
+
+    given = (SIGNATURE, ROLLED_BACK)
+    lines = [one for one in found.lines if one not in given and not one.endswith(f": {SIGNATURE}")]
+    if lines:
+        try:
+            await note(app.store(), lines, app.new_id())
+        except OffpathError as error:  # a role that only reads
+            click.echo(f"this cannot be kept as a finding: {error}", err=True)
+    standing = await mismatch(app.store())
+    if standing is None or not standing.hinders:
+        return None
+    click.echo(output.clean(hint(standing)), err=True)
+    return standing
+
+
 def _verify_file(path: Path, keys: Verifies, *, as_json: bool) -> int | None:
     from offpath.ledger.exporting import verify_lines
 
     with path.open("rb") as lines:
         found = verify_lines(lines, keys)
     if as_json:
-        output.print_json(_exported_document(found))
+        output.print_json(exported_document(found))
     else:
         click.echo(f"{found.accounts} accounts, {found.links} links, root {found.root}")
-        _print_findings(found.checkpoint, [*found.problems, *map(str, found.breaks)])
+        print_findings(found.checkpoint, [*found.problems, *map(str, found.breaks)])
     return None if found.holds else FAILED
 
 
@@ -370,120 +439,3 @@ def _anchored(path: Path | None) -> Checkpoint | None:
         raise InvalidArgument(
             f"{path.name} is no checkpoint as `ledger checkpoint --json` prints it: {error}"
         ) from error
-
-
-# -- what is shown ------------------------------------------------------------------------------
-
-
-def _money(account: str, minor: int) -> str:
-    from offpath.model.ledger import money
-    from offpath.model.ledger.chart import chart
-
-    return money.text(chart(account).currency, minor)
-
-
-def _account_document(account: AccountRecord) -> dict[str, Any]:
-    return {
-        "account": account.id,
-        "balance": _money(account.id, account.balance),
-        "postings": account.number,
-        "head": account.head,
-    }
-
-
-def _link_document(link: LinkRecord, kind: str) -> dict[str, Any]:
-    from offpath.model.ledger.chart import chart
-
-    return {
-        "number": link.number,
-        "at": _moment(link.at),
-        "posting": link.posting,
-        "kind": kind,
-        "change": _money(link.account, chart(link.account).change(link.amount)),
-        "balance": _money(link.account, link.balance),
-        "hash": link.hash,
-    }
-
-
-def _print_statement(account: str, links: list[LinkRecord], kinds: dict[str, str]) -> None:
-    documents = [_link_document(one, kinds.get(one.posting, "")) for one in links]
-    columns = ("number", "at", "kind", "change", "balance", "posting")
-    rows = [tuple(str(one[name]) for name in columns) for one in documents]
-    output.print_table(columns, rows, empty=f"nothing was posted to {account}")
-
-
-def _proof_document(proof: Proof) -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.to_builtins(proof)
-    return {"holds": proof.holds, "shortfall": f"{_usd(proof.shortfall)}", **document}
-
-
-def _print_proof(proof: Proof) -> None:
-    what = f"{proof.links} links replayed" if proof.full else "the chains were not replayed"
-    click.echo(f"{proof.accounts} accounts, {what}")
-    for name, holds in (
-        ("conserved", proof.conserved),
-        ("backed", proof.backed),
-        ("no overdraft", proof.no_overdraft),
-        # who does not replay them has only looked at their heads
-        ("chains intact" if proof.full else "heads of chains in form", proof.chain_intact),
-        *((("balances consistent", proof.consistent),) if proof.full else ()),
-        ("rows as the postings say" if proof.full else "payouts as the postings say", proof.rows),
-    ):
-        click.echo(f"  {'yes' if holds else 'NO ':3}  {name}")
-    stand = proof.position
-    click.echo(f"owed {_usd(stand.obligations)}, held {_usd(stand.held)}")
-    if proof.shortfall:
-        click.echo(f"missing {_usd(proof.shortfall)}")
-    if proof.broken is not None:
-        click.echo(f"broken: {output.clean(str(proof.broken))}")
-    for drift in proof.drift:
-        cached, summed = (_money(drift.account, one) for one in (drift.cached, drift.summed))
-        click.echo(f"drift: {output.clean(drift.account)} says {cached}, its entries {summed}")
-    for line in proof.wrong:
-        click.echo(f"wrong: {output.clean(line)}")
-    for account in proof.overdrawn:
-        click.echo(f"overdrawn: {output.clean(account)}")
-
-
-def _verification_document(found: Verification) -> dict[str, Any]:
-    return {
-        "verified": None if found.checkpoint is None else found.checkpoint.id,
-        "mismatch": found.mismatch,
-        "problems": list(found.problems),
-        "breaks": msgspec.to_builtins(found.breaks),
-    }
-
-
-def _print_verification(found: Verification) -> None:
-    _print_findings(found.checkpoint, [*found.problems, *map(str, found.breaks)])
-
-
-def _print_findings(sealed: Checkpoint | None, findings: list[str]) -> None:
-    if sealed is None and not findings:
-        click.echo("no checkpoint was sealed yet")
-    elif sealed is not None:
-        when = _moment(sealed.at)
-        verdict = "does NOT hold" if findings else "holds"
-        click.echo(f"checkpoint {sealed.id} of {when}, {sealed.count} accounts: {verdict}")
-    for finding in findings:
-        click.echo(f"  {output.clean(finding)}")
-
-
-def _exported_document(found: Exported) -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.to_builtins(found)
-    return {"holds": found.holds, **document}
-
-
-def _checkpoint_document(sealed: Checkpoint) -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.to_builtins(sealed)
-    return {**document, "at": _moment(sealed.at)}
-
-
-def _usd(minor: int) -> str:
-    from offpath.model.ledger import money
-
-    return money.text("USD", minor)
-
-
-def _moment(millis: int) -> str:
-    return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds")

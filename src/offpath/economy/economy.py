@@ -17,6 +17,7 @@ from offpath.ledger.outcome import Outcome, outcome_of
 from offpath.ledger.ports import PortCalls, Ports
 from offpath.ledger.reading import EconomyReading
 from offpath.ledger.rules import rules_of
+from offpath.ledger.standing import unhindered
 from offpath.ledger.submitting import NO_HEADERS, Submitting
 from offpath.model.correlation import CARRIED
 from offpath.model.ledger.faults import EconomyConfigInvalid, LedgerError
@@ -165,8 +166,10 @@ class Economy(EconomyVerbs):
         """Take matured revenue out in real money, once for each key; None takes all that may be.
 
         ``Rejected`` with ``NOTHING_TO_SWEEP`` when there is nothing. Raises ``InvalidAmount``, and
-        ``Commingling`` when it is more than the platform may take.
+        ``Commingling`` when it is more than the platform may take, ``ChainBroken`` while a mismatch
+        of the ledger stands that nobody has accepted.
         """
+        await unhindered(await self._opened())
         return outcome_of(
             await self.run_op(fees_swept(key, self.rules, self.new_id, amount=amount))
         )

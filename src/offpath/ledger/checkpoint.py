@@ -1,9 +1,10 @@
 """Checkpoints: seal where all chains stand, and prove later that they only grew.
 
-A seal is refused while anything does not hold. A verification asks whether each sealed head is
-still at its place on its account's chain and whether the chain from there to now holds: so honest
-postings never disturb it, and a chain that was cut, altered, exchanged or went missing does. It
-costs what was posted since the seal, and some of what was sealed before is read again each time.
+A seal is refused while anything does not hold, and while a mismatch stands. A verification asks
+whether each sealed head is still at its place on its account's chain and whether the chain from
+there to now holds: so honest postings never disturb it, and a chain that was cut, altered,
+exchanged or went missing does. It costs what was posted since the seal, and some of what was sealed
+before is read again each time.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from offpath.ledger.chains import (
     recheck,
     replay,
 )
+from offpath.ledger.history import rewritten, walked
 from offpath.ledger.merkle import Root, Tree
-from offpath.ledger.signing import VERSION, Signer, signed_bytes
+from offpath.ledger.signing import NUMBERED, VERSION, Signer, signed_bytes
+from offpath.ledger.standing import MISMATCH, ProvedStore, unhindered
 from offpath.model.ledger.chart import chart
 from offpath.model.ledger.faults import ChainBroken, Unbalanced, UnknownAccount
 from offpath.model.ledger.records import AccountRecord, Checkpoint, Leaf
@@ -44,8 +47,12 @@ ROLLED_BACK: Final = "rolled-back"
 """The last checkpoint does not follow the one that the anchor knows: an older ledger was put in
 place, or the checkpoints since were removed.
 """
+HISTORY: Final = "history"
+"""The links do not give what the checkpoint signed."""
 UNBALANCED: Final = "unbalanced"
 """All accounts together do not sum to zero in each currency."""
+_LINKED: Final = 3
+"""The version from which on a checkpoint names the one before."""
 _SUMMED: Final = 2
 """The version from which on a root covers sums."""
 
@@ -64,7 +71,9 @@ class Verification(Struct, frozen=True, kw_only=True):
     checkpoint: Checkpoint | None = None
     """None: nothing was sealed yet."""
     problems: tuple[str, ...] = ()
-    """Of the whole: ``signature``, ``leaves``, ``rolled-back``, ``unbalanced``."""
+    """Of the whole: ``signature``, ``leaves``, ``history``, ``rolled-back``, ``unbalanced``; of all
+    checkpoints, when all were walked: ``ID: signature``, ``ID: order``, ``ID: history``.
+    """
     breaks: tuple[Break, ...] = ()
     """Accounts whose chain does not hold; at most 100."""
 
@@ -72,6 +81,11 @@ class Verification(Struct, frozen=True, kw_only=True):
     def mismatch(self) -> bool:
         """Whether something was tampered with."""
         return bool(self.problems or self.breaks)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All that was found, as lines for people."""
+        return (*self.problems, *map(str, self.breaks))
 
 
 class _Sealed(Struct, frozen=True, kw_only=True):
@@ -81,6 +95,10 @@ class _Sealed(Struct, frozen=True, kw_only=True):
     leaves: list[Leaf]
     last: Checkpoint | None
     now: int
+    posting: int
+    """The number of the last posting that it covers."""
+    anew: bool
+    """These are all leaves: what was sealed before is not gone on from."""
 
 
 class _Proved:
@@ -99,7 +117,7 @@ class _Proved:
 
 
 async def seal(
-    store: LedgerStore,
+    store: ProvedStore,
     signer: Signer,
     *,
     new_id: Callable[[], str],
@@ -111,9 +129,16 @@ async def seal(
     None: the ledger is empty, nothing moved, or somebody else sealed at the same moment. ``now``
     gives milliseconds; ``anchored`` is the latest checkpoint that was published outside, which the
     last one must follow. Raises ``ChainBroken`` (nothing is saved) and ``Unbalanced``.
+
+    Nothing is sealed over a mismatch: what the last checkpoint does not vouch for, since it is not
+    ours or its leaves are not those that it signed, is refused, and so is all while a mismatch
+    stands that nobody has accepted. Once it is accepted, all chains are proved from their genesis
+    and sealed anew, and the finding ends with that.
     """
+    accepted = await unhindered(store) is not None
     async with store.ledger_snapshot() as reads:
-        sealed = await _prepared(reads, signer, now(), anchored)
+        prepared = _renewed(reads, now()) if accepted else _prepared(reads, signer, now(), anchored)
+        sealed = await prepared
     if sealed is None:
         return None
     last = sealed.last
@@ -127,10 +152,15 @@ async def seal(
         sum=sealed.root.sum,
         kid=signer.kid,
         prev=None if last is None else last.id,
+        posting=sealed.posting,
     )
     signature = await _signed(signer, signed_bytes(unsigned))
     checkpoint = replace(unsigned, signature=signature)
-    return checkpoint if await store.save_checkpoint(checkpoint, sealed.leaves) else None
+    if not await store.save_checkpoint(checkpoint, sealed.leaves, anew=sealed.anew):
+        return None
+    if accepted:
+        await store.end_finding(MISMATCH)
+    return checkpoint
 
 
 async def verify_last(
@@ -164,11 +194,19 @@ async def verify_last(
         breaks = await _some(found)
         if survey.sealed() != _root_in(last):
             problems.append(LEAVES)
+            problems += [HISTORY async for _ in rewritten(reads, _numbered(last))]
+        if full:
+            problems += [one async for one in walked(reads, lambda one: _ours(one, keys))]
         if survey.unbalanced():
             problems.append(UNBALANCED)
         if anchored is not None and not await _follows(reads, anchored, keys):
             problems.append(ROLLED_BACK)
     return Verification(checkpoint=last, problems=tuple(problems), breaks=breaks)
+
+
+def _numbered(last: Checkpoint) -> list[Checkpoint]:
+    """The checkpoint, if what it covers can be made again from the links."""
+    return [last] if last.v >= NUMBERED else []
 
 
 def verify_checkpoint(checkpoint: Checkpoint, keys: Verifies) -> bool:
@@ -246,7 +284,10 @@ async def _prepared(
     survey = _Survey(VERSION if last is None else last.v)
     found = await _proved(reads, survey, last)
     leaves = found.leaves
-    if last is not None and _trusts(survey, last, signer):
+    if last is not None:
+        _vouched(survey, last, signer)
+    summed = last is not None and last.v >= _SUMMED
+    if summed:
         if found.broken is not None:
             raise ChainBroken(found.broken)
         if not leaves:
@@ -255,16 +296,51 @@ async def _prepared(
         leaves = [leaf async for leaf in _anew(reads, found.gone)]
         if not leaves and last is None:
             return None
+    return await _sealable(reads, survey, leaves, last, now, anew=not summed)
+
+
+async def _renewed(reads: LedgerReads, now: int) -> _Sealed | None:
+    """All of it proved from its genesis, whatever was sealed: what is not as it was sealed has been
+    accepted. A chain that does not hold by itself is refused all the same.
+    """
+    survey = _Survey(VERSION)
+    leaves = [leaf async for leaf in _anew(reads, None, survey)]
+    return await _sealable(reads, survey, leaves, await _last(reads), now, anew=True)
+
+
+async def _sealable(
+    reads: LedgerReads,
+    survey: _Survey,
+    leaves: list[Leaf],
+    last: Checkpoint | None,
+    now: int,
+    *,
+    anew: bool,
+) -> _Sealed:
+    """What was proved, when all of it together sums to zero. Raises ``Unbalanced``."""
     if off := survey.unbalanced():
         raise Unbalanced(
             f"the ledger does not balance: its entries are off by {off}, in minor units"
         )
-    return _Sealed(root=survey.live(), leaves=leaves, last=last, now=now)
+    posting = await reads.ledger_last()
+    return _Sealed(
+        root=survey.live(), leaves=leaves, last=last, now=now, posting=posting, anew=anew
+    )
 
 
-def _trusts(survey: _Survey, last: Checkpoint, signer: Signer) -> bool:
-    """Whether the stored leaves are those of the last checkpoint, sums included, and it is ours."""
-    return last.v >= _SUMMED and _ours(last, signer) and survey.sealed() == _root_in(last)
+def _vouched(survey: _Survey, last: Checkpoint, signer: Signer) -> None:
+    """Raise ``ChainBroken`` unless the last checkpoint is ours and the stored leaves are those that
+    it signed: what else could be gone on from is what somebody else has written.
+    """
+    if not _ours(last, signer):
+        raise ChainBroken(
+            f"none of our keys signed checkpoint {last.id}: nothing is sealed over it"
+        )
+    if survey.sealed() != _root_in(last):
+        raise ChainBroken(
+            f"the stored leaves are not those that checkpoint {last.id} signed: nothing is sealed "
+            "over it"
+        )
 
 
 def _ours(checkpoint: Checkpoint, keys: Verifies) -> bool:
@@ -312,13 +388,17 @@ async def _numbered_wrong(reads: LedgerReads, side: Side) -> bool:
     return there and walk.end(side.account) is None
 
 
-async def _anew(reads: LedgerReads, gone: str | None) -> AsyncIterator[Leaf]:
-    """Every leaf, each chain replayed from its genesis."""
+async def _anew(
+    reads: LedgerReads, gone: str | None, survey: _Survey | None = None
+) -> AsyncIterator[Leaf]:
+    """Every leaf, each chain replayed from its genesis; a survey takes all accounts."""
     if gone is not None:
         raise ChainBroken(f"{gone} was sealed and is not there any more")
     async for done in replay(reads, sealed=False):
         if done.found is not None or done.side.account is None:
             raise ChainBroken(str(done.found))
+        if survey is not None:
+            survey.take(done.side)
         yield leaf_of(done.side.account)
 
 
@@ -333,7 +413,7 @@ async def _follows(reads: LedgerReads, anchored: Checkpoint, keys: Verifies) -> 
                 return False
             if known.id == anchored.id:
                 return known == anchored
-            if known.v < VERSION or known.prev is None or not _ours(known, keys):
+            if known.v < _LINKED or known.prev is None or not _ours(known, keys):
                 return False
             wanted = known.prev
         before = page[-1].id

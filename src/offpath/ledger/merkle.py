@@ -7,7 +7,8 @@ carry each account's sum as well, so that the root says whether the ledger is ba
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Final, NamedTuple
 
@@ -18,6 +19,8 @@ from offpath.model.ledger.records import Leaf
 EMPTY: Final = "0" * 64
 """The root of nothing."""
 _WIDTH = 8
+_SUMMED = 2
+"""The version from which on nodes carry sums."""
 
 
 class Root(Struct, frozen=True):
@@ -38,7 +41,7 @@ class Merkle:
     """Takes leaves in order and gives the root."""
 
     def __init__(self, version: int) -> None:
-        self._summed = version >= 2  # noqa: PLR2004 - sums came with version 2
+        self._summed = version >= _SUMMED
         self._stack: list[_Node] = []
         self._count = 0
         self._last = ""
@@ -49,9 +52,9 @@ class Merkle:
             raise ValueError(f"leaves must be sorted by account: {leaf.account} came late")
         self._last = leaf.account
         self._count += 1
-        node = self._leaf(leaf)
+        node = self.leaf(leaf)
         while self._stack and self._stack[-1].size == node.size:
-            node = self._node(self._stack.pop(), node)
+            node = self.node(self._stack.pop(), node)
         self._stack.append(node)
 
     def root(self) -> Root:
@@ -60,16 +63,18 @@ class Merkle:
             return Root(EMPTY, 0 if self._summed else None, 0)
         node = self._stack[-1]
         for left in reversed(self._stack[:-1]):
-            node = self._node(left, node)
+            node = self.node(left, node)
         return Root(node.digest.hex(), node.sum if self._summed else None, self._count)
 
-    def _leaf(self, leaf: Leaf) -> _Node:
+    def leaf(self, leaf: Leaf) -> _Node:
+        """The node of a leaf."""
         if not self._summed:
             return _Node(sha256(f"\0{leaf.account}:{leaf.head}".encode()).digest(), 0, 1)
         head = f"\2{leaf.account}:{leaf.head}:".encode()
         return _Node(sha256(head + _bytes(leaf.sum)).digest(), leaf.sum, 1)
 
-    def _node(self, left: _Node, right: _Node) -> _Node:
+    def node(self, left: _Node, right: _Node) -> _Node:
+        """The node above two."""
         total = left.sum + right.sum
         both = left.digest + right.digest
         content = b"\3" + both + _bytes(total) if self._summed else b"\1" + both
@@ -98,6 +103,62 @@ class Tree:
             return self._merkle.root() if self._whole else None
         except OverflowError:
             return None
+
+
+class GrowingTree:
+    """The root of leaves that change and come to be: what is on their way up is hashed again, and
+    what is behind a leaf that is new.
+    """
+
+    def __init__(self) -> None:
+        self._shape = Merkle(_SUMMED)
+        self._nodes: dict[str, _Node] = {}
+        self._names: list[str] = []
+        self._levels: list[list[_Node]] = [[]]
+        self._whole = True
+
+    def put(self, leaves: Iterable[Leaf]) -> None:
+        """Change these leaves, or add them, in any order."""
+        given = {leaf.account: leaf for leaf in leaves}
+        try:
+            self._nodes |= {name: self._shape.leaf(leaf) for name, leaf in given.items()}
+            self._hash(given)
+        except OverflowError:
+            self._whole = False
+
+    def root(self) -> Root | None:
+        """The root of all leaves so far; None: their sums do not fit 64 bits."""
+        if not self._whole:
+            return None
+        if not self._names:
+            return Root(EMPTY, 0, 0)
+        top = self._levels[-1][0]
+        return Root(top.digest.hex(), top.sum, len(self._names))
+
+    def _hash(self, given: Mapping[str, Leaf]) -> None:
+        moved = len(self._nodes)
+        if moved != len(self._names):
+            known = set(self._names)
+            first = min(name for name in given if name not in known)
+            self._names = sorted(self._nodes)
+            moved = bisect_left(self._names, first)
+        self._levels[0] = [self._nodes[name] for name in self._names]
+        touched = {bisect_left(self._names, name) for name in given}
+        self._raise(touched | set(range(moved, len(self._names))))
+
+    def _raise(self, touched: set[int]) -> None:
+        """Hash what is above these leaves, level by level."""
+        level = 0
+        while len(self._levels[level]) > 1:
+            below, touched = self._levels[level], {at // 2 for at in touched}
+            if len(self._levels) == level + 1:
+                self._levels.append([])
+            above = self._levels[level + 1]
+            for at in sorted(touched):
+                pair = below[2 * at : 2 * at + 2]
+                node = self._shape.node(*pair) if len(pair) == 2 else pair[0]  # noqa: PLR2004
+                above[at : at + 1] = [node]
+            level += 1
 
 
 def root_of(leaves: Iterable[Leaf], version: int = 3) -> Root:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-VERSION: Final = 3
+VERSION: Final = 4
 """The version that new checkpoints have."""
+NUMBERED: Final = 4
+"""The version from which on the number of the last posting is signed."""
 _KID = 16
 _V1, _V2 = 1, 2
 
@@ -89,8 +91,8 @@ class PublicKeys:
 def signed_bytes(checkpoint: Checkpoint) -> bytes:
     """What a checkpoint's signature is over.
 
-    Version 1: the root. Version 2: the root and the sum in eight bytes. Version 3: canonical JSON
-    of everything but the signature, so that no field can be changed.
+    Version 1: the root. Version 2: the root and the sum in eight bytes. Versions 3 and 4: canonical
+    JSON of everything but the signature, so that no field can be changed.
     """
     root = bytes.fromhex(checkpoint.root)
     if checkpoint.v == _V1:
@@ -103,8 +105,10 @@ def signed_bytes(checkpoint: Checkpoint) -> bytes:
 def _canonical(checkpoint: Checkpoint) -> bytes:
     from offpath.model.ledger.posting import canonical
 
+    numbered = {} if checkpoint.v < NUMBERED else {"posting": checkpoint.posting}
     return canonical(
         {
+            **numbered,
             "v": checkpoint.v,
             "id": checkpoint.id,
             "root": checkpoint.root,

@@ -38,9 +38,11 @@ class InstrumentedLedger(Watching):
         call = self._inner.lease_sides(kind, limit=limit, hold=hold, now=now)
         return await self._timed("lease_sides", call)
 
-    async def save_checkpoint(self, checkpoint: Checkpoint, leaves: Sequence[Leaf]) -> bool:
+    async def save_checkpoint(
+        self, checkpoint: Checkpoint, leaves: Sequence[Leaf], *, anew: bool = False
+    ) -> bool:
         """As the store does."""
-        call = self._inner.save_checkpoint(checkpoint, leaves)
+        call = self._inner.save_checkpoint(checkpoint, leaves, anew=anew)
         return await self._timed("save_checkpoint", call)
 
     async def prune_ledger(
@@ -129,6 +131,10 @@ class InstrumentedLedger(Watching):
     async def ledger_totals(self) -> Totals:
         """As the store does."""
         return await self._timed("ledger_totals", self._inner.ledger_totals())
+
+    async def ledger_last(self) -> int:
+        """As the store does."""
+        return await self._timed("ledger_last", self._inner.ledger_last())
 
     async def ledger_sums(self) -> dict[str, int]:
         """As the store does."""

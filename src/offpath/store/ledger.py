@@ -135,6 +135,10 @@ class LedgerReads(Protocol):
         """Sums over all accounts, by the accounts' own balances."""
         ...
 
+    async def ledger_last(self) -> int:
+        """The number of the last posting; 0: there is none."""
+        ...
+
     async def ledger_sums(self) -> dict[str, int]:
         """The sum of all entries (not of cached balances) by currency: 0 each, or something is
         wrong.
@@ -188,8 +192,12 @@ class LedgerStore(LedgerReads, Protocol):
         """
         ...
 
-    async def save_checkpoint(self, checkpoint: Checkpoint, leaves: Sequence[Leaf]) -> bool:
+    async def save_checkpoint(
+        self, checkpoint: Checkpoint, leaves: Sequence[Leaf], *, anew: bool = False
+    ) -> bool:
         """Write a checkpoint, and the leaves that differ from the last one's, in one commit.
+
+        ``anew``: these are all leaves, and those of before go.
 
         False, and nothing is written, unless ``checkpoint.prev`` is the id of the last one (None
         for the first): somebody else sealed in the meantime.

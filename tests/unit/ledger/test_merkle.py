@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpath.ledger.checkpoint import verify_checkpoint
-from offpath.ledger.merkle import EMPTY, root_of
+from offpath.ledger.merkle import EMPTY, GrowingTree, root_of
 from offpath.ledger.signing import Ed25519Signer, PublicKeys, signed_bytes
 from offpath.model.ledger.faults import ChainBroken, EconomyConfigInvalid
 from offpath.model.ledger.records import Checkpoint, Leaf
@@ -163,3 +163,25 @@ def test_a_secret_that_is_none_is_refused_and_not_shown() -> None:
         Ed25519Signer("hunter2-not-hex")
     assert "hunter2" not in str(refused.value)
     assert "00112233" not in repr(Ed25519Signer("00112233"))
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from([f"u{number:02}:earned" for number in range(24)]),
+            st.integers(1, 1000),
+            max_size=6,
+        ),
+        max_size=8,
+    )
+)
+def test_a_tree_that_grows_has_the_root_of_its_leaves(steps: list[dict[str, int]]) -> None:
+    tree, known = GrowingTree(), dict[str, Leaf]()
+    for step in steps:
+        fresh = {
+            name: Leaf(account=name, number=number, head=f"{number:064}", sum=number)
+            for name, number in step.items()
+        }
+        known |= fresh
+        tree.put(fresh.values())
+        assert tree.root() == root_of([known[name] for name in sorted(known)])

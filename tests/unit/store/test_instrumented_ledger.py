@@ -102,6 +102,7 @@ async def test_every_read_is_passed_on_and_timed(rig: Rig) -> None:
     await rig.store.ledger_postings()
     await rig.store.ledger_sides("sale")
     await rig.store.ledger_bare()
+    await rig.store.ledger_last()
     await rig.store.ledger_key("k")
     await rig.store.ledger_totals()
     await rig.store.ledger_sums()

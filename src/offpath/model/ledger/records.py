@@ -177,3 +177,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     """The sum of all entries; None in version 1."""
     kid: str | None = None
     prev: str | None = None
+    posting: int | None = None
+    """The number of the last posting that it covers (version 4): so what it signed can be made
+    again from the links, whatever became of the leaves.
+    """

@@ -35,13 +35,15 @@ def lease(ledger: Ledger, kind: str, *, limit: int, hold: float, now: int) -> li
     return leased
 
 
-def seal(ledger: Ledger, checkpoint: Checkpoint, leaves: Sequence[Leaf]) -> bool:
+def seal(ledger: Ledger, checkpoint: Checkpoint, leaves: Sequence[Leaf], *, anew: bool) -> bool:
     """Write a checkpoint unless another one was sealed since."""
     known = ledger.checkpoints
     if checkpoint.prev != (known[-1].id if known else None):
         return False
     ledger.about_to_change()
     ledger.checkpoints.append(checkpoint)
+    if anew:
+        ledger.leaves.clear()
     ledger.leaves.update({leaf.account: leaf for leaf in leaves})
     return True
 

@@ -131,6 +131,10 @@ class LedgerReading:
         """Sums over all accounts."""
         return ledger_loading.totals(self._ledger())
 
+    async def ledger_last(self) -> int:
+        """The number of the last posting."""
+        return self._ledger().count
+
     async def ledger_sums(self) -> dict[str, int]:
         """The sum of all entries by currency."""
         sums: dict[str, int] = {}

@@ -44,9 +44,11 @@ class MemoryLedger(Part, LedgerReading):
         at = milliseconds(self._clock.now()) if now is None else now
         return ledger_keeping.lease(self._tables.ledger, kind, limit=limit, hold=hold, now=at)
 
-    async def save_checkpoint(self, checkpoint: Checkpoint, leaves: Sequence[Leaf]) -> bool:
+    async def save_checkpoint(
+        self, checkpoint: Checkpoint, leaves: Sequence[Leaf], *, anew: bool = False
+    ) -> bool:
         """Write a checkpoint and the leaves that differ from the last one's."""
-        return ledger_keeping.seal(self._tables.ledger, checkpoint, leaves)
+        return ledger_keeping.seal(self._tables.ledger, checkpoint, leaves, anew=anew)
 
     async def prune_ledger(
         self, *, attempts_before: int, keys_before: int | None, limit: int

@@ -58,10 +58,14 @@ class LedgerTables(Part, LedgerReading):
             lambda: ledger_keeping.lease_sides_steps(kind, limit, hold, at, sql=self._sql)
         )
 
-    async def save_checkpoint(self, checkpoint: Checkpoint, leaves: Sequence[Leaf]) -> bool:
+    async def save_checkpoint(
+        self, checkpoint: Checkpoint, leaves: Sequence[Leaf], *, anew: bool = False
+    ) -> bool:
         """Write a checkpoint and the leaves that differ from the last one's."""
         return await self._database.write(
-            lambda: ledger_keeping.save_checkpoint_steps(checkpoint, leaves, sql=self._sql)
+            lambda: ledger_keeping.save_checkpoint_steps(
+                checkpoint, leaves, anew=anew, sql=self._sql
+            )
         )
 
     async def prune_ledger(

@@ -30,7 +30,7 @@ def lease_sides_steps(
 
 
 def save_checkpoint_steps(
-    checkpoint: Checkpoint, leaves: Sequence[Leaf], *, sql: Catalogue
+    checkpoint: Checkpoint, leaves: Sequence[Leaf], *, anew: bool, sql: Catalogue
 ) -> Steps[bool]:
     """Write a checkpoint and its leaves, unless another one was sealed meanwhile."""
     _, added = yield Send(
@@ -38,6 +38,8 @@ def save_checkpoint_steps(
     )
     if not added:
         return False
+    if anew:
+        yield Send((sql["clear_ledger_leaves"](),))
     ordered = sorted(leaves, key=_account)
     for piece in chunks(ordered, _CHUNK):
         yield Send((sql["put_ledger_leaves"](leaves=to_json(piece)),))

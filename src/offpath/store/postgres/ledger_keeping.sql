@@ -34,14 +34,20 @@ select pg_advisory_xact_lock(hashtextextended('offpath.checkpoint', 0))::text
 
 -- name: add_ledger_checkpoint
 -- Writes a checkpoint if it follows the last one.
-insert into offpath.ledger_checkpoint (id, root, signature, count, at, v, sum, kid, prev)
+insert into offpath.ledger_checkpoint (
+    id, root, signature, count, at, v, sum, kid, prev, posting
+)
 select :id::text, :root::text, :signature::text, :count::bigint, :at::bigint, :v::int, :sum::bigint,
-    :kid::text, :prev::text
+    :kid::text, :prev::text, :posting::bigint
 where :prev::text is not distinct from (
     select c.id from offpath.ledger_checkpoint c order by c.n desc limit 1
 )
 on conflict ((coalesce(prev, ''))) do nothing
 returning 1
+
+-- name: clear_ledger_leaves
+-- What was sealed before is not gone on from.
+delete from offpath.ledger_leaf
 
 -- name: put_ledger_leaves
 -- Leaves that differ from the last checkpoint's.

@@ -168,6 +168,11 @@ class LedgerReading:
         """Sums over all accounts."""
         return await self._document(self._sql["ledger_totals"](), Totals)
 
+    async def ledger_last(self) -> int:
+        """The number of the last posting."""
+        ((number,),) = await self._ask_ledger(self._sql["ledger_last"]())
+        return int(number)
+
     async def ledger_sums(self) -> dict[str, int]:
         """The sum of all entries by currency."""
         return await self._document(self._sql["ledger_sums"](), dict[str, int])

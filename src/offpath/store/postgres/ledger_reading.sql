@@ -231,6 +231,10 @@ select json_build_object(
     )
 )::text
 
+-- name: ledger_last
+-- The number of the last posting.
+select coalesce(max(p.seq), 0) from offpath.ledger_posting p
+
 -- name: ledger_sums
 -- The sums of all entries by currency.
 select coalesce(json_object_agg(x.currency, x.total), '{}')::text

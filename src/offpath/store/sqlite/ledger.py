@@ -50,9 +50,13 @@ class Ledgering(Part, LedgerReading):
             peek=lambda session: None if upkeep.due(session, at(), kind, min(limit, 1)) else [],
         )
 
-    async def save_checkpoint(self, checkpoint: Checkpoint, leaves: Sequence[Leaf]) -> bool:
+    async def save_checkpoint(
+        self, checkpoint: Checkpoint, leaves: Sequence[Leaf], *, anew: bool = False
+    ) -> bool:
         """Write a checkpoint behind the last one."""
-        return await self._write(lambda session: upkeep.seal(session, checkpoint, leaves))
+        return await self._write(
+            lambda session: upkeep.seal(session, checkpoint, leaves, anew=anew)
+        )
 
     async def prune_ledger(
         self, *, attempts_before: int, keys_before: int | None, limit: int

@@ -133,6 +133,11 @@ class LedgerReading:
         """Sums over all accounts, by their own balances."""
         return await self._read(lambda session: session.drive(totals_steps()))
 
+    async def ledger_last(self) -> int:
+        """The number of the last posting."""
+        [[number]] = await self._rows(SQL["ledger_seen"]())
+        return int(number or 0)
+
     async def ledger_sums(self) -> dict[str, int]:
         """The sum of all entries by currency."""
         return rows.totals(await self._rows(SQL["ledger_sums"]()))

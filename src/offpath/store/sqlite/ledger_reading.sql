@@ -147,7 +147,7 @@ select
 
 -- name: ledger_checkpoints
 -- Checkpoints, the latest first.
-select id, root, signature, count, at, v, sum, kid, prev
+select id, root, signature, count, at, v, sum, kid, prev, posting
 from offpath_ledger_checkpoint
 where
     seq < case

@@ -138,6 +138,7 @@ def checkpoint(row: Row) -> Checkpoint:
         sum=row[6],
         kid=row[7],
         prev=row[8],
+        posting=row[9],
     )
 
 

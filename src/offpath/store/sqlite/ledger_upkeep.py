@@ -45,12 +45,14 @@ def lease(session: Session, now: int, kind: str, limit: int, hold: float) -> lis
     return [replace(row, due_at=until, version=row.version + 1) for row in found]
 
 
-def seal(session: Session, checkpoint: Checkpoint, leaves: Sequence[Leaf]) -> bool:
+def seal(session: Session, checkpoint: Checkpoint, leaves: Sequence[Leaf], *, anew: bool) -> bool:
     """Write a checkpoint unless another one was sealed since."""
     last = session.run(SQL["ledger_checkpoint_last"]())
     if checkpoint.prev != (last[0][0] if last else None):
         return False
     session.run(SQL["ledger_checkpoint_add"](**rows.checkpoint_columns(checkpoint)))
+    if anew:
+        session.run(SQL["ledger_leaf_clear"]())
     for at in range(0, len(leaves), _CHUNK):
         piece = rows.leaf_columns(leaves[at : at + _CHUNK])
         session.run(SQL["ledger_leaf_put"](batch=batch(piece)))

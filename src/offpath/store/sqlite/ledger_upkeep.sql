@@ -22,8 +22,14 @@ select id from offpath_ledger_checkpoint order by seq desc limit 1
 
 -- name: ledger_checkpoint_add
 -- Seals the ledger as it stands.
-insert into offpath_ledger_checkpoint (id, root, signature, count, at, v, sum, kid, prev)
-values (:id, :root, :signature, :count, :at, :v, :sum, :kid, :prev)
+insert into offpath_ledger_checkpoint (
+    id, root, signature, count, at, v, sum, kid, prev, posting
+)
+values (:id, :root, :signature, :count, :at, :v, :sum, :kid, :prev, :posting)
+
+-- name: ledger_leaf_clear
+-- What was sealed before is not gone on from.
+delete from offpath_ledger_leaf
 
 -- name: ledger_leaf_put
 -- Where the chains of accounts stand in it.

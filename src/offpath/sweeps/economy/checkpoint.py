@@ -6,7 +6,7 @@ import logging
 
 from offpath.ledger.checkpoint import seal
 from offpath.model.ledger.records import Checkpoint
-from offpath.sweeps.economy import telemetry
+from offpath.sweeps.economy import standing, telemetry
 from offpath.sweeps.economy.checkpoint_verify import last_published
 from offpath.sweeps.economy.home import Pass, code_of, retryable
 from offpath.sweeps.economy.summaries import Coded, SealSummary
@@ -22,22 +22,31 @@ async def checkpoint(run: Pass) -> SealSummary:
     if signer is None:
         return SealSummary()
     began = run.clock.monotonic()
+    anchored = await last_published(run)
     try:
         made = await seal(
             run.store,
             signer,
             new_id=lambda: f"chk_{run.home.new_id()}",
             now=lambda: run.at,
-            anchored=await last_published(run),
+            anchored=anchored,
         )
     except Exception as error:  # noqa: BLE001 - told in the summary
         summary = _failed(run, error)
+        await _kept(run, error, anchored)
     else:
         summary = SealSummary(sealed=None if made is None else made.id, skipped=made is None)
         if made is not None:
             await _published(run, made)
     telemetry.sealed(run.metrics, _outcome(summary), run.clock.monotonic() - began)
     return summary
+
+
+async def _kept(run: Pass, error: Exception, anchored: Checkpoint | None) -> None:
+    try:
+        await standing.refused(run, error, anchored)
+    except Exception as second:  # noqa: BLE001 - the pass is told as failed in any case
+        run.tell(logging.WARNING, "worker.checkpoint.unrecorded", code=code_of(second))
 
 
 def _failed(run: Pass, error: Exception) -> SealSummary:

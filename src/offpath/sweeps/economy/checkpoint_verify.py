@@ -6,7 +6,7 @@ import logging
 
 from offpath.ledger.checkpoint import Verification, verify_last
 from offpath.model.ledger.records import Checkpoint
-from offpath.sweeps.economy import telemetry
+from offpath.sweeps.economy import standing, telemetry
 from offpath.sweeps.economy.home import Pass, code_of, retryable
 from offpath.sweeps.economy.summaries import Coded, VerifySummary
 
@@ -19,6 +19,7 @@ async def checkpoint_verify(run: Pass) -> VerifySummary:
     try:
         anchored = await last_published(run)
         found = await verify_last(run.store, signer, anchored)
+        await standing.verified(run, found)
     except Exception as error:  # noqa: BLE001 - told in the summary
         coded = (Coded("checkpoint", code_of(error)),)
         again = retryable(error)
@@ -32,7 +33,7 @@ async def checkpoint_verify(run: Pass) -> VerifySummary:
 
 def _told(run: Pass, found: Verification) -> VerifySummary:
     verified = None if found.checkpoint is None else found.checkpoint.id
-    problems = (*found.problems, *map(str, found.breaks))
+    problems = found.lines
     telemetry.verified(run.metrics, "mismatch" if found.mismatch else "ok")
     if found.mismatch:
         run.tell(logging.ERROR, "worker.checkpoint.mismatch", id=verified, problems=problems)

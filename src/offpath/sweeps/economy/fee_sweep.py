@@ -6,11 +6,14 @@ from offpath.ledger.operations.steps_fees import fees_swept
 from offpath.model.ledger.deciding import Decided
 from offpath.model.ledger.money import Money
 from offpath.sweeps.economy.home import Pass
+from offpath.sweeps.economy.standing import hindered
 from offpath.sweeps.economy.summaries import FeesSummary
 
 
 async def fee_sweep(run: Pass) -> FeesSummary:
-    """Take all that may be taken by now, once for each time."""
+    """Take all that may be taken by now, once for each time; nothing while a mismatch stands."""
+    if await hindered(run):
+        return FeesSummary()
     op = fees_swept(f"fees:{run.at}", run.home.rules, run.home.new_id, now=run.at)
     return fees_of(await run.post(op))
 

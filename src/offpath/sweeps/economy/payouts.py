@@ -23,12 +23,13 @@ from offpath.ledger.operations.steps_payouts import (
 )
 from offpath.ledger.ports import PayoutProvider, PortSilent, ProviderStatus
 from offpath.ledger.rules import millis
-from offpath.model.ledger.faults import LedgerError, ProviderFailed
+from offpath.model.ledger.faults import ChainBroken, LedgerError, ProviderFailed
 from offpath.model.ledger.money import Currency, Money
 from offpath.model.ledger.records import SideRow
 from offpath.sweeps.economy import telemetry
 from offpath.sweeps.economy.home import Pass, code_of, retryable
 from offpath.sweeps.economy.rows import Found, after_failures, each_row, leased
+from offpath.sweeps.economy.standing import hindered
 from offpath.sweeps.economy.summaries import Coded, PayoutsSummary, Reasoned
 
 AT_ONCE = 64
@@ -65,8 +66,17 @@ def _hold(run: Pass) -> float:
 async def _step(provider: PayoutProvider, run: Pass, row: SideRow) -> Found | None:
     telemetry.payout_looked_at(run.metrics, row.state, _age(run, row) / 1000)
     if row.state == "RESERVED":
+        if await hindered(run):
+            return await _held(run, row)
         return await _sent(provider, run, row)
     return await _watched(provider, run, row)
+
+
+async def _held(run: Pass, row: SideRow) -> Found:
+    """Nothing is paid out by books that do not match what was sealed."""
+    due = run.at + millis(run.settings.sla_default)
+    await run.post(payout_rescheduled(row, due_at=due, now=run.at))
+    return "retrying", Coded(row.id, ChainBroken.code)
 
 
 # -- those that the provider has not got -----------------------------------------------------------

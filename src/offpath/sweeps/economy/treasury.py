@@ -6,7 +6,7 @@ import logging
 
 from offpath.ledger.obligations import Position, position
 from offpath.model.ledger.money import Currency, Money
-from offpath.sweeps.economy import telemetry
+from offpath.sweeps.economy import standing, telemetry
 from offpath.sweeps.economy.home import Pass, code_of, retryable
 from offpath.sweeps.economy.summaries import Breach, Coded, TreasurySummary
 
@@ -15,11 +15,12 @@ async def treasury(run: Pass) -> TreasurySummary:
     """Compare cash with obligations; a shortfall is a finding, not an error."""
     try:
         totals = await run.store.ledger_totals()
+        stands = position(totals, run.home.rules.rates)
+        await standing.backed(run, stands)
     except Exception as error:  # noqa: BLE001 - told in the summary
         found = (Coded("treasury", code_of(error)),)
         again = retryable(error)
         return TreasurySummary(retrying=found if again else (), failed=() if again else found)
-    stands = position(totals, run.home.rules.rates)
     telemetry.treasury(run.metrics, stands)
     breaches = _breaches(stands)
     for breach in breaches:
