@@ -144,7 +144,7 @@ def print_run(done: RouterRun, *, as_json: bool) -> None:
         )
         return
     counts = ", ".join(f"{number} {name}" for name, number in done.counts.items())
-    why = _stopped(done) or counts or "nothing was due"
+    why = ", ".join(filter(None, (_stopped(done), counts))) or "nothing was due"
     click.echo(f"{output.clean(done.router)}: {done.verdict.value} ({why}), {done.passed} passed")
     for event in done.failed:
         click.echo(f"dead letter: event {event}")
@@ -157,9 +157,10 @@ def print_run(done: RouterRun, *, as_json: bool) -> None:
 
 
 def _stopped(done: RouterRun) -> str | None:
-    """Why it did nothing, in words."""
+    """Why it did nothing, or less than all, in words."""
     if done.stopped == "busy":
-        return "another run has the cursor"
+        few = ", ".join(map(str, done.busy))
+        return f"another run has the cursor of partition {few}"
     if done.stopped == "gate: master":
         return "the master gate is closed: offpath router enable --master"
     if done.stopped:

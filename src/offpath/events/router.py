@@ -30,6 +30,7 @@ from offpath.events.running import (
     RouterRun,
     WithinStep,
     closed_gate,
+    held,
     joined,
     renewed,
 )
@@ -214,8 +215,7 @@ class Router:
             found = store.route_within_blocking(
                 within, self.name, one, limit=limit, decide=page.decide
             )
-            busy = RouterRun(router=self.name, stopped="busy")
-            runs.append(busy if found is None else page.run)
+            runs.append(held(self.name, one) if found is None else page.run)
         return joined(self.name, runs)
 
     def loop(self) -> LoopSpec:
@@ -240,13 +240,13 @@ class Router:
             found = await store.route_within(
                 within, self.name, partition, limit=limit, decide=page.decide
             )
-            return page.run if found is not None else RouterRun(router=self.name, stopped="busy")
+            return page.run if found is not None else held(self.name, partition)
         record = await self.record()
         if (gate := closed_gate(record)) is not None:
             return RouterRun(router=self.name, stopped=gate)
         cursor = await self._holding.lease(store, partition)
         if cursor is None:
-            return RouterRun(router=self.name, stopped="busy")
+            return held(self.name, partition)
         try:
             return await self._pass(store, record, cursor, limit)
         finally:

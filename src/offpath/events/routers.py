@@ -163,7 +163,9 @@ class Routed:
     async def run_once(self, *, limit: int) -> Tally:
         """Pass up to ``limit`` events of each partition."""
         run = await self._router.run_once(limit=limit)
-        return structs.replace(run.tally, more=run.more, skipped=run.stopped)
+        return structs.replace(
+            run.tally, more=run.more, skipped=None if run.passed else run.stopped
+        )
 
     async def stop(self, seconds: float = 0.0) -> None:
         """Nothing is held between two runs."""

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+BUSY = "busy"
+"""Another run has the cursor."""
+
+
 class RouterRun(Struct, frozen=True, kw_only=True):
     """What one run of a router did. ``stopped`` says why it did nothing, if it did not."""
 
@@ -31,7 +35,9 @@ class RouterRun(Struct, frozen=True, kw_only=True):
     tally: Tally = Tally()
     """Ids of the events by the status of their attempts."""
     stopped: str | None = None
-    """``gate: master``, ``gate: NAME`` or ``busy``."""
+    """``gate: master``, ``gate: NAME``, or ``busy``: another run has some of its partitions."""
+    busy: tuple[int, ...] = ()
+    """Those partitions: they were left alone, however far the others went."""
     more: bool = False
     """Whether there may be more to read at once."""
     waiting_for: tuple[str, ...] = ()
@@ -61,14 +67,22 @@ def joined(name: str, runs: Sequence[RouterRun]) -> RouterRun:
         for status, ids in run.tally.buckets.items():
             buckets[status].extend(ids)
     stopped = {run.stopped for run in runs}
+    # One partition that somebody holds is part of the answer: the events in it were not looked at.
+    stop = stopped.pop() if len(stopped) == 1 else BUSY if BUSY in stopped else None
     return RouterRun(
         router=name,
         passed=sum(run.passed for run in runs),
         tally=Tally(buckets={status: tuple(ids) for status, ids in buckets.items()}),
-        stopped=stopped.pop() if len(stopped) == 1 else None,
+        stopped=stop,
+        busy=tuple(sorted({one for run in runs for one in run.busy})),
         more=any(run.more for run in runs),
         waiting_for=tuple(sorted({who for run in runs for who in run.waiting_for})),
     )
+
+
+def held(name: str, partition: int) -> RouterRun:
+    """The run of a partition whose cursor another run has."""
+    return RouterRun(router=name, stopped=BUSY, busy=(partition,))
 
 
 def closed_gate(record: RouterRecord) -> str | None:
