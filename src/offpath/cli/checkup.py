@@ -8,7 +8,7 @@ from offpath.app import App
 from offpath.cli.frame import require_schema
 from offpath.cli.output import short
 from offpath.errors import SchemaError
-from offpath.health.fleet import Presence, dying_in, member, pauses
+from offpath.health.fleet import Presence, dying_in, member, orphans, pauses
 from offpath.health.thresholds import Thresholds
 from offpath.model.deaths import Whose
 from offpath.model.job import JobState
@@ -72,6 +72,7 @@ async def look(app: App) -> list[Finding]:
         await _dead(app),
         await _dying(app, workers, now),
         await _found(app),
+        await _orphans(app, workers),
         await _long_running(app, now),
         await _secrets(app),
         *await store.diagnose(),
@@ -165,6 +166,15 @@ async def _dying(app: App, workers: list[WorkerRecord], now: datetime) -> Findin
     few = [one.text for one in dying if one.reason is None]
     level = Level.PROBLEM if bad else Level.WARNING
     return _finding("deaths", level, "; ".join([*bad, *few][:5]))
+
+
+async def _orphans(app: App, workers: list[WorkerRecord]) -> Finding:
+    """Schedules that outlived the code that can run their jobs."""
+    schedules = await app.store().schedules()
+    found = list(orphans(schedules, [member(one) for one in workers]))
+    if not found:
+        return _finding("schedules", Level.FINE, "each one's task has a worker")
+    return _finding("schedules", Level.WARNING, "; ".join(found[:5]))
 
 
 async def _found(app: App) -> Finding:

@@ -24,11 +24,11 @@ from offpath.cli.frame import (
 from offpath.cli.loading import with_loaded_app
 from offpath.errors import InvalidArgument
 from offpath.jobs.job import Job
-from offpath.jobs.scheduling.timing import zone_of
 from offpath.model.json_text import decode_json
 from offpath.model.options import Options
 from offpath.model.redact import redact
 from offpath.model.schedule import Missed, Occurrence, Overlap, ScheduleRecord, Timing, TimingKind
+from offpath.runtime.zones import zone_of
 
 _term_options = options(
     click.option("--cron", metavar="EXPRESSION", help="'0 3 * * *', '30 8 * * MON-FRI', @daily."),

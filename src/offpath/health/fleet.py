@@ -17,6 +17,7 @@ from offpath.model.finding import FindingRecord
 from offpath.model.health import Condition, Gauge, SettlementReport, WorkerReport
 from offpath.model.lease import WorkerRecord
 from offpath.model.limit import ECONOMY_PAUSE, LimitRecord, QueueRecord
+from offpath.model.schedule import ScheduleRecord
 
 if TYPE_CHECKING:
     from offpath.health.thresholds import Thresholds
@@ -66,6 +67,8 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
     """What had dead letters in the last quarter of an hour."""
     findings: tuple[FindingRecord, ...] = ()
     """Those that stand, accepted ones too."""
+    orphans: tuple[str, ...] = ()
+    """Schedules whose task no live worker knows, one line each."""
     red_findings: bool = False
     """Whether one that nobody has accepted makes the fleet unhealthy."""
 
@@ -102,7 +105,7 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
             for one in pauses(self.queues, self.limits)
             if not any(one in line for line in self._found)
         )
-        return (*runs, *deaths, *found, *paused)
+        return (*runs, *deaths, *found, *self.orphans, *paused)
 
     @property
     def healthy(self) -> bool:
@@ -157,6 +160,21 @@ def _read(report: str | None) -> WorkerReport | None:
         return None
 
 
+def orphans(schedules: Iterable[ScheduleRecord], members: Iterable[Member]) -> Iterator[str]:
+    """Schedules that make jobs which no live worker can run; none while nobody lives at all."""
+    live = [one.record.info for one in members if one.presence is Presence.LIVE]
+    known = {task for info in live for task in info.tasks}
+    if not known:
+        return
+    for one in schedules:
+        task, name = one.schedule.template.task, one.schedule.name
+        if task not in known and not one.paused and one.next_at is not None:
+            yield (
+                f"schedule {name} makes jobs of task {task}, which no live worker knows; "
+                f"start one that does, or: offpath schedules delete {name}"
+            )
+
+
 async def dying_in(
     store: Store, thresholds: Thresholds, members: Iterable[Member], now: datetime
 ) -> list[Dying]:
@@ -178,6 +196,7 @@ async def examine(store: Store, thresholds: Thresholds) -> FleetHealth:
         members=members,
         dying=tuple(await dying_in(store, thresholds, members, now)),
         findings=tuple(await store.findings()),
+        orphans=tuple(orphans(await store.schedules(), members)),
         red_findings=thresholds.red_findings,
         gauges=tuple(gauges),
         queues=tuple(one for one in queues if one.paused or one.paused_until is not None),

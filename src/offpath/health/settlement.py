@@ -10,7 +10,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from msgspec import Struct
 
@@ -30,9 +30,7 @@ from offpath.runtime.clock import Clock
 from offpath.runtime.log import logger
 from offpath.runtime.loop import Report
 from offpath.runtime.metrics import Metrics
-
-if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
+from offpath.runtime.zones import zone_of
 
 T = TypeVar("T", bound=Record)
 T_co = TypeVar("T_co", bound=Record, covariant=True)
@@ -129,7 +127,7 @@ class SettlementRuns:
             records=_streaming(records),
             calculate=_callable(calculate, "calculate"),
             credit=_callable(credit, "credit"),
-            zone=_zone(zone),
+            zone=zone_of(zone),
             unit=None if unit is None else _unit(unit),
             concurrency=_concurrency(concurrency),
             timeout=None if timeout is None else checks.seconds(timeout, "timeout"),
@@ -345,15 +343,6 @@ def _callable(value: F, what: str) -> F:
     if not callable(value):
         raise InvalidArgument(f"{what} must be a function, not {type(value).__name__}")
     return value
-
-
-def _zone(name: str) -> ZoneInfo:
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-    try:
-        return ZoneInfo(checks.name(name, "zone"))
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise InvalidArgument(f"there is no time zone {name!r}: write Europe/Madrid") from error
 
 
 def _unit(unit: PeriodUnit | str) -> PeriodUnit:

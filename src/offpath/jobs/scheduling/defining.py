@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from offpath.errors import InvalidArgument
 from offpath.jobs.job import Job
 from offpath.jobs.scheduling.planning import occurrence_id
-from offpath.jobs.scheduling.timing import EPOCH, NextTime, next_time, zone_of
+from offpath.jobs.scheduling.timing import EPOCH, NextTime, next_time
 from offpath.model import checks
 from offpath.model.job import NewJob
 from offpath.model.schedule import Missed, Overlap, Schedule, Timing, TimingKind
+from offpath.runtime.zones import zone_of
 
 E = TypeVar("E", bound=StrEnum)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, assert_never
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.schedule import Timing, TimingKind
+from offpath.runtime.zones import zone_of
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -153,20 +154,6 @@ def next_time(timing: Timing, functions: Mapping[str, NextTime]) -> NextTime:
             return Function(name, functions[name])
         case _:
             assert_never(timing.kind)
-
-
-@lru_cache(maxsize=1_000)
-def zone_of(name: str) -> ZoneInfo:
-    """The IANA zone of that name. Raises ``InvalidArgument`` when there is none."""
-    from zoneinfo import ZoneInfo
-
-    checks.name(name, "zone")
-    try:
-        return ZoneInfo(name)
-    except (OSError, LookupError, ValueError) as error:
-        raise InvalidArgument(
-            f"there is no time zone {name!r}: give an IANA name, as Europe/Berlin or UTC"
-        ) from error
 
 
 @lru_cache(maxsize=1_000)
