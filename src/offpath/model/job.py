@@ -112,7 +112,8 @@ class UniqueClaim(Struct, frozen=True, kw_only=True, gc=False):
     """A unique key that a new job claims.
 
     The key is held while the job is in one of ``states`` and, with ``period`` (seconds from
-    enqueue), not longer than that. ``key`` is the full key: callers prefix the task's name.
+    enqueue), not longer than that. ``key`` is the full key: callers prefix the task's
+    name, as ``options.claim_of`` does.
     """
 
     key: str

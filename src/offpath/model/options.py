@@ -348,8 +348,12 @@ def resolve_keys(keys: Level, below: Resolved) -> Resolved:
 
 
 def claim_of(task: str, claim: UniqueClaim | None) -> UniqueClaim | None:
-    """The claim inside the task's own name space: two tasks never clash."""
-    return claim and msgspec.structs.replace(claim, key=f"{task}:{claim.key}")
+    """The claim inside the task's own name space: two tasks never clash.
+
+    The name is written without colons, so no two pairs of task and key are the same text.
+    """
+    name = task.replace("%", "%25").replace(":", "%3A")
+    return claim and msgspec.structs.replace(claim, key=f"{name}:{claim.key}")
 
 
 def _announced(levels: Sequence[Level]) -> int:
