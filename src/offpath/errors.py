@@ -369,9 +369,10 @@ class JobCancelled(JobEnded):
 
 
 class WaitTimeout(OffpathError, TimeoutError):
-    """The wait reached its timeout before the job ended; the job itself goes on."""
+    """The wait was over before the job ended, which goes on; ``record`` is how it stood then."""
 
     code = "wait_timeout"
+    record: Any = None
 
 
 class SignalTimeout(OffpathError, TimeoutError):
