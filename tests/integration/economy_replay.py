@@ -21,6 +21,7 @@ from offpath.economy import (
     CancelSubscription,
     Committed,
     Money,
+    Outcome,
     Receipt,
     Rejected,
     Request,
@@ -32,6 +33,7 @@ from offpath.ledger.operations.steps_fees import fees_swept
 from offpath.ledger.operations.steps_payouts import payout_dead_lettered, payout_submitted
 from offpath.ledger.operations.steps_promos import promo_expired
 from offpath.ledger.operations.steps_subscriptions import subscription_failed, subscription_renewed
+from offpath.ledger.outcome import outcome_of
 from offpath.ledger.rows import subscription_holder
 from offpath.model.ledger.chart import promo
 from offpath.model.ledger.deciding import LedgerOp, raised_by
@@ -141,14 +143,20 @@ class Replay:
         if isinstance(request, SettlePayout):
             await self._handed_over(request.payout_id)
             self.ids.begin(*made)
-        outcome = await self.economy.submit(request)
+        outcome = await self._submitted(request)
         if isinstance(request, Subscribe) and isinstance(outcome, Rejected):
             assert outcome.reason == "ALREADY_SUBSCRIBED", (request, outcome)
             await self._ended(subscription_holder(request.user, request.seller, request.sku))
             self.ids.begin(*made)
-            outcome = await self.economy.submit(request)
+            outcome = await self._submitted(request)
         assert isinstance(outcome, Committed), (request, outcome)
         return outcome.receipt
+
+    async def _submitted(self, request: Request) -> Outcome:
+        """Planned once, with all that it looks for: the plan that was committed begins with the
+        first of its ids, and a plan before it took others.
+        """
+        return outcome_of(await self.economy.run_op(await self.economy.prepare(request)))
 
     # -- what a sweep did ------------------------------------------------------------------------
 

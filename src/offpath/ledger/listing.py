@@ -44,7 +44,8 @@ def runs(requests: Mapping[int, Operation]) -> Iterator[dict[int, Operation]]:
         told = (getattr(request, field, None) for field in _NAMES)
         names = {name for name in told if isinstance(name, str)}
         family = FAMILIES.get(type(request))
-        if family is not None and family.look is not None and not named.isdisjoint(names):
+        looks = family is not None and family.look is not None and not family.late
+        if looks and not named.isdisjoint(names):
             yield run
             run, named = {}, set()
         run[n] = request

@@ -66,7 +66,7 @@ class Submitting:
         family = checked(request, self.rules)
         if (until := self._paused(request)) is not None:
             return Rejected("ECONOMY_PAUSED", {"resumesAt": until})
-        if family.look is None:  # no need to look: planned at once, and once
+        if family.look is None or family.late:  # no need to look: planned at once
             decided = await self.batcher.submit(_with(family.plan(request, self._plain), headers))
             if not isinstance(decided.error, Unplanned):
                 return outcome_of(_normal(decided))
@@ -120,6 +120,8 @@ class Submitting:
             family = checked(request, self.rules)
             if (until := self._paused(request)) is not None:
                 return Rejected("ECONOMY_PAUSED", {"resumesAt": until})
+            if family.late:  # it answers with Unplanned when it needs more
+                return family.plan(request, self._plain)  # type: ignore[no-any-return]  # as below
             return await self._planned(family, request)
         except LedgerError as fault:
             return fault
@@ -181,7 +183,8 @@ class Submitting:
             posting=posting,
             cleared=cleared,
             undone_by=await _undone_by(store, further.order),
-            grants=await _open_grants(store, further.promos_of),
+            grants=await _grants(store, further.promos_of, further.promo_states),
+            looked=True,
         )
 
     def _paused(self, request: Operation) -> int | None:
@@ -206,12 +209,12 @@ async def _undone_by(store: LedgerReads, order: str | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-async def _open_grants(store: LedgerReads, user: str | None) -> tuple[str, ...]:
+async def _grants(store: LedgerReads, user: str | None, states: tuple[str, ...]) -> tuple[str, ...]:
     found: list[str] = []
     after, page = "", MOST_GRANTS
     while user is not None and page == MOST_GRANTS:
         rows = await store.ledger_sides(
-            "promo", owner=user, states=("OPEN",), after=after, limit=MOST_GRANTS
+            "promo", owner=user, states=states, after=after, limit=MOST_GRANTS
         )
         found += [row.id for row in rows]
         page, after = len(rows), rows[-1].id if rows else ""

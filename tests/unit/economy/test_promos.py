@@ -13,6 +13,7 @@ from offpath.economy import (
     ChainBroken,
     GrantPromo,
     MalformedOperation,
+    Rejected,
     Unauthorized,
     credits,
 )
@@ -153,3 +154,64 @@ async def test_users_give_nothing_away(market: Marketplace) -> None:
                 expires_at=datetime(2027, 1, 1, tzinfo=UTC),
             )
         )
+
+
+# -- what has ended is not spendable ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ms", "from_promo"), [(LATER - 1, 4_000), (LATER, 0), (LATER + 1_000, 0)])
+@pytest.mark.parametrize("paid", ["spend", "subscribe"])
+async def test_what_has_ended_is_not_spendable_though_no_sweep_has_come(
+    market: Marketplace, ms: int, from_promo: int, paid: str
+) -> None:
+    """T2-26: from the very moment, by an order and by a subscription."""
+    await granted(market, "50.00")
+    committed(await market.top_up("ann", "100.00"))
+    market.at(ms)
+    committed(await getattr(market, paid)("ann", "40.00"))
+    assert await market.balance("ann:promo") == 5_000 - from_promo
+    assert await market.balance("ann:spendable") == 6_000 + from_promo
+    await market.sound()
+
+
+async def test_promo_credits_pay_the_same_before_the_sweep_as_after_it(market: Marketplace) -> None:
+    """An older grant takes its part when it ends; what is left is spendable."""
+    ended = await granted(market, "50.00")
+    await granted(market, "30.00", ms=10 * LATER)
+    committed(await market.spend("ann", "10.00"))
+    market.at(LATER)
+    refused = await market.spend("ann", "21.00")
+    assert isinstance(refused, Rejected)
+    assert refused.fields["need"] == "CREDIT:1.00"
+    committed(await market.spend("ann", "15.00"))
+    assert (await expire(market, ended)).facts["amount"] == "CREDIT:50.00"
+    committed(await market.spend("ann", "5.00"))
+    assert await market.balance("ann:promo") == 0
+
+
+async def test_what_a_given_up_grant_left_is_not_spendable_either(market: Marketplace) -> None:
+    grant = await granted(market, "50.00")
+    market.at(LATER)
+    row = await market.row("promo", grant)
+    await market.step(promo_failed(row, most=1, due_at=BASE + LATER + 1))
+    assert (await market.row("promo", grant)).state == "DEAD"
+    assert isinstance(await market.spend("ann", "1.00"), Rejected)
+
+
+async def test_a_list_of_orders_is_decided_in_turn_also_with_promo_credits(
+    market: Marketplace,
+) -> None:
+    await granted(market, "50.00")
+    orders = [market.order("ann", "20.00") for _ in range(4)]
+    answers = await market.economy.submit_many(orders)
+    assert [type(one).__name__ for one in answers] == [*["Committed"] * 2, *["Rejected"] * 2]
+    assert await market.balance("ann:promo") == 1_000
+
+
+async def test_a_prepared_order_knows_which_promo_credits_it_pays_with(market: Marketplace) -> None:
+    await granted(market, "50.00")
+    op = await market.economy.prepare(market.order("ann", "20.00"))
+    market.at(LATER)
+    decided = await market.decided(op)
+    assert decided.refusal is not None
+    assert decided.refusal.reason == "INSUFFICIENT_FUNDS"

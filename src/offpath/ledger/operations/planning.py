@@ -28,7 +28,8 @@ class Further(Struct, frozen=True, kw_only=True):
     order: str | None = None
     """An order of which it is asked what undid it."""
     promos_of: str | None = None
-    """A user of whose promo grants it is asked which are open."""
+    """A user of whose promo grants it is asked which are in these states."""
+    promo_states: tuple[str, ...] = ("OPEN",)
 
 
 Found = Callable[[SideRow | None, PostingRecord | None], Further]
@@ -56,7 +57,9 @@ class Seen(Struct, frozen=True, kw_only=True):
     undone_by: tuple[str, ...] = ()
     """The postings that undid the order, in turn: all but the last one were undone themselves."""
     grants: tuple[str, ...] = ()
-    """Promo grants that are open."""
+    """Promo grants that are in the asked states."""
+    looked: bool = False
+    """Whether the store was asked at all."""
 
 
 NOTHING_TO_SEE: Final = Seen()
@@ -81,6 +84,9 @@ class Family(Struct, frozen=True, kw_only=True):
     plan: Callable[[Any, Planning], Any]
     """Make the :class:`~offpath.model.ledger.deciding.LedgerOp`."""
     look: Callable[[Any, Rules], Lookup | None] | None = None
+    late: bool = False
+    """Whether it is planned without a look at first, and with one when its decision asks for it
+    (``Unplanned``): what it looks for is seldom there."""
 
 
 def fingerprint(request: Struct) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from offpath.ledger.actors import Actor, owner_or_trusted
-from offpath.ledger.operations import checks
+from offpath.ledger.operations import checks, unexpired
 from offpath.ledger.operations.events import publish
 from offpath.ledger.operations.funds import enough, tried, velocity_need, within_velocity
 from offpath.ledger.operations.granting import grant
 from offpath.ledger.operations.maturity import lots_need, mature
-from offpath.ledger.operations.planning import Family, Planning, fingerprint
+from offpath.ledger.operations.planning import Family, Lookup, Planning, fingerprint
+from offpath.ledger.operations.unexpired import promo_part, with_grants
 from offpath.ledger.rows import SaleBody, encoded, entitlement_key
 from offpath.ledger.rules import Rules
 from offpath.model.ledger import money
@@ -98,28 +99,36 @@ def _checked_bps(share: object) -> int:
     return bps
 
 
+def look(request: Spend, rules: Rules) -> Lookup | None:  # noqa: ARG001 - as of every family
+    """Which promo credits the buyer may still spend."""
+    return unexpired.look(request.buyer, pays=request.promo)
+
+
 def plan(request: Spend, planning: Planning) -> LedgerOp:
     """One posting, the sale's row, and the thing for who gets it."""
     posting_id, event = planning.new_id(), planning.new_id()
     print_ = fingerprint(request)
     attempt = tried(request.key, print_)
-    spending = _Spending(request, planning.rules, posting_id, event, attempt)
+    spending = _Spending(request, planning, posting_id, event, attempt)
     rules, buyer = planning.rules, request.buyer
     wallet = spendable(buyer)
     accounts = [wallet, promo(buyer), PROMO_FLOAT, REVENUE]
     accounts += [earned(share.seller) for share in request.recipients]
     return LedgerOp(
         decide=spending.decide,
-        needs=Needs(
-            accounts=frozenset(accounts),
-            sides=frozenset(
-                (
-                    SideKey("sale", request.order_id),
-                    entitlement_key(spending.recipient, request.sku),
-                )
+        needs=with_grants(
+            Needs(
+                accounts=frozenset(accounts),
+                sides=frozenset(
+                    (
+                        SideKey("sale", request.order_id),
+                        entitlement_key(spending.recipient, request.sku),
+                    )
+                ),
+                lots=lots_need(rules, wallet),
+                attempts=velocity_need(rules, "out", buyer, attempt),
             ),
-            lots=lots_need(rules, wallet),
-            attempts=velocity_need(rules, "out", buyer, attempt),
+            planning.seen,
         ),
         key=request.key,
         fingerprint=print_,
@@ -127,14 +136,15 @@ def plan(request: Spend, planning: Planning) -> LedgerOp:
 
 
 class _Spending:
-    __slots__ = ("_attempt", "_event", "_posting", "_request", "_rules", "recipient")
+    __slots__ = ("_attempt", "_event", "_posting", "_request", "_rules", "_seen", "recipient")
 
     def __init__(
-        self, request: Spend, rules: Rules, posting: str, event: str, attempt: str
+        self, request: Spend, planning: Planning, posting: str, event: str, attempt: str
     ) -> None:
         self._request = request
         self._attempt = attempt
-        self._rules = rules
+        self._rules = planning.rules
+        self._seen = planning.seen
         self._posting = posting
         self._event = event
         self.recipient = request.gift_to or request.buyer
@@ -146,7 +156,7 @@ class _Spending:
             raise Declined("DUPLICATE_ORDER", orderId=request.order_id)
         price = request.price.minor
         within_velocity(book, rules, "out", buyer, self._attempt, price)
-        from_promo = min(price, book.balance(promo(buyer))) if request.promo else 0
+        from_promo = promo_part(book, buyer, price, self._seen, pays=request.promo)
         parts = split(request, rules, from_promo)
         wallet = spendable(buyer)
         enough(book, wallet, parts.spendable)
@@ -236,4 +246,4 @@ def sale_source(order_id: str) -> str:
     return f"sale:{order_id}"
 
 
-FAMILY = Family(kind="spend", check=check, plan=plan)
+FAMILY = Family(kind="spend", check=check, look=look, plan=plan, late=True)

@@ -8,12 +8,13 @@ from typing import Final
 from msgspec import Struct
 
 from offpath.ledger.actors import Actor, owner_or_trusted
-from offpath.ledger.operations import checks
+from offpath.ledger.operations import checks, unexpired
 from offpath.ledger.operations.events import publish
 from offpath.ledger.operations.funds import enough, tried, velocity_need, within_velocity
 from offpath.ledger.operations.granting import grant
 from offpath.ledger.operations.maturity import lots_need, mature
-from offpath.ledger.operations.planning import Family, Planning, fingerprint
+from offpath.ledger.operations.planning import Family, Lookup, Planning, fingerprint
+from offpath.ledger.operations.unexpired import promo_part, with_grants
 from offpath.ledger.rows import (
     SubscriptionBody,
     body,
@@ -79,25 +80,34 @@ def check_subscribe(request: Subscribe, rules: Rules) -> None:
     owner_or_trusted(request.actor, request.user, "subscribe")
 
 
+def look_subscribe(request: Subscribe, rules: Rules) -> Lookup | None:  # noqa: ARG001 - as of every family
+    """Which promo credits the user may still spend."""
+    return unexpired.look(request.user, pays=request.promo)
+
+
 def plan_subscribe(request: Subscribe, planning: Planning) -> LedgerOp:
     """A posting, the row that a sweep renews, and the thing until the period ends."""
     rules, user, seller = planning.rules, request.user, request.seller
     posting, event = planning.new_id(), planning.new_id()
     print_ = fingerprint(request)
     attempt = tried(request.key, print_)
-    subscribing = _Subscribing(request, rules, posting, event, attempt, f"sub_{planning.new_id()}")
+    named = f"sub_{planning.new_id()}"
+    subscribing = _Subscribing(request, planning, posting, event, attempt, named)
     accounts = (spendable(user), promo(user), earned(seller), PROMO_FLOAT, REVENUE)
     holder = subscription_holder(user, seller, request.sku)
     return LedgerOp(
         decide=subscribing.decide,
-        needs=Needs(
-            accounts=frozenset(accounts),
-            sides=frozenset(
-                (SideKey("subscription", subscribing.id), entitlement_key(user, request.sku))
+        needs=with_grants(
+            Needs(
+                accounts=frozenset(accounts),
+                sides=frozenset(
+                    (SideKey("subscription", subscribing.id), entitlement_key(user, request.sku))
+                ),
+                holders=frozenset((SideKey("subscription", holder),)),
+                lots=lots_need(rules, spendable(user)),
+                attempts=velocity_need(rules, "out", user, attempt),
             ),
-            holders=frozenset((SideKey("subscription", holder),)),
-            lots=lots_need(rules, spendable(user)),
-            attempts=velocity_need(rules, "out", user, attempt),
+            planning.seen,
         ),
         key=request.key,
         fingerprint=print_,
@@ -105,12 +115,12 @@ def plan_subscribe(request: Subscribe, planning: Planning) -> LedgerOp:
 
 
 class _Subscribing:
-    __slots__ = ("_attempt", "_event", "_period", "_posting", "_request", "_rules", "id")
+    __slots__ = ("_attempt", "_event", "_period", "_posting", "_request", "_rules", "_seen", "id")
 
     def __init__(
         self,
         request: Subscribe,
-        rules: Rules,
+        planning: Planning,
         posting: str,
         event: str,
         attempt: str,
@@ -118,7 +128,8 @@ class _Subscribing:
     ) -> None:
         self._request = request
         self._attempt = attempt
-        self._rules = rules
+        self._rules = planning.rules
+        self._seen = planning.seen
         self._posting = posting
         self._event = event
         self._period = checks.duration(request.period, "period", LONGEST)
@@ -132,7 +143,7 @@ class _Subscribing:
         within_velocity(book, rules, "out", user, self._attempt, price)
         if book.holder("subscription", holder) is not None:
             raise Declined("ALREADY_SUBSCRIBED", userId=user, sku=request.sku)
-        from_promo = min(price, book.balance(promo(user))) if request.promo else 0
+        from_promo = promo_part(book, user, price, self._seen, pays=request.promo)
         enough(book, spendable(user), price - from_promo)
         mature(book, rules, spendable(user), price - from_promo)
         book.post(self._paid(from_promo))
@@ -243,5 +254,7 @@ def canceled(book: Book, row: SideRow, sku: str, event: str) -> None:
     publish(book, event, "subscription.canceled", subject=row.id, key=row.owner, data=data)
 
 
-SUBSCRIBE = Family(kind="subscribe", check=check_subscribe, plan=plan_subscribe)
+SUBSCRIBE = Family(
+    kind="subscribe", check=check_subscribe, look=look_subscribe, plan=plan_subscribe, late=True
+)
 CANCEL = Family(kind="cancelSubscription", check=check_cancel, plan=plan_cancel)
