@@ -14,6 +14,7 @@ import pytest
 from offpath.cli.writing import whole_file
 from offpath.errors import StoreUnavailable
 from offpath.ledger.signing import Ed25519Signer
+from tests.attacks.test_amounts import WIRE
 from tests.cli.conftest import Run
 
 SERVICE = """
@@ -436,3 +437,32 @@ def test_a_mismatch_stands_until_it_is_accepted(money: Money) -> None:
     assert (accepted["name"], accepted["reason"]) == ("ledger.mismatch", "a leaf, restored")
     assert money.json("ledger", "checkpoint")["sealed"] is not None
     assert money.json("ledger", "verify", "--full")["finding"] is None
+
+
+def test_no_file_has_an_amount_that_cannot_be(money: Money) -> None:
+    """T2-27. A line that cannot be read stops its file; one that cannot be meant is a fault."""
+    money.submit(TOP_UP)
+    file = money.folder / "operations.jsonl"
+    before = money.json("ledger", "balance", "--prefix", "")["items"]
+    codes = set()
+    for document in WIRE:
+        file.write_text(json.dumps({**document, "actor": ADA}))
+        done = money._run("economy", "submit", str(file))
+        assert "OP.MALFORMED" in done.output or "MONEY." in done.output, (document, done.output)
+        codes.add(done.exit_code)
+    assert codes == {1, 2}
+    assert money.json("ledger", "balance", "--prefix", "")["items"] == before
+    assert money.json("ledger", "prove")["conserved"] is True
+
+
+def test_debts_are_listed_paid_and_written_off(money: Money) -> None:
+    dispute = {"kind": "clawback", "key": "c-1", "actor": ADA, "amount": "CREDIT:5.00"}
+    off = {"kind": "writeOff", "key": "w-1", "actor": ADA, "user": "bob", "reason": "gone"}
+    fund = {"kind": "fund", "key": "f-1", "actor": ADA, "amount": "USD:1.00", "reason": "promos"}
+    disputes = [{**dispute, "user": "ann"}, {**dispute, "key": "c-2", "user": "bob"}]
+    money.submit(*disputes, off, fund)
+    found = money.json("economy", "debts")["items"]
+    assert found == [{"id": "ann", "owed": "CREDIT:5.00"}]
+    assert "ann" in money.text("economy", "debts")
+    money.submit({**TOP_UP, "key": "t-2"})
+    assert "nobody owes anything" in money.text("economy", "debts")

@@ -102,8 +102,9 @@ async def test_a_list_is_decided_in_its_order(markets: tuple[Marketplace, ...]) 
     assert [type(one) for one in outcomes] == [
         *[Committed, Committed, Rejected],
         *[Committed, Committed],
-        *[Committed, Duplicate],
+        *[Committed, Committed],
     ]
+    assert await market.balance("ann:owed") == 0
     await market.sound()
 
 

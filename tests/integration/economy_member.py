@@ -32,6 +32,7 @@ from offpath.economy import (
     Committed,
     Economy,
     EconomyRun,
+    Fund,
     GrantEntitlement,
     GrantPromo,
     LedgerError,
@@ -53,6 +54,7 @@ from offpath.economy import (
     Subscribe,
     SweepInput,
     TopUp,
+    WriteOff,
     accept_operation,
     event_key,
     rate,
@@ -87,6 +89,7 @@ LIKELY: dict[str, int] = {
     "top_up": 20, "spend": 30, "refund": 5, "clawback": 3, "promo": 5, "request_payout": 10,
     "settle": 8, "reverse_payout": 3, "subscribe": 5, "cancel": 2, "grant": 2, "revoke": 2,
     "adjust": 2, "reverse": 3, "again": 8, "report": 4,
+    "write_off": 2, "fund": 1,
 }  # fmt: skip
 """How often each is asked for."""
 
@@ -204,6 +207,7 @@ class Member:
         self._numbers = count()
         self.asked: list[Request] = []
         self.sales: list[str] = []
+        self._buyers: dict[str, str] = {}
         self.postings: list[str] = []
         self.payouts: list[tuple[str, str]] = []
         self.subscriptions: list[str] = []
@@ -274,6 +278,7 @@ class Member:
                 self._learn(outcome.receipt)
                 if isinstance(request, Spend):
                     self.sales.append(request.order_id)
+                    self._buyers[request.order_id] = request.buyer
                 if isinstance(request, Spend | TopUp | Adjust | GrantPromo):
                     self.postings.append(str(outcome.receipt.id))
             return
@@ -368,9 +373,27 @@ class Member:
         order = (
             self.random.choice(self.sales) if self.sales and self.random.random() < 0.5 else None
         )
+        # the buyer of an order that this process knows, so that it is his
+        user = self._user() if order is None else self._buyers[order]
+        dollars = Money(Currency.USD, self.random.randrange(1, 500))
         return Clawback(
-            key=self._key(), actor=OPS, user=self._user(), amount=self._money(8_000), order_id=order
+            key=self._key(),
+            actor=OPS,
+            user=user,
+            amount=self._money(8_000),
+            order_id=order,
+            dollars=self.random.choice([None, dollars]),
+            fee=self.random.choice([None, dollars]),
         )
+
+    def _write_off(self) -> Request:
+        amount = self.random.choice([None, self._money(2_000)])
+        user = self.random.choice((*USERS, *SELLERS))
+        return WriteOff(key=self._key(), actor=OPS, user=user, amount=amount, reason="gone")
+
+    def _fund(self) -> Request:
+        amount = Money(Currency.USD, self.random.randrange(1, 500))
+        return Fund(key=self._key(), actor=OPS, amount=amount, reason="promos")
 
     def _promo(self) -> Request:
         return GrantPromo(

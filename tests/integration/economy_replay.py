@@ -62,8 +62,10 @@ class Ids:
         self._others = count(step=10)
 
     def begin(self, *postings: str) -> None:
-        """Go on from the first that was made for it. The end of a payout is named after it."""
-        made = (one for one in postings if not one.endswith(":end"))
+        """Go on from the first that was made for it. The end of a payout is named after it, and
+        what pays debts after what brought it in.
+        """
+        made = (one for one in postings if not one.endswith((":end", ":net")))
         first = next(made, f"later-{next(self._others)}")
         self._prefix, _, number = first.rpartition("-")
         self._number = int(number)

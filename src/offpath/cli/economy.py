@@ -156,6 +156,29 @@ def subscriptions(
     return with_economy(target, work)
 
 
+@economy.command("debts")
+@after_option
+@limit_option
+@app_option
+@json_option
+@command
+def debts(after: str, limit: int, target: str | None, *, as_json: bool) -> int | None:
+    r"""List debts: which users owe what to the platform.
+
+    What comes in for them later pays it first; a writeOff gives it up.
+
+    \b
+    offpath economy debts --app shop.app:app
+    """
+
+    async def work(found: Economy) -> None:
+        page = await found.read.debts(after=after, limit=limit)
+        items = [{"id": one.user, "owed": str(one.owed)} for one in page]
+        _print_page(items, limit, "nobody owes anything", as_json=as_json)
+
+    return with_economy(target, work)
+
+
 @economy.command("pause")
 @click.option("--until", metavar="TIME", help="ISO time with a zone when it ends.")
 @app_option

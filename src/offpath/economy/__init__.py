@@ -31,6 +31,7 @@ from offpath.ledger.requests import (
     Adjust,
     CancelSubscription,
     Clawback,
+    Fund,
     GrantEntitlement,
     GrantPromo,
     Refund,
@@ -44,6 +45,7 @@ from offpath.ledger.requests import (
     Spend,
     Subscribe,
     TopUp,
+    WriteOff,
 )
 from offpath.ledger.settings import EconomySettings
 from offpath.ledger.signing import Ed25519Signer, PublicKeys, Signer
@@ -95,6 +97,7 @@ __all__ = [
     "EconomyWorker",
     "Ed25519Signer",
     "Entry",
+    "Fund",
     "GrantEntitlement",
     "GrantPromo",
     "InvalidAmount",
@@ -139,6 +142,7 @@ __all__ = [
     "Unbalanced",
     "UnknownAccount",
     "Window",
+    "WriteOff",
     "accept_operation",
     "check_treasury",
     "credits",

@@ -42,8 +42,8 @@ def provider_event(event: Mapping[str, Any], key: str, actor: Actor) -> Request 
 
     ``purchase`` {user, amount, source} tops up, ``payoutSettled`` {payoutId, providerRef, amount?}
     settles, ``payoutFailed`` {user, payoutId, reason?} reverses, ``dispute`` {user, amount,
-    orderId?} claws back. Other types are ignored. Raises KeyError, TypeError and ``LedgerError``
-    for data that does not fit.
+    orderId?, dollars?, fee?} claws back. Other types are ignored. Raises KeyError, TypeError and
+    ``LedgerError`` for data that does not fit.
     """
     data = event["data"]
     match event["type"]:
@@ -76,6 +76,8 @@ def provider_event(event: Mapping[str, Any], key: str, actor: Actor) -> Request 
                 user=data["user"],
                 amount=Money.parse(data["amount"]),
                 order_id=data.get("orderId"),
+                dollars=Money.parse(data["dollars"]) if "dollars" in data else None,
+                fee=Money.parse(data["fee"]) if "fee" in data else None,
             )
         case _:
             return None

@@ -20,7 +20,7 @@ from offpath.ledger.rows import (
     owned,
 )
 from offpath.model import checks
-from offpath.model.ledger.chart import chart
+from offpath.model.ledger.chart import chart, owed
 from offpath.model.ledger.money import Currency, Money
 from offpath.model.ledger.posting import PostingRecord
 from offpath.model.ledger.rates import Rates
@@ -53,6 +53,13 @@ class Balances(Struct, frozen=True, kw_only=True):
     spendable: Money
     earned: Money
     promo: Money
+
+
+class Debt(Struct, frozen=True, kw_only=True):
+    """What a user owes to the platform."""
+
+    user: str
+    owed: Money
 
 
 class Payout(Struct, frozen=True, kw_only=True):
@@ -141,6 +148,18 @@ class EconomyReading:
         held = {account.id: account.balance for account in found}
         spendable, earned, promo = (Money(Currency.CREDIT, held.get(one, 0)) for one in ids)
         return Balances(spendable=spendable, earned=earned, promo=promo)
+
+    async def debts(self, *, after: str = "", limit: int = PAGE) -> list[Debt]:
+        """Who owes how much, by user; ``after`` is the last user of the page before.
+
+        Raises ``InvalidArgument`` for what is no page.
+        """
+        store, page = await self._opened(), _page(limit)
+        found = await store.ledger_debts(after=owed(after) if after else "", limit=page)
+        return [
+            Debt(user=chart(one.id).owner, owed=Money(Currency.CREDIT, one.balance))
+            for one in found
+        ]
 
     async def statement(self, account: str, *, before: int = 0, limit: int = PAGE) -> list[Line]:
         """An account's postings, the newest first; ``before`` is the number of the last line of

@@ -6,11 +6,14 @@ from typing import TypeAlias
 
 from offpath.ledger.actors import Actor
 from offpath.ledger.operations.adjusting import Adjust
+from offpath.ledger.operations.clawing_back import Clawback
 from offpath.ledger.operations.entitlements import GrantEntitlement, RevokeEntitlement
 from offpath.ledger.operations.families import Operation
+from offpath.ledger.operations.funding import Fund
+from offpath.ledger.operations.owing import WriteOff
 from offpath.ledger.operations.payouts import RequestPayout, ReversePayout, SettlePayout
 from offpath.ledger.operations.promos import GrantPromo
-from offpath.ledger.operations.refunding import Clawback, Refund
+from offpath.ledger.operations.refunding import Refund
 from offpath.ledger.operations.reversing import Reverse
 from offpath.ledger.operations.spending import Share, Spend
 from offpath.ledger.operations.subscriptions import CancelSubscription, Subscribe
@@ -24,6 +27,7 @@ __all__ = [
     "Adjust",
     "CancelSubscription",
     "Clawback",
+    "Fund",
     "GrantEntitlement",
     "GrantPromo",
     "Refund",
@@ -37,4 +41,5 @@ __all__ = [
     "Spend",
     "Subscribe",
     "TopUp",
+    "WriteOff",
 ]

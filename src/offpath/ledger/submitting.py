@@ -20,7 +20,7 @@ from offpath.ledger.operations.planning import (
     Planning,
     Seen,
 )
-from offpath.ledger.operations.refunding import order_again, order_undone, posting_undone
+from offpath.ledger.operations.undoing import again, posting_undone
 from offpath.ledger.outcome import Outcome, Rejected, outcome_of
 from offpath.ledger.rules import NewId, Rules
 from offpath.model.ledger.book import Book
@@ -182,7 +182,7 @@ class Submitting:
             side=side,
             posting=posting,
             cleared=cleared,
-            undone_by=await _undone_by(store, further.order),
+            undone_by={key: await _undone_by(store, key) for key in further.undoing},
             grants=await _grants(store, further.promos_of, further.promo_states),
             looked=True,
         )
@@ -195,17 +195,17 @@ class Submitting:
         return round(end.timestamp() * 1_000) if start <= self._now() < end else None
 
 
-async def _undone_by(store: LedgerReads, order: str | None) -> tuple[str, ...]:
-    """The postings that undid an order in turn, to the last one that was not undone itself."""
+async def _undone_by(store: LedgerReads, first: str) -> tuple[str, ...]:
+    """The postings that undid it in turn, to the last one that was not undone itself."""
     found: list[str] = []
-    key = None if order is None else order_undone(order)
+    key: str | None = first
     while key is not None and (record := await store.ledger_key(key)) is not None:
         posting = record.receipt.id
         if posting is None or posting in found:
             break
         found.append(posting)
         undone = await store.ledger_key(posting_undone(posting))
-        key = None if undone is None else order_again(posting)
+        key = None if undone is None else again(posting)
     return tuple(found)
 
 

@@ -70,6 +70,10 @@ class InstrumentedLedger(Watching):
         call = self._inner.ledger_accounts(ids=ids, prefix=prefix, after=after, limit=limit)
         return await self._timed("ledger_accounts", call)
 
+    async def ledger_debts(self, *, after: str = "", limit: int = 1000) -> list[AccountRecord]:
+        """As the store does."""
+        return await self._timed("ledger_debts", self._inner.ledger_debts(after=after, limit=limit))
+
     async def ledger_links(
         self, account: str, *, after: int = 0, limit: int = 1000, newest: bool = False
     ) -> list[LinkRecord]:

@@ -66,6 +66,10 @@ class LedgerReads(Protocol):
         """Accounts by id: these (those that exist), or all whose id begins with ``prefix``."""
         ...
 
+    async def ledger_debts(self, *, after: str = "", limit: int = 1000) -> list[AccountRecord]:
+        """Accounts by id of what users owe, those that owe something."""
+        ...
+
     async def ledger_links(
         self,
         account: str,

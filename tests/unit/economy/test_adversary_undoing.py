@@ -104,9 +104,9 @@ async def test_no_name_of_an_order_makes_it_another(market: Marketplace, name: s
 async def test_a_clawback_shares_only_its_orders_key(market: Marketplace) -> None:
     sale = await sold(market)
     committed(await market.top_up("eve", "5.00"))
-    request = Clawback(
-        key="c", actor=OPS, user="eve", amount=credits(5), order_id=f"posting:{sale.id}"
-    )
+    order = f"posting:{sale.id}"
+    committed(await market.spend("eve", "5.00", order_id=order))
+    request = Clawback(key="c", actor=OPS, user="eve", amount=credits(5), order_id=order)
     committed(await market.economy.submit(request))
     committed(await reverse(market, sale.id))
 

@@ -16,6 +16,7 @@ from offpath.economy import (
     Clawback,
     Committed,
     Duplicate,
+    Fund,
     GrantPromo,
     LedgerError,
     Refund,
@@ -29,10 +30,12 @@ from offpath.economy import (
     StoreFailed,
     Subscribe,
     TopUp,
+    WriteOff,
 )
 from offpath.ledger.operations.steps_payouts import payout_dead_lettered, payout_submitted
 from offpath.ledger.operations.steps_promos import promo_expired
 from offpath.ledger.operations.steps_subscriptions import subscription_renewed
+from offpath.ledger.shortfalls import explained
 from offpath.model.ledger.deciding import LedgerOp
 from offpath.model.ledger.money import Currency, Money
 from tests.unit.economy.marketplace import BANK, OPS, Marketplace
@@ -47,7 +50,10 @@ top_ups = st.tuples(st.just("top_up"), users, amounts, st.sampled_from(("card", 
 promos = st.tuples(st.just("promo"), users, amounts, st.integers(1, 5_000))
 spends = st.tuples(st.just("spend"), users, amounts, orders, st.integers(1, 9_999), users)
 refunds = st.tuples(st.just("refund"), orders)
-clawbacks = st.tuples(st.just("clawback"), users, amounts, st.none() | orders)
+dollars = st.none() | st.integers(1, 5_000).map(lambda minor: Money(Currency.USD, minor))
+clawbacks = st.tuples(st.just("clawback"), users, amounts, st.none() | orders, dollars, dollars)
+write_offs = st.tuples(st.just("write_off"), users, st.none() | amounts)
+funds = st.tuples(st.just("fund"), st.integers(1, 5_000).map(lambda n: Money(Currency.USD, n)))
 requests = st.tuples(st.just("request"), users, amounts)
 others = st.tuples(
     st.sampled_from(
@@ -66,6 +72,8 @@ steps = st.one_of(
     promos,
     refunds,
     clawbacks,
+    write_offs,
+    funds,
     requests,
     others,
     others,
@@ -126,10 +134,26 @@ class Stream:
     async def refund(self, order: str) -> Any:
         return await self.economy.submit(Refund(key=self.key(), actor=OPS, order_id=order))
 
-    async def clawback(self, user: str, amount: Money, order: str | None) -> Any:
+    async def clawback(
+        self,
+        user: str,
+        amount: Money,
+        order: str | None,
+        dollars: Money | None,
+        fee: Money | None,
+    ) -> Any:
+        given: dict[str, Any] = {"order_id": order, "dollars": dollars, "fee": fee}
         return await self.economy.submit(
-            Clawback(key=self.key(), actor=OPS, user=user, amount=amount, order_id=order)
+            Clawback(key=self.key(), actor=OPS, user=user, amount=amount, **given)
         )
+
+    async def write_off(self, user: str, amount: Money | None) -> Any:
+        return await self.economy.submit(
+            WriteOff(key=self.key(), actor=OPS, user=user, amount=amount, reason="x")
+        )
+
+    async def fund(self, amount: Money) -> Any:
+        return await self.economy.submit(Fund(key=self.key(), actor=OPS, amount=amount, reason="x"))
 
     async def request(self, user: str, amount: Money) -> Any:
         return await self.economy.submit(
@@ -237,6 +261,8 @@ async def whole(market: Marketplace) -> None:
             quotes += payout.quote.minor
     totals = await store.ledger_totals()
     assert totals.quotes == quotes
+    if not await _reversed(market):  # by hand dollars may be undone without their credits
+        assert explained(totals, market.economy.rates).unexplained == 0
     undone = [
         link
         for link in await store.ledger_links("platform:payout_reserve", limit=10_000)
@@ -245,6 +271,11 @@ async def whole(market: Marketplace) -> None:
     ]
     if not undone:  # a reversal by hand leaves payouts as they are
         assert totals.balances.get("payout_reserve", 0) == reserved
+
+
+async def _reversed(market: Marketplace) -> bool:
+    postings = await (await market.app._opened()).ledger_postings(limit=10_000)
+    return any(one.facts["kind"] == "reverse" for one in postings)
 
 
 def _missing() -> Any:

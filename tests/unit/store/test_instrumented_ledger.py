@@ -95,6 +95,7 @@ async def test_a_snapshot_can_fail_where_it_begins(rig: Rig) -> None:
 async def test_every_read_is_passed_on_and_timed(rig: Rig) -> None:
     await rig.store.post([plain(500)])
     await rig.store.ledger_accounts()
+    await rig.store.ledger_debts()
     await rig.store.ledger_links(ANN)
     await rig.store.ledger_walk()
     await rig.store.ledger_since(ANN, 0)

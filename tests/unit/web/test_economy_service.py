@@ -298,7 +298,7 @@ async def test_it_describes_itself(service: Any) -> None:
     assert set(SPEND) == set(schemas["Spend"]["properties"]) - {"giftTo", "promo"}
     assert "recipients" not in schemas["Spend"]["required"]  # the shop says who earns
     mapping = described["paths"]["/submit"]["post"]["requestBody"]["content"]["application/json"]
-    assert len(mapping["schema"]["oneOf"]) == 14
+    assert len(mapping["schema"]["oneOf"]) == 16
     period = schemas["Subscribe"]["properties"]["period"]
     assert period == {"type": "number", "description": "seconds"}
     assert "429" in described["paths"]["/webhooks/{provider}"]["post"]["responses"]

@@ -77,6 +77,16 @@ def amount(value: object, what: str = "amount") -> Money:
     return checked
 
 
+def dollars(value: object, what: str = "amount") -> Money:
+    """Dollars above zero, within the ceiling of an operation. Raises ``InvalidAmount``."""
+    checked = money(value, what)
+    if checked.currency is not Currency.USD:
+        raise InvalidAmount(f"{what} is in dollars, not {checked}: give usd('12.34')")
+    if checked.minor <= 0:
+        raise InvalidAmount(f"{what} must be above zero, not {checked}")
+    return checked
+
+
 def money(value: object, what: str) -> Money:
     """An amount within the ceiling of an operation. Raises ``InvalidAmount``."""
     if not isinstance(value, Money):

@@ -21,7 +21,7 @@ ALLOWED: Final[dict[str, tuple[Audience, frozenset[str]]]] = {
     "sale.refunded": ("client", frozenset({"orderId", "sku", "price"})),
     "credits.clawed_back": (
         "internal",
-        frozenset({"userId", "amount", "collected", "receivable", "orderId"}),
+        frozenset({"userId", "amount", "collected", "receivable", "orderId", "dollars", "fee"}),
     ),
     "payout.requested": ("client", frozenset({"sagaId", "amount", "payoutUsd"})),
     "payout.settled": (

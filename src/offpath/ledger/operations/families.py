@@ -8,7 +8,10 @@ from offpath.ledger.actors import checked_actor
 from offpath.ledger.operations import (
     adjusting,
     checks,
+    clawing_back,
     entitlements,
+    funding,
+    owing,
     payouts,
     promos,
     refunding,
@@ -18,11 +21,14 @@ from offpath.ledger.operations import (
     topping_up,
 )
 from offpath.ledger.operations.adjusting import Adjust
+from offpath.ledger.operations.clawing_back import Clawback
 from offpath.ledger.operations.entitlements import GrantEntitlement, RevokeEntitlement
+from offpath.ledger.operations.funding import Fund
+from offpath.ledger.operations.owing import WriteOff
 from offpath.ledger.operations.payouts import RequestPayout, ReversePayout, SettlePayout
 from offpath.ledger.operations.planning import Family
 from offpath.ledger.operations.promos import GrantPromo
-from offpath.ledger.operations.refunding import Clawback, Refund
+from offpath.ledger.operations.refunding import Refund
 from offpath.ledger.operations.reversing import Reverse
 from offpath.ledger.operations.spending import Spend
 from offpath.ledger.operations.subscriptions import CancelSubscription, Subscribe
@@ -45,14 +51,16 @@ Operation: TypeAlias = (
     | RevokeEntitlement
     | Adjust
     | Reverse
+    | WriteOff
+    | Fund
 )
 """What can be submitted."""
 
 FAMILIES: Final[dict[type, Family]] = {
     TopUp: topping_up.FAMILY,
     Spend: spending.FAMILY,
-    Refund: refunding.REFUND,
-    Clawback: refunding.CLAWBACK,
+    Refund: refunding.FAMILY,
+    Clawback: clawing_back.FAMILY,
     GrantPromo: promos.FAMILY,
     RequestPayout: payouts.REQUEST,
     SettlePayout: payouts.SETTLE,
@@ -63,6 +71,8 @@ FAMILIES: Final[dict[type, Family]] = {
     RevokeEntitlement: entitlements.REVOKE,
     Adjust: adjusting.ADJUST,
     Reverse: reversing.FAMILY,
+    WriteOff: owing.FAMILY,
+    Fund: funding.FAMILY,
 }
 INTERNAL: Final = ("reversed:", "sub:", "sweep:", "posting:")
 """How keys begin that the economy itself uses."""

@@ -42,13 +42,12 @@ def within_velocity(
         raise Declined("RISK_DENIED", window=rules.window, limitMinor=limit)
 
 
-def enough(book: Book, account: str, need: int) -> None:
-    """Decline ``INSUFFICIENT_FUNDS`` unless the account holds so many credits."""
-    have = book.balance(account)
+def enough(book: Book, account: str, need: int, *, debt: str | None = None) -> None:
+    """Decline ``INSUFFICIENT_FUNDS`` unless the account holds so many credits, beyond a debt."""
+    owes = 0 if debt is None else book.balance(debt)
+    have = book.balance(account) - owes
     if have < need:
-        raise Declined(
-            "INSUFFICIENT_FUNDS",
-            account=account,
-            need=money.text("CREDIT", need),
-            have=money.text("CREDIT", have),
-        )
+        told = {"need": money.text("CREDIT", need), "have": money.text("CREDIT", max(0, have))}
+        if owes:
+            told["owed"] = money.text("CREDIT", owes)
+        raise Declined("INSUFFICIENT_FUNDS", account=account, **told)

@@ -16,6 +16,7 @@ from offpath.ledger.operations import checks
 from offpath.ledger.operations.events import publish
 from offpath.ledger.operations.funds import enough, tried, velocity_need, within_velocity
 from offpath.ledger.operations.maturity import lots_need, mature, return_source, young
+from offpath.ledger.operations.owing import debts_of, netted
 from offpath.ledger.operations.planning import Family, Lookup, Planning, fingerprint
 from offpath.ledger.rows import PayoutBody, encoded, moved
 from offpath.ledger.rules import Rules, millis
@@ -27,6 +28,7 @@ from offpath.model.ledger.chart import (
     TRUST_CASH,
     USD_CLEARING,
     earned,
+    owed,
     spendable,
 )
 from offpath.model.ledger.deciding import Declined, LedgerOp, Repeat
@@ -113,7 +115,7 @@ def plan_request(request: RequestPayout, planning: Planning) -> LedgerOp:
     return LedgerOp(
         decide=requesting.decide,
         needs=Needs(
-            accounts=frozenset((earned(user), spendable(user), PAYOUT_RESERVE)),
+            accounts=frozenset((earned(user), spendable(user), PAYOUT_RESERVE, owed(user))),
             sides=frozenset((SideKey("payout", payout),)),
             newest=frozenset((SideKey("payout", user),)),
             lots=lots_need(rules, earned(user)),
@@ -150,7 +152,7 @@ class _Requesting:
         user, minor = request.user, request.amount.minor
         within_velocity(book, rules, "out", user, self._attempt, minor)
         self._gates(book, user, minor)
-        enough(book, earned(user), minor)
+        enough(book, earned(user), minor, debt=owed(user))
         mature(book, rules, earned(user), minor)
         quote = rules.rates.payout.floor(minor)
         book.post(self._reserved(minor, quote))
@@ -367,6 +369,7 @@ def returned(
         meta={"kind": how.kind, "sagaId": row.id, "reason": how.reason, "source": source},
     )
     book.post(posting)
+    net = netted(book, posting.id, (row.owner,), posting.entries)
     after = replace(content, reason=how.reason, ended_at=book.posted_at)
     # Touched when it was requested: the wait until the next payout goes by the newest row, and
     # one that failed must not be newer than those that came after it.
@@ -378,7 +381,7 @@ def returned(
         "reason": how.reason,
     }
     publish(book, how.event_id, "payout.reversed", subject=posting.id, key=row.owner, data=data)
-    return Receipt(id=posting.id, postings=(posting.id,), facts={"payout_id": row.id})
+    return Receipt(id=posting.id, postings=(posting.id, *net), facts={"payout_id": row.id})
 
 
 def end_of(payout_id: str) -> str:
@@ -417,7 +420,10 @@ def payout_needs(payout_id: str, row: SideRow | None) -> Needs:
 def return_needs(payout_id: str, row: SideRow | None, rules: Rules) -> Needs:
     """What a step needs that may give a payout's credits back."""
     needs = payout_needs(payout_id, row)
-    return needs if row is None else replace(needs, lots=lots_need(rules, earned(row.owner)))
+    if row is None:
+        return needs
+    lots = lots_need(rules, earned(row.owner))
+    return replace(needs, lots=lots, perhaps=debts_of((row.owner,)))
 
 
 REQUEST = Family(kind="requestPayout", check=check_request, look=look_request, plan=plan_request)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from offpath.model.ledger.records import SideKey, SideRow
 
 _encode = msgspec.json.Encoder(order=None).encode
 _APART: Final = ("key", "actor")
-_LATER: Final = frozenset({"promo"})
+_LATER: Final = frozenset({"promo", "dollars", "fee"})
 """Fields that requests got later. They count where they differ from their default, so that a
 repeat of what was submitted before they were there is a repeat still."""
 
@@ -25,8 +26,8 @@ repeat of what was submitted before they were there is a repeat still."""
 class Further(Struct, frozen=True, kw_only=True):
     """What is looked up by what was found."""
 
-    order: str | None = None
-    """An order of which it is asked what undid it."""
+    undoing: tuple[str, ...] = ()
+    """Keys under which something is undone once: it is asked what undid it."""
     promos_of: str | None = None
     """A user of whose promo grants it is asked which are in these states."""
     promo_states: tuple[str, ...] = ("OPEN",)
@@ -47,6 +48,10 @@ class Lookup(Struct, frozen=True, kw_only=True):
     further: Found | None = None
 
 
+Undone = Mapping[str, tuple[str, ...]]
+"""By the key, the postings that undid it in turn: all but the last one were undone themselves."""
+
+
 class Seen(Struct, frozen=True, kw_only=True):
     """What was found."""
 
@@ -54,8 +59,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     posting: PostingRecord | None = None
     cleared: bool = True
     """The directory's answer; True without one."""
-    undone_by: tuple[str, ...] = ()
-    """The postings that undid the order, in turn: all but the last one were undone themselves."""
+    undone_by: Undone = MappingProxyType({})
     grants: tuple[str, ...] = ()
     """Promo grants that are in the asked states."""
     looked: bool = False

@@ -8,6 +8,7 @@ from offpath.ledger.actors import Actor, trusted_only
 from offpath.ledger.anchors import proved_subscription
 from offpath.ledger.operations import checks
 from offpath.ledger.operations.granting import revoke
+from offpath.ledger.operations.owing import debtors, turned
 from offpath.ledger.operations.payouts import end_of
 from offpath.ledger.operations.planning import (
     Family,
@@ -16,16 +17,22 @@ from offpath.ledger.operations.planning import (
     Planning,
     fingerprint,
 )
-from offpath.ledger.operations.refunding import once, posting_undone, undoing_key, undoing_keys
 from offpath.ledger.operations.returning import returning, sealed, who_gets_promo
 from offpath.ledger.operations.subscriptions import canceled
+from offpath.ledger.operations.undoing import (
+    once,
+    order_undone,
+    posting_undone,
+    undoing_key,
+    undoing_keys,
+)
 from offpath.ledger.rows import entitlement_key, moved
 from offpath.ledger.rules import Rules
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.deciding import LedgerOp
 from offpath.model.ledger.faults import MalformedOperation, Unplanned
 from offpath.model.ledger.needs import Needs
-from offpath.model.ledger.posting import Entry, NewPosting, PostingRecord
+from offpath.model.ledger.posting import NewPosting, PostingRecord
 from offpath.model.ledger.records import Receipt, SideKey, SideRow
 
 _PAID_WITH_PROMO = ("spend", "subscribe", "promos.expiry")
@@ -58,7 +65,9 @@ def look(request: Reverse, rules: Rules) -> Lookup:  # noqa: ARG001 - as of ever
     """The posting names the accounts, and the rest that goes with it."""
 
     def further(_: SideRow | None, posting: PostingRecord | None) -> Further:
-        return Further(order=_order(posting), promos_of=who_gets_promo(_promo_part(posting)))
+        order = _order(posting)
+        undoing = () if order is None else (order_undone(order),)
+        return Further(undoing=undoing, promos_of=who_gets_promo(_promo_part(posting)))
 
     return Lookup(posting=request.posting_id, further=further)
 
@@ -70,7 +79,7 @@ def plan(request: Reverse, planning: Planning) -> LedgerOp:
     links = () if original is None else original.links
     back = reversing.back
     needs = Needs(
-        accounts=frozenset(link.account for link in links),
+        accounts=frozenset(link.account for link in links) | _debtors(original),
         sides=_sides(original),
         postings=frozenset((request.posting_id,)),
         keys=reversing.keys,
@@ -94,7 +103,7 @@ class _Reversing:
         self.back = returning(_promo_part(seen.posting), self._new_id, planning)
         """The promo credits that it gives back."""
         order = _order(seen.posting)
-        keys = frozenset() if order is None else undoing_keys(order, seen.undone_by)
+        keys = frozenset() if order is None else undoing_keys(order_undone(order), seen.undone_by)
         self.keys = keys | {posting_undone(request.posting_id)}
         """What it and others are done once by."""
 
@@ -120,12 +129,14 @@ class _Reversing:
         key, seen = posting_undone(self._request.posting_id), self._seen
         once(book, key)
         order = _order(seen.posting)
-        return [key] if order is None else [key, undoing_key(book, order, seen.undone_by)]
+        if order is None:
+            return [key]
+        return [key, undoing_key(book, order_undone(order), seen.undone_by, "reverse")]
 
     def _turned(self, book: Book, posting: PostingRecord) -> None:
         request = self._request
         granted = None if self.back is None else self.back.granted(book)
-        entries = tuple(Entry(one.account, -one.amount) for one in posting.entries)
+        entries = turned(book, _kind(posting), _pairs(posting))
         meta = {
             "kind": "reverse",
             "reverses": posting.id,
@@ -159,6 +170,15 @@ def _reversible(posting: PostingRecord | None, posting_id: str) -> PostingRecord
             "by an Adjust"
         )
     return posting
+
+
+def _pairs(posting: PostingRecord) -> list[tuple[str, int]]:
+    return [(one.account, one.amount) for one in posting.entries]
+
+
+def _debtors(posting: PostingRecord | None) -> frozenset[str]:
+    """The wallets that get back what paid a debt which is undone."""
+    return frozenset() if posting is None else debtors(_kind(posting), _pairs(posting))
 
 
 def _kind(posting: PostingRecord | None) -> str | None:

@@ -10,6 +10,7 @@ from offpath.ledger.operations.events import publish
 from offpath.ledger.operations.funds import enough, tried, velocity_need, within_velocity
 from offpath.ledger.operations.granting import grant
 from offpath.ledger.operations.maturity import lots_need, mature
+from offpath.ledger.operations.owing import debts_of, netted
 from offpath.ledger.operations.planning import Family, Lookup, Planning, fingerprint
 from offpath.ledger.operations.unexpired import promo_part, with_grants
 from offpath.ledger.rows import SaleBody, encoded, entitlement_key
@@ -119,6 +120,7 @@ def plan(request: Spend, planning: Planning) -> LedgerOp:
         needs=with_grants(
             Needs(
                 accounts=frozenset(accounts),
+                perhaps=debts_of(share.seller for share in request.recipients),
                 sides=frozenset(
                     (
                         SideKey("sale", request.order_id),
@@ -163,9 +165,11 @@ class _Spending:
         mature(book, rules, wallet, parts.spendable)
         shown = money.text("CREDIT", parts.fee)
         self._write(book, parts, shown)
+        sellers = [share.seller for share in request.recipients]
+        net = netted(book, self._posting, sellers, parts.entries)
         return Receipt(
             id=self._posting,
-            postings=(self._posting,),
+            postings=(self._posting, *net),
             facts={"order_id": request.order_id, "fee": shown},
         )
 

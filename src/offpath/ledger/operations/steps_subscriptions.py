@@ -13,6 +13,7 @@ from offpath.ledger.anchors import proved_subscription
 from offpath.ledger.operations.events import publish
 from offpath.ledger.operations.granting import grant, revoke
 from offpath.ledger.operations.maturity import immature, lots_need
+from offpath.ledger.operations.owing import debts_of, netted
 from offpath.ledger.operations.steps_payouts import STALE, current
 from offpath.ledger.operations.subscriptions import paid
 from offpath.ledger.rows import SubscriptionBody, body, entitlement_key, moved
@@ -72,6 +73,7 @@ def subscription_renewed(
         needs=replace(
             needs,
             accounts=accounts,
+            perhaps=debts_of((content.seller,)),
             keys=frozenset((key,)),
             postings=frozenset((row.anchor or "",)),
             lots=lots_need(rules, spendable(row.owner)),
@@ -148,6 +150,7 @@ def _charged(
     }
     entries = paid(row.owner, held.seller, held.price, rules)
     book.post(NewPosting(id=posting, entries=entries, meta=meta))
+    net = netted(book, posting, (held.seller,), entries)
     after = replace(held, number=number, paid_until=until)
     book.put(moved(row, book.posted_at, due_at=until, attempts=0, content=after))
     grant(book, row.owner, held.sku, source=row.id, expires_at=until)
@@ -160,7 +163,7 @@ def _charged(
     }
     publish(book, event, "subscription.renewed", subject=posting, key=row.owner, data=data)
     facts = {"outcome": "charged", "period": number, "paid_until": until}
-    return Receipt(id=posting, postings=(posting,), facts=facts)
+    return Receipt(id=posting, postings=(posting, *net), facts=facts)
 
 
 def _lapsed(

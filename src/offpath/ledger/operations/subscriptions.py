@@ -13,6 +13,7 @@ from offpath.ledger.operations.events import publish
 from offpath.ledger.operations.funds import enough, tried, velocity_need, within_velocity
 from offpath.ledger.operations.granting import grant
 from offpath.ledger.operations.maturity import lots_need, mature
+from offpath.ledger.operations.owing import debts_of, netted
 from offpath.ledger.operations.planning import Family, Lookup, Planning, fingerprint
 from offpath.ledger.operations.unexpired import promo_part, with_grants
 from offpath.ledger.rows import (
@@ -100,6 +101,7 @@ def plan_subscribe(request: Subscribe, planning: Planning) -> LedgerOp:
         needs=with_grants(
             Needs(
                 accounts=frozenset(accounts),
+                perhaps=debts_of((seller,)),
                 sides=frozenset(
                     (SideKey("subscription", subscribing.id), entitlement_key(user, request.sku))
                 ),
@@ -146,7 +148,9 @@ class _Subscribing:
         from_promo = promo_part(book, user, price, self._seen, pays=request.promo)
         enough(book, spendable(user), price - from_promo)
         mature(book, rules, spendable(user), price - from_promo)
-        book.post(self._paid(from_promo))
+        paying = self._paid(from_promo)
+        book.post(paying)
+        net = netted(book, paying.id, (request.seller,), paying.entries)
         until = book.posted_at + self._period
         book.put(self._row(until, holder))
         grant(book, user, request.sku, source=self.id, expires_at=until)
@@ -165,7 +169,7 @@ class _Subscribing:
             data=data,
         )
         facts = {"subscription_id": self.id, "paid_until": until}
-        return Receipt(id=self._posting, postings=(self._posting,), facts=facts)
+        return Receipt(id=self._posting, postings=(self._posting, *net), facts=facts)
 
     def _paid(self, from_promo: int) -> NewPosting:
         request = self._request

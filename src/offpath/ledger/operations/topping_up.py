@@ -9,6 +9,7 @@ from offpath.ledger.operations import checks
 from offpath.ledger.operations.events import publish
 from offpath.ledger.operations.funds import tried, velocity_need, within_velocity
 from offpath.ledger.operations.maturity import returned
+from offpath.ledger.operations.owing import debts_of, netted
 from offpath.ledger.operations.planning import Family, Planning, fingerprint
 from offpath.ledger.rules import Rules
 from offpath.model.ledger.book import Book
@@ -64,12 +65,15 @@ def plan(request: TopUp, planning: Planning) -> LedgerOp:
         made, _ = book.post(credit), book.post(dollars)
         data = {"amount": str(amount), "source": request.source}
         publish(book, event, "credits.topped_up", subject=made.id, key=request.user, data=data)
-        return Receipt(id=made.id, postings=(made.id, dollars.id), facts={"amount": str(amount)})
+        net = netted(book, made.id, (request.user,), credit.entries)
+        postings = (made.id, dollars.id, *net)
+        return Receipt(id=made.id, postings=postings, facts={"amount": str(amount)})
 
     return LedgerOp(
         decide=decide,
         needs=Needs(
             accounts=frozenset(entry.account for entry in (*credit.entries, *dollars.entries)),
+            perhaps=debts_of((request.user,)),
             attempts=velocity_need(rules, "in", request.user, attempt),
         ),
         key=request.key,

@@ -1,7 +1,8 @@
 """The chart of accounts: what an account's id says about it.
 
-User wallets are ``<user>:<kind>``, a session's escrow ``<user>:<session>:escrow``, and the
-platform's own accounts ``platform:<name>``. Ids are ordered by their code points everywhere.
+User wallets are ``<user>:<kind>``, what a user owes ``<user>:owed``, a session's escrow
+``<user>:<session>:escrow``, and the platform's own accounts ``platform:<name>``. Ids are ordered by
+their code points everywhere.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Chart(Struct, frozen=True, kw_only=True, gc=False):
 
     id: str
     kind: str
-    """``spendable``, ``earned``, ``promo``, ``escrow``; for the platform's, its name."""
+    """``spendable``, ``earned``, ``promo``, ``escrow``, ``owed``; for the platform's, its name."""
     owner: str
     """The user; ``platform``."""
     currency: Currency
@@ -67,7 +68,9 @@ _WALLETS = {
     "escrow": Backing.CUSTODIAL,
     "earned": Backing.EARNED,
     "promo": Backing.EXCLUDED,
+    "owed": Backing.EXCLUDED,
 }
+_OWED: Final = "owed"
 # name: currency, a debit grows it, guarded, backing
 _HOUSE: dict[str, tuple[Currency, bool, bool, Backing]] = {
     "payout_reserve": (Currency.CREDIT, False, True, Backing.EXCLUDED),
@@ -113,6 +116,11 @@ def promo(user: str) -> str:
     return f"{user}:promo"
 
 
+def owed(user: str) -> str:
+    """What a user owes to the platform: a debit raises it, and it is never below zero."""
+    return f"{user}:{_OWED}"
+
+
 @lru_cache(maxsize=65_536)
 def chart(account: str) -> Chart:
     """What an account's id says. Raises ``UnknownAccount`` for what is no account's id."""
@@ -124,15 +132,15 @@ def chart(account: str) -> Chart:
     owned = kind in _WALLETS and len(parts) == length and parts[0] != PLATFORM
     if not owned or not all(_PART.fullmatch(part) for part in parts[:-1]):
         raise UnknownAccount(
-            f"{account[:LONGEST_ID]!r} is no account: wallets are <user>:spendable, :earned or "
-            f":promo, the platform's are platform:<name> with {', '.join(sorted(_HOUSE))}"
+            f"{account[:LONGEST_ID]!r} is no account: wallets are <user>:spendable, :earned, "
+            f":promo or :owed, the platform's are platform:<name> with {', '.join(sorted(_HOUSE))}"
         )
     return Chart(
         id=account,
         kind=kind,
         owner=parts[0],
         currency=Currency.CREDIT,
-        debit_grows=False,
+        debit_grows=kind == _OWED,
         guarded=True,
         backing=_WALLETS[kind],
     )

@@ -49,6 +49,9 @@ class Needs(Struct, frozen=True, kw_only=True, gc=False):
 
     accounts: frozenset[str] = frozenset()
     """Locked, also when they are only read; those that do not exist yet count as empty."""
+    perhaps: frozenset[str] = frozenset()
+    """Accounts that seldom exist, and are only posted to where they do. One that comes to be at the
+    same moment may be missed: whoever makes it must not need to be seen at once."""
     sides: frozenset[SideKey] = frozenset()
     """Rows by kind and id; locked."""
     holders: frozenset[SideKey] = frozenset()
@@ -68,6 +71,7 @@ class Needs(Struct, frozen=True, kw_only=True, gc=False):
         """Both together."""
         return Needs(
             accounts=self.accounts | other.accounts,
+            perhaps=self.perhaps | other.perhaps,
             sides=self.sides | other.sides,
             holders=self.holders | other.holders,
             newest=self.newest | other.newest,
@@ -90,6 +94,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     sides: tuple[SideKey, ...]
     holders: tuple[SideKey, ...]
     accounts: tuple[str, ...]
+    must: tuple[str, ...]
+    """Those of the accounts that are made, if need be, to be locked."""
     newest: tuple[SideKey, ...]
     postings: tuple[str, ...]
     keys: tuple[str, ...]
@@ -132,10 +138,13 @@ def wanted(needs: Iterable[tuple[Needs, int]], keys: Iterable[str] = ()) -> Want
                 lots[account] = min(now - back, lots.get(account, now))
     raised = {(one.account, now - one.back) for need, now in pairs for one in need.raised}
     tried = [(one.subject, now - one.back, one.key) for need, now in pairs for one in need.attempts]
+    must = _merged([need.accounts for need in each])
+    perhaps = frozenset().union(*[need.perhaps for need in each])
     return Wanted(
         sides=_merged([need.sides for need in each]),
         holders=_merged([need.holders for need in each]),
-        accounts=_merged([need.accounts for need in each]),
+        accounts=tuple(sorted({*must, *perhaps})) if perhaps else must,
+        must=must,
         newest=_merged([need.newest for need in each]),
         postings=_merged([need.postings for need in each]),
         keys=_merged([need.keys for need in each] + [frozenset(keys)]),

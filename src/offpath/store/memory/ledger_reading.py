@@ -43,6 +43,13 @@ class LedgerReading:
             found.append(ledger.accounts[name])
         return found
 
+    async def ledger_debts(self, *, after: str = "", limit: int = 1000) -> list[AccountRecord]:
+        """What users owe, by id."""
+        ledger = self._ledger()
+        later = islice(ledger.ids, bisect_right(ledger.ids, after), None)
+        debts = (ledger.accounts[name] for name in later if name.endswith(":owed"))
+        return list(islice((one for one in debts if one.balance), max(limit, 0)))
+
     async def ledger_links(
         self, account: str, *, after: int = 0, limit: int = 1000, newest: bool = False
     ) -> list[LinkRecord]:

@@ -140,10 +140,10 @@ def post_steps(
 ) -> Steps[Posted]:
     """Decide operations in order and write what they did, as the last of a transaction."""
     asked = Asked(operations)
-    make = known.lack(asked.wants.accounts)
+    make = known.lack(asked.wants.must)
     answers = yield Send(asked.queries(now, sql, make=make))
     deal = _deal(asked, answers if make else [[], *answers])
-    if len(deal.accounts) < len(asked.wants.accounts):
+    if len(deal.accounts) < len(asked.wants.accounts) and not _all(asked, deal):
         known.forget()
         deal = _deal(asked, (yield Send(asked.queries(now, sql))))
     known.see(deal.accounts)
@@ -241,6 +241,11 @@ def _deal(asked: Asked, answers: Sequence[Rows]) -> _Deal:
     return _Deal(Book(loaded), held, [row[0] for row in made], bare)
 
 
+def _all(asked: Asked, deal: _Deal) -> bool:
+    """Whether every account is locked that had to be."""
+    return {one.id for one in deal.accounts}.issuperset(asked.wants.must)
+
+
 # -- reading ---------------------------------------------------------------------------------
 
 
@@ -280,13 +285,12 @@ class Asked:
         the last lock, for one that waited sees other rows as of before its wait.
         """
         wants = self.wants
-        accounts = to_json(wants.accounts)
-        queries = [sql["make_accounts"](accounts=accounts)] if make else []
+        queries = [sql["make_accounts"](accounts=to_json(wants.must))] if make else []
         if wants.sides or wants.holders:
             queries.append(
                 sql["lock_sides"](sides=_keys(wants.sides), holders=_keys(wants.holders))
             )
-        queries.append(sql["lock_accounts"](accounts=accounts))
+        queries.append(sql["lock_accounts"](accounts=to_json(wants.accounts)))
         return (*queries, *self._summing(sql), self._reading(now, sql))
 
     def _summing(self, sql: Catalogue) -> tuple[Query, ...]:

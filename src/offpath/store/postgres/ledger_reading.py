@@ -77,6 +77,11 @@ class LedgerReading:
             )
         return [one.record() for one in await self._document(query, list[_Listed])]
 
+    async def ledger_debts(self, *, after: str = "", limit: int = 1000) -> list[AccountRecord]:
+        """What users owe, by id."""
+        query = self._sql["ledger_debts"](after=after, limit=max(limit, 0))
+        return [one.record() for one in await self._document(query, list[_Listed])]
+
     async def ledger_links(
         self, account: str, *, after: int = 0, limit: int = 1000, newest: bool = False
     ) -> list[LinkRecord]:

@@ -28,6 +28,17 @@ from (
     limit :limit::bigint
 ) as x
 
+-- name: ledger_debts
+-- Accounts of what users owe, by id, through an index of these alone.
+select coalesce(json_agg(x), '[]')::text
+from (
+    select a.id, a.balance, a.raised, a.head, a.number, a.kind, a.currency, a.guarded
+    from offpath.ledger_account a
+    where a.kind = 'owed' and a.balance <> 0 and a.id > :after::text
+    order by a.id
+    limit :limit::bigint
+) as x
+
 -- name: ledger_links_on
 -- Links of an account behind a number, forwards, each with its posting's metadata.
 select coalesce(json_agg(json_build_array(l, l.meta) order by l.number), '[]')::text

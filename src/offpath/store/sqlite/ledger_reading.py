@@ -50,6 +50,11 @@ class LedgerReading:
         )
         return [rows.listed_account(row) for row in await self._rows(query)]
 
+    async def ledger_debts(self, *, after: str = "", limit: int = 1000) -> list[AccountRecord]:
+        """What users owe, by id."""
+        query = SQL["ledger_debts"](after=after, limit=_most(limit))
+        return [rows.listed_account(row) for row in await self._rows(query)]
+
     async def ledger_links(
         self, account: str, *, after: int = 0, limit: int = 1000, newest: bool = False
     ) -> list[LinkRecord]:

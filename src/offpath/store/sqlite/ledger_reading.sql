@@ -17,6 +17,14 @@ where
 order by id
 limit :limit
 
+-- name: ledger_debts
+-- Accounts of what users owe, through an index of these alone.
+select id, balance, raised, head, number, kind, currency, side, guarded
+from offpath_ledger_account indexed by offpath_ledger_account_owed
+where kind = 'owed' and balance <> 0 and id > :after
+order by id
+limit :limit
+
 -- name: ledger_links_on
 -- The links of an account from a number on.
 select

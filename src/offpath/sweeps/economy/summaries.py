@@ -8,6 +8,7 @@ from msgspec import Struct, to_builtins
 
 from offpath.ledger.obligations import Position
 from offpath.ledger.reconciling import ReconcileReport, Window
+from offpath.ledger.shortfalls import Explained
 from offpath.model.ledger.money import Currency, Money
 from offpath.model.tally import Tally
 
@@ -52,6 +53,8 @@ class Breach(Struct, frozen=True):
     shortfall: Money
     required: Money
     held: Money
+    explained: Explained
+    """What it comes from."""
 
 
 class FailedWindow(Struct, frozen=True):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 
 from offpath.ledger.obligations import Position, position
+from offpath.ledger.shortfalls import Explained, explained
+from offpath.model.ledger import money
 from offpath.model.ledger.money import Currency, Money
 from offpath.sweeps.economy import standing, telemetry
 from offpath.sweeps.economy.home import Pass, code_of, retryable
@@ -22,7 +24,7 @@ async def treasury(run: Pass) -> TreasurySummary:
         again = retryable(error)
         return TreasurySummary(retrying=found if again else (), failed=() if again else found)
     telemetry.treasury(run.metrics, stands)
-    breaches = _breaches(stands)
+    breaches = _breaches(stands, explained(totals, run.home.rules.rates))
     for breach in breaches:
         run.tell(
             logging.ERROR,
@@ -30,12 +32,21 @@ async def treasury(run: Pass) -> TreasurySummary:
             shortfall=str(breach.shortfall),
             required=str(breach.required),
             held=str(breach.held),
+            **_causes(breach.explained),
         )
     run.tell(logging.DEBUG, "worker.treasury.swept")
     return TreasurySummary(position=stands, breaches=breaches)
 
 
-def _breaches(stands: Position) -> tuple[Breach, ...]:
+def _causes(found: Explained) -> dict[str, str]:
+    """What a log says of them: those that there are, and what none of them explains."""
+    credits = {"debts": found.debts, "receivable": found.receivable}
+    credits |= {"given_away": found.given_away, "by_hand": found.by_hand}
+    told = {name: money.text("CREDIT", minor) for name, minor in credits.items() if minor}
+    return {**told, "unexplained": money.text("USD", found.unexplained)}
+
+
+def _breaches(stands: Position, causes: Explained) -> tuple[Breach, ...]:
     if not stands.shortfall:
         return ()
     return (
@@ -43,5 +54,6 @@ def _breaches(stands: Position) -> tuple[Breach, ...]:
             shortfall=Money(Currency.USD, stands.shortfall),
             required=Money(Currency.USD, stands.obligations),
             held=Money(Currency.USD, stands.held),
+            explained=causes,
         ),
     )
