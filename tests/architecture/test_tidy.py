@@ -25,6 +25,7 @@ REAL_TIME = {
     "tests/integration/service.py": "the handlers of real workers take real time",
     "tests/integration/storm.py": "its callers hold transactions and pauses for real times",
     "tests/integration/test_commit_order.py": "its writers hold transactions for real times",
+    "tests/integration/test_kill_storms.py": "a kill each second is what it stands for",
     "tests/integration/test_webhooks.py": "slow receivers are what it stands for",
     "tests/integration/workflow_service.py": "the handlers of real workers take real time",
     "tests/unit/jobs/worker/rig.py": "handler threads announce nothing; it looks again",

@@ -109,10 +109,12 @@ async def ask(
     limit: int = 100,
     tasks: dict[str, int] | None = None,
     queues: tuple[str, ...] = (),
+    apart: bool = False,
 ) -> Leased:
     """Lease, and the whole answer."""
     wanted = {TASK: limit} if tasks is None else tasks
-    return await store.lease(LeaseRequest(worker=worker, limit=limit, tasks=wanted, queues=queues))
+    request = LeaseRequest(worker=worker, limit=limit, tasks=wanted, queues=queues, apart=apart)
+    return await store.lease(request)
 
 
 async def take(store: Store, worker: str = "w1", **request: Any) -> tuple[LeasedJob, ...]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 
-from offpath.model.job import JobRecord
+from offpath.model.job import JobRecord, JobState
+from offpath.model.lease import LeaseRequest
+from offpath.store.memory.tables import Tables
 
 
 def best_first(job: JobRecord) -> tuple[int, datetime, str]:
@@ -12,11 +15,39 @@ def best_first(job: JobRecord) -> tuple[int, datetime, str]:
     return -job.priority, job.run_at, job.id
 
 
-def fairly(jobs: list[JobRecord], served: dict[str, int]) -> list[JobRecord]:
-    """By the place in the queue, then best first."""
-    places = dict(served)
-    placed: list[tuple[int, JobRecord]] = []
-    for job in jobs:
-        places[job.queue] = places.get(job.queue, 0) + 1
-        placed.append((places[job.queue], job))
-    return [job for _, job in sorted(placed, key=lambda each: (each[0], best_first(each[1])))]
+def handed_out(tables: Tables, request: LeaseRequest, now: datetime) -> list[str]:
+    """What a lease gives, by looking at every job: suspects and those that wait for a unique key
+    are passed over, and of those that take one key as they begin the first is had.
+    """
+
+    def claim(job: JobRecord) -> str | None:
+        return job.unique_key if tables.terms(job.id).in_scope(JobState.RUNNING, now) else None
+
+    due = sorted(
+        (
+            job
+            for job in tables.jobs.values()
+            if job.state is JobState.QUEUED
+            and job.id not in tables.suspects.crash_of
+            and not tables.awaits_key(job, now)
+            and job.run_at <= now
+            and (not request.queues or job.queue in request.queues)
+        ),
+        key=best_first,
+    )
+    room, served = Counter(request.tasks), Counter(request.served)
+    chosen: list[JobRecord] = []
+    while len(chosen) < request.limit:
+        taken = {claim(job) for job in chosen} - {None}
+        left = [
+            job
+            for job in due
+            if job not in chosen and room[job.task] > 0 and claim(job) not in taken
+        ]
+        if not left:
+            break
+        best = min(left, key=lambda job: (served[job.queue], best_first(job)))
+        chosen.append(best)
+        room[best.task] -= 1
+        served[best.queue] += 1
+    return [job.id for job in sorted(chosen, key=best_first)]

@@ -96,6 +96,7 @@ class Walk:
         worker = self.random.choice(_WORKERS)
         await join(self.store, worker)
         self.held += await take(self.store, worker, limit=4)
+        self.held += await take(self.store, worker, limit=2, apart=True)
 
     async def settle(self) -> None:
         self.random.shuffle(self.held)
@@ -249,6 +250,7 @@ async def test_everything_ends(store: Store, clock: ManualClock, seed: int) -> N
         await join(store)
         await take(store, limit=100)  # promotes
         await store.admit(limit=100)
+        await take(store, limit=100, apart=True)
         held = [*await store.held("w1"), *await take(store, limit=100)]
         await store.settle([Settlement(job=job, outcome=outcomes()["succeeded"]) for job in held])
         await store.send_signal(signal(id=uid(20_000 + _)))

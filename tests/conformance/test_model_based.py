@@ -39,7 +39,7 @@ from offpath.store.protocol import Redrive, Store
 from tests.conformance.backends import Backend
 from tests.conformance.builders import START, worker_info
 from tests.conformance.model_announcements import forget_announcements, said_of_jobs
-from tests.conformance.model_order import best_first, fairly
+from tests.conformance.model_order import handed_out
 from tests.conformance.model_place import Place
 from tests.conformance.model_values import (
     IDS,
@@ -197,7 +197,15 @@ class Machine(RuleBasedStateMachine):
     @rule(worker=workers)
     def lease_much(self, worker: str) -> None:
         self.extend(worker, 60.0, 8)
-        self._lease(LeaseRequest(worker=worker, limit=8, tasks=dict.fromkeys(TASKS, 8)))
+        self._lease(_request(worker, 8))
+
+    @rule(worker=workers, limit=st.integers(0, 6), begun=st.booleans())
+    def lease_apart(self, worker: str, limit: int, begun: bool) -> None:
+        request = replace(_request(worker, limit), apart=True)
+        jobs = self._both(partial(_lease_apart, request=request)).jobs
+        if begun:
+            self._both(lambda store: store.begin(jobs))
+        self._held += jobs
 
     def _lease(self, request: LeaseRequest) -> None:
         right = self._should_lease(request)
@@ -213,25 +221,7 @@ class Machine(RuleBasedStateMachine):
         """What the definition of a lease hands out, worked out by looking at every job."""
         if not self._lives(request.worker):
             return []
-        now = self._clock.now()
-        due = [
-            job
-            for job in self._records().values()
-            if job.state is JobState.QUEUED
-            and job.run_at <= now
-            and (not request.queues or job.queue in request.queues)
-        ]
-        due = [job for job in due if request.tasks.get(job.task, 0) > 0]
-        due.sort(key=best_first)
-        due = fairly(due, request.served)
-        room = dict(request.tasks)
-        chosen: list[str] = []
-        for job in due:
-            if room.get(job.task, 0) > 0 and len(chosen) < request.limit:
-                room[job.task] -= 1
-                chosen.append(job.id)
-        chosen.sort(key=[job.id for job in sorted(due, key=best_first)].index)
-        return chosen
+        return handed_out(self._oracle._tables, request, self._clock.now())
 
     @precondition(lambda self: self._held)
     @rule(
@@ -454,10 +444,20 @@ def _open_groups(records: dict[str, JobRecord]) -> set[str]:
     return {job.group_id for job in records.values() if not job.state.terminal}
 
 
+def _request(worker: str, limit: int) -> LeaseRequest:
+    return LeaseRequest(worker=worker, limit=limit, tasks=dict.fromkeys(TASKS, 8))
+
+
 async def _lease(store: Store, *, request: LeaseRequest, alive: bool) -> Leased:
     """A worker that may take nothing need not be told when it could have taken something."""
     answer = await store.lease(request)
     return answer if alive else replace(answer, due_in=None)
+
+
+async def _lease_apart(store: Store, *, request: LeaseRequest) -> Leased:
+    """Whoever leases first makes due jobs ready, so that each sees the same ones."""
+    await store.lease(replace(request, apart=False, limit=0))
+    return await store.lease(request)
 
 
 async def _rescue(store: Store, *, max_deliveries: int, keep: float | None) -> list[Rescued]:

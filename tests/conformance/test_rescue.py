@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from offpath.model.job import DeadReason, JobState, LeasedJob
-from offpath.model.lease import Rescued
+from offpath.model.lease import LeaseRequest, Rescued
 from offpath.model.settlement import Released, SettleStatus, Succeeded
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
@@ -17,6 +17,7 @@ from tests.conformance.backends import Backend
 from tests.conformance.builders import (
     LEASE,
     START,
+    TASK,
     add,
     end,
     enqueue,
@@ -100,8 +101,10 @@ async def test_too_many_losses_kill_the_job(store: Store, clock: ManualClock) ->
     job_id = await add(store)
     for losses in (1, 2, 3):
         await join(store)
-        await take_one(store)
-        clock.advance(31)
+        request = LeaseRequest(worker="w1", limit=1, tasks={TASK: 1}, apart=losses == 3)
+        assert await store.begin((await store.lease(request)).jobs) == {job_id}
+        clock.advance(5)
+        await store.deregister("w1")
         (rescued,) = await store.rescue(limit=10, max_deliveries=3, keep=60)
         assert rescued.state is (JobState.DEAD if losses == 3 else JobState.QUEUED)
         assert (await record(store, job_id)).losses == losses
@@ -110,7 +113,7 @@ async def test_too_many_losses_kill_the_job(store: Store, clock: ManualClock) ->
     assert (stored.finished_at, stored.worker) == (clock.now(), None)
     assert stored.expires_at == clock.now() + timedelta(seconds=60)
     assert [each.kind for each in stored.failures] == ["worker_lost"]
-    assert "out of touch: nobody saw it end" in stored.failures[0].message
+    assert "the last, w1, ended" in stored.failures[0].message
     assert stored.attempt == 1
     await join(store)
     assert await take(store) == ()

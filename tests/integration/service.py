@@ -38,6 +38,21 @@ async def work(ctx: offpath.Context, seconds: float) -> int:
 
 
 @app.task
+async def stint(ctx: offpath.Context, seconds: float) -> None:
+    """Take a while."""
+    note("start", ctx.id, ctx.attempt)
+    await asyncio.sleep(seconds)
+    note("end", ctx.id, ctx.attempt)
+
+
+@app.task
+async def pill(ctx: offpath.Context) -> None:
+    """Kill the worker."""
+    note("start", ctx.id, ctx.attempt)
+    os._exit(1)
+
+
+@app.task
 async def child() -> None:
     """What ``work`` leaves behind."""
 

@@ -191,6 +191,10 @@ class InstrumentedStore(
             self._moved(observed.leased(leased.jobs))
         return leased
 
+    async def begin(self, jobs: Sequence[LeasedJob]) -> set[str]:
+        """As the store does."""
+        return await self._timed("begin", self._inner.begin(jobs))
+
     async def progress(self, job: LeasedJob, progress: str) -> None:
         """As the store does."""
         await self._timed("progress", self._inner.progress(job, progress))

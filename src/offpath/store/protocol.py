@@ -259,6 +259,16 @@ class Store(
         running, ``deliveries`` + 1, and nobody else gets it until it is settled or rescued. Due
         scheduled jobs are promoted (in bounded batches) before. A worker that is not registered,
         or whose lease has expired, gets nothing: what it took would be rescued at once.
+
+        A suspect (:mod:`offpath.model.suspicion`) is handed out only to who asks for what runs
+        ``apart``: some of one crash, to a worker that holds no suspect yet. They are reserved:
+        :meth:`begin` says when they run. With a limit of 0 ``more`` tells whether there are any.
+        """
+        ...
+
+    async def begin(self, jobs: Sequence[LeasedJob]) -> set[str]:
+        """Reserved suspects run from now on: their losses count. Returns the ids of those that are
+        still their worker's; the others are not to be run. Repeating it changes nothing.
         """
         ...
 
@@ -296,10 +306,13 @@ class Store(
         keeps them for ``SILENCE`` leases since its last renewal: it lives, and a call that holds
         the interpreter's lock lets it renew nothing.
 
-        ``losses`` + 1 each; below ``max_deliveries`` losses the job is ready again with its attempt
-        and run time unchanged, else dead with reason ``worker_lost`` and a failure in its history;
-        cancelled when that had been asked for. Workers that are late and hold nothing more are
-        gone from then on. At most ``limit`` jobs a call.
+        The job is ready again with its attempt and run time unchanged, and ``losses`` + 1 if it had
+        begun; from ``max_deliveries`` - 1 losses on it is a suspect and runs apart. One that ran
+        alone as its last loss came is dead with reason ``worker_lost`` and a failure in its
+        history; cancelled when that had been asked for. Where the worker only fell out of touch,
+        ten times as many losses are allowed. With ``max_deliveries`` 1 the first loss is the last.
+        Workers that are late and hold nothing more are gone from then on. At most ``limit`` jobs a
+        call.
         """
         ...
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import MsgspecError
 
 from offpath.jobs.worker.running import Run, StoreTime, silent
 from offpath.jobs.worker.sharing import Shares
-from offpath.model.lease import LeaseRequest, Order
+from offpath.model.lease import Leased, LeaseRequest, Order
 from offpath.model.options import RunOptions, decode_run
 from offpath.model.tally import Turn, Verdict
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.worker.backpressure import Brake
     from offpath.jobs.worker.hand import Hand
+    from offpath.jobs.worker.quarantine import Quarantine
     from offpath.model.job import LeasedJob
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
@@ -33,6 +34,14 @@ _SOONEST = 0.001
 """Seconds: a job that is due in no time must not make the loop spin until the store agrees."""
 
 
+class Start(Protocol):
+    """Begins a leased job."""
+
+    def __call__(self, run: Run, /, *, apart: bool = False) -> None:
+        """Begin it; ``apart``: when nothing else runs."""
+        ...
+
+
 class Claimer:
     """Leases jobs and hands them to ``start``.
 
@@ -40,7 +49,7 @@ class Claimer:
     that left work behind, a job has come due, or the poll interval has passed.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a worker puts it together, once
         self,
         store: Store,
         clock: Clock,
@@ -48,10 +57,11 @@ class Claimer:
         *,
         worker: str,
         queues: tuple[str, ...],
-        start: Callable[[Run], None],
+        start: Start,
         brake: Brake,
         resting: Callable[[], Collection[str]],
         declined: Callable[[], tuple[str, ...]],
+        quarantine: Quarantine,
         order: Order = Order.PRIORITY,
     ) -> None:
         self._store = store
@@ -65,6 +75,7 @@ class Claimer:
         self._brake = brake
         self._resting = resting
         self._declined = declined
+        self._quarantine = quarantine
         self.expected: set[str] = set()
         """Jobs that begin here by themselves: an answer on its way brings them."""
         self.more = False
@@ -84,6 +95,7 @@ class Claimer:
     def announce(self) -> None:
         """Work may be ready: ask soon, or as soon as there is room."""
         self._left_behind = True
+        self._quarantine.announce()
         self.wake()
 
     def slot_freed(self) -> None:
@@ -109,6 +121,30 @@ class Claimer:
 
     async def claim(self, limit: int = BATCH) -> tuple[bool | float | None, int]:
         """Take what there is room for; returns when to ask again, and how many came."""
+        apart = await self._claim_apart(limit)
+        if self._quarantine.occupied:
+            self._left_behind = True
+            return None, apart
+        again, taken = await self._claim_beside(limit)
+        if again is not True and self._quarantine.expected:
+            soon = max(self._quarantine.due_in(), _SOONEST)
+            again = soon if again is None or again is False else min(again, soon)
+        return again, taken
+
+    async def _claim_apart(self, limit: int) -> int:
+        """Take suspects, if it is time to look for some; how many came."""
+        quarantine = self._quarantine
+        if not self.open or quarantine.occupied or quarantine.due_in() > 0:
+            return 0
+        room = min(quarantine.room(), limit)
+        request = self._request_of(room, self._hand.rooms_when_empty(self._resting()), apart=True)
+        leased = await self._asked(request)
+        quarantine.looked(more=leased.more, taken=len(leased.jobs))
+        self._begin(leased, apart=True)
+        return len(leased.jobs)
+
+    async def _claim_beside(self, limit: int) -> tuple[bool | float | None, int]:
+        """Take what there is room for beside what runs."""
         most = min(self._hand.free, limit, BATCH)
         request = self._request(most) if self.open and most else None
         if request is None:
@@ -139,26 +175,32 @@ class Claimer:
         adopted = await self._adopt(request) if self._doubtful() else 0
         if adopted:
             return True, adopted
+        leased = await self._asked(request)
+        taken = len(leased.jobs)
+        self.more = leased.more
+        self._begin(leased)
+        self._shares.took(leased.jobs, all_of_it=taken < most and not leased.more)
+        # A task at its limit was not asked for, or not any further: it may have more.
+        self._left_behind = self._left_behind or leased.more or self._hand.saturated
+        return self._next(more=leased.more, due_in=leased.due_in), taken
+
+    async def _asked(self, request: LeaseRequest) -> Leased:
         self.asking = True
         try:
-            leased = await self._store.lease(request)
+            return await self._store.lease(request)
         except BaseException:
             self._left_behind = True
             self._doubt_until = self._clock.monotonic() + DOUBT
             raise
         finally:
             self._answered()
-        taken = len(leased.jobs)
-        self.more = leased.more
-        if taken:
+
+    def _begin(self, leased: Leased, *, apart: bool = False) -> None:
+        if leased.jobs:
             at = self._clock.monotonic()
             time = StoreTime(leased.now, at)
             for job in leased.jobs:
-                self._start(self.run_of(job, time, at))
-        self._shares.took(leased.jobs, all_of_it=taken < most and not leased.more)
-        # A task at its limit was not asked for, or not any further: it may have more.
-        self._left_behind = self._left_behind or leased.more or self._hand.saturated
-        return self._next(more=leased.more, due_in=leased.due_in), taken
+                self._start(self.run_of(job, time, at), apart=apart)
 
     def _answered(self) -> None:
         """The store is asked no more. Who stops may wait for just that, though no job came."""
@@ -173,15 +215,22 @@ class Claimer:
         rooms = self._hand.queue_rooms(most)
         if not tasks or (self._queues and not any(rooms.get(each, 1) for each in self._queues)):
             return None
+        return self._request_of(most, (tasks, rooms))
+
+    def _request_of(
+        self, most: int, rooms: tuple[dict[str, int], dict[str, int]], *, apart: bool = False
+    ) -> LeaseRequest:
+        tasks, queue_rooms = rooms
         return LeaseRequest(
             worker=self._worker,
             limit=most,
             tasks=tasks,
             queues=self._queues,
-            queue_rooms=rooms,
+            queue_rooms=queue_rooms,
             served=self._shares.served,
             order=self._order,
             declined=self._declined(),
+            apart=apart,
         )
 
     def _doubtful(self) -> bool:
@@ -208,7 +257,8 @@ class Claimer:
                 room[job.task] -= 1
                 queues[job.queue] = queues.get(job.queue, self._hand.capacity) - 1
                 taken += 1
-                self._start(self.run_of(job, time, at))
+                apart = self._quarantine.suspects(job)
+                self._start(self.run_of(job, time, at), apart=apart)
         return taken
 
     def _next(self, *, more: bool, due_in: float | None) -> bool | float | None:

@@ -97,7 +97,7 @@ class Engine:
         """Task → how many attempts failed, whatever came of it."""
         self.admission = Admission(parts.store, parts.clock)
         self.foresight = Foresight(self.hand)
-        self.quarantine = Quarantine(settings.max_deliveries)
+        self.quarantine = Quarantine(parts.store, parts.clock, self.hand, settings.max_deliveries)
         self.judge = Judge(parts.clock, settings.rules, report=parts.report, random=parts.random)
         self.watch = Watch(parts.clock, self._ignoring)
         self.settler = Settler(parts.store, self.judge, done=self._settled, report=parts.report)
@@ -119,6 +119,9 @@ class Engine:
         self.stopping = self.heartbeat.stopping = True
         self.claimer.open = False
         self._put_back()
+        for run in self.quarantine.waiting():
+            run.given_up = True
+            self._put_off(run, Released())
         self.batches.flush()
 
     def give_up(self, run: Run) -> None:
@@ -131,8 +134,10 @@ class Engine:
 
     # -- the way of a job ------------------------------------------------------------------------
 
-    def start(self, run: Run, *, inline: bool = False) -> None:
-        """Begin a leased job. ``inline``: it was enqueued to begin here, whatever runs already."""
+    def start(self, run: Run, *, inline: bool = False, apart: bool = False) -> None:
+        """Begin a leased job. ``inline``: it was enqueued to begin here, whatever runs already;
+        ``apart``: it begins when nothing else runs.
+        """
         older = self.hand.take(run)
         if run.job.limit_key is not None:
             self.admission.saw()
@@ -148,10 +153,12 @@ class Engine:
             self._begin(run)
         elif (delay := self.selection.put_off(run)) is not None:
             self._put_off(run, declined(delay))
-        elif (aside := self.quarantine.aside(run)) is not None:
-            self._put_off(run, Snoozed(delay=aside, reason="suspected"))
+        elif apart:
+            run.single = True
+            self.quarantine.enter(run)
+            self._begin(run)
         else:
-            run.single = run.task.batch is None or self.quarantine.holds(run)
+            run.single = run.task.batch is None
             self._admit(run)
 
     def _put_off(self, run: Run, outcome: Snoozed | Released) -> None:
@@ -184,8 +191,12 @@ class Engine:
             self._ended(run, self.judge.settlement(run, Released()))
 
     async def _attempt(self, run: Run) -> None:
-        await self.quarantine.alone(run)
+        cleared = await self.quarantine.cleared(run)
         if run.given_up:
+            return
+        if not cleared:
+            run.over = True
+            self._ended(run, None)
             return
         try:
             settlement = await self.executor.attempt(run)
@@ -313,6 +324,7 @@ class Engine:
             start=self.start,
             resting=self.selection.resting,
             declined=self.selection.passed_over,
+            quarantine=self.quarantine,
             brake=Brake(settings.backpressure, self.load, parts.clock, parts.report),
             order=settings.order,
         )

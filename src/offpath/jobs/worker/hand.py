@@ -7,7 +7,7 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from offpath.jobs.runnable import Runnable
     from offpath.jobs.worker.running import Run
@@ -90,6 +90,15 @@ class Hand:
             name: max(min(limit - busy[name], most), 0)
             for name, limit in self._queue_limits.items()
         }
+
+    def rooms_when_empty(self, resting: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
+        """How many of each task, and of each queue that has a limit, may run while nothing does."""
+        tasks = {
+            name: self.capacity if task.concurrency is None else task.concurrency
+            for name, task in self.tasks.items()
+            if name not in resting
+        }
+        return tasks, dict(self._queue_limits)
 
     @property
     def saturated(self) -> bool:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJob
 from offpath.model.lease import Rescued, loss_text
+from offpath.model.suspicion import Lost, Verdict, judged
 from offpath.store.changes import Changed
 from offpath.store.memory import gates, limits, signals
 from offpath.store.memory.moments import later, maybe_later
@@ -135,22 +136,47 @@ def _orphans(tables: Tables, now: datetime) -> Iterator[JobRecord]:
 
 
 def _rescue_one(tables: Tables, now: datetime, job: JobRecord, rules: Rules) -> Rescued:
-    lost = replace(job, losses=job.losses + 1)
+    verdict = _judged(tables, job, rules)
+    lost = replace(job, losses=verdict.losses)
     if job.cancel_requested:
         after = cancelled(lost, now, rules.expires_at)
-    elif lost.losses < rules.max_deliveries:
+    elif not verdict.dead:
         again = waiting(lost, job.run_at, attempt=job.attempt)
         after = limits.given_back(tables, now, again)
     else:
         reason = DeadReason.WORKER_LOST.value
         failure = _worker_lost(tables, lost, now)
         after = ended(lost, JobState.DEAD, now, rules.expires_at, reason=reason, failure=failure)
+    _suspect(tables, job, verdict)
     group_done = tables.file(after, now)
     died = gates.died(gates.follow(tables, now, rules.expires_at))
     done, along = gates.of_group(job.group_id, died)
     return Rescued(
         job=leased(lost), state=after.state, group_done=group_done or done, along=tuple(along)
     )
+
+
+def _judged(tables: Tables, job: JobRecord, rules: Rules) -> Verdict:
+    """What a loss means. A worker of this process that has not left is out of touch."""
+    worker = tables.workers.get(job.worker or "")
+    lost = Lost(
+        losses=job.losses,
+        begun=job.started_at is not None,
+        alone=job.id in tables.suspects.alone,
+        out_of_touch=worker is not None and worker.gone_at is None,
+    )
+    return judged(lost, rules.max_deliveries)
+
+
+def _suspect(tables: Tables, job: JobRecord, verdict: Verdict) -> None:
+    """Keep who is suspected, before the job is filed: who has ended is forgotten then."""
+    suspects = tables.suspects
+    before = suspects.crash_of.get(job.id)
+    suspects.alone.discard(job.id)
+    if verdict.suspect and job.worker is not None:
+        suspects.accuse(job.id, job.worker)
+    if before and job.started_at is not None:
+        suspects.clear(before, tables.jobs)
 
 
 def _worker_lost(tables: Tables, job: JobRecord, now: datetime) -> Failure:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from offpath.model.job import JobRecord
 from offpath.model.lease import Leased, LeaseRequest, Order
-from offpath.store.memory import pausing
+from offpath.store.memory import apart, pausing
 from offpath.store.memory.lanes import Lane
 from offpath.store.memory.records import arrived, handed_out, leased
 from offpath.store.memory.tables import Tables
@@ -40,7 +40,9 @@ def lease(tables: Tables, now: datetime, request: LeaseRequest) -> tuple[Leased,
         return Leased(jobs=(), now=now), False
     lanes = _lanes(tables, now, request)
     promoted = _promote(tables, now, lanes)
-    aside = _put_aside(tables, lanes, request.declined)
+    if request.apart:
+        return apart.lease(tables, now, request), promoted.held
+    aside = _put_aside(tables, lanes, (*request.declined, *tables.suspects.crash_of))
     taking = _Taking(tables, now, request, lanes)
     taken = taking.take()
     more = taking.more() or not promoted.all

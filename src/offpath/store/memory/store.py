@@ -32,7 +32,17 @@ from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.capabilities import Capabilities
 from offpath.store.changes import Changed
 from offpath.store.hints import Hint, Hints
-from offpath.store.memory import claims, jobs, leasing, limits, messages, reading, settling, workers
+from offpath.store.memory import (
+    apart,
+    claims,
+    jobs,
+    leasing,
+    limits,
+    messages,
+    reading,
+    settling,
+    workers,
+)
 from offpath.store.memory import effects as doors
 from offpath.store.memory.schedules import MemorySchedules
 from offpath.store.memory.store_events import MemoryEvents, no_transactions
@@ -142,6 +152,10 @@ class MemoryStore(
         leased, held = leasing.lease(self._tables, self._clock.now(), request)
         self._tell(waiting=held)
         return leased
+
+    async def begin(self, jobs: Sequence[LeasedJob]) -> set[str]:
+        """Reserved jobs run from now on."""
+        return apart.begin(self._tables, self._clock.now(), jobs)
 
     async def progress(self, job: LeasedJob, progress: str) -> None:
         """Record how far a held job is."""

@@ -19,6 +19,7 @@ from offpath.model.lease import WorkerRecord
 from offpath.model.schedule import Occurrence, ScheduleRecord
 from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.memory.announcing import announcement, wanted
+from offpath.store.memory.apart import Suspects
 from offpath.store.memory.gates import Gates
 from offpath.store.memory.groups import Groups
 from offpath.store.memory.heap import LazyHeap
@@ -75,6 +76,7 @@ class Tables:
         "schedules",
         "signals",
         "steps",
+        "suspects",
         "tally",
         "waits",
         "workers",
@@ -91,6 +93,7 @@ class Tables:
         self.groups = Groups()
         self.gates = Gates()
         self.steps = Steps()
+        self.suspects = Suspects()
         self.waits = Waits()
         self.signals = Signals()
         self.limits = Limits()
@@ -185,6 +188,8 @@ class Tables:
         if before is None and job.gate is not None:
             self.gates.hold(job.id, job.gate)
         is_over = job.state in TERMINAL
+        if is_over and self.suspects.crash_of:
+            self.suspects.forget(job.id)
         was_over = before is not None and before.state in TERMINAL
         if before is None or is_over or was_over:
             self._count(before, job)

@@ -88,6 +88,7 @@ candidates as materialized (
             row_number() over (order by j.priority desc, j.run_at, j.id) as nth
         from offpath.job j
         where j.state = 'ready' and j.queue = l.queue and j.task = l.task
+            and j.suspected is null
             and (
                 j.unique_key is null
                 or offpath.run_key(

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
+from offpath.store.postgres.apart import apart_steps
 from offpath.store.postgres.ordering import plain, take_steps
 from offpath.store.postgres.steps import (
     Announced,
@@ -60,6 +61,9 @@ def lease_steps(
     """Make due jobs ready, then hand out the best."""
     limit = max(request.limit, 0)
     promote = sql["promote"](now=moment(now), limit=PROMOTED_AT_ONCE)
+    if request.apart:
+        reserved, more = yield from apart_steps(request, promote, now, sql=sql)
+        return replace(_leased(request, reserved, announced, more=more), due_in=None)
     if not plain(request):
         taken, choice = yield from take_steps(request, limit, promote, now, sql=sql)
         return _leased(request, taken, announced, more=choice.more)

@@ -97,6 +97,7 @@ set state = case
     run_at = due.run_at,
     attempt = case when j.finished_at is null then j.attempt else 1 end,
     losses = case when j.finished_at is null then j.losses else 0 end,
+    suspected = case when j.finished_at is null then j.suspected end,
     redrives = j.redrives + case when j.finished_at is null then 0 else 1 end,
     deadline = case
         when j.finished_at is null then j.deadline
@@ -267,7 +268,17 @@ holders (worker) as (
     ) as next
 ),
 gone as materialized (
-    select h.worker
+    -- Out of touch: the lease of a worker ran out whose death could have been seen, and was not.
+    select h.worker,
+        case
+            when :max_deliveries::bigint > 1
+                and exists (
+                    select from offpath.worker w
+                    where w.id = h.worker and w.presence is not null and w.gone_at is null
+                )
+                then :max_deliveries::bigint * :patient::bigint
+            else :max_deliveries::bigint
+        end as most
     from holders h
     where not exists (
         select
@@ -309,39 +320,60 @@ picked as materialized (
     limit :limit::int
 ),
 held as materialized (
-    select j.id, j.worker
+    select j.id, j.worker, j.suspected as crash, j.started_at is not null as begun, g.most,
+        j.cancel_requested or (
+            j.started_at is not null and j.losses + 1 >= g.most
+            and (:max_deliveries::bigint = 1 or coalesce(j.alone, false))
+        ) as over
     from offpath.job j
+    join gone g on g.worker = j.worker
     where j.id = any (array(select p.id from picked p))
-        and j.worker = any (array(select g.worker from gone g))
+    order by j.id
+    for update of j skip locked
+),
+-- Suspects that were not in the half that crashed again.
+aside as materialized (
+    select j.id
+    from offpath.job j
+    where j.suspected = any (array(select h.crash from held h where h.crash <> '' and h.begun))
+        and j.state in ('scheduled', 'ready', 'blocked')
     order by j.id
     for update skip locked
+),
+cleared as (
+    update offpath.job j
+    set suspected = ''
+    from aside a
+    where j.id = a.id
 ),
 rescued as (
     update offpath.job j
     set state = case
             when j.cancel_requested then 'cancelled'
-            when j.losses + 1 >= :max_deliveries::bigint then 'dead'
+            when h.over then 'dead'
             else 'ready'
         end,
-        losses = j.losses + 1,
+        losses = j.losses + h.begun::int,
+        suspected = case
+            when h.begun and j.losses + 2 >= h.most then h.worker
+            else j.suspected
+        end,
+        alone = null,
         admitted_at = case when j.limit_key is not null then (select clock.now from clock) end,
         worker = null,
         watched = case
-            when j.watched = 1
-                and (j.cancel_requested or j.losses + 1 >= :max_deliveries::bigint)
-                then 2
+            when j.watched = 1 and h.over then 2
             else j.watched
         end,
         reason = case
             when j.cancel_requested then 'cancelled'
-            when j.losses + 1 >= :max_deliveries::bigint then 'worker_lost'
+            when h.over then 'worker_lost'
         end,
         finished_at = case
-            when j.cancel_requested or j.losses + 1 >= :max_deliveries::bigint
-                then (select clock.now from clock)
+            when h.over then (select clock.now from clock)
         end,
         expires_at = case
-            when j.cancel_requested or j.losses + 1 >= :max_deliveries::bigint
+            when h.over
                 then (select clock.now from clock) + :keep::double precision * interval '1 second'
         end,
         unique_held = case
@@ -350,7 +382,7 @@ rescued as (
                 j.id, j.unique_key, j.unique_states, j.unique_until,
                 case
                     when j.cancel_requested then 'cancelled'
-                    when j.losses + 1 >= :max_deliveries::bigint then 'dead'
+                    when h.over then 'dead'
                     else 'queued'
                 end,
                 (select clock.now from clock)

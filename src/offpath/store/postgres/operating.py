@@ -11,6 +11,7 @@ import msgspec
 
 from offpath.model.job import TERMINAL, JobState, LeasedJob
 from offpath.model.lease import SILENCE, Rescued
+from offpath.model.suspicion import PATIENT
 from offpath.store.changes import Changed
 from offpath.store.postgres.changing import change, dead, ended, told
 from offpath.store.postgres.gates import COUNTED, count_ends
@@ -138,6 +139,7 @@ def rescue_steps(
         now=moment(now),
         limit=limit,
         max_deliveries=max_deliveries,
+        patient=PATIENT,
         keep=keep,
         leases=SILENCE,
         own=to_json([str(key) for key in own]),

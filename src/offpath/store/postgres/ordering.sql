@@ -49,6 +49,7 @@ cross join lateral (
     select j.id, j.queue, j.task, '' as fair, j.priority, j.run_at, j.enqueued_at
     from offpath.job j
     where j.state = 'ready' and j.queue = l.queue and j.task = l.task
+        and j.suspected is null
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
         and (
             j.unique_key is null
@@ -116,6 +117,7 @@ cross join lateral (
     from offpath.job j
     where j.state = 'ready' and coalesce(j.fair_key, '') = l.fair and j.queue = l.queue
         and j.task = l.task
+        and j.suspected is null
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
         and (
             j.unique_key is null
@@ -205,6 +207,7 @@ cross join lateral (
     from offpath.job j
     where j.state = 'ready' and coalesce(j.fair_key, '') = s.fair and j.queue = s.queue
         and j.task = s.task and j.priority = s.priority
+        and j.suspected is null
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
         and (
             j.unique_key is null

@@ -37,6 +37,7 @@ from offpath.store.hints import Hint, Hints
 from offpath.store.postgres import crew, operating, reading
 from offpath.store.postgres.address import parse_address
 from offpath.store.postgres.announcing import Announcer
+from offpath.store.postgres.apart import begin_steps
 from offpath.store.postgres.diagnosing import diagnose_steps
 from offpath.store.postgres.effects import commit_steps, commit_within_steps
 from offpath.store.postgres.enqueue import each_answer, enqueue_each
@@ -286,6 +287,11 @@ class PostgresStore(
             return await self._database.write(
                 lambda: lease_steps(request, now, self._reach, announced, sql=self._sql)
             )
+
+    async def begin(self, jobs: Sequence[LeasedJob]) -> set[str]:
+        """Reserved jobs run from now on."""
+        now = self._now()
+        return await self._database.write(lambda: begin_steps(jobs, now, sql=self._sql))
 
     async def progress(self, job: LeasedJob, progress: str) -> None:
         """Record how far a held job is."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from offpath.errors import LeaseLost
 from offpath.model.job import DeadReason, Failure, JobState, LeasedJob
 from offpath.model.lease import Rescued, loss_text
+from offpath.model.suspicion import Lost, judged
 from offpath.store.changes import Changed
 from offpath.store.protocol import Pruned, Redrive
 from offpath.store.sql import Row
@@ -217,6 +218,8 @@ class _Orphan(NamedTuple):
     row: tuple[Any, ...]
     watched: int
     redrives: int
+    crash: str | None
+    """Of which crash it was a suspect, if it ran as such."""
 
     @property
     def ended(self) -> bool:
@@ -255,16 +258,22 @@ def rescue(session: Session, now: int, rules: Rules, presence: Presence) -> list
 
 
 def _orphan(row: Row, now: int, max_deliveries: int, shut: Container[str]) -> _Orphan:
-    job = leased_job(row)
-    job = replace(job, losses=job.losses + 1)
-    seq, cancel_requested, marks = row[17], row[18], row[20:22]
+    seq, cancel_requested, watched, redrives = row[17], row[18], row[20], row[21]
+    crash, alone, begun, out_of_touch = row[22:26]
+    lost = Lost(row[12], begun=bool(begun), alone=bool(alone), out_of_touch=bool(out_of_touch))
+    verdict = judged(lost, max_deliveries)
+    job = replace(leased_job(row), losses=verdict.losses)
+    inner, ended = "dead", 1
+    reason: str | None = DeadReason.WORKER_LOST.value
     if cancel_requested:
-        return _Orphan(job, seq, JobState.CANCELLED, (seq, "cancelled", "cancelled", 1), *marks)
-    if job.losses < max_deliveries:
+        inner, reason = "cancelled", "cancelled"
+    elif not verdict.dead:
         inner, _, reason = given_back(job, now, shut)
-        return _Orphan(job, seq, OUTER[inner], (seq, inner, reason, 0), *marks)
-    lost = DeadReason.WORKER_LOST.value
-    return _Orphan(job, seq, JobState.DEAD, (seq, "dead", lost, 1), *marks)
+        ended = 0
+    suspected = job.worker if verdict.suspect else crash
+    new = (seq, inner, reason, ended, int(lost.begun), suspected)
+    guilty = crash if lost.begun else None
+    return _Orphan(job, seq, OUTER[inner], new, watched, redrives, guilty)
 
 
 def _move_on(
@@ -277,6 +286,9 @@ def _move_on(
         lambda rows: SQL["rescue"](batch=rows, now=now, expires_at=expires_at),
         seq=0,
     )
+    crashes = sorted({orphan.crash for orphan in orphans if orphan.crash})
+    if crashes:
+        session.run(SQL["suspects_clear"](crashes=batch(crashes)))
     dead = [orphan for orphan in orphans if orphan.state is JobState.DEAD]
     ended_workers = workers.gone(session, [orphan.job.worker for orphan in dead])
     record_failures(

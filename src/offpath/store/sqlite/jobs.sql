@@ -51,6 +51,7 @@ update or ignore offpath_job set
     state = case when new.value ->> 1 <= :now then 'ready' else 'scheduled' end,
     attempt = 1,
     losses = 0,
+    suspected = null,
     redrives = redrives + 1,
     changed_at = :now,
     cancel_requested = 0,
@@ -111,7 +112,12 @@ returning id
 select
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
     enqueued_at, losses, parent, dependents, deadline, limit_key, seq, cancel_requested, announce,
-    watched, redrives
+    watched, redrives, suspected, alone, started_at is not null,
+    -- Out of touch: the lease of a worker ran out whose death could have been seen, and was not.
+    exists (
+        select 1 from offpath_worker as silent
+        where silent.id = offpath_job.worker and silent.presence = 1 and silent.gone_at is null
+    )
 from offpath_job
 where
     state = 'running'
@@ -124,7 +130,9 @@ limit :limit
 -- Moves orphans on; one whose unique key another of them takes is passed over.
 update or ignore offpath_job set
     state = new.value ->> 1,
-    losses = losses + 1,
+    losses = losses + (new.value ->> 4),
+    suspected = new.value ->> 5,
+    alone = null,
     worker = null,
     changed_at = :now,
     reason = new.value ->> 2,

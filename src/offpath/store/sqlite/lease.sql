@@ -117,7 +117,7 @@ with open_to as materialized (
         end as claim
     from offpath_job
     where
-        state = 'ready' and queue = :queue and task = :task
+        state = 'ready' and queue = :queue and task = :task and suspected is null
         and (
             unique_key is null
             or unique_slot is not null
@@ -192,6 +192,7 @@ with open_to as materialized (
                     best.state = 'ready'
                     and best.queue = lane.value ->> 0
                     and best.task = lane.value ->> 1
+                    and best.suspected is null
                     and (
                         best.unique_key is null
                         or best.unique_slot is not null

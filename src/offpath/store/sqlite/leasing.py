@@ -9,6 +9,7 @@ from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest, Order
 from offpath.store.sql import Query, Row
 from offpath.store.sqlite import ordering, pausing
+from offpath.store.sqlite.apart import lease_apart, nothing_apart
 from offpath.store.sqlite.instants import instant
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import leased_job
@@ -25,6 +26,8 @@ def nothing_to_lease(session: Session, now: int, request: LeaseRequest) -> Lease
 
     An idle worker's polls then never wait for another's write, nor make one wait.
     """
+    if request.apart:
+        return nothing_apart(session, now, request)
     if not _may_lease(session, now, request):
         return Leased(jobs=(), now=instant(now))
     if _any_ready(session, now, request):
@@ -45,6 +48,8 @@ def _any_ready(session: Session, now: int, request: LeaseRequest) -> bool:
 
 def lease(session: Session, now: int, request: LeaseRequest) -> Leased:
     """Hand out the best ready jobs of the lanes that were asked for."""
+    if request.apart:
+        return lease_apart(session, now, request)
     if not _may_lease(session, now, request):
         return Leased(jobs=(), now=instant(now))
     scheduled = _lanes(session, now, "scheduled_lanes", request)

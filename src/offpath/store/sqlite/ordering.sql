@@ -18,6 +18,7 @@ where
             best.state = 'ready'
             and best.queue = lane.value ->> 0
             and best.task = lane.value ->> 1
+            and best.suspected is null
             and best.id not in (select value from json_each(:declined))
             and (
                 best.unique_key is null
@@ -102,6 +103,7 @@ where
             best.state = 'ready' and best.queue = line.value ->> 0
             and best.task = line.value ->> 1
             and coalesce(best.fair_key, '') = line.value ->> 2
+            and best.suspected is null
             and best.id not in (select value from json_each(:declined))
             and (
                 best.unique_key is null
@@ -132,6 +134,7 @@ where
             and best.task = line.value ->> 1
             and coalesce(best.fair_key, '') = line.value ->> 2
             and best.priority = line.value ->> 3
+            and best.suspected is null
             and best.id not in (select value from json_each(:declined))
             and (
                 best.unique_key is null

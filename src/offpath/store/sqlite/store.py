@@ -36,7 +36,16 @@ from offpath.store.changes import Changed
 from offpath.store.hints import Hint, Hints
 from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing
-from offpath.store.sqlite import jobs, leasing, limits, migrate, reading, settling, workers
+from offpath.store.sqlite import (
+    apart,
+    jobs,
+    leasing,
+    limits,
+    migrate,
+    reading,
+    settling,
+    workers,
+)
 from offpath.store.sqlite.diagnosing import diagnose
 from offpath.store.sqlite.enqueue import enqueue_steps, is_lone_job, on_file, whole
 from offpath.store.sqlite.eventing import Eventing
@@ -229,6 +238,10 @@ class SqliteStore(Eventing, Findings, Flowing, Health, Ledgering, Scheduling, Wo
             peek=lambda session: leasing.nothing_to_lease(session, self._now(), request),
             relaxed=True,  # lost with the power, it leaves the job ready, and its worker is gone
         )
+
+    async def begin(self, jobs: Sequence[LeasedJob]) -> set[str]:
+        """Reserved jobs run from now on."""
+        return await self._write(lambda session: apart.begin(session, self._now(), jobs))
 
     async def progress(self, job: LeasedJob, progress: str) -> None:
         """Record how far a held job is."""

@@ -1,0 +1,114 @@
+"""Suspects: handed out apart from other jobs, begun when their worker runs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from offpath.model import suspicion
+from offpath.model.job import JobRecord, JobState, LeasedJob
+from offpath.model.lease import Leased, LeaseRequest
+from offpath.model.suspicion import CLEARED, Suspect
+from offpath.store.memory import pausing
+from offpath.store.memory.records import handed_out, leased
+
+if TYPE_CHECKING:
+    from offpath.store.memory.tables import Tables
+
+
+class Suspects:
+    """Which jobs are suspects, of which crash; and which of them was handed out alone."""
+
+    __slots__ = ("alone", "crash_of")
+
+    def __init__(self) -> None:
+        self.crash_of: dict[str, str] = {}
+        self.alone: set[str] = set()
+
+    def accuse(self, job_id: str, crash: str) -> None:
+        """A job belongs to the suspects of a crash from now on."""
+        self.crash_of[job_id] = crash
+        self.alone.discard(job_id)
+
+    def forget(self, job_id: str) -> None:
+        """A job has ended, or is fresh again."""
+        self.crash_of.pop(job_id, None)
+        self.alone.discard(job_id)
+
+    def clear(self, crash: str, jobs: Mapping[str, JobRecord]) -> None:
+        """Those that wait were not in the half that crashed again."""
+        for each, of in self.crash_of.items():
+            if of == crash and jobs[each].state is not JobState.RUNNING:
+                self.crash_of[each] = CLEARED
+
+
+def lease(tables: Tables, now: datetime, request: LeaseRequest) -> Leased:
+    """Hand out a set of suspects, not begun yet."""
+    if request.worker not in tables.workers or _holds_some(tables, request.worker):
+        return Leased(jobs=(), now=now)
+    ready = _ready(tables, now, request)
+    if not ready:
+        return Leased(jobs=(), now=now)
+    crash_of = tables.suspects.crash_of
+    ready.sort(key=lambda job: _rank(tables, job))
+    crash = crash_of[ready[0].id]
+    left = sum(of == crash for of in crash_of.values())
+    suspects = [Suspect(job.id, job.task, job.queue) for job in ready if crash_of[job.id] == crash]
+    ids = suspicion.chosen(suspects, request, suspicion.company(crash, left))
+    return Leased(jobs=tuple(_hand_out(tables, now, request, ids)), now=now, more=True)
+
+
+def _rank(tables: Tables, job: JobRecord) -> tuple[bool, int, datetime, str]:
+    cleared = tables.suspects.crash_of[job.id] == CLEARED
+    return cleared, -job.priority, job.run_at, job.id
+
+
+def _holds_some(tables: Tables, worker: str) -> bool:
+    return any(each in tables.suspects.crash_of for each in tables.held.get(worker, ()))
+
+
+def _ready(tables: Tables, now: datetime, request: LeaseRequest) -> list[JobRecord]:
+    worker = tables.workers[request.worker]
+    if worker.expires_at <= now:
+        return []
+    paused = {queue: True for queue in tables.pauses if pausing.paused(tables, now, queue)}
+    known = [tables.jobs[each] for each in tables.suspects.crash_of]
+    return [
+        job
+        for job in known
+        if job.state is JobState.QUEUED
+        and job.run_at <= now
+        and tables.lanes.is_ready(job)
+        and not tables.awaits_key(job, now)
+        and suspicion.ready_for(request, paused, Suspect(job.id, job.task, job.queue))
+    ]
+
+
+def _hand_out(
+    tables: Tables, now: datetime, request: LeaseRequest, ids: Sequence[str]
+) -> list[LeasedJob]:
+    taken = list[LeasedJob]()
+    for each in ids:
+        if tables.awaits_key(tables.jobs[each], now):
+            continue  # one of this set has it
+        job = handed_out(tables.jobs[each], request.worker, now)
+        reserved = replace(job, started_at=None)
+        tables.file(reserved, now)
+        taken.append(leased(reserved))
+    if len(taken) == 1:
+        tables.suspects.alone.add(taken[0].id)
+    return taken
+
+
+def begin(tables: Tables, now: datetime, jobs: Sequence[LeasedJob]) -> set[str]:
+    """Reserved jobs run from now on; the ids of those that their holder still has."""
+    begun = set[str]()
+    for job in jobs:
+        held = tables.held_by(job)
+        if held is not None:
+            tables.file(replace(held, started_at=now), now)
+            begun.add(job.id)
+    return begun

@@ -1,0 +1,62 @@
+"""Suspects: handed out apart from other jobs, begun when their worker runs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from offpath.model import suspicion
+from offpath.model.job import LeasedJob
+from offpath.model.lease import LeaseRequest
+from offpath.model.suspicion import MOST_READ, Suspect
+from offpath.store.postgres.steps import Rows, Send, Steps, ask, moment, to_json
+from offpath.store.sql import Catalogue, Query
+
+
+def apart_steps(
+    request: LeaseRequest, promote: Query, now: datetime | None, *, sql: Catalogue
+) -> Steps[tuple[Rows, bool]]:
+    """Reserve a set of suspects: the rows of a lease, and whether there are any to be had."""
+    look = sql["suspects"](
+        now=moment(now),
+        worker=request.worker,
+        tasks=to_json(request.tasks),
+        queues=to_json(request.queues),
+        rooms=to_json(request.queue_rooms),
+        declined=to_json(request.declined),
+        limit=MOST_READ,
+    )
+    _, rows = yield Send((promote, look), severable=True)
+    ids = _chosen(rows, request)
+    take = sql["take_chosen"](
+        now=moment(now),
+        ids=to_json(ids),
+        worker=request.worker,
+        tasks=to_json(request.tasks),
+        queues=to_json(request.queues),
+        begun=False,
+    )
+    (taken,) = yield Send((take,), last=not ids)
+    if ids:
+        mine = [row[3] for row in taken if row[3] is not None]
+        alone = len(mine) == 1
+        yield from ask(
+            sql["reserve"](ids=to_json(mine), worker=request.worker, alone=alone), last=True
+        )
+    return sorted(taken, key=lambda row: ids.index(row[3]) if row[3] in ids else 0), bool(rows)
+
+
+def _chosen(rows: Rows, request: LeaseRequest) -> list[str]:
+    if not rows:
+        return []
+    most = suspicion.company(rows[0][3], rows[0][4])
+    return suspicion.chosen((Suspect(*row[:3]) for row in rows), request, most)
+
+
+def begin_steps(
+    jobs: Sequence[LeasedJob], now: datetime | None, *, sql: Catalogue
+) -> Steps[set[str]]:
+    """Reserved jobs run from now on; the ids of those that their holder still has."""
+    mine = [{"id": job.id, "worker": job.worker, "deliveries": job.deliveries} for job in jobs]
+    rows = yield from ask(sql["begin_apart"](now=moment(now), jobs=to_json(mine)), last=True)
+    return {row[0] for row in rows}

@@ -1,0 +1,78 @@
+-- name: suspects
+-- The ready suspects of one crash, with how many of it have not ended; those that were cleared come
+-- behind the others. None for a worker that is gone or has suspects already.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+ready as materialized (
+    select j.id, j.task, j.queue, j.suspected, j.priority, j.run_at
+    from offpath.job j
+    where j.suspected is not null and j.state = 'ready'
+        and (:tasks::text::jsonb ->> j.task)::int > 0
+        and (
+            :queues::text::jsonb = '[]'
+            or j.queue = any (array(select jsonb_array_elements_text(:queues::text::jsonb)))
+        )
+        and coalesce((:rooms::text::jsonb ->> j.queue)::int, 1) > 0
+        and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
+        and (
+            j.unique_key is null
+            or offpath.run_key(
+                j.unique_key, j.unique_held, j.unique_states, j.unique_until,
+                (select clock.now from clock)
+            ) is not null
+        )
+        and not exists (
+            select from offpath.queue_pause p
+            where p.queue = j.queue and (p.until is null or p.until > (select clock.now from clock))
+        )
+),
+first as materialized (
+    select r.suspected
+    from ready r
+    where exists (
+            select from offpath.worker w
+            where w.id = :worker::text and w.expires_at > (select clock.now from clock)
+        )
+        and not exists (
+            select from offpath.job h
+            where h.suspected is not null and h.state = 'running' and h.worker = :worker::text
+        )
+    order by r.suspected = '', r.priority desc, r.run_at, r.id
+    limit 1
+)
+select
+    r.id::text, r.task, r.queue, r.suspected,
+    (
+        select count(*)
+        from offpath.job o
+        where o.suspected = r.suspected and o.state in ('scheduled', 'ready', 'running', 'blocked')
+    )
+from first f
+join ready r on r.suspected = f.suspected
+order by r.priority desc, r.run_at, r.id
+limit :limit::int
+
+-- name: reserve
+-- Suspects that were just handed out have not begun.
+update offpath.job j
+set started_at = null, alone = :alone::boolean
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    and j.state = 'running' and j.worker = :worker::text
+returning 1
+
+-- name: begin_apart
+-- Reserved suspects run from now on.
+with mine as materialized (
+    select j.id
+    from jsonb_to_recordset(:jobs::text::jsonb) as b (id uuid, worker text, deliveries bigint)
+    join offpath.job j on j.id = b.id
+    where j.state = 'running' and j.worker = b.worker and j.deliveries = b.deliveries
+    order by j.id
+    for update of j
+)
+update offpath.job j
+set started_at = coalesce(:now::text::timestamptz, clock_timestamp())
+from mine m
+where j.id = m.id
+returning j.id::text

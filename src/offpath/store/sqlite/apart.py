@@ -1,0 +1,72 @@
+"""Suspects: handed out apart from other jobs, begun when their worker runs nothing else."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from offpath.model import suspicion
+from offpath.model.job import LeasedJob
+from offpath.model.lease import Leased, LeaseRequest
+from offpath.model.suspicion import MOST_READ, Suspect
+from offpath.store.sqlite import pausing
+from offpath.store.sqlite.instants import instant
+from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.rows import leased_job
+from offpath.store.sqlite.session import SQL, Session
+
+
+def nothing_apart(session: Session, now: int, request: LeaseRequest) -> Leased | None:
+    """The answer where a look is enough, without the write lock; else None."""
+    ready = _ready(session, now, request)
+    if ready and request.limit > 0:
+        return None
+    return Leased(jobs=(), now=instant(now), more=bool(ready))
+
+
+def lease_apart(session: Session, now: int, request: LeaseRequest) -> Leased:
+    """Hand out a set of suspects, not begun yet."""
+    ready = _ready(session, now, request)
+    if not ready:
+        return Leased(jobs=(), now=instant(now))
+    crash = next(iter(ready))
+    [[left]] = session.run(SQL["suspects_left"](crash=crash))
+    place = {each.id: seq for each, seq in ready[crash]}
+    suspects = (each for each, _ in ready[crash])
+    ids = suspicion.chosen(suspects, request, suspicion.company(crash, left))
+    chosen = batch([place[each] for each in ids])
+    rows = session.run(SQL["lease_chosen"](jobs=chosen, worker=request.worker, now=now))
+    rows.sort(key=lambda row: ids.index(row[0]))
+    taken = batch([row[18] for row in rows])
+    session.run(SQL["suspects_reserve"](jobs=taken, alone=int(len(rows) == 1)))
+    if any(row[17] for row in rows):
+        session.stirred = True
+    return Leased(jobs=tuple(map(leased_job, rows)), now=instant(now), more=True)
+
+
+def begin(session: Session, now: int, jobs: Sequence[LeasedJob]) -> set[str]:
+    """Reserved jobs run from now on; the ids of those that their holder still has."""
+    begun = set[str]()
+    for worker in {job.worker for job in jobs}:
+        mine = batch([(job.id, job.deliveries) for job in jobs if job.worker == worker])
+        rows = session.run(SQL["suspects_begin"](jobs=mine, worker=worker, now=now))
+        begun.update(row[0] for row in rows)
+    return begun
+
+
+def _ready(
+    session: Session, now: int, request: LeaseRequest
+) -> dict[str, list[tuple[Suspect, int]]]:
+    """The suspects that may be had, with their ``seq``, best first, by their crash."""
+    rows = session.run(SQL["suspects"](now=now, limit=MOST_READ))
+    if not rows or not session.run(SQL["worker_alive"](id=request.worker, now=now)):
+        return {}
+    if session.run(SQL["suspects_held"](worker=request.worker)):
+        return {}
+    paused = pausing.paused(session, now)
+    ready: dict[str, list[tuple[Suspect, int]]] = defaultdict(list)
+    for *place, crash, seq in rows:
+        suspect = Suspect(*place)
+        if suspicion.ready_for(request, paused, suspect):
+            ready[crash].append((suspect, seq))
+    return ready

@@ -1,0 +1,50 @@
+-- name: suspects_held
+-- Whether a worker has suspects already.
+select 1 from offpath_job
+where suspected is not null and finished_at is null and +state = 'running' and +worker = :worker
+limit 1
+
+-- name: suspects
+-- The first ready suspects. Those that were cleared come behind the others.
+select id, task, queue, suspected, seq from offpath_job
+where
+    suspected is not null and finished_at is null and +state = 'ready'
+    and (
+        unique_key is null
+        or unique_slot is not null
+        or not instr(unique_states, 'running')
+        or unique_until <= :now
+        or not exists (
+            select 1 from offpath_job as other
+            where other.unique_slot = offpath_job.unique_key and other.finished_at is null
+        )
+    )
+order by suspected = '', priority desc, run_at, id
+limit :limit
+
+-- name: suspects_left
+-- How many suspects of a crash have not ended.
+select count(*) from offpath_job where suspected = :crash and finished_at is null
+
+-- name: suspects_reserve
+-- Suspects that were just handed out have not begun.
+update offpath_job set started_at = null, alone = :alone
+where seq in (select value from json_each(:jobs)) and +state = 'running'
+
+-- name: suspects_begin
+-- Reserved suspects run from now on.
+update offpath_job set started_at = :now
+from json_each(:jobs) as mine
+where
+    offpath_job.id = mine.value ->> 0
+    and +offpath_job.worker = :worker
+    and offpath_job.deliveries = mine.value ->> 1
+    and +offpath_job.state = 'running'
+returning id
+
+-- name: suspects_clear
+-- Those of a crash that were not in the half that crashed again.
+update offpath_job set suspected = ''
+where
+    suspected in (select value from json_each(:crashes)) and finished_at is null
+    and +state <> 'running'
