@@ -8,7 +8,6 @@ crash between the two repeats it: its receiver drops duplicates by :attr:`Routed
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ from msgspec import Struct
 from offpath.errors import InvalidArgument
 from offpath.model.effects import Effects
 from offpath.model.quiet import Quiet
+from offpath.runtime.seats import check_seat, seated
 
 
 class RoutedEvent(Quiet, frozen=True, kw_only=True):
@@ -80,6 +80,7 @@ def delivery_of(target: object, maker: Maker) -> Delivery:
     if isinstance(label := getattr(target, "label", None), str) and hasattr(target, "effects"):
         return Delivery(label, target.effects)
     if callable(target):
+        check_seat(target, "deliver")
         shown = getattr(target, "__qualname__", type(target).__name__)
         return Delivery(f"callable:{shown}"[:200], outside=target)
     raise InvalidArgument(
@@ -90,8 +91,5 @@ def delivery_of(target: object, maker: Maker) -> Delivery:
 
 async def hand_over(outside: Outside, event: RoutedEvent) -> None:
     """Call a deliverer, sync or async."""
-    answer = outside(event)
-    if inspect.isawaitable(answer):
-        await answer
-    else:
-        await asyncio.sleep(0)  # a page of these must not keep the lease from being renewed
+    await seated(outside, event)
+    await asyncio.sleep(0)  # a page of plain ones must not keep the lease from being renewed

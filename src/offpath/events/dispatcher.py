@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from msgspec import Struct
 
 from offpath.errors import Abort, InvalidArgument
+from offpath.runtime.seats import check_seat
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
@@ -106,6 +107,7 @@ def transport(dispatcher: object) -> Transport:
             "a dispatcher is a function of one event, or an object with dispatch(event) or "
             f"dispatch_many(events), not {type(dispatcher).__name__}"
         )
+    check_seat(one if many is None else many, "a dispatcher")
     return Transport(
         one=cast("One | None", one),
         many=many,

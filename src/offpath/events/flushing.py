@@ -11,11 +11,12 @@ from msgspec import Struct
 from offpath.errors import StoreError
 from offpath.model.job import DeadReason
 from offpath.model.message import LeasedMessage, MessageSettlement
+from offpath.model.relay import PUT_OFF
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
 from offpath.runtime.failures import failure_of
 
 if TYPE_CHECKING:
-    from offpath.model.message import MessageSettled
+    from offpath.model.message import MessageOutcome, MessageSettled
     from offpath.runtime.clock import Clock
     from offpath.store.events import EventStore
 
@@ -32,6 +33,8 @@ UNRECORDED = "unrecorded"
 """The store could not be told in time; it will be handed out again."""
 FAILED = "failed"
 DEAD = "dead_lettered"
+SNOOZED = "snoozed"
+"""Put off by who was to take it: its attempt counts, and nothing failed."""
 BAD = frozenset({FAILED, DEAD, UNRECORDED})
 UNTRIED = frozenset({RELEASED, LOST})
 """Buckets that say nothing of how it goes."""
@@ -145,10 +148,14 @@ class Flusher:
             elif status is SettleStatus.LEASE_LOST and not repeated:
                 written.setdefault(LOST, []).append(end)
             else:
-                bucket = self._buckets[type(end.settlement.outcome)]
+                bucket = self._bucket(end.settlement.outcome)
                 written.setdefault(bucket, []).append(end)
         for bucket, ends in written.items():
             self._wrote(ends, bucket)
+
+    def _bucket(self, outcome: MessageOutcome) -> str:
+        put_off = isinstance(outcome, Retry) and outcome.failure.kind == PUT_OFF
+        return SNOOZED if put_off else self._buckets[type(outcome)]
 
     def _refused(self, end: End, answer: MessageSettled) -> None:
         """What the store cannot take is dead, so that it is not tried for ever; what the ledger may

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -38,6 +37,7 @@ from offpath.model.settlement import Dead, Succeeded
 from offpath.model.tally import Tally
 from offpath.runtime.failures import failure_of
 from offpath.runtime.parameters import parameters
+from offpath.runtime.seats import check_seat, finished, seated
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -241,6 +241,7 @@ def _arguments(handler: Callable[..., Any], codec: Codec, where: str) -> tuple[A
     """By its annotation, each parameter is the message, the context, or the payload as a type."""
     if not callable(handler):
         raise TaskError(f"{where}: @app.inbox goes on a function, not on {handler!r}")
+    check_seat(handler, where)
     _, read = parameters(handler, context=False, where=where)
     required = [one for one in read if one.required]
     if not required:
@@ -297,11 +298,9 @@ class SourceWork:
             arguments = [make(given, context) for make in self._source.arguments]
             handler = self._source.handler
             if self._source.threaded:
-                answer = await self._tools.threads.run(lambda: handler(*arguments))
-                if isawaitable(answer):  # a plain function may call an async one
-                    await answer
+                await finished(await self._tools.threads.run(lambda: handler(*arguments)))
             else:
-                await handler(*arguments)
+                await seated(handler, *arguments)
         finally:
             effects = context.take()
         return MessageSettlement(
@@ -373,7 +372,8 @@ class Drain(Driven):
     async def run_once(self, *, limit: int = 100) -> Tally:
         """Apply up to ``limit`` due messages, oldest due first; returns what became of them.
 
-        The tally's buckets: ``applied``, ``failed`` (they are due again later), ``dead_lettered``.
+        The tally's buckets: ``applied``, ``failed`` (they are due again later), ``snoozed`` (the
+        handler put them off), ``dead_lettered``.
         Without a handler nothing is done, and ``skipped`` says so. Raises ``DrainFailed``, with
         the tally, when every message failed; what became of them is recorded then.
         """

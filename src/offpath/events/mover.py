@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from offpath.events.answering import answered
-from offpath.events.flushing import BAD, RELEASED, UNTRIED, End, Flusher
+from offpath.events.flushing import BAD, RELEASED, SNOOZED, UNTRIED, End, Flusher
 from offpath.events.lines import Lease, Line, Lines, lines_of
 from offpath.events.overtime import Overtime
 from offpath.model.job import DeadReason
@@ -221,7 +221,9 @@ class Mover:
         if again is not True and RELEASED in ended:
             again = True
         counts = {name: len(ids) for name, ids in ended.items()}
-        total = sum(count for name, count in counts.items() if name not in UNTRIED)
+        # What was put off was not attempted to its end: it proves neither health nor illness.
+        tried = {name: count for name, count in counts.items() if name not in {*UNTRIED, SNOOZED}}
+        total = sum(tried.values())
         bad = sum(count for name, count in counts.items() if name in BAD)
         if not total:
             # What was given back untried is no success that would end a row of failures.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Struct, json
+from msgspec import Struct, json, structs
 
 from offpath.errors import Abort, InvalidArgument, RelayFailed, Snooze
 from offpath.events.dispatcher import NO_HEADERS, Event, Transport, Undeliverable, transport
@@ -19,13 +18,14 @@ from offpath.model import checks
 from offpath.model.job import DeadReason
 from offpath.model.message import LeasedMessage, MessageSettlement, StreamRoom
 from offpath.model.new import Box
-from offpath.model.relay import PATIENT, MoveRules
+from offpath.model.relay import PATIENT, PUT_OFF, MoveRules
 from offpath.model.retry import RetryOptions, RetryPolicy, as_retry, merged_retry
 from offpath.model.settlement import Dead, Retry, Succeeded
 from offpath.model.tally import Tally
 from offpath.runtime.clock import Clock
 from offpath.runtime.codec import Codec
 from offpath.runtime.failures import failure_of
+from offpath.runtime.seats import finished, seated
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -173,13 +173,9 @@ class OutletWork:
             if refusal is not None:
                 return self.failed(message, refusal)
         elif self._threaded:
-            answer = await self._tools.threads.run(partial(self._one, event))
-            if isawaitable(answer):  # a plain function may call an async one
-                await answer
+            await finished(await self._tools.threads.run(partial(self._one, event)))
         else:
-            answer = self._one(event)
-            if answer is not None:
-                await answer
+            await seated(self._one, event)
         return MessageSettlement(message=message, outcome=_DELIVERED, keep=self.rules.keep)
 
     async def act_on_many(self, messages: Sequence[LeasedMessage]) -> list[MessageSettlement]:
@@ -204,7 +200,7 @@ class OutletWork:
         many = self._transport.many
         if not events or many is None:
             return []
-        answers = list(await many(events))
+        answers = list(await seated(many, events))
         if len(answers) != len(events):
             msg = f"dispatch_many returned {len(answers)} answers for {len(events)} events"
             raise TypeError(msg)
@@ -266,7 +262,8 @@ def failed(
     outcome = rules.failed(message, failure, tools.random())
     if isinstance(error, Snooze) and isinstance(outcome, Retry):
         with suppress(InvalidArgument, TypeError):  # a time that is none: as the policy says
-            return Retry(delay=_asked(error, tools), failure=failure)
+            delay = _asked(error, tools)
+            return Retry(delay=delay, failure=structs.replace(failure, kind=PUT_OFF))
     return outcome
 
 
@@ -315,7 +312,8 @@ class Relay(Driven):
     async def run_once(self, *, limit: int = 100) -> Tally:
         """Deliver up to ``limit`` due events, oldest due first; returns what became of them.
 
-        The tally's buckets: ``relayed``, ``failed`` (they are due again later), ``dead_lettered``.
+        The tally's buckets: ``relayed``, ``failed`` (they are due again later), ``snoozed`` (the
+        dispatcher put them off), ``dead_lettered``.
         Without a dispatcher nothing is done, and ``skipped`` says so. Raises ``RelayFailed``, with
         the tally, when every event failed; what became of them is recorded then.
         """

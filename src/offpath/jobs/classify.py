@@ -96,13 +96,22 @@ def failed(failure: Failure, moment: Moment, delay: float) -> Retry | Dead:
     return Retry(delay=delay, failure=failure)
 
 
-def snoozed(snooze: Snooze, moment: Moment) -> Snoozed | Dead:
-    """Later, uncounted; dead when the deadline comes first.
+FREE = 10
+"""Times that a job may be put off, without an attempt that counts, by any time it likes."""
+LEAST = 1.0
+"""Seconds that it waits at least from then on: a time in the past (a partner's clock, a mistake)
+would else have it run hundreds of times in a second, at attempt 1, for ever."""
+
+
+def snoozed(snooze: Snooze, moment: Moment, *, uncounted: int = 0) -> Snoozed | Dead:
+    """Later, uncounted; dead when the deadline comes first. ``uncounted`` is how often it was
+    handed out before without an attempt that counted: beyond ``FREE`` it waits ``LEAST`` seconds.
 
     Raises ValueError when the snooze names no usable time (a naive ``until``, a delay that is
     not a finite number): the handler's mistake, to be recorded as its failure.
     """
-    due = _due(snooze, moment.now)
+    least = LEAST if uncounted >= FREE else 0.0
+    due = max(_due(snooze, moment.now), moment.now + timedelta(seconds=least))
     if moment.late(due):
         failure = failure_of(snooze, attempt=moment.attempt, at=moment.now, kind="deadline")
         return _too_late(failure, "the deadline comes before the snooze ends")

@@ -23,6 +23,7 @@ from offpath.model.job import LeasedJob
 from offpath.model.settlement import Succeeded
 from offpath.runtime import log
 from offpath.runtime.clock import SystemClock
+from offpath.runtime.seats import contained, refuse_unrun, seated
 from offpath.store import observed
 
 if TYPE_CHECKING:
@@ -80,10 +81,10 @@ class Reporter:
         try:
             answer = self._on_error(error, phase)
             if inspect.isawaitable(answer):
-                call = asyncio.ensure_future(answer)
+                call = asyncio.ensure_future(seated(lambda: answer))
                 self._calls.add(call)
                 call.add_done_callback(self._called)
-        except Exception:  # noqa: BLE001 - there is nobody left to tell
+        except BaseException:  # noqa: BLE001 - there is nobody left to tell
             _log.debug("on_error raised", exc_info=True)
 
     def _called(self, call: asyncio.Future[None]) -> None:
@@ -137,9 +138,9 @@ class Hooks:
                 continue
             for hook in hooks:
                 try:
-                    hook(event)
-                except Exception as error:  # noqa: BLE001 - a hook disturbs nothing
-                    self._report(error, "hook")
+                    refuse_unrun(hook(event))
+                except BaseException as error:  # noqa: BLE001 - a hook disturbs nothing
+                    self._report(contained(error), "hook")
 
     async def flush(self) -> None:
         """Return when every event delivered so far was told."""
@@ -193,9 +194,7 @@ class Hooks:
             event = await self._read(event)
         for hook in self._hooks(event.task):
             try:
-                answer = hook(event)
-                if inspect.isawaitable(answer):
-                    await answer
+                await seated(hook, event)
             except Exception as error:  # noqa: BLE001 - a hook disturbs nothing
                 self._report(error, "hook")
 

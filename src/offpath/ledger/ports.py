@@ -26,6 +26,7 @@ from offpath.model.ledger.faults import LedgerError, ProviderFailed
 from offpath.model.ledger.money import Money
 from offpath.model.ledger.records import Checkpoint
 from offpath.runtime.clock import Clock
+from offpath.runtime.seats import finished, seated
 from offpath.runtime.threads import Threads
 
 PORT_THREADS = 64
@@ -155,12 +156,11 @@ class PortCalls:
         call = partial(function, *args)
         target = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
         if inspect.iscoroutinefunction(target):
-            return await call()
+            return await seated(call)
         if self._threads is None:
             self._threads = Threads(PORT_THREADS, "offpath-port")
             weakref.finalize(self, self._threads.close)
-        answer = await self._threads.run(call)
-        return await answer if inspect.isawaitable(answer) else answer
+        return await finished(await self._threads.run(call))
 
 
 def _answer(what: str, task: asyncio.Task[Any]) -> Any:  # noqa: ANN401 - the port's

@@ -86,7 +86,7 @@ class Failure(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     """One attempt that failed, as recorded: plain text only, safe to store and to show.
 
     ``kind`` is ``error``, ``timeout``, ``deadline``, ``aborted``, ``cancelled``, ``worker_lost``,
-    ``bad_input``, ``invalid_plan`` or ``unsettleable``.
+    ``bad_input``, ``invalid_plan`` or ``unsettleable``; of a message that was put off, ``snoozed``.
     """
 
     kind: str

@@ -11,6 +11,8 @@ from offpath.model.settlement import Dead, Retry
 
 MOST_LOSSES = 5
 """How many processes may die with a message in hand before it is dead."""
+PUT_OFF = "snoozed"
+"""The kind of failure of an attempt that was put off by a ``Snooze``."""
 PATIENT = RetryPolicy(attempts=10, base=1.0, factor=3.0, cap=3600.0, jitter=0.5)
 """Ten attempts over about four hours: a receiver may be away for a while."""
 

@@ -148,9 +148,9 @@ def _settle(future: asyncio.Future[Any], value: object, error: BaseException | N
         return
     if error is None:
         future.set_result(value)
-    elif isinstance(error, StopIteration):
-        # A future cannot carry it: inside a coroutine it would mean something else.
-        wrapped = RuntimeError("the function raised StopIteration")
+    elif isinstance(error, StopIteration | GeneratorExit):
+        # A future cannot carry them: inside a coroutine they would mean something else.
+        wrapped = RuntimeError(f"the function raised {type(error).__name__}")
         wrapped.__cause__ = error
         future.set_exception(wrapped)
     else:

@@ -12,6 +12,7 @@ from offpath.errors import (
     Abort,
     Conflict,
     GateError,
+    OffpathError,
     PlanError,
     ResultError,
     SignalError,
@@ -67,6 +68,16 @@ class Rules(Struct, frozen=True, kw_only=True):
     on_failure: OnFailure | None = None
     abort_fails: bool = False
     """Whether a job that a stopping worker aborts is dead, instead of given back."""
+
+
+_TOLD = frozenset({100, 1_000, 10_000, 100_000})
+"""How often a job was put off when that is told."""
+
+
+class Restless(OffpathError):
+    """A job is put off again and again, and none of its attempts counts."""
+
+    code = "restless"
 
 
 class Judge:
@@ -219,9 +230,9 @@ class Judge:
         if isinstance(error, Suspended):
             if isinstance(error.until, Waiting):
                 return error.until
-            error = error.until
+            return self._snoozed(run, error.until, moment, 0)  # a step: each is another one
         if isinstance(error, Snooze):
-            return self._snoozed(run, error, moment)
+            return self._snoozed(run, error, moment, self._uncounted(run))
         if isinstance(error, Abort):
             return classify.aborted(error, moment)
         if isinstance(error, _WRONG):
@@ -230,7 +241,7 @@ class Judge:
             return self.unreadable(run, error)
         verdict = await self._classified(run, error)
         if isinstance(verdict, Snooze):
-            return self._snoozed(run, verdict, moment)
+            return self._snoozed(run, verdict, moment, self._uncounted(run))
         if verdict is Decision.ABORT or (verdict is None and beyond_retry(error)):
             return classify.aborted(error, moment)
         return classify.failed(failure or self._failure(run, error), moment, self._backoff(run))
@@ -241,9 +252,20 @@ class Judge:
         reason = DeadReason.INVALID_PLAN if mismade else DeadReason.UNSETTLEABLE
         return Dead(reason=reason, failure=self._failure(run, error, reason.value))
 
-    def _snoozed(self, run: Run, snooze: Snooze, moment: Moment) -> Outcome:
+    def _uncounted(self, run: Run) -> int:
+        """How often a job was put off before; told now and then where that is very often."""
+        uncounted = run.job.deliveries - run.job.attempt - run.job.losses
+        if uncounted in _TOLD:
+            msg = (
+                f"job {run.job.id} of task {run.job.task} was put off {uncounted} times without an "
+                "attempt that counts: does its Snooze name a time that has passed?"
+            )
+            self._report(Restless(msg), "snooze")
+        return uncounted
+
+    def _snoozed(self, run: Run, snooze: Snooze, moment: Moment, uncounted: int) -> Outcome:
         try:
-            return classify.snoozed(snooze, moment)
+            return classify.snoozed(snooze, moment, uncounted=uncounted)
         except (TypeError, ValueError) as error:
             return classify.failed(self._failure(run, error), moment, self._backoff(run))
 
