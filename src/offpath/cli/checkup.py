@@ -69,6 +69,7 @@ async def look(app: App) -> list[Finding]:
         _untaken(backlog, workers),
         await _paused(app),
         _oldest(backlog, now),
+        await _waiting(app, backlog, now),
         await _dead(app),
         await _dying(app, workers, now),
         await _found(app),
@@ -142,6 +143,15 @@ def _oldest(backlog: list[Backlog], now: datetime) -> Finding:
     ready = sum(one.ready for one in backlog)
     message = f"{ready} due; the oldest ({first.task}) for {short(age)}"
     return _finding("backlog", level, message)
+
+
+async def _waiting(app: App, backlog: list[Backlog], now: datetime) -> Finding:
+    """What has waited for longer than the settings let it, of every kind."""
+    gauges = await Thresholds(app.store(), app.settings)(backlog, now)
+    over = [one.reason for one in gauges if one.reason is not None]
+    if not over:
+        return _finding("waiting", Level.FINE, "nothing has waited for longer than it may")
+    return _finding("waiting", Level.PROBLEM, "; ".join(over[:5]))
 
 
 async def _dead(app: App) -> Finding:
