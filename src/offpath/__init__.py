@@ -76,6 +76,7 @@ from offpath.jobs.gates import (
     at_least,
     gate,
 )
+from offpath.jobs.group_values import GroupValueError
 from offpath.jobs.handle import Handle
 from offpath.jobs.job import Job
 from offpath.jobs.plan import Plan
@@ -172,6 +173,7 @@ __all__ = [
     "Group",
     "GroupFailed",
     "GroupPolicy",
+    "GroupValueError",
     "Handle",
     "IdConflict",
     "InboxContext",

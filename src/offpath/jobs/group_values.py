@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
-from offpath.errors import InvalidArgument, TooLarge
+from offpath.errors import InvalidArgument, OffpathError, TooLarge
 from offpath.jobs.plan import Plan
 from offpath.runtime.codec import Codec
 from offpath.runtime.parameters import return_type
@@ -20,6 +20,19 @@ Reducer = Callable[[Any, Any], Any]
 
 _NATIVE = (bool, int, float, str, list, dict, type(None))
 """Types that come back from text as they are."""
+
+
+_BROKEN = "!offpath group value: "
+"""What the stored text of a value that could not be made begins with: no JSON begins so."""
+
+
+class GroupValueError(InvalidArgument):
+    """A group has no value: what its members gave could not be folded, or became too large.
+
+    The members themselves have succeeded; their results are kept as any.
+    """
+
+    code = "group_value"
 
 
 class GroupValues:
@@ -42,20 +55,36 @@ class GroupValues:
         return self._reading(value).encode(value)
 
     def decode(self, text: str | None) -> Any:  # noqa: ANN401
-        """The value in stored text. Raises ``InvalidArgument`` when it is not as annotated."""
+        """The value in stored text.
+
+        Raises ``GroupValueError`` when there is none, and ``InvalidArgument`` when it is not as
+        annotated.
+        """
+        if text is not None and text.startswith(_BROKEN):
+            raise GroupValueError(text.removeprefix(_BROKEN))
         return self._model.decode(text)
 
     def fold(self, reducer: Reducer, value: Any, limit: int) -> Fold:  # noqa: ANN401
-        """``reducer`` over stored text. ``value`` shows what type the values have."""
+        """``reducer`` over stored text. ``value`` shows what type the values have.
+
+        A reducer that fails, or a value that grows too large, is no fault of the member whose turn
+        it was: its work is done. The group's value says so instead, and stays so.
+        """
         model = self._reading(value)
 
-        def fold(so_far: str | None, new: str) -> str:
-            if so_far is None:
-                return new
+        def folded(so_far: str, new: str) -> str:
             text = model.encode(reducer(model.decode(so_far), model.decode(new)))
             if text is None:
                 raise InvalidArgument("append= must return the next value of the group, not None")
             return checked_size(text, limit, "the group's value")
+
+        def fold(so_far: str | None, new: str) -> str:
+            if so_far is None or so_far.startswith(_BROKEN):
+                return so_far or new
+            try:
+                return folded(so_far, new)
+            except Exception as error:  # noqa: BLE001 - the user's reducer: told to who waits
+                return _BROKEN + _told(error)
 
         return fold
 
@@ -66,6 +95,13 @@ class GroupValues:
         if kind not in self._kinds:
             self._kinds[kind] = ResultModel(kind, codec=self._codec, name=self._name)
         return self._kinds[kind]
+
+
+def _told(error: Exception) -> str:
+    """What is recorded of an error; a foreign one's text may quote what members gave."""
+    if isinstance(error, OffpathError):
+        return f"the values of its members could not be folded: {error}"
+    return f"append= raised {type(error).__name__} on the values of its members"
 
 
 def checked_size(text: str, limit: int, what: str) -> str:

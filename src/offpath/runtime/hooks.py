@@ -48,8 +48,10 @@ class Hooks:
     def dump(self, value: Any) -> Any:
         """``value`` as something msgspec knows; its ``enc_hook``."""
         kind = type(value)
-        if kind in self._types:
-            return self._types[kind][0](value)
+        # also of a subclass: a path is of a class that depends on the system
+        for taught in kind.__mro__ if self._types else ():
+            if taught in self._types:
+                return self._types[taught][0](value)
         if is_pydantic_model(kind):
             return dump_model(value)
         # numpy's float64, Django's SafeString and their like are these with another name.
@@ -62,13 +64,18 @@ class Hooks:
 
     def load(self, kind: Any, value: Any) -> Any:
         """``value``, read from JSON, as a ``kind``; its ``dec_hook``."""
-        if kind is object:
+        if kind is object or self._is_one(kind, value):
             return value
         if kind in self._types:
             return self._types[kind][1](value)
         if is_pydantic_model(kind):
             return load_model(kind, value, self)
         raise NotImplementedError
+
+    def _is_one(self, kind: Any, value: Any) -> bool:
+        """Whether ``value`` is no JSON but an object of that type already, as arguments are."""
+        known = kind in self._types or is_pydantic_model(kind)
+        return known and isinstance(kind, type) and isinstance(value, kind)
 
     def schema(self, kind: Any) -> dict[str, Any]:
         """JSON schema of a type that msgspec does not know; its ``schema_hook``."""
@@ -88,8 +95,11 @@ def dump_model(model: Any) -> msgspec.Raw:
 
     Secrets, excluded fields and lossy serialisers would otherwise be lost without a word.
     """
-    text = model.model_dump_json(by_alias=True, round_trip=True)
-    again = type(model).model_validate_json(text)
+    try:
+        text = model.model_dump_json(by_alias=True, round_trip=True)
+        again = type(model).model_validate_json(text)
+    except ValueError as error:
+        raise ValueError(pydantic_text(error)) from None
     changed = [name for name, was in vars(model).items() if again.__dict__.get(name) != was]
     if changed:
         raise ValueError(

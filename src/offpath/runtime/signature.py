@@ -16,6 +16,7 @@ from offpath.runtime.canonical import canonical
 from offpath.runtime.codec import Codec, JsonCodec, fingerprint, shown
 from offpath.runtime.hooks import Hooks
 from offpath.runtime.parameters import Kind, Parameter, parameters, return_type
+from offpath.runtime.round_trip import changed, in_utc
 from offpath.runtime.shape import EXACT, Shape
 
 Bound = Struct
@@ -84,7 +85,7 @@ class InputModel:
         try:
             text = self._encode(bound)
             if not self._check.plain:
-                self._read(text)
+                text = _kept(bound, text, self._encode, self._read)
         except Exception as error:
             raise self._refusal(error) from error
         return text
@@ -199,7 +200,7 @@ class ResultModel:
                 return None
             text = self.codec.encode(checked)
             if not self._check.plain:
-                self._read(text)
+                text = _kept(checked, text, self.codec.encode, self._read, strict=False)
         except Exception as error:
             raise self._refusal(error) from error
         return text
@@ -227,6 +228,31 @@ class ResultModel:
 
 
 _NOTHING = (None, type(None), Any)
+
+
+def _kept(
+    value: Any,
+    text: str,
+    encode: Callable[[Any], str],
+    read: Callable[[str], Any],
+    *,
+    strict: bool = True,
+) -> str:
+    """The text of ``value``, from which it comes back as it is. Raises ``InvalidArgument``."""
+    again = read(text)
+    if again == value:
+        return text
+    path = changed(value, again, strict=strict)
+    if path is None:
+        return text
+    moments = encode(in_utc(value))
+    if changed(value, read(moments), strict=strict) is None:
+        return moments
+    raise InvalidArgument(
+        "the value would come back from JSON as another one, or as one of another type: annotate "
+        "its own type, or give what JSON has (text, numbers, lists, dicts with text keys) "
+        f"- at `{path}`"
+    )
 
 
 class _Converter(Struct, frozen=True):

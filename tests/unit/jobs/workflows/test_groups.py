@@ -10,7 +10,17 @@ from decimal import Decimal
 import pytest
 
 import offpath
-from offpath import App, Context, Group, GroupFailed, JobNotFound, JobState, Plan, WaitTimeout
+from offpath import (
+    App,
+    Context,
+    Group,
+    GroupFailed,
+    GroupValueError,
+    JobNotFound,
+    JobState,
+    Plan,
+    WaitTimeout,
+)
 from offpath.jobs.waiters import Waiters
 from offpath.model.event import EventKind
 from offpath.runtime.clock import ManualClock
@@ -141,9 +151,9 @@ async def test_rich_values_come_back_and_add_up(bench: Bench) -> None:
     assert await handle == Decimal("0.30")
 
 
-async def test_a_fold_that_raises_is_a_dead_job(bench: Bench) -> None:
+async def test_a_fold_that_raises_is_the_groups_fault_and_no_members(bench: Bench) -> None:
     def wrong(so_far: int, new: int) -> int:
-        raise ValueError("cannot")
+        raise ValueError("card 4111")
 
     @bench.app.task(retry=1)
     async def one(ctx: Context, n: int) -> Plan[int, int]:
@@ -151,13 +161,36 @@ async def test_a_fold_that_raises_is_a_dead_job(bench: Bench) -> None:
 
     @bench.app.task
     async def root(ctx: Context) -> Plan[None, int]:
-        return ctx.queue(one.job(1), one.job(2))
+        return ctx.queue(one.job(1), one.job(2), one.job(3))
 
     handle = await root.enqueue()
     await bench.run()
-    with pytest.raises(GroupFailed) as failed:
+    with pytest.raises(GroupValueError, match="append= raised ValueError") as refusal:
         await handle
-    assert [one.reason for one in failed.value.members] == ["unsettleable"]
+    assert "4111" not in str(refusal.value)
+    members = (await bench.app.groups.members(handle.id)).items
+    assert {one.state for one in members} == {JobState.SUCCEEDED}
+
+
+async def test_a_value_that_grows_too_large_kills_nobody() -> None:
+    """Two hundred parts of 8 KB are more than a value may have: their work is done all the same."""
+    app = App(auto_start=False)
+
+    @app.task(retry=1)
+    async def part(ctx: Context) -> Plan[list[str], list[str]]:
+        return ctx.result(["x" * 8_000], append=operator.add)
+
+    @app.task
+    async def root(ctx: Context) -> Plan[None, list[str]]:
+        return ctx.queue(*(part.job() for _ in range(200)))
+
+    async with app:
+        handle = await root.enqueue()
+        async with app.worker() as worker:
+            await worker.run_until_idle()
+        assert await app.jobs.count(state=JobState.DEAD) == 0
+        with pytest.raises(GroupValueError, match="max_result_bytes is 1048576"):
+            await handle
 
 
 async def test_nested_plans_are_flattened_and_their_values_count(bench: Bench) -> None:
