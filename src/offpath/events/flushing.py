@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from offpath.errors import StoreError
+from offpath.errors import CapabilityMissing, StoreError, StoreRejected
 from offpath.model.job import DeadReason
 from offpath.model.message import LeasedMessage, MessageSettlement
 from offpath.model.relay import PUT_OFF
@@ -113,9 +113,11 @@ class Flusher:
             try:
                 answers = await self._store.settle_messages([end.settlement for end in batch])
             except StoreError as error:
-                if not error.retryable:
+                if isinstance(error, StoreRejected | CapabilityMissing):
                     self._refuse_all(error)
                     return
+                if not repeated and not error.retryable:  # the store's own trouble, not the ends'
+                    self._report(error, "settle messages")
                 # Unknown, not undone: what was written all the same answers LEASE_LOST next time.
                 repeated = True
                 await self._rest(wait)

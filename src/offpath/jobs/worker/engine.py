@@ -100,7 +100,9 @@ class Engine:
         self.quarantine = Quarantine(parts.store, parts.clock, self.hand, settings.max_deliveries)
         self.judge = Judge(parts.clock, settings.rules, report=parts.report, random=parts.random)
         self.watch = Watch(parts.clock, self._ignoring)
-        self.settler = Settler(parts.store, self.judge, done=self._settled, report=parts.report)
+        self.settler = Settler(
+            parts.store, self.judge, parts.clock, done=self._settled, report=parts.report
+        )
         self.progress = ProgressWriter(
             parts.store, parts.clock, lost=self._lost, report=parts.report
         )

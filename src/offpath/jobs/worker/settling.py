@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from offpath.errors import StoreError
+from offpath.errors import AppClosed, CapabilityMissing, StoreError, StoreRejected
 from offpath.jobs.worker.running import Interruption, silent
 from offpath.model.settlement import Retry, Settled, SettleStatus
+from offpath.model.tally import Turn, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,12 +16,18 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.judge import Judge
     from offpath.jobs.worker.running import Run
     from offpath.model.settlement import Outcome, Settlement
+    from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
 
 BATCH = 500
 """Most settlements in one commit."""
 _REFUSALS = 2
 """How often an end is rewritten when the store refuses it."""
+PROBE = 0.5
+"""Seconds between two tries of what the store could not take for reasons of its own."""
+_VALUES = (StoreRejected, CapabilityMissing)
+"""What a store says of the values that it was given, and not of itself."""
+_TROUBLE = (StoreError, AppClosed, OSError, MemoryError)
 
 Ending = tuple["Run", "Settlement"]
 
@@ -29,13 +36,17 @@ class Settler:
     """Keeps ended attempts until the store has taken them.
 
     An outage loses nothing: what could not be sent stays first in line, and repeating a
-    settlement is safe because the store's fence takes it once.
+    settlement is safe because the store's fence takes it once. Only what the store says of an
+    end's own values is charged to its job. Trouble of the store's own (a right that is missing, a
+    table that is, an error that nobody knows) is not: such an end is set aside and tried again
+    until it goes, and holds up no other.
     """
 
     def __init__(
         self,
         store: Store,
         judge: Judge,
+        clock: Clock,
         *,
         done: Callable[[Run, Settlement, Settled], None],
         report: Callable[[BaseException, str], None],
@@ -44,7 +55,11 @@ class Settler:
         self._judge = judge
         self._done = done
         self._report = report
+        self._monotonic = clock.monotonic
         self._line: deque[Ending] = deque()
+        self._aside: deque[Ending] = deque()
+        self._tried_at = 0.0
+        self._trouble: Exception | None = None
         self._sent: dict[Run, Settlement] = {}
         self._refusals: dict[Run, int] = {}
         self.wake: Callable[[], None] = silent
@@ -52,7 +67,7 @@ class Settler:
 
     def __len__(self) -> int:
         """How many ends are not recorded yet."""
-        return len(self._line) + len(self._sent)
+        return len(self._line) + len(self._sent) + len(self._aside)
 
     def put(self, run: Run, settlement: Settlement) -> None:
         """Record this end as soon as may be."""
@@ -60,15 +75,27 @@ class Settler:
         if len(self._line) == 1:  # a longer line has woken it already, or is being flushed
             self.wake()
 
-    async def flush(self) -> bool:
+    async def flush(self) -> bool | Turn:
         """Record what has gathered, at most one batch; returns whether more has come meanwhile.
 
         Raises what the store raised when it may be tried again; then nothing is lost from the
-        line.
+        line. The turn is degraded while ends are set aside.
         """
         batch = self._next_batch()
-        if not batch:
-            return False
+        if batch:
+            await self._send(batch)
+        if self._aside and self._monotonic() >= self._tried_at + PROBE:
+            await self._probe()
+        if self._aside:
+            return self._degraded()
+        return bool(self._line)
+
+    def _degraded(self) -> Turn:
+        cause = f"{len(self._aside)} ends are not recorded yet, for the store says: {self._trouble}"
+        again = True if self._line else PROBE
+        return Turn(verdict=Verdict.DEGRADED, again=again, cause=cause)
+
+    async def _send(self, batch: list[Ending]) -> None:
         self._sent = dict(batch)
         try:
             await self._settle(batch)
@@ -77,7 +104,14 @@ class Settler:
                 self._line.extendleft(reversed(self._sent.items()))
                 self._sent = {}
                 self.wake()
-        return bool(self._line)
+
+    async def _probe(self) -> None:
+        """Try one of those set aside, each in turn; when it goes, the others may go too."""
+        ending = self._aside.popleft()
+        await self._send([ending])
+        if ending not in self._aside:
+            self._line.extend(self._aside)
+            self._aside.clear()
 
     def _next_batch(self) -> list[Ending]:
         line = self._line
@@ -86,15 +120,39 @@ class Settler:
     async def _settle(self, batch: list[Ending]) -> None:
         try:
             answers = await self._store.settle([settlement for _, settlement in batch])
-        except StoreError as error:
-            if error.retryable:
+        except Exception as error:
+            if isinstance(error, StoreError) and error.retryable:
                 raise
-            await self._settle_apart(batch, error)
-        except Exception as error:  # noqa: BLE001 - a value that the backend chokes on
-            await self._settle_apart(batch, error)
+            if isinstance(error, _TROUBLE) and not isinstance(error, _VALUES):
+                await self._settle_beside(batch, error)
+            else:  # a value that the backend chokes on
+                await self._settle_apart(batch, error)
         else:
             for (run, settlement), answer in zip(batch, answers, strict=True):
                 self._answered(run, settlement, answer)
+
+    async def _settle_beside(self, batch: list[Ending], error: Exception) -> None:
+        """The store has trouble of its own: with all ends, if the first alone has it too."""
+        first, rest = batch[:1], batch[1:]
+        if not rest:
+            self._set_aside(batch, error)
+            return
+        await self._settle(first)
+        if first[0] in self._aside:
+            self._set_aside(rest, error)
+            return
+        middle = (len(rest) + 1) // 2
+        for part in (rest[:middle], rest[middle:]):
+            if part:
+                await self._settle(part)
+
+    def _set_aside(self, batch: list[Ending], error: Exception) -> None:
+        for run, _ in batch:
+            del self._sent[run]
+        if not self._aside:
+            self._report(error, "settle")
+        self._aside.extend(batch)
+        self._trouble, self._tried_at = error, self._monotonic()
 
     async def _settle_apart(self, batch: list[Ending], error: Exception) -> None:
         """One end that cannot be stored must not hold back the others of its batch."""
