@@ -197,6 +197,21 @@ class PostgresCluster:
         log = str(self.folder / "log")
         self._run("pg_ctl", "-D", self._data, "-w", "-t", "60", "-l", log, "-o", options, "start")
 
+    def standby(self) -> PostgresCluster:
+        """A streaming standby of this server, started."""
+        folder = Path(tempfile.mkdtemp(prefix="offpath-pg-", dir="/tmp"))
+        other = PostgresCluster(self.binaries, folder, free_port(), self.account)
+        if self.account:
+            shutil.chown(folder, self.account)
+        other._run("pg_basebackup", "-D", other._data, "-d", self.url, "-R", "-c", "fast",
+                   "--no-sync")  # fmt: skip
+        other.start()
+        return other
+
+    def promote(self) -> None:
+        """Make a standby a server of its own, and wait until it takes writes."""
+        self._run("pg_ctl", "-D", self._data, "-w", "promote")
+
     def stop(self, mode: str = "fast") -> None:
         """Stop it: ``smart``, ``fast`` (cuts connections) or ``immediate`` (a crash)."""
         self._run("pg_ctl", "-D", self._data, "-w", "-m", mode, "stop")

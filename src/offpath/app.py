@@ -23,7 +23,6 @@ from offpath.jobs.blocking import BlockingClient
 from offpath.jobs.client import Client, Session
 from offpath.jobs.dead import DeadLetters
 from offpath.jobs.durable.signalling import SignalVerbs
-from offpath.jobs.fates import Fates
 from offpath.jobs.flow import FlowVerbs
 from offpath.jobs.handle import Handle
 from offpath.jobs.hooks import EndWatch, Hooks, Reporter
@@ -146,7 +145,7 @@ class App(
         self._hooks = Hooks(self._report, on_event, self.tasks, self._read_groups)
         self._orphans = None if on_orphan_group is None else self._orphan_watch(on_orphan_group)
         self._workers: weakref.WeakSet[AppWorker] = weakref.WeakSet()
-        self._backend = Backend(self.settings.url, store=store, clock=clock)
+        self._backend = Backend.of(self.settings, store=store, clock=clock)
         self._store: InstrumentedStore | None = None
         self._lifecycle: Lifecycle[Session] = Lifecycle(self._start, self._finish)
         self.client = Client(self._session)
@@ -190,7 +189,11 @@ class App(
 
     async def __aenter__(self) -> Self:
         """Open it."""
-        await self.open()
+        try:
+            await self.open()
+        except asyncio.CancelledError:
+            await self.close()  # the cancellation may have come as it was open
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -320,9 +323,7 @@ class App(
         if self._store is None:
             inner = self._backend.make()
             metering = Metering(self.metrics, inner.capabilities.name)
-            ends = EndWatch(self._ended, self._groups_done)
-            fates = Fates(self.tasks, self.settings.log_errors)
-            observers: list[Observer] = [fates, self._hooks, ends]
+            observers: list[Observer] = [self._hooks, EndWatch(self._ended, self._groups_done)]
             if self._orphans is not None:
                 observers.append(self._orphans)
             self._store = InstrumentedStore(inner, self.clock, metering, observers)

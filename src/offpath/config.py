@@ -37,10 +37,6 @@ Seconds = Annotated[float, Meta(ge=0, le=1e10)]
 SomeSeconds = Annotated[float, Meta(gt=0, le=1e10)]
 
 
-LogErrors = Literal["type", "text", "traceback"]
-"""The type of an error, its text as it was recorded too, or its traceback as well."""
-
-
 class Settings(Struct, frozen=True, kw_only=True):
     """How an app and its workers work. Made by :func:`load_settings`, or by hand for tests."""
 
@@ -83,6 +79,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The largest encoded input that is accepted."""
     max_result_bytes: Annotated[int, Meta(ge=1, le=2**29)] = 2**20
     """The largest encoded result that is accepted."""
+    start_timeout: Seconds | None = 300.0
+    """How long ``offpath worker`` waits for a store that is away when it starts; None for ever."""
+    store_timeout: SomeSeconds = 5.0
+    """How long a call waits for each answer of a Postgres server before it is given up."""
     migrate: bool = False
     """Whether opening a Postgres app brings its schema up to date."""
     keep_delivered: Seconds | None = _DAY
@@ -93,8 +93,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How often an event is tried before it is dead."""
     max_inbox_attempts: Annotated[int, Meta(ge=1, le=10_000)] = 10
     """How often an inbox message is tried before it is dead."""
-    log_errors: LogErrors = "type"
-    """How much of a failed attempt's error its log line shows; a text may quote arguments."""
     relays: bool = True
     """Whether workers relay the outbox and drain the inbox."""
     webhook_networks: tuple[str, ...] = ()
@@ -181,12 +179,20 @@ _HINTS: dict[str, Any] = get_type_hints(Settings, include_extras=True)
 _FOREVER = frozenset(
     {
         *("keep_succeeded", "keep_dead", "keep_cancelled", "keep_delivered", "keep_applied"),
+        "start_timeout",
         *("job_age_limit", "event_age_limit", "inbox_age_limit", "dead_age_limit"),
         "router_age_limit",
     }
 )
 _DURATIONS = _FOREVER | {
-    *("lease_seconds", "poll_interval", "drain_timeout", "backlog_after", "backlog_every")
+    *(
+        "lease_seconds",
+        "poll_interval",
+        "drain_timeout",
+        "store_timeout",
+        "backlog_after",
+        "backlog_every",
+    )
 }
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": _DAY, "w": 7 * _DAY, "": 1.0}
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w|)\s*")

@@ -235,6 +235,7 @@ class StoreUnavailable(StoreError):
 
     code = "store_unavailable"
     retryable = True
+    told = False  # whether the store itself has logged that it is away
 
 
 class StoreBusy(StoreError):
@@ -369,10 +370,9 @@ class JobCancelled(JobEnded):
 
 
 class WaitTimeout(OffpathError, TimeoutError):
-    """The wait was over before the job ended, which goes on; ``record`` is how it stood then."""
+    """The wait reached its timeout before the job ended; the job itself goes on."""
 
     code = "wait_timeout"
-    record: Any = None
 
 
 class SignalTimeout(OffpathError, TimeoutError):

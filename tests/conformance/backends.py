@@ -38,6 +38,8 @@ class Backend:
     name: str
     place: str
     """File name or URL; empty for memory."""
+    login: str = ""
+    """The URL of the role that uses the store, where that is not the one that owns it."""
 
     def store(self, clock: Clock | None) -> Store:
         """A new store, not yet open; None takes the clock that users get."""
@@ -47,7 +49,7 @@ class Backend:
 
     def address(self) -> tuple[str, ...]:
         """Module and name of the store's class, and what it is made with."""
-        place = (self.place,) if self.place else ()
+        place = (self.login or self.place,) if self.place else ()
         return (f"offpath.store.{self.name}", _CLASSES[self.name], *place)
 
     def run_script(self, script: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,7 @@ from offpath.store.protocol import Store
 from tests.conformance.backends import NAMES, Backend
 from tests.conformance.bench import Bench
 from tests.conformance.builders import START
+from tests.conformance.roles import VARIABLE, member_of
 from tests.servers import Databases
 
 MakeStore = Callable[[], Awaitable[Store]]
@@ -45,7 +47,8 @@ def empty_backend(backend_name: str, request: pytest.FixtureRequest, tmp_path: P
 def backend(backend_name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """A place with a schema and no jobs."""
     if backend_name == "postgres":
-        return Backend(backend_name, str(request.getfixturevalue("swept_postgres")))
+        place = str(request.getfixturevalue("swept_postgres"))
+        return Backend(backend_name, place, str(request.getfixturevalue("postgres_login")))
     return Backend(backend_name, str(tmp_path / "jobs.db") if backend_name == "sqlite" else "")
 
 
@@ -57,6 +60,17 @@ def migrated_postgres(postgres_databases: Databases) -> Iterator[str]:
     _migrate(url)
     yield url
     postgres_databases.drop(url)
+
+
+@pytest.fixture(scope="session")
+def postgres_login(migrated_postgres: str) -> Iterator[str]:
+    """Who uses that database's stores: its owner, or a member of the role that is asked for."""
+    role = os.environ.get(VARIABLE)
+    if role is None:
+        yield ""
+        return
+    with member_of(role, migrated_postgres) as url:
+        yield url
 
 
 @pytest.fixture

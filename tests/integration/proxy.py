@@ -87,6 +87,11 @@ class Proxy:
         self._losing = None
         self.delay = 0.0
 
+    def lead(self, host: str, port: int) -> None:
+        """Lead to another server from now on, and cut what leads to the one before."""
+        self._target = (host, port)
+        self.cut()
+
     def silence(self, marker: bytes) -> int:
         """Pass nothing on any more, both ways, and close nothing, where a client sent ``marker``.
 

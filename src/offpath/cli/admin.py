@@ -21,9 +21,10 @@ from offpath.cli.frame import (
     with_app,
 )
 from offpath.cli.health import member_document, print_members
-from offpath.config import load_settings
+from offpath.config import Settings, load_settings
 from offpath.health.fleet import member
 from offpath.store.backends import backup as copy_store
+from offpath.store.backends import grant_roles, roles_script
 from offpath.store.protocol import Migration
 
 _PRUNE_BATCH = 1_000
@@ -59,10 +60,13 @@ def workers(limit: int, url: str | None, *, as_json: bool) -> int | None:
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 when steps are pending.")
 @click.option("--sql", "as_sql", is_flag=True, help="Print the pending steps to run by hand.")
+@click.option("--roles", is_flag=True, help="Also make the roles, and grant what each may do.")
 @url_option
 @json_option
 @command
-def migrate(url: str | None, *, check: bool, as_sql: bool, as_json: bool) -> int | None:
+def migrate(
+    url: str | None, *, check: bool, as_sql: bool, roles: bool, as_json: bool
+) -> int | None:
     r"""Bring the schema up to date.
 
     Safe to run from any number of processes at once: each step runs once.
@@ -70,9 +74,27 @@ def migrate(url: str | None, *, check: bool, as_sql: bool, as_json: bool) -> int
     \b
     offpath migrate --check          # in a deploy: exit 1 when steps are pending
     offpath migrate --sql | psql …   # by hand, by another role
+    offpath migrate --roles          # owner, worker, enqueuer, reader and operator of Postgres
+    offpath migrate --roles --sql    # print that
     """
     settings = store_settings(url)
+    if roles:
+        return _migrate_roles(settings, check=check, as_sql=as_sql, as_json=as_json)
     return asyncio.run(_migrate(App(settings=settings), check, as_sql=as_sql, as_json=as_json))
+
+
+def _migrate_roles(settings: Settings, *, check: bool, as_sql: bool, as_json: bool) -> int:
+    if check:
+        raise click.UsageError("--check changes nothing, and --roles has nothing to check")
+    script = roles_script(settings.url)
+    if as_sql:
+        _print_script(script, as_json=as_json)
+        return 0
+    code = asyncio.run(_migrate(App(settings=settings), False, as_sql=False, as_json=as_json))
+    asyncio.run(grant_roles(settings.url))
+    if not as_json:
+        click.echo("the roles are made: grant them to who logs in")
+    return code
 
 
 async def _migrate(app: App, check: bool, *, as_sql: bool, as_json: bool) -> int:

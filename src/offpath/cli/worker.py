@@ -23,6 +23,7 @@ from offpath.cli.logs import configure
 from offpath.cli.notifying import notifier, signs_of
 from offpath.cli.processes import Parent
 from offpath.config import Settings, by_queue
+from offpath.errors import StoreUnavailable
 from offpath.health.probe import Probe, require_token
 from offpath.jobs.worker.worker import Worker
 from offpath.model.lease import Order
@@ -30,6 +31,10 @@ from offpath.runtime.notify import Notifier, telling
 from offpath.store.backends import place_of
 
 ORDERS = [order.value for order in Order]
+_FIRST_TRY = 0.5
+_LONGEST_WAIT = 5.0
+"""Seconds between two tries to open a store that is away at the start: doubled each time."""
+
 _log = logging.getLogger("offpath.cli")
 
 
@@ -127,6 +132,7 @@ async def _serve(
     parent_pipe: int | None,
     manager: Notifier | None,
 ) -> int:
+    await open_patiently(app, settings.start_timeout)
     async with app:
         running = app.worker(**overrides)
         async with _probe(app, running, settings) as probe:
@@ -147,6 +153,31 @@ async def _serve(
         _leave(stopped.exit_code)
     _log.info("stopped")
     return stopped.exit_code
+
+
+async def open_patiently(app: App, patience: float | None) -> None:
+    """Open the app; a store that is away, or full, is waited for, and that is said.
+
+    Raises ``StoreUnavailable`` when it is still away after ``patience`` seconds.
+    """
+    began, wait, told = app.clock.monotonic(), _FIRST_TRY, False
+    while True:
+        try:
+            await app.open()
+        except StoreUnavailable as error:
+            waited = app.clock.monotonic() - began
+            if patience is not None and waited + wait > patience:
+                raise
+            if not told:
+                limit = "for ever" if patience is None else f"for {patience:g} s (start_timeout)"
+                _log.warning("the worker waits for its store %s: %s", limit, error)
+                told = True
+        else:
+            if told:
+                _log.warning("the store is there, after %.1f s", app.clock.monotonic() - began)
+            return
+        await app.clock.sleep(wait)
+        wait = min(2 * wait, _LONGEST_WAIT)
 
 
 @asynccontextmanager

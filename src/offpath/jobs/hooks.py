@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from offpath.errors import OffpathError
+from offpath.errors import OffpathError, StoreUnavailable
 from offpath.model.event import EventKind
 from offpath.model.job import LeasedJob
 from offpath.model.settlement import Succeeded
@@ -57,7 +57,8 @@ class HookOverload(OffpathError):
 class Reporter:
     """Where everything goes that the engine swallows: the user's ``on_error``, and the log.
 
-    One line a minute for each kind of error, since an outage repeats itself thousands of times.
+    One line a minute for each kind of error, since what fails does so thousands of times. Of an
+    outage the store itself tells, once when it begins and once when it ends.
     """
 
     def __init__(
@@ -96,7 +97,8 @@ class Reporter:
         kind = type(error).__name__
         # A foreign error's text may quote job arguments or secrets; our own never does.
         text = f": {error}" if isinstance(error, OffpathError) else ""
-        self._log.log(logging.WARNING, f"{phase} {kind}", "%s: %s%s", phase, kind, text)
+        if not (isinstance(error, StoreUnavailable) and error.told):
+            self._log.log(logging.WARNING, f"{phase} {kind}", "%s: %s%s", phase, kind, text)
         _log.debug("%s failed", phase, exc_info=error)
 
 

@@ -57,6 +57,8 @@ class Lifecycle(Generic[SessionT]):
         self._opening: asyncio.Task[SessionT] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._closed = False
+        self._callers = 0
+        """How many wait for the opening."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
@@ -113,7 +115,23 @@ class Lifecycle(Generic[SessionT]):
             self._opening = asyncio.create_task(self._begin(), name="offpath open")
             self._opening.add_done_callback(_retrieved)
         _check_home(self._opening.get_loop())
-        return await asyncio.shield(self._opening)
+        return await self._wait_for(self._opening)
+
+    async def _wait_for(self, opening: asyncio.Task[SessionT]) -> SessionT:
+        """Share an opening with whoever else waits for it.
+
+        When the last of them is cancelled it is taken back: nobody would close what it made.
+        """
+        self._callers += 1
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if self._callers == 1 and not opening.done():
+                opening.cancel()
+                await asyncio.wait((opening,))
+            raise
+        finally:
+            self._callers -= 1
 
     async def _begin(self) -> SessionT:
         try:

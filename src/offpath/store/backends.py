@@ -11,8 +11,13 @@ from offpath.errors import ConfigurationError
 from offpath.model.redact import redact_url
 
 if TYPE_CHECKING:
+    from offpath.config import Settings
     from offpath.runtime.clock import Clock
+    from offpath.store.postgres import PostgresStore
     from offpath.store.protocol import Store
+
+CALL_TIMEOUT = 5.0
+"""Seconds that a call waits for each answer of a server, unless a setting says otherwise."""
 
 
 def scheme_of(url: str) -> str:
@@ -21,8 +26,11 @@ def scheme_of(url: str) -> str:
     return scheme if separator else "postgresql"  # libpq's own form has no scheme
 
 
-def make_store(url: str, *, clock: Clock | None = None) -> Store:
+def make_store(
+    url: str, *, clock: Clock | None = None, call_timeout: float = CALL_TIMEOUT
+) -> Store:
     """A store that is not open yet. ``clock`` replaces the store's own; None leaves it.
+    ``call_timeout`` is how long a call waits for each answer of a server, in seconds.
 
     Raises ``ConfigurationError``, and ``MissingExtra`` when the driver is not installed.
     """
@@ -39,7 +47,7 @@ def make_store(url: str, *, clock: Clock | None = None) -> Store:
         case _:
             from offpath.store.postgres import PostgresStore
 
-            return PostgresStore(normal_url(url), clock=clock)
+            return PostgresStore(normal_url(url), clock=clock, call_timeout=call_timeout)
 
 
 def sqlite_path(url: str) -> str:
@@ -83,23 +91,60 @@ def backup(url: str, target: Path) -> int:
     return copied(sqlite_path(normal_url(url)), target)
 
 
+def roles_script(url: str) -> str:
+    """SQL that makes the roles of a Postgres store. Raises ``ConfigurationError`` for others."""
+    return _with_roles(url).roles_script()
+
+
+async def grant_roles(url: str) -> None:
+    """Make the roles of a Postgres store that is up to date, and grant what each may do.
+
+    Raises ``ConfigurationError`` for other stores, and ``StoreError`` kinds.
+    """
+    await _with_roles(url).grant_roles()
+
+
+def _with_roles(url: str) -> PostgresStore:
+    if scheme_of(url) != "postgresql":
+        raise ConfigurationError(
+            "only a Postgres server has roles; who may use a SQLite file is told by its mode"
+        )
+    from offpath.store.postgres import PostgresStore
+
+    return PostgresStore(normal_url(url))
+
+
 class Backend:
     """Makes the store of one app, again after each close.
 
     A given store, and one in memory, stays the same: what it holds outlives its closing.
     """
 
-    def __init__(self, url: str, *, store: Store | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        store: Store | None = None,
+        clock: Clock | None = None,
+        call_timeout: float = CALL_TIMEOUT,
+    ) -> None:
         self._url = url
+        self._call_timeout = call_timeout
         self._clock = clock
         self._kept = store
         self.name = type(store).__name__ if store is not None else scheme_of(url)
+
+    @classmethod
+    def of(cls, settings: Settings, *, store: Store | None, clock: Clock | None) -> Backend:
+        """The backend that the settings name."""
+        timeout = settings.store_timeout
+        return cls(settings.url, store=store, clock=clock, call_timeout=timeout)
 
     def make(self) -> Store:
         """A store that is not open."""
         if self._kept is not None:
             return self._kept
-        store = make_store(self._url, clock=self._clock)
+        store = make_store(self._url, clock=self._clock, call_timeout=self._call_timeout)
         if not store.capabilities.durable:
             self._kept = store
         return store

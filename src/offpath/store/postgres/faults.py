@@ -17,7 +17,13 @@ from offpath.errors import (
 _MISSING = frozenset({"42P01", "3F000"})
 _OUTDATED = frozenset({"42703", "42883", "42704"})
 _AGAIN = frozenset({"40001", "40P01"})
-_FORGOTTEN = frozenset({"26000", "42P05", "0A000"})
+_FORGOTTEN = frozenset({"26000", "42P05"})
+_UNSUPPORTED = "0A000"
+_STALE_PLAN = "RevalidateCachedQuery"
+"""The server's function that finds that a plan does not fit its table any more."""
+_READ_ONLY = "25006"
+_ON_A_STANDBY = frozenset({_READ_ONLY, _UNSUPPORTED, "40001", "40P01"})
+"""What a standby answers to a write, or to a read that its recovery is in the way of."""
 _BUSY = frozenset({"55P03", "57014"})
 _TAKEN = "23505"
 _UNIQUE_KEY = "job_unique"
@@ -75,13 +81,36 @@ def behind(error: Exception) -> CounterBehind | None:
     return CounterBehind(index) if taken and index is not None else None
 
 
+class OnStandby(psycopg.errors.ReadOnlySqlTransaction):
+    """A standby answers at the address: it cannot write. Nothing was written."""
+
+
 def forgotten(error: psycopg.Error) -> bool:
     """Whether the session does not have the prepared statement that we believe it has.
 
-    Another session may be serving us: there is a pooler that we took for none. Or a table was
-    altered since. Nothing was done then.
+    Another session is serving us: there is a pooler that we took for none. Nothing was done then.
     """
     return error.sqlstate in _FORGOTTEN
+
+
+def stale(error: psycopg.Error) -> bool:
+    """Whether a table was altered since a statement was prepared. Nothing was done then.
+
+    The code stands for much else; the name of the server's function is the same in each language.
+    """
+    return error.sqlstate == _UNSUPPORTED and (
+        error.diag.source_function == _STALE_PLAN or "cached plan" in str(error)
+    )
+
+
+def from_standby(error: psycopg.Error, *, standby: bool) -> bool:
+    """Whether it means that a standby answered; ``standby``: the session says that it is one.
+
+    A pooler in between may not pass that on, and then the server's own words tell.
+    """
+    if error.sqlstate not in _ON_A_STANDBY or stale(error):
+        return False
+    return standby or "recovery" in str(error)
 
 
 def retryable(error: psycopg.Error) -> bool:
@@ -90,9 +119,10 @@ def retryable(error: psycopg.Error) -> bool:
     A unique key taken by somebody else between a statement's look and its write is one of these:
     the next look sees it.
     """
-    return error.sqlstate in _AGAIN | _FORGOTTEN or (
-        error.sqlstate == _TAKEN and error.diag.constraint_name in _CHANGES_HANDS
-    )
+    if isinstance(error, OnStandby):
+        return False
+    again = error.sqlstate in _AGAIN or forgotten(error) or stale(error)
+    return again or (error.sqlstate == _TAKEN and error.diag.constraint_name in _CHANGES_HANDS)
 
 
 def translated(error: Exception, shown: str) -> StoreError:
@@ -127,7 +157,12 @@ def _by_state(state: str, text: str, shown: str) -> StoreError:
         )
     if state[:2] in _REFUSED_CLASSES:
         return StoreRejected(f"Postgres refused a value: {text}")
-    if state[:2] in _GONE_CLASSES or state.startswith("XX"):
+    if state == _READ_ONLY:
+        return StoreUnavailable(
+            f"{shown} is read only ({text}): the address leads to a standby, or writing was turned "
+            "off there. Nothing was written; repeat the call when it leads to the primary again"
+        )
+    if state[:2] in _GONE_CLASSES:
         return StoreUnavailable(f"{shown} is not available: {text}")
     return StoreError(f"{shown} failed with {state}: {text}")
 

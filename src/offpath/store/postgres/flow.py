@@ -124,7 +124,7 @@ class FlowTables(Part):
     async def queues(self) -> list[QueueRecord]:
         """Queues with unended jobs or a pause."""
         now = self._now()
-        return await self._database.write(lambda: pausing.queues_steps(now, sql=self._sql), "limit")
+        return await self._database.call(lambda: pausing.queues_steps(now, sql=self._sql), "limit")
 
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it out."""

@@ -41,7 +41,7 @@ class LedgerTables(Part, LedgerReading):
         if not operations:
             return []
         now = self._now()
-        posted = await self._database.write(
+        posted = await self._database.call(
             lambda: post_steps(operations, now, self._accounts, sql=self._sql)
         )
         if posted.told:
@@ -91,4 +91,4 @@ class LedgerTables(Part, LedgerReading):
         return msgspec.json.decode(rows[0][0], type=Totals)
 
     async def _ask_ledger(self, query: Query) -> Rows:
-        return await self._database.write(lambda: one(query))
+        return await self._database.call(lambda: one(query))

@@ -153,7 +153,7 @@ class Ear:
         if delay:
             self._ready.set()
             if delay == _FIRST_DELAY:
-                _log.warning("the listening connection is cut (%s): polling", type(error).__name__)
+                _log.info("the listening connection is cut (%s): polling", type(error).__name__)
                 with contextlib.suppress(Exception):
                     await self._on_deaf(sorted(self._wanted | set(lost)))
             await asyncio.sleep(_chance.uniform(delay / 2, delay))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import psycopg
 
@@ -18,6 +21,15 @@ from offpath.store.sql import DEFAULT_SCHEMA, Catalogue, Query, catalogue, in_sc
 
 PACKAGE: Final = "offpath.store.postgres"
 
+T = TypeVar("T")
+
+PATIENCE: Final = 60.0
+"""Seconds after which a step is given up for which others' transactions are in the way."""
+BETWEEN: Final = (0.5, 1.5)
+"""Seconds between two tries: long enough for all who waited behind the last one."""
+
+_chance = random.Random()  # noqa: S311 - only spreads retries
+
 
 def known() -> tuple[Step, ...]:
     """The steps that this version ships."""
@@ -30,6 +42,15 @@ def script(*, schema: str = DEFAULT_SCHEMA, after: int = 0) -> str:
     parts = [] if after else [_home_text(sql)]
     parts += [_step_text(step, sql, schema) for step in known() if step.number > after]
     return "\n".join(parts)
+
+
+def roles_script(*, schema: str = DEFAULT_SCHEMA) -> str:
+    """SQL that makes the roles of a schema that is up to date, and grants what each may do."""
+    sql = catalogue(PACKAGE, schema=schema)
+    return _transaction_text(sql, ";\n\n".join(sql[name].named for name in _ROLES))
+
+
+_ROLES: Final = ("make_views", "make_roles", "grant_roles")
 
 
 def _home_text(sql: Catalogue) -> str:
@@ -83,14 +104,50 @@ class Migrator:
         """Run the pending steps; returns those that this call ran."""
         done = []
         async with self._session() as connection:
-            while (step := await self._next(connection)) is not None:
+            while (step := await self._patiently(connection, self._next)) is not None:
                 done.append(step)
         return done
+
+    async def grant_roles(self) -> None:
+        """Make the roles, and grant what each may do. Repeating it does no harm."""
+        async with self._session() as connection:
+            await self._patiently(connection, self._grant_roles)
+
+    async def _grant_roles(self, connection: Connection) -> None:
+        await self._begin(connection)
+        await self._take_turn(connection)
+        for name in _ROLES:
+            # several statements in one text, which has no parameters
+            await connection.execute(self._sql[name].named.encode())
+        await self._ask(connection, self._sql["commit"]())
+
+    async def _patiently(
+        self, connection: Connection, work: Callable[[Connection], Awaitable[T]]
+    ) -> T:
+        """Do what needs locks of tables again and again, until nobody is in the way for a moment.
+
+        Each try is short: while it waits behind somebody's transaction, everybody else waits
+        behind it.
+        """
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return await work(connection)
+            except psycopg.errors.LockNotAvailable:
+                if time.monotonic() > until:
+                    raise
+                await connection.rollback()
+            await asyncio.sleep(_chance.uniform(*BETWEEN))
+
+    async def _take_turn(self, connection: Connection) -> None:
+        await self._ask(connection, self._sql["migration_lock"]())
+        await self._ask(connection, self._sql["impatience"]())
 
     async def _next(self, connection: Connection) -> Migration | None:
         """Run one pending step in a transaction; None when there is none."""
         await self._begin(connection)
-        await self._ask(connection, self._sql["migration_lock"]())
+        await self._take_turn(connection)
+        await self._ask(connection, self._sql["as_owner"]())
         left = pending(known(), await self._applied(connection))
         done = await self._run(connection, left[0]) if left else None
         await self._ask(connection, self._sql["commit"]())

@@ -41,7 +41,7 @@ class ScheduleTables(Part):
 
     async def schedules(self, names: Sequence[str] = ()) -> list[ScheduleRecord]:
         """These, or all, by name."""
-        return await self._database.write(lambda: listed_steps(names, sql=self._sql))
+        return await self._database.call(lambda: listed_steps(names, sql=self._sql))
 
     async def due_schedules(self, *, limit: int) -> tuple[list[ScheduleRecord], float | None]:
         """Those that are due, and seconds until the next one."""

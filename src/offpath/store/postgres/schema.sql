@@ -34,10 +34,14 @@ values (:number::int, :name::text, :checksum::text)
 returning (extract(epoch from applied_at) * 1000000)::bigint
 
 -- name: patience
--- A schema step waits a minute for locks, not for ever, and its names are the server's own.
+-- Who changes the schema waits a minute for another who does, and its names are the server's own.
 select
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
     pg_catalog.set_config('lock_timeout', '60s', true)
+
+-- name: impatience
+-- A step waits for a table for a moment only: whoever comes after it for that table waits behind it.
+select pg_catalog.set_config('lock_timeout', '300ms', true)
 
 -- name: own_names
 -- The same of names alone, for a script.

@@ -11,18 +11,23 @@ from typing import Any, Final, Literal, TypeVar, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg_pool import AsyncConnectionPool, PoolClosed
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from offpath.errors import AppClosed, StoreUnavailable
+from offpath.errors import AppClosed, StoreError, StoreUnavailable
 from offpath.store.postgres.address import Address
+from offpath.store.postgres.attending import answers, bounded
 from offpath.store.postgres.faults import (
     CounterBehind,
+    OnStandby,
     behind,
     forgotten,
+    from_standby,
     retryable,
+    stale,
     translated,
 )
 from offpath.store.postgres.naming import NamedConnection
+from offpath.store.postgres.outage import POOL, Outage, quieten
 from offpath.store.postgres.steps import Rows, Send, Steps, one
 from offpath.store.sql import Catalogue, Query
 
@@ -43,6 +48,11 @@ class Connection(NamedConnection):
     """
 
     direct = False
+    of_offpath = True
+    rested_at = 0.0
+    """When it was given back to the pool, by the loop's clock."""
+    patience = 0.0
+    """Seconds for each answer, of the transaction that has it."""
 
 
 _TRIES: Final = 10
@@ -51,8 +61,13 @@ _WAIT: Final = 0.002
 _PATIENCE: Final = 40.0
 """Seconds for one transaction at most; the server's own limit for a statement is 30."""
 _POOL_PATIENCE: Final = 5.0
+CALL_PATIENCE: Final = 5.0
+"""Seconds that a call in a request waits for each answer, unless a setting says otherwise."""
 _PREPARE_AFTER: Final = 1
 """A statement is prepared when it is used for the second time in a session."""
+
+_ENDED: Final = frozenset({"57P01", "57P02", "57P05", "25P03", "08003", "08006"})
+"""The server ended the session: it was stopped, or the session rested for too long."""
 
 _chance = random.Random()  # noqa: S311 - only spreads retries
 
@@ -63,8 +78,16 @@ class Database:
     ``before`` is called with each statement's name before it is sent; tests raise from it.
     """
 
-    def __init__(self, address: Address, sql: Catalogue, *, pool_size: int) -> None:
-        self._trusting = address.direct is not False
+    def __init__(
+        self,
+        address: Address,
+        sql: Catalogue,
+        *,
+        pool_size: int,
+        call_patience: float = CALL_PATIENCE,
+    ) -> None:
+        self._call_patience = call_patience
+        self._outage = Outage(address.shown)
         self.before: Callable[[str], None] | None = None
         self.address = address
         self._sql = sql
@@ -86,9 +109,10 @@ class Database:
             reason = await self._why_not(error)
             raise translated(reason, self.address.shown) from None
         except BaseException:
-            await pool.close()
+            await _close(pool)
             raise
         self._pool = pool
+        self._outage.over()
 
     async def close(self) -> None:
         """Close every connection. Repeating it does nothing."""
@@ -96,28 +120,43 @@ class Database:
         if pool is not None:
             await pool.close()
 
-    async def write(self, make: Callable[[], Steps[T]], pin: Pin = "pin") -> T:
+    async def write(
+        self, make: Callable[[], Steps[T]], pin: Pin = "pin", *, call: bool = False
+    ) -> T:
         """Run the transition that ``make`` returns in one transaction.
 
         It is made and run anew, with a growing random delay, when the server could not serialise
         it or broke a deadlock: nothing of it was written then. A counter of positions that is
         behind its rows is moved on first.
         """
+        lost = 0
         for attempt in range(1, _TRIES + 1):
             try:
-                return await self._attempt(make(), pin)
+                done = await self._attempt(make(), pin, self._call_patience if call else _PATIENCE)
             except (psycopg.Error, CounterBehind) as error:
                 late = behind(error)
                 if late is not None and attempt < _TRIES:
-                    await self._attempt(one(self._sql[late.catch_up]()), "pin")
+                    await self._attempt(one(self._sql[late.catch_up]()), "pin", _PATIENCE)
                 elif isinstance(error, CounterBehind):
                     raise
-                elif not retryable(error) or attempt == _TRIES:
-                    raise translated(error, self.address.shown) from error
-                elif forgotten(error):
-                    self._trusting = False
+                else:
+                    lost += _cut_off(error)
+                    again = retryable(error) or (call and lost == 1 and _cut_off(error))
+                    if not again or attempt == _TRIES:
+                        raise self._told(error) from error
+            else:
+                self._outage.over()
+                return done
             await asyncio.sleep(_chance.uniform(0.0, _WAIT * 2**attempt))
         raise AssertionError("unreachable")
+
+    async def call(self, make: Callable[[], Steps[T]], pin: Pin = "pin") -> T:
+        """As :meth:`write`, for what somebody waits for and may be repeated.
+
+        It reads, or its ids make a repeat harmless. So where the connection is lost it is done
+        once more; and the silence of the server has a bound of its own.
+        """
+        return await self.write(make, pin, call=True)
 
     async def rehearse(self, make: Callable[[], Steps[T]]) -> None:
         """Run a transition and undo it. Raises what running it in earnest would raise."""
@@ -133,7 +172,7 @@ class Database:
                 await self._one(connection, query)
                 return connection.info.backend_pid
         except (psycopg.Error, TimeoutError) as error:
-            raise translated(error, self.address.shown) from error
+            raise self._told(error) from error
 
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
@@ -145,16 +184,19 @@ class Database:
                 yield Snapshot(functools.partial(self._one, connection), self.address.shown)
                 await self._one(connection, self._sql["commit"]())
         except psycopg.Error as error:
-            raise translated(error, self.address.shown) from error
+            raise self._told(error) from error
+
+    def _told(self, error: Exception) -> StoreError:
+        return self._outage.noticed(translated(error, self.address.shown))
 
     # -- one transaction ---------------------------------------------------------------------
 
-    async def _attempt(self, steps: Steps[T], pin: Pin) -> T:
+    async def _attempt(self, steps: Steps[T], pin: Pin, patience: float) -> T:
         try:
-            async with asyncio.timeout(_PATIENCE), self._connection() as connection:
+            async with asyncio.timeout(_PATIENCE), self._connection(patience) as connection:
                 return await self._transact(connection, steps, pin)
         except TimeoutError as error:
-            raise translated(error, self.address.shown) from error
+            raise self._told(error) from error
         finally:
             steps.close()
 
@@ -184,6 +226,10 @@ class Database:
         return [self._sql[name]() for name in names]
 
     async def _pipeline(self, connection: Connection, queries: Sequence[Query]) -> list[Rows]:
+        with bounded(connection, connection.patience):
+            return await self._answered(connection, queries)
+
+    async def _answered(self, connection: Connection, queries: Sequence[Query]) -> list[Rows]:
         if len(queries) == 1:
             return [await self._one(connection, queries[0])]
         async with connection.pipeline():
@@ -205,6 +251,7 @@ class Database:
     # -- connections -------------------------------------------------------------------------
 
     def _make_pool(self) -> AsyncConnectionPool[Connection]:
+        quieten()
         return AsyncConnectionPool(
             self.address.conninfo,
             connection_class=Connection,
@@ -217,7 +264,7 @@ class Database:
             timeout=_POOL_PATIENCE,
             # bounds the pool's own growing delay: work goes on soon after the server is back
             reconnect_timeout=3.0,
-            name="offpath",
+            name=POOL,
         )
 
     async def _settle_in(self, connection: Connection) -> None:
@@ -225,7 +272,7 @@ class Database:
 
         A pooler tells its clients a process of its own invention, not the one that serves them.
         """
-        if not self._trusting:
+        if self.address.direct is False:
             return
         cursor = await connection.execute(self._sql["backend"].pyformat.encode())
         if await cursor.fetchone() == (connection.info.backend_pid,):
@@ -234,26 +281,38 @@ class Database:
             connection.direct = True
 
     @contextlib.asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Connection]:
+    async def _connection(self, patience: float = _PATIENCE) -> AsyncIterator[Connection]:
         pool = self._pool
         if pool is None:
             raise AppClosed("the store is not open: use it inside `async with app`")
-        try:
-            connection = await pool.getconn()
-        except PoolClosed:
-            raise AppClosed("the store was closed during this call") from None
-        if connection.direct and not self._trusting:
-            connection.direct, connection.prepare_threshold = False, None
+        connection = await _living(pool, patience)
+        connection.patience = patience
+        standby = False
         try:
             yield connection
+        except psycopg.Error as error:
+            standby = from_standby(error, standby=_is_standby(connection))
+            await self._doubt(connection, error)
+            if standby:
+                raise OnStandby(str(error)) from error
+            raise
         except BaseException:
             await self._abandon(connection)
             raise
         finally:
+            connection.rested_at = asyncio.get_running_loop().time()
             await pool.putconn(connection)
-            if connection.closed:
-                # what cut this one may have cut the idle ones too: find out before they are used
-                await pool.check()
+
+    async def _doubt(self, connection: Connection, error: psycopg.Error) -> None:
+        """Keep a connection that an error leaves of use, with the trust that is left in it.
+
+        Each connection is trusted for itself: what went wrong with one may be over with the next.
+        """
+        if stale(error):
+            await connection.close()  # the next one prepares its statements anew
+        elif forgotten(error):
+            connection.direct, connection.prepare_threshold = False, None
+        await self._abandon(connection)
 
     async def _abandon(self, connection: Connection) -> None:
         """Undo what a failed transaction did, or give the connection up."""
@@ -273,6 +332,52 @@ class Database:
             return reason
         await connection.close()
         return error
+
+
+async def _living(pool: AsyncConnectionPool[Connection], patience: float) -> Connection:
+    """A connection that answers. One that died while it rested is replaced: nothing was sent."""
+    until = asyncio.get_running_loop().time() + min(patience, _POOL_PATIENCE)
+    while True:
+        left = until - asyncio.get_running_loop().time()
+        try:
+            connection = await pool.getconn(timeout=max(left, 0.001))
+        except PoolClosed:
+            raise AppClosed("the store was closed during this call") from None
+        try:
+            living = await answers(connection)
+        except BaseException:
+            await _discard(pool, connection)
+            raise
+        if living:
+            return connection
+        await _discard(pool, connection)
+
+
+async def _discard(pool: AsyncConnectionPool[Connection], connection: Connection) -> None:
+    await connection.close()
+    await pool.putconn(connection)
+
+
+async def _close(pool: AsyncConnectionPool[Connection]) -> None:
+    """Close a pool, also where the one who asks is cancelled meanwhile: its tasks end with it."""
+    closing = asyncio.ensure_future(pool.close())
+    while not closing.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(closing)
+
+
+def _is_standby(connection: Connection) -> bool:
+    """Whether the server says of itself that it is one; it tells its sessions when that ends."""
+    return not connection.closed and connection.info.parameter_status("in_hot_standby") == "on"
+
+
+def _cut_off(error: psycopg.Error) -> bool:
+    """Whether the connection was lost on the way, and not the wait for one."""
+    if isinstance(error, PoolTimeout):
+        return False
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate in _ENDED
 
 
 class Snapshot:

@@ -56,11 +56,12 @@ from offpath.store.postgres.migrating import (
     Migrator,
     applied_steps,
     known,
+    roles_script,
     script,
 )
 from offpath.store.postgres.parting import settle_apart
 from offpath.store.postgres.schedules import ScheduleTables
-from offpath.store.postgres.session import Database
+from offpath.store.postgres.session import CALL_PATIENCE, Database
 from offpath.store.postgres.settling import (
     Company,
     lone_successes,
@@ -101,7 +102,8 @@ class PostgresStore(
     each connection finds out whether a pooler is in between. ``?offpath_notify_url=`` (or
     ``notify_url``) is a direct way for LISTEN and presence where ``url`` goes through a pooler.
     ``clock`` None means the database's own clock. ``migrate`` brings the schema up to date on
-    opening; without it a schema that does not fit is an error.
+    opening; without it a schema that does not fit is an error. ``call_timeout`` is how many seconds
+    a caller waits for each answer of the server (and for a connection) before the call is given up.
     """
 
     def __init__(
@@ -113,10 +115,11 @@ class PostgresStore(
         migrate: bool = False,
         notify_url: str | None = None,
         pool_size: int = 8,
+        call_timeout: float = CALL_PATIENCE,
     ) -> None:
         address = parse_address(url, notify_url=notify_url)
         sql = catalogue(PACKAGE, schema=schema)
-        self._database = Database(address, sql, pool_size=pool_size)
+        self._database = Database(address, sql, pool_size=pool_size, call_patience=call_timeout)
         self._sql = sql
         self._clock = clock
         self._hints = Hints()
@@ -185,6 +188,14 @@ class PostgresStore(
         """The steps after ``after`` as SQL text."""
         return script(schema=self._schema, after=after)
 
+    def roles_script(self) -> str:
+        """The roles of this schema and their rights, as SQL text."""
+        return roles_script(schema=self._schema)
+
+    async def grant_roles(self) -> None:
+        """Make the roles of this schema, and grant what each may do."""
+        await self._migrator().grant_roles()
+
     async def diagnose(self) -> list[Finding]:
         """Look at settings, long transactions, dead rows, and rows that should not be."""
         direct = self._ear is not None and await self._ear.listens()
@@ -194,7 +205,7 @@ class PostgresStore(
 
     async def ping(self) -> datetime:
         """The store's clock."""
-        rows = await self._database.write(
+        rows = await self._database.call(
             lambda: one(self._sql["ping"](now=moment(self._now()))), "limit"
         )
         return msgspec.json.decode(rows[0][0], type=datetime)
@@ -220,11 +231,11 @@ class PostgresStore(
 
     async def _commit(self, effects: Effects) -> list[Enqueued]:
         now = self._now()
-        return await self._database.write(lambda: embed(commit_steps(effects, now, sql=self._sql)))
+        return await self._database.call(lambda: embed(commit_steps(effects, now, sql=self._sql)))
 
     async def _commit_each(self, jobs: Sequence[NewJob]) -> list[Enqueued | None]:
         query = enqueue_each(jobs, self._now(), sql=self._sql)
-        rows = await self._database.write(lambda: one(query))
+        rows = await self._database.call(lambda: one(query))
         return each_answer(jobs, rows)
 
     async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
@@ -351,11 +362,11 @@ class PostgresStore(
 
     async def get(self, ids: Sequence[str]) -> list[JobRecord]:
         """Jobs by id, with their failures."""
-        return await self._database.write(lambda: reading.get_steps(ids, sql=self._sql))
+        return await self._database.call(lambda: reading.get_steps(ids, sql=self._sql))
 
     async def states(self, ids: Sequence[str]) -> dict[str, JobState]:
         """States by id."""
-        return await self._database.write(lambda: reading.states_steps(ids, sql=self._sql))
+        return await self._database.call(lambda: reading.states_steps(ids, sql=self._sql))
 
     async def find(
         self, where: JobFilter, *, limit: int = 100, after: str | None = None, newest: bool = True

@@ -26,7 +26,7 @@ class WorkflowTables(Part):
         """Groups by id."""
         if not ids:
             return []
-        return await self._database.write(lambda: groups.groups_steps(ids, sql=self._sql))
+        return await self._database.call(lambda: groups.groups_steps(ids, sql=self._sql))
 
     async def cancel_groups(
         self, ids: Sequence[str], *, limit: int, keep: float | None = None
@@ -54,7 +54,7 @@ class WorkflowTables(Part):
 
     async def gates(self, ids: Sequence[str]) -> list[GateRecord]:
         """Gates by id."""
-        return await self._database.write(lambda: gates.gates_steps(ids, sql=self._sql))
+        return await self._database.call(lambda: gates.gates_steps(ids, sql=self._sql))
 
     async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[Changed]:
         """Give up waits whose time is over, and repair what was skipped."""
@@ -85,7 +85,7 @@ class WorkflowTables(Part):
         if job_id(signal.id) is None:
             raise StoreRejected(f"a signal's id must be a UUID, not {signal.id[:60]!r}")
         now = self._now()
-        sent = await self._database.write(
+        sent = await self._database.call(
             lambda: durable.send_signal_steps(signal, now, sql=self._sql)
         )
         if sent:

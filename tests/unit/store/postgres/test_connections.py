@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from datetime import UTC, datetime
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,13 +13,19 @@ import pytest
 from offpath.errors import AppClosed, StoreBusy, StoreRejected, StoreUnavailable
 from offpath.model.effects import Effects
 from offpath.store.postgres import PostgresStore
-from offpath.store.postgres.faults import translated
+from offpath.store.postgres.faults import OnStandby, from_standby, stale, translated
+from offpath.store.postgres.session import Database
 from tests.conformance.builders import new_job
+from tests.conformance.workflow_builders import signal
 
 from .conftest import Ask, Opened, until
 
 _CUT = """
     select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()
+"""
+_OTHERS = """
+    select count(*) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()
 """
 
@@ -33,13 +40,83 @@ async def test_a_server_that_is_not_there(unused_tcp_port: int) -> None:
         await store.ping()
 
 
-async def test_a_cut_is_an_error_once_and_then_work_goes_on(opened: Opened, ask: Ask) -> None:
+@pytest.mark.parametrize("kind", ["ping", "commit", "get", "signal", "settle", "snapshot"])
+async def test_connections_that_died_while_they_rested_are_replaced_unseen(
+    opened: Opened, ask: Ask, kind: str
+) -> None:
     store = await opened()
+    job = new_job()
+    await store.commit(Effects(jobs=(job,)))
     await asyncio.gather(*(store.ping() for _ in range(8)))  # several connections to be cut
     ask(_CUT)
-    with pytest.raises(StoreUnavailable):
+    await until(lambda: ask(_OTHERS) == [(0,)])
+    match kind:
+        case "ping":
+            assert await store.ping() > datetime(2020, 1, 1, tzinfo=UTC)
+        case "commit":
+            (made,) = await store.commit(Effects(jobs=(new_job(),)))
+            assert made.created
+        case "get":
+            assert len(await store.get([job.id])) == 1
+        case "signal":
+            assert await store.send_signal(signal())
+        case "settle":
+            assert await store.settle([]) == []
+            assert await store.held("nobody") == []
+        case _:
+            async with store._database.snapshot() as snapshot:
+                assert await snapshot.ask(store._sql["ping"](now=None))
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["unanswered", "answer lost"])
+async def test_a_call_whose_connection_is_lost_under_way_is_made_once_more(
+    opened: Opened, ask: Ask, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened(pool_size=1)
+    pipeline, cut = Database._answered, list[str]()
+
+    async def cutting(self: Database, connection: Any, queries: Any) -> Any:
+        if any(query.name == "enqueue" for query in queries) and not cut:
+            cut.append("once")
+            answer = await pipeline(self, connection, queries) if after else None
+            connection.pgconn.finish()
+            raise psycopg.OperationalError(f"cut, after {answer}")
+        return await pipeline(self, connection, queries)
+
+    monkeypatch.setattr(Database, "_answered", cutting)
+    job = new_job()
+    (made,) = await store.commit(Effects(jobs=(job,)))
+    assert (cut, made.created) == (["once"], not after)
+    assert ask("select count(*) from offpath.job") == [(1,)]
+
+
+async def test_a_call_that_is_lost_twice_is_an_error(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened()
+
+    async def cutting(self: Database, connection: Any, _: Any) -> Any:
+        connection.pgconn.finish()
+        raise psycopg.OperationalError("cut")
+
+    with monkeypatch.context() as patch, pytest.raises(StoreUnavailable, match="cannot reach"):
+        patch.setattr(Database, "_answered", cutting)
         await store.ping()
-    assert await store.ping() > datetime(2020, 1, 1, tzinfo=UTC)
+    assert await store.ping()
+
+
+async def test_a_call_that_nobody_answers_is_given_up_in_its_own_time(
+    url: str, opened: Opened
+) -> None:
+    """As on a network that swallows what is sent: no cancel and no goodbye gets through either."""
+    store = await opened(call_timeout=0.2, pool_size=2)
+    with psycopg.connect(url) as holder:
+        holder.execute("lock table offpath.job in access exclusive mode")
+        begun = asyncio.get_running_loop().time()
+        with pytest.raises(StoreUnavailable, match="did not answer in time"):
+            await store.commit(Effects(jobs=(new_job(),)))
+        assert asyncio.get_running_loop().time() - begun < 3
+    assert await store.ping()
 
 
 async def test_a_call_that_is_cancelled_leaves_the_store_usable(
@@ -151,3 +228,36 @@ async def _until_waiting(ask: Ask) -> None:
         "where datname = current_database() and wait_event_type = 'Lock'"
     )
     await until(lambda: ask(question) != [(0,)])
+
+
+def test_only_what_is_said_of_the_values_is_a_refusal() -> None:
+    """Else the store's trouble would be charged to a job that has done its work."""
+    kinds = {one.sqlstate: one for one in vars(psycopg.errors).values() if _has_code(one)}
+    assert len(kinds) > 200
+    for state, kind in kinds.items():
+        refused = isinstance(translated(kind("text"), "db"), StoreRejected)
+        assert refused == (state[:2] in {"22", "23", "54"}), state
+
+
+def _has_code(found: object) -> bool:
+    return isinstance(found, type) and issubclass(found, psycopg.Error) and bool(found.sqlstate)
+
+
+def test_a_code_that_stands_for_two_things_is_told_apart() -> None:
+    plan = psycopg.errors.FeatureNotSupported("cached plan must not change result type")
+    standby = psycopg.errors.FeatureNotSupported(
+        "cannot set transaction read-write mode during recovery"
+    )
+    other = psycopg.errors.FeatureNotSupported("timestamp too large")
+    assert (stale(plan), stale(standby), stale(other)) == (True, False, False)
+    assert not from_standby(plan, standby=True)
+    assert from_standby(standby, standby=False)
+    assert not from_standby(other, standby=False)
+    assert from_standby(psycopg.errors.SerializationFailure("conflict"), standby=True)
+
+
+@pytest.mark.parametrize("error", [OnStandby("x"), psycopg.errors.ReadOnlySqlTransaction("x")])
+def test_read_only_is_unavailable_and_says_so(error: psycopg.Error) -> None:
+    found = translated(error, "db")
+    assert isinstance(found, StoreUnavailable)
+    assert "read only" in str(found)
