@@ -16,7 +16,7 @@ from offpath.store.protocol import Store
 from tests.conformance.builders import add, die, start
 
 TWO_WEEKS = 14 * 86_400.0
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Real seconds within which the loops of a new worker have each had their turn."""
 
 
