@@ -277,7 +277,9 @@ def _row(job: JobRecord) -> tuple[output.Cell, ...]:
     error = redact_text(f"{failure.type}: {failure.message}"[:100]) if failure else ""
     due = output.ago(job.run_at) if job.state is JobState.QUEUED else ""
     blocked = job.state is JobState.BLOCKED
-    state = f"{job.state} ({job.reason})" if blocked else job.state
+    state = f"{job.state} ({job.reason})" if blocked else str(job.state)
+    if job.unreadable:
+        state += " (unreadable)"
     return job.id, job.task, job.queue, state, job.attempt, due, error
 
 
@@ -297,6 +299,7 @@ def print_job(
         "state": f"{job.state} ({job.reason})" if job.reason else str(job.state),
         **{name.replace("_", " "): one["text"] for name, one in waits.items() if one},
         **({"steps": ", ".join(steps)} if steps else {}),
+        **({"unreadable": job.unreadable} if job.unreadable else {}),
         "attempt": job.attempt,
         "deliveries": job.deliveries,
         "priority": job.priority,

@@ -16,7 +16,7 @@ from offpath.events.answering import answered
 from offpath.events.flushing import BAD, RELEASED, SNOOZED, UNTRIED, End, Flusher
 from offpath.events.lines import Lease, Line, Lines, lines_of
 from offpath.events.overtime import Overtime
-from offpath.model.job import DeadReason
+from offpath.model.job import DeadReason, unreadable_row
 from offpath.model.message import (
     LeasedMessage,
     LeasedMessages,
@@ -299,7 +299,11 @@ class Mover:
         held_up: set[tuple[str, str | None]] = set()
         for message in messages:
             place = (message.stream, message.key)
-            if message.deliveries - message.attempt < rules.losses - 1 and place not in held_up:
+            if message.unreadable is not None:
+                failure = unreadable_row(message.unreadable, message.attempt)
+                dead = Dead(reason=DeadReason.UNREADABLE, failure=failure)
+                self._end(MessageSettlement(message=message, outcome=dead), lease)
+            elif message.deliveries - message.attempt < rules.losses - 1 and place not in held_up:
                 able.append(message)
             elif place not in held_up and rules.worn_out(message):
                 dead = Dead(reason=DeadReason.WORKER_LOST, failure=rules.lost_failure(message))

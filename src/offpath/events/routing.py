@@ -13,7 +13,7 @@ from offpath.errors import Conflict, InvalidArgument, StoreRejected
 from offpath.events.delivering import Delivery, RoutedEvent, hand_over
 from offpath.model.deciding import decide
 from offpath.model.effects import Effects
-from offpath.model.job import NewJob
+from offpath.model.job import NewJob, unreadable_row
 from offpath.model.new import NewLogEvent, NewMessage
 from offpath.model.route import (
     Attempt,
@@ -134,6 +134,8 @@ class Courier:
     def routed(self, step: Step, number: int) -> RoutedEvent:
         """The event as a deliverer gets it. Raises when its payload does not decode."""
         event, attempt = step.event, step.attempt
+        if event.unreadable is not None:
+            raise StoreRejected(unreadable_row(event.unreadable, number).message)
         return RoutedEvent(
             id=event.id,
             domain=event.domain,

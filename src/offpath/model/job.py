@@ -80,13 +80,16 @@ class DeadReason(StrEnum):
     """It waited at a gate for as long as the gate's timeout allows."""
     UNDELIVERABLE = "undeliverable"
     """The dispatcher of an outbox message said that it can never be delivered."""
+    UNREADABLE = "unreadable"
+    """Its row holds what offpath never writes, as a time of infinity: somebody else wrote it."""
 
 
 class Failure(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     """One attempt that failed, as recorded: plain text only, safe to store and to show.
 
     ``kind`` is ``error``, ``timeout``, ``deadline``, ``aborted``, ``cancelled``, ``worker_lost``,
-    ``bad_input``, ``invalid_plan`` or ``unsettleable``; of a message that was put off, ``snoozed``.
+    ``bad_input``, ``invalid_plan``, ``unsettleable`` or ``unreadable``; of a message that was put
+    off, ``snoozed``.
     """
 
     kind: str
@@ -95,6 +98,16 @@ class Failure(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     traceback: str | None = None
     attempt: int = 1
     at: datetime | None = None
+
+
+def unreadable_row(columns: str, attempt: int) -> Failure:
+    """The failure of a row of which these columns cannot be read."""
+    return Failure(
+        kind=DeadReason.UNREADABLE.value,
+        type="UnreadableRow",
+        message=f"its row holds what offpath never writes; columns that cannot be read: {columns}",
+        attempt=attempt,
+    )
 
 
 class UniquePolicy(StrEnum):
@@ -223,6 +236,9 @@ class LeasedJob(Quiet, frozen=True, kw_only=True, gc=False):
     dependents: tuple[str, ...] = ()
     deadline: datetime | None = None
     limit_key: str | None = None
+    unreadable: str | None = None
+    """Which columns of its row cannot be read, with what they hold; the fields have neutral values
+    instead. Such a job is not to be run."""
 
 
 class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
@@ -268,6 +284,9 @@ class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
     """Encoded :class:`Progress`, as last reported."""
     failures: tuple[Failure, ...] = ()
     """The attempts that failed, oldest first (the last 50 are kept)."""
+    unreadable: str | None = None
+    """Which columns of its row cannot be read, with what they hold; the fields have neutral values
+    instead."""
 
     @property
     def failure(self) -> Failure | None:

@@ -65,6 +65,9 @@ class LeasedMessage(Quiet, frozen=True, kw_only=True, gc=False):
     created_at: datetime
     key: str | None = None
     headers: str = "{}"
+    unreadable: str | None = None
+    """Which columns of its row cannot be read, with what they hold; the fields have neutral values
+    instead. Such a message is not to be handed on."""
 
 
 class StreamRoom(Struct, frozen=True, kw_only=True):
@@ -152,6 +155,9 @@ class MessageRecord(Quiet, frozen=True, kw_only=True, gc=False):
     """Why it is dead: a :class:`~offpath.model.job.DeadReason`."""
     failure: Failure | None = None
     """The last attempt that failed."""
+    unreadable: str | None = None
+    """Which columns of its row cannot be read, with what they hold; the fields have neutral values
+    instead."""
 
 
 class MessageFilter(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -52,6 +52,8 @@ class LogEvent(Quiet, frozen=True, kw_only=True, gc=False):
     key: str | None = None
     decided: bool = False
     """Whether the router that reads it has an attempt of it on record already."""
+    unreadable: str | None = None
+    """Which columns of its row cannot be read, with what they hold: it is not to be delivered."""
 
 
 class LogPage(Struct, frozen=True, kw_only=True):

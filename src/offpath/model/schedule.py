@@ -87,6 +87,8 @@ class ScheduleRecord(Quiet, frozen=True, kw_only=True):
     """The job of the last occurrence that made one."""
     last_open: bool = False
     """Whether that job has not ended."""
+    unreadable: str | None = None
+    """Which columns of its row cannot be read, with what they hold: it does not fire."""
 
 
 class OccurrenceOutcome(StrEnum):

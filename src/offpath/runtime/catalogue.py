@@ -77,6 +77,11 @@ ROWS = (
     _counter("jobs_lease_lost", "Attempts whose lease was lost before they were settled."),
     _counter("jobs_unsettleable", "Ends that could not be stored."),
     _counter(
+        "unreadable_rows",
+        "Rows that were handed out and cannot be read: jobs and messages that become dead letters.",
+        labels=("table",),
+    ),
+    _counter(
         "job_moves",
         "Jobs that went from one state to another; none before it is made and after it is gone.",
         (*_JOB, "left", "entered"),

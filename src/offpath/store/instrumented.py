@@ -189,6 +189,7 @@ class InstrumentedStore(
         leased = await self._timed("lease", self._inner.lease(request))
         if leased.jobs:
             self._moved(observed.leased(leased.jobs))
+            self._sighted("job", [job.unreadable for job in leased.jobs])
         return leased
 
     async def begin(self, jobs: Sequence[LeasedJob]) -> set[str]:

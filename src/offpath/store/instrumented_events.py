@@ -60,7 +60,9 @@ class InstrumentedEvents(Watching):
 
     async def lease_messages(self, request: MessageRequest) -> LeasedMessages:
         """As the store does."""
-        return await self._timed("lease_messages", self._inner.lease_messages(request))
+        leased = await self._timed("lease_messages", self._inner.lease_messages(request))
+        self._sighted("message", [message.unreadable for message in leased.messages])
+        return leased
 
     async def settle_messages(
         self, settlements: Sequence[MessageSettlement]

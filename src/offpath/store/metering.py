@@ -128,6 +128,10 @@ class Metering:
         if done:
             self._groups.add(done)
 
+    def unreadable(self, table: str, count: int) -> None:
+        """So many rows of a table could not be read."""
+        self._registry.counter("offpath_unreadable_rows_total", table=table).add(count)
+
     def called(self, operation: str, seconds: float, error: BaseException | None) -> None:
         """Time one call; count its error."""
         summary = self._operations.get(operation)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from offpath.runtime.clock import Clock
+from offpath.runtime.log import logger
 from offpath.store.capabilities import Capabilities
 from offpath.store.metering import Metering
 from offpath.store.observed import Step
@@ -14,6 +15,11 @@ from offpath.store.observed_events import MessageMove
 from offpath.store.protocol import Store
 
 T = TypeVar("T")
+
+_log = logger("store")
+
+SAID_EVERY = 60.0
+"""Seconds for which rows that cannot be read are counted without another line in the log."""
 
 MOST_DOUBTED = 10_000
 """Settlements with an unknown outcome that are remembered until they are repeated."""
@@ -36,6 +42,7 @@ class Watching:
         self._inner = inner
         self._clock = clock
         self._metering = metering
+        self._said: dict[str, float] = {}
         self._observers: tuple[Observer, ...] = (metering, *observers)
 
     @property
@@ -59,6 +66,22 @@ class Watching:
         finally:
             seconds = self._clock.monotonic() - started
             self._metering.called(operation, seconds, error)
+
+    def _sighted(self, table: str, columns: Iterable[str | None]) -> None:
+        """Count rows that cannot be read, and say so in the log once in a while."""
+        bad = [one for one in columns if one is not None]
+        if not bad:
+            return
+        self._metering.unreadable(table, len(bad))
+        now = self._clock.monotonic()
+        if now - self._said.get(table, -SAID_EVERY) >= SAID_EVERY:
+            self._said[table] = now
+            _log.error(
+                "%d rows of the table %s cannot be read and become dead letters (unreadable); "
+                "`offpath doctor` tells more",
+                len(bad),
+                table,
+            )
 
     def _moved(self, steps: Iterable[Step]) -> None:
         if several := list(steps):

@@ -164,7 +164,7 @@ class Batches:
         if run.interrupted is not None:
             self._end(run, await self._judge.raised(run, asyncio.CancelledError()))
             return None
-        late = self._judge.expired(run)
+        late = self._judge.unfit(run)
         if late is not None:
             self._end(run, late)
             return None

@@ -58,7 +58,7 @@ class Executor:
         """Run the job and say how it ended; None when there is nothing left that we may write."""
         run.started_at = self._monotonic()
         judge = self._judge
-        late = judge.expired(run)
+        late = judge.unfit(run)
         if late is not None:
             return self._untried(run, late)
         try:

@@ -27,7 +27,7 @@ from offpath.jobs.suspension import Suspended, suspended
 from offpath.jobs.worker.running import Interruption
 from offpath.model import retry
 from offpath.model.effects import NOTHING
-from offpath.model.job import DeadReason, Failure
+from offpath.model.job import DeadReason, Failure, unreadable_row
 from offpath.model.ledger.faults import another_time, beyond_retry
 from offpath.model.settlement import (
     Cancelled,
@@ -150,8 +150,13 @@ class Judge:
                 return await self._failed(run, timeout, self._timed_out(run, error))
         assert_never(run.interrupted)
 
-    def expired(self, run: Run) -> Dead | None:
-        """Judge a job that is about to run: dead when its deadline has passed, else None."""
+    def unfit(self, run: Run) -> Dead | None:
+        """Judge a job that is about to run: dead when its row cannot be read, or its deadline has
+        passed; else None.
+        """
+        if run.job.unreadable is not None:
+            failure = unreadable_row(run.job.unreadable, run.job.attempt)
+            return Dead(reason=DeadReason.UNREADABLE, failure=failure)
         deadline = run.job.deadline
         if deadline is None:
             return None

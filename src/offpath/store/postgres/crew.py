@@ -8,18 +8,17 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Final
 
-import msgspec
-
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Extension, WorkerInfo, WorkerRecord
 from offpath.runtime.process import stopped
 from offpath.store.postgres.steps import Rows, Send, Steps, ask, moment, to_json
 from offpath.store.sql import Catalogue, Query
+from offpath.store.unreadable import Documents
 
 RESTART_GRACE: Final = 15.0
 """Seconds after the server's start in which a missing lock says nothing: workers reconnect."""
 
-_worker = msgspec.json.Decoder(WorkerRecord)
+_worker = Documents(WorkerRecord)
 
 
 def presence_key(schema: str, worker: str) -> int:
@@ -74,7 +73,7 @@ def signals_steps(
 def workers_steps(now: datetime | None, *, sql: Catalogue) -> Steps[list[WorkerRecord]]:
     """Every worker."""
     rows = yield from ask(sql["workers"](now=moment(now)), last=True)
-    return [_worker.decode(row[0]) for row in rows]
+    return _worker.all(rows)
 
 
 def notice_deaths_steps(now: datetime | None, *, sql: Catalogue) -> Steps[list[str]]:

@@ -104,7 +104,8 @@ limit 10
 -- Jobs of which one field contradicts another, or does not read: the constraints forbid most of
 -- them, but a restored or mended table may have lost those. Looked for among the newest.
 with recent as (
-    select id, state, worker, finished_at, attempt, deliveries, losses, options, progress
+    select id, state, worker, finished_at, attempt, deliveries, losses, options, progress, tags,
+        dependents, enqueued_at, run_at, deadline, started_at, expires_at
     from offpath.job
     order by id desc
     limit :most::bigint
@@ -121,6 +122,14 @@ judged as (
         when attempt < 1 or deliveries < 0 or losses < 0 then 'a count below its least'
         when options not like '{%}' then 'options that are no JSON'
         when progress not like '{%}' then 'progress that is no JSON'
+        when exists (
+            select from unnest(
+                array[enqueued_at, run_at, deadline, started_at, finished_at, expires_at]
+            ) as one (at)
+            where abs(offpath.micros(one.at)) = 9223372036854775807
+        ) then 'a time that cannot be read'
+        when jsonb_typeof(tags) <> 'array' then 'tags that are no list'
+        when jsonb_typeof(dependents) <> 'array' then 'dependents that are no list'
     end as fault
     from recent
 )

@@ -169,7 +169,7 @@ where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uui
             and s.taken_at is null
             and s.expires_at > (select clock.now from clock)
     )
-returning j.id::text, (extract(epoch from j.run_at) * 1000000)::bigint
+returning j.id::text, offpath.micros(j.run_at)
 
 -- name: met_signal
 -- This job, which is held, has taken the signal that it was woken for.

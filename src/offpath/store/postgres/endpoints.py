@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import msgspec
-
 from offpath.model.endpoint import Endpoint, EndpointNote
 from offpath.store.postgres.steps import Steps, ask, moment, to_json
 from offpath.store.sql import Catalogue
+from offpath.store.unreadable import Documents
 
-_endpoint = msgspec.json.Decoder(Endpoint)
+_endpoint = Documents(Endpoint)
 
 
 def put_steps(endpoint: Endpoint, now: datetime | None, *, sql: Catalogue) -> Steps[bool]:
@@ -35,7 +34,7 @@ def put_steps(endpoint: Endpoint, now: datetime | None, *, sql: Catalogue) -> St
 def endpoints_steps(*, sql: Catalogue) -> Steps[list[Endpoint]]:
     """Every endpoint, by name."""
     rows = yield from ask(sql["endpoints"](), last=True)
-    return [_endpoint.decode(row[0]) for row in rows]
+    return _endpoint.all(rows)
 
 
 def note_steps(
@@ -50,4 +49,4 @@ def note_steps(
         disable=note.disable,
     )
     rows = yield from ask(query, last=True)
-    return _endpoint.decode(rows[0][0]) if rows else None
+    return _endpoint.one(rows[0][0]) if rows else None

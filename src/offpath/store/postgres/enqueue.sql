@@ -92,12 +92,12 @@ cross join lateral (
 where not (:alone::boolean and late.root)
 on conflict do nothing
 returning
-    id::text, (extract(epoch from run_at) * 1000000)::bigint,
+    id::text, offpath.micros(run_at),
     (grouped and group_id is null)::int
 
 -- name: same_ids
 -- The jobs that have these ids already.
-select j.id::text, j.fingerprint, (extract(epoch from j.run_at) * 1000000)::bigint
+select j.id::text, j.fingerprint, offpath.micros(j.run_at)
 from offpath.job j
 where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
 
@@ -105,7 +105,7 @@ where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uui
 -- Who holds these unique keys, and whether its period is over.
 select
     j.unique_key, j.id::text, j.fingerprint, j.state,
-    (extract(epoch from j.run_at) * 1000000)::bigint,
+    offpath.micros(j.run_at),
     case
         when j.unique_until <= coalesce(:now::text::timestamptz, clock_timestamp()) then 1
         else 0
@@ -118,7 +118,7 @@ where j.unique_key = any (array(select jsonb_array_elements_text(:keys::text::js
 -- As holders, but they stay as they are until the end of this transaction.
 select
     j.unique_key, j.id::text, j.fingerprint, j.state,
-    (extract(epoch from j.run_at) * 1000000)::bigint,
+    offpath.micros(j.run_at),
     case
         when j.unique_until <= coalesce(:now::text::timestamptz, clock_timestamp()) then 1
         else 0
@@ -196,7 +196,7 @@ cross join lateral (
     select coalesce(b.run_at, clock.now + coalesce(b.delay, 0) * interval '1 second') as run_at
 ) as due
 where j.id = b.id
-returning j.id::text, (extract(epoch from j.run_at) * 1000000)::bigint
+returning j.id::text, offpath.micros(j.run_at)
 
 -- name: withdraw
 -- Takes back jobs that this transaction has added.

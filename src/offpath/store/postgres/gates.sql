@@ -322,7 +322,7 @@ select
         from offpath.gate_watch w
         where w.gate = g.id
     )::text,
-    (extract(epoch from g.deadline) * 1000000)::bigint
+    offpath.micros(g.deadline)
 from offpath.job_gate g
 where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
 

@@ -9,7 +9,7 @@ from offpath.model.deaths import Deaths, Whose
 from offpath.model.limit import LimitHolder
 from offpath.model.route import RouterLag
 from offpath.store.postgres.part import Part
-from offpath.store.postgres.steps import from_micros, moment, one, to_json
+from offpath.store.postgres.steps import moment, one, readable_time, to_json
 
 
 class HealthTables(Part):
@@ -26,7 +26,7 @@ class HealthTables(Part):
         query = self._sql["limit_holders"](keys=to_json(list(keys)))
         rows = await self._database.write(lambda: one(query))
         return [
-            LimitHolder(key=row[0], job=row[1], task=row[2], since=from_micros(row[3]))
+            LimitHolder(key=row[0], job=row[1], task=row[2], since=readable_time(row[3]))
             for row in rows
         ]
 
@@ -37,7 +37,7 @@ class HealthTables(Part):
             RouterLag(
                 router=row[0],
                 open=row[1],
-                oldest_at=None if row[2] is None else from_micros(row[2]),
+                oldest_at=None if row[2] is None else readable_time(row[2]),
             )
             for row in rows
         ]

@@ -68,7 +68,7 @@ order by f.whose collate "C", f.name collate "C"
 -- name: limit_holders
 -- The running job of each of these keys that began last.
 select distinct on (j.limit_key)
-    j.limit_key, j.id::text, j.task, (extract(epoch from j.started_at) * 1000000)::bigint
+    j.limit_key, j.id::text, j.task, offpath.micros(j.started_at)
 from offpath.job j
 where j.limit_key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
     and j.state = 'running'
@@ -81,7 +81,7 @@ select r.name,
     coalesce((select g.state = 'open' from offpath.gate g where g.name = 'router:' || r.name), false)
     and coalesce((select g.state = 'open' from offpath.gate g where g.name = '*'), false),
     (
-        select (extract(epoch from min(first.at)) * 1000000)::bigint
+        select offpath.micros(min(first.at))
         from offpath.cursor c
         cross join lateral (
             select next.at

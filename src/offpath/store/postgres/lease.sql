@@ -11,6 +11,11 @@ where j.id = any (array(
         from offpath.job s
         where s.state = 'scheduled'
             and s.run_at <= (select coalesce(:now::text::timestamptz, clock_timestamp()))
+            -- a name that no index of ready jobs can hold would end the promotion of all
+            and octet_length(s.queue) + greatest(
+                octet_length(s.task) + coalesce(octet_length(s.fair_key), 0),
+                octet_length(s.limit_key)
+            ) < 2600
         order by s.run_at
         limit :limit::int
         for update skip locked
@@ -147,7 +152,7 @@ leased as (
     update offpath.job j
     set state = 'running',
         worker = :worker::text,
-        deliveries = j.deliveries + 1,
+        deliveries = least(j.deliveries, 4611686018427387903) + 1,
         started_at = (select clock.now from clock),
         reason = null,
         unique_held = case
@@ -203,12 +208,12 @@ outlook as materialized (
 )
 select
     (extract(epoch from o.now) * 1000000)::bigint, o.candidates,
-    (extract(epoch from o.due_at) * 1000000)::bigint,
+    offpath.micros(o.due_at),
     l.id::text, l.task, l.queue, l.input, l.deliveries, l.attempt, l.options, l.group_id, l.priority,
-    (extract(epoch from l.run_at) * 1000000)::bigint,
-    (extract(epoch from l.enqueued_at) * 1000000)::bigint,
+    offpath.micros(l.run_at),
+    offpath.micros(l.enqueued_at),
     l.losses, l.parent, l.dependents::text,
-    (extract(epoch from l.deadline) * 1000000)::bigint, l.announce, l.limit_key
+    offpath.micros(l.deadline), l.announce, l.limit_key
 from outlook o
 left join leased l on true
 order by l.priority desc, l.run_at, l.id
@@ -218,10 +223,10 @@ order by l.priority desc, l.run_at, l.id
 select
     0, 0, null,
     j.id::text, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
-    (extract(epoch from j.run_at) * 1000000)::bigint,
-    (extract(epoch from j.enqueued_at) * 1000000)::bigint,
+    offpath.micros(j.run_at),
+    offpath.micros(j.enqueued_at),
     j.losses, j.parent, j.dependents::text,
-    (extract(epoch from j.deadline) * 1000000)::bigint, j.announce, j.limit_key
+    offpath.micros(j.deadline), j.announce, j.limit_key
 from offpath.job j
 where j.state = 'running' and j.worker = :worker::text
 limit 1000

@@ -13,6 +13,7 @@ from offpath.model.lease import Leased, LeaseRequest
 from offpath.store.postgres.apart import apart_steps
 from offpath.store.postgres.ordering import plain, take_steps
 from offpath.store.postgres.steps import (
+    NEVER,
     Announced,
     Rows,
     Send,
@@ -23,12 +24,57 @@ from offpath.store.postgres.steps import (
     to_json,
 )
 from offpath.store.sql import Catalogue, Row
+from offpath.store.unreadable import Shape, mark
 
 PROMOTED_AT_ONCE: Final = 500
 _MOST: Final = 8
 
 
 _dependents = msgspec.json.Decoder(tuple[str, ...])
+_COLUMNS: Final = (
+    "now",
+    "candidates",
+    "due_at",
+    "id",
+    "task",
+    "queue",
+    "input",
+    "deliveries",
+    "attempt",
+    "options",
+    "group_id",
+    "priority",
+    "run_at",
+    "enqueued_at",
+    "losses",
+    "parent",
+    "dependents",
+    "deadline",
+    "announce",
+    "limit_key",
+)
+_PLAIN: Final = (
+    0,
+    0,
+    None,
+    "",
+    "",
+    "",
+    "{}",
+    1,
+    1,
+    "{}",
+    None,
+    0,
+    0,
+    0,
+    0,
+    None,
+    None,
+    None,
+    0,
+    None,
+)
 
 
 class Reach:
@@ -98,17 +144,26 @@ def _leased(
     if announced is not None:
         announced.hear(row[18] for row in rows)
     return Leased(
-        jobs=tuple(job_of(row, request.worker) for row in rows if row[3] is not None),
+        jobs=tuple(_shape(request.worker).all(row for row in rows if row[3] is not None)),
         now=from_micros(now),
         more=more,
-        due_in=None if due_at is None else (due_at - now) / 1_000_000,
+        due_in=None if due_at is None or due_at == NEVER else (due_at - now) / 1_000_000,
     )
 
 
 def held_steps(worker: str, *, sql: Catalogue) -> Steps[list[LeasedJob]]:
     """What a worker holds."""
     rows = yield from ask(sql["held"](worker=worker), last=True)
-    return [job_of(row, worker) for row in rows]
+    return _shape(worker).all(rows)
+
+
+def _shape(worker: str) -> Shape[LeasedJob]:
+    """How the rows of a lease by ``worker`` are read, one by one if need be."""
+    return Shape(lambda row: job_of(row, worker), _COLUMNS, _PLAIN, _marked)
+
+
+def _marked(job: LeasedJob, bad: dict[str, str]) -> LeasedJob:
+    return replace(job, unreadable=mark(bad))
 
 
 def job_of(row: Row, worker: str) -> LeasedJob:

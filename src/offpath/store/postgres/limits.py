@@ -15,16 +15,17 @@ import msgspec
 from msgspec import Struct
 
 from offpath.model.limit import Admitted, LimitRecord, RateSpec
-from offpath.model.rate import decode_state, encode_state, take
+from offpath.model.rate import RateState, decode_state, encode_state, take
 from offpath.model.settlement import Settlement, Snoozed
 from offpath.store.postgres.steps import Announced, Rows, Send, Steps, ask, moment, to_json
 from offpath.store.sql import Catalogue
+from offpath.store.unreadable import UNREADABLE, Documents
 
 AT_ONCE: Final = 1000
 """Jobs that a pass which nobody asked for admits at most."""
 _KEYS_AT_ONCE: Final = 200
 
-_record = msgspec.json.Decoder(LimitRecord)
+_record = Documents(LimitRecord)
 _rate = msgspec.json.Decoder(RateSpec)
 
 
@@ -103,10 +104,21 @@ def _granted(rates: Rows, picked: Rows) -> tuple[list[str], list[_Pass]]:
             ids += wanted
             passes.append(_Pass(key, len(wanted)))
             continue
-        taken = take(_rate.decode(rate), decode_state(state), micros / 1e6, len(wanted))
+        if (readable := _readable(rate, state)) is None:
+            passes.append(_Pass(key, 0))
+            continue
+        taken = take(*readable, micros / 1e6, len(wanted))
         ids += wanted[: taken.granted]
         passes.append(_Pass(key, taken.granted, encode_state(taken.state), taken.next_in))
     return ids, passes
+
+
+def _readable(rate: str, state: str | None) -> tuple[RateSpec, RateState | None] | None:
+    """A rate with what it remembers; None when its row cannot be read: it lets nothing in."""
+    try:
+        return _rate.decode(rate), decode_state(state)
+    except UNREADABLE:
+        return None
 
 
 def _is_cut(picked: Rows, passes: Iterable[_Pass]) -> bool:
@@ -125,7 +137,7 @@ def limits_steps(
         keys=to_json(sorted(set(keys))) if keys else None,
         limit=max(limit, 0),
     )
-    return [_record.decode(row[0]) for row in (yield from ask(query, last=True))]
+    return _record.all((yield from ask(query, last=True)))
 
 
 def count_held_steps(limit: int, *, sql: Catalogue) -> Steps[int]:

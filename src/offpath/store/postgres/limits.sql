@@ -49,9 +49,10 @@ limit 1
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 )
-select extract(epoch from
-    min(greatest(k.closed_until, k.rate_next)) - (select clock.now from clock)
-)::double precision
+select (
+    offpath.micros(min(greatest(k.closed_until, k.rate_next)))
+    - offpath.micros((select clock.now from clock))
+) / 1000000.0::double precision
 from offpath.limit_key k
 where k.waiting
     and not k.paused
@@ -179,18 +180,21 @@ with gone as (
 sums as materialized (
     select
         g.key, sum(g.freed) as freed,
-        (array_agg(g.spec::jsonb order by g.id desc) filter (where g.spec is not null))[1] as spec
+        offpath.read_json(
+            (array_agg(g.spec order by g.id desc) filter (where g.spec is not null))[1]
+        ) as spec
     from gone g
     group by g.key
 )
 update offpath.limit_key k
-set admitted = k.admitted - s.freed,
+set admitted = greatest(k.admitted - s.freed, 0),
     max_running = case
-        when s.spec is null then k.max_running else (s.spec ->> 'max_running')::bigint
+        when s.spec is null then k.max_running
+        when s.spec ->> 'max_running' ~ '^[0-9]{1,18}$' then (s.spec ->> 'max_running')::bigint
     end,
     rate = case when s.spec is null then k.rate else s.spec ->> 'rate' end,
     rate_next = case
-        when s.spec is null or k.rate::jsonb is not distinct from s.spec -> 'rate' then k.rate_next
+        when s.spec is null or k.rate is not distinct from s.spec ->> 'rate' then k.rate_next
     end
 from sums s
 where k.key = s.key
@@ -354,7 +358,7 @@ from (
         case when last.spec is null then k.max_running
             else (last.spec ->> 'max_running')::bigint
         end as max_running,
-        case when last.spec is null then k.rate::jsonb else last.spec -> 'rate' end as rate,
+        case when last.spec is null then offpath.read_json(k.rate) else last.spec -> 'rate' end as rate,
         (
             select count(*) from offpath.job j
             where j.limit_key = n.key and j.state in ('ready', 'running')
@@ -375,7 +379,7 @@ from (
     from named n
     left join offpath.limit_key k on k.key = n.key
     left join lateral (
-        select o.spec::jsonb as spec
+        select offpath.read_json(o.spec) as spec
         from offpath.limit_nudge o
         where o.key = n.key and o.spec is not null
         order by o.id desc
@@ -462,8 +466,8 @@ where k.key = any (array(
             )
             and (
                 o.rate_state is null
-                or (o.rate_state::jsonb ->> 'at')::double precision
-                    + 2 * (o.rate::jsonb ->> 'per')::double precision
+                or substring(o.rate_state from '"at": ?([0-9]{1,15}(?:[.][0-9]{1,15})?)')::float8
+                    + 2 * substring(o.rate from '"per": ?([0-9]{1,15}(?:[.][0-9]{1,15})?)')::float8
                     <= extract(epoch from coalesce(:now::text::timestamptz, clock_timestamp()))
                 or o.rate is null
             )

@@ -14,10 +14,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from offpath.model.route import LogEvent
 from offpath.store.postgres.steps import Enqueueing, from_micros
 from offpath.store.sql import Catalogue, Row
+from offpath.store.unreadable import Shape, mark
 
 _PREPARED: Final = "-1/"
 """How the name of a prepared transaction begins: one of the writers may have become it."""
@@ -180,3 +182,12 @@ def log_event(row: Row) -> LogEvent:
         key=key,
         decided=bool(decided),
     )
+
+
+EVENTS: Final = Shape(
+    log_event,
+    ("position", "id", "domain", "type", "stream", "payload", "at", "key", "decided"),
+    (0, "", "", "", "", "null", 0, None, 0),
+    lambda event, bad: replace(event, unreadable=mark(bad)),
+)
+"""How events are read, one by one if need be."""

@@ -54,7 +54,7 @@ select current_setting('transaction_isolation')
 -- row without an event when there is none, and no row for an unknown router or partition.
 select
     e.position, e.id, e.domain, e.type, e.stream, e.payload,
-    (extract(epoch from e.at) * 1000000)::bigint, e.key, e.decided
+    offpath.micros(e.at), e.key, e.decided
 from offpath.router r
 left join lateral (
     select
@@ -78,7 +78,7 @@ order by e.position
 -- Events by position, of one domain or of all.
 select
     l.position, l.id, l.domain, l.type, l.stream, l.payload,
-    (extract(epoch from l.at) * 1000000)::bigint, l.key, 0
+    offpath.micros(l.at), l.key, 0
 from offpath.log l
 where l.position > :after::bigint and (:domain::text is null or l.domain = :domain::text)
 order by l.position

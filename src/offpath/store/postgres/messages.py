@@ -32,8 +32,19 @@ from offpath.model.message import (
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
 from offpath.store.postgres.changing import dead, told
 from offpath.store.postgres.effects import carry_out
-from offpath.store.postgres.steps import Send, Steps, ask, embed, from_micros, moment, to_json
+from offpath.store.postgres.steps import (
+    NEVER,
+    Send,
+    Steps,
+    ask,
+    embed,
+    from_micros,
+    moment,
+    readable_time,
+    to_json,
+)
 from offpath.store.sql import Catalogue, Query, Row
+from offpath.store.unreadable import Documents, Shape, mark
 
 MOST_ON_A_PAGE: Final = 10_000
 _STATES: Final = {
@@ -43,7 +54,26 @@ _STATES: Final = {
     Released: MessageState.PENDING,
 }
 
-_record = msgspec.json.Decoder(MessageRecord)
+_BOXES: Final = frozenset(Box)
+_record = Documents(MessageRecord)
+_COLUMNS: Final = (
+    "now",
+    "due",
+    "hidden",
+    "due_at",
+    "id",
+    "stream",
+    "topic",
+    "payload",
+    "attempt",
+    "deliveries",
+    "position",
+    "created_at",
+    "key",
+    "headers",
+    "due_before",
+)
+_PLAIN: Final = (0, 0, 0, None, "", "", "", "", 1, 1, 0, 0, None, "{}", 0)
 
 
 class Handed(Struct, frozen=True):
@@ -182,11 +212,11 @@ def _handed(
     now = 0
     for rows in answers:
         now, due, behind, due_at = rows[0][:4]
-        some = [_leased(row, request) for row in _in_turn(rows, ordered)]
+        some = _shape(request).all(_in_turn(rows, ordered))
         more = more or due > len(some)
         hidden = hidden or behind > 0
         messages += some
-        if due_at is not None:
+        if due_at is not None and due_at != NEVER:
             waits.append(max(due_at - now, 0) / 1_000_000)
     if messages:
         waits.append(request.lease_seconds)
@@ -214,6 +244,15 @@ def _in_turn(rows: Sequence[Row], ordered: frozenset[str]) -> list[Row]:
         turns.append((due, row[10], row))
     turns.sort(key=lambda turn: turn[:2])
     return [row for _, _, row in turns]
+
+
+def _shape(request: MessageRequest) -> Shape[LeasedMessage]:
+    """How the rows of a lease are read, one by one if need be."""
+    return Shape(lambda row: _leased(row, request), _COLUMNS, _PLAIN, _marked)
+
+
+def _marked(message: LeasedMessage, bad: dict[str, str]) -> LeasedMessage:
+    return msgspec.structs.replace(message, unreadable=mark(bad))
 
 
 def _leased(row: Row, request: MessageRequest) -> LeasedMessage:
@@ -340,7 +379,7 @@ def find_steps(
     size = min(limit, MOST_ON_A_PAGE)
     statement = sql["messages_newest" if newest else "messages_oldest"]
     query = statement(**_conditions(where), now=moment(now), after=_place(after), limit=size + 1)
-    records = [_record.decode(row[0]) for row in (yield from ask(query, last=True))]
+    records = _record.all((yield from ask(query, last=True)))
     items = tuple(records[:size])
     return MessagePage(items=items, next=str(items[-1].position) if len(records) > size else None)
 
@@ -361,10 +400,11 @@ def backlog_steps(
             stream=stream,
             due=due,
             dead=dead,
-            oldest_due_at=None if oldest is None else from_micros(oldest),
-            oldest_dead_at=None if died is None else from_micros(died),
+            oldest_due_at=None if oldest is None else readable_time(oldest),
+            oldest_dead_at=None if died is None else readable_time(died),
         )
         for box, stream, due, dead, oldest, died in rows
+        if box in _BOXES  # what is in no box is nobody's to move
     ]
 
 

@@ -64,7 +64,7 @@ from (
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 )
-select b.stream, c.due, coalesce((extract(epoch from c.oldest) * 1000000)::bigint, 0)
+select b.stream, c.due, coalesce(offpath.micros(c.oldest), 0)
 from jsonb_to_recordset(:streams::text::jsonb) as b (stream text, room integer)
 cross join lateral (
     select count(*) as due, min(few.due_at) as oldest
@@ -111,7 +111,7 @@ leased as (
     set holder = :holder::text,
         due_before = m.due_at,
         due_at = (select clock.now from clock) + :lease_seconds::double precision * interval '1 second',
-        deliveries = m.deliveries + 1
+        deliveries = least(m.deliveries, 4611686018427387903) + 1
     where m.ctid = any (array(select t.place from taken t))
     returning
         m.id, m.stream, m.topic, m.payload, m.attempt, m.deliveries, m.position, m.created_at, m.key,
@@ -149,10 +149,10 @@ outlook as materialized (
 )
 select
     (extract(epoch from o.now) * 1000000)::bigint, coalesce(o.due, 0)::bigint, 0::bigint,
-    (extract(epoch from o.due_at) * 1000000)::bigint,
+    offpath.micros(o.due_at),
     l.id, l.stream, l.topic, l.payload, l.attempt, l.deliveries, l.position,
-    (extract(epoch from l.created_at) * 1000000)::bigint, l.key, l.headers,
-    (extract(epoch from l.due_before) * 1000000)::bigint
+    offpath.micros(l.created_at), l.key, l.headers,
+    offpath.micros(l.due_before)
 from outlook o
 left join leased l on true
 order by l.position
@@ -280,7 +280,7 @@ leased as (
     set holder = :holder::text,
         due_before = m.due_at,
         due_at = (select clock.now from clock) + :lease_seconds::double precision * interval '1 second',
-        deliveries = m.deliveries + 1
+        deliveries = least(m.deliveries, 4611686018427387903) + 1
     where m.id = any (array(select t.id from taken t))
     returning
         m.id, m.stream, m.topic, m.payload, m.attempt, m.deliveries, m.position, m.created_at, m.key,
@@ -331,10 +331,10 @@ outlook as materialized (
 )
 select
     (extract(epoch from o.now) * 1000000)::bigint, o.due::bigint, o.hidden::bigint,
-    (extract(epoch from o.due_at) * 1000000)::bigint,
+    offpath.micros(o.due_at),
     l.id, l.stream, l.topic, l.payload, l.attempt, l.deliveries, l.position,
-    (extract(epoch from l.created_at) * 1000000)::bigint, l.key, l.headers,
-    (extract(epoch from l.due_before) * 1000000)::bigint
+    offpath.micros(l.created_at), l.key, l.headers,
+    offpath.micros(l.due_before)
 from outlook o
 left join leased l on true
 order by l.position
@@ -532,8 +532,8 @@ streams as (
 )
 select
     s.box, s.stream, least(due.many + held.many, :limit::int)::bigint, dead.many::bigint,
-    (extract(epoch from least(due.oldest, held.oldest)) * 1000000)::bigint,
-    (extract(epoch from dead.oldest) * 1000000)::bigint
+    offpath.micros(least(due.oldest, held.oldest)),
+    offpath.micros(dead.oldest)
 from streams s
 cross join clock
 cross join lateral (

@@ -346,7 +346,7 @@ rescued as (
             when h.over then 'dead'
             else 'ready'
         end,
-        losses = j.losses + h.begun::int,
+        losses = least(j.losses, 4611686018427387903) + h.begun::int,
         suspected = case
             when h.begun and j.losses + 2 >= h.most then h.worker
             else j.suspected

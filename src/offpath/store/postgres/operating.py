@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-import msgspec
-
 from offpath.model.job import TERMINAL, JobState, LeasedJob
 from offpath.model.lease import SILENCE, Rescued
 from offpath.model.suspicion import PATIENT
@@ -31,6 +29,7 @@ from offpath.store.postgres.steps import (
 )
 from offpath.store.protocol import Pruned, Redrive
 from offpath.store.sql import Catalogue, Row
+from offpath.store.unreadable import Documents
 
 MOST_AT_ONCE: Final = 1000
 
@@ -44,7 +43,7 @@ class _Taken(LeasedJob, frozen=True, kw_only=True):
     redrives: int
 
 
-_rescued = msgspec.json.Decoder(list[_Taken])
+_rescued = Documents(_Taken)
 
 
 def cancel_steps(
@@ -146,7 +145,7 @@ def rescue_steps(
     )
     rows = yield from told_the_time(rescue, now, sql)
     yield from ask(sql["note_gone_workers"](now=moment(now)))
-    taken = _rescued.decode(rows[0][0])
+    taken = _rescued.of_list(rows[0][0])
     over = [one for one in taken if one.state in TERMINAL]
     watched = {one.id: False for one in over if one.watched == COUNTED}
     moved = yield from embed(count_ends(watched, keep, now, sql=sql))

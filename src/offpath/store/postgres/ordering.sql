@@ -42,8 +42,8 @@ open_lanes as materialized (
 )
 select
     c.id::text, c.queue, c.task, c.fair, c.priority,
-    (extract(epoch from c.run_at) * 1000000)::bigint,
-    (extract(epoch from c.enqueued_at) * 1000000)::bigint
+    offpath.micros(c.run_at),
+    offpath.micros(c.enqueued_at)
 from open_lanes l
 cross join lateral (
     select j.id, j.queue, j.task, '' as fair, j.priority, j.run_at, j.enqueued_at
@@ -108,8 +108,8 @@ open_lanes as materialized (
 )
 select
     c.id::text, c.queue, c.task, c.fair, c.priority,
-    (extract(epoch from c.run_at) * 1000000)::bigint,
-    (extract(epoch from c.enqueued_at) * 1000000)::bigint
+    offpath.micros(c.run_at),
+    offpath.micros(c.enqueued_at)
 from open_lanes l
 cross join lateral (
     select
@@ -199,8 +199,8 @@ steps (fair, queue, task, priority) as (
 )
 select
     c.id::text, c.queue, c.task, c.fair, c.priority,
-    (extract(epoch from c.run_at) * 1000000)::bigint,
-    (extract(epoch from c.enqueued_at) * 1000000)::bigint
+    offpath.micros(c.run_at),
+    offpath.micros(c.enqueued_at)
 from steps s
 cross join lateral (
     select j.id, j.queue, j.task, s.fair, j.priority, j.run_at, j.enqueued_at
@@ -272,7 +272,7 @@ leased as (
     update offpath.job j
     set state = 'running',
         worker = :worker::text,
-        deliveries = j.deliveries + 1,
+        deliveries = least(j.deliveries, 4611686018427387903) + 1,
         started_at = (select clock.now from clock),
         reason = null,
         unique_held = case
@@ -327,11 +327,11 @@ outlook as materialized (
 )
 select
     (extract(epoch from o.now) * 1000000)::bigint, 0,
-    (extract(epoch from o.due_at) * 1000000)::bigint,
+    offpath.micros(o.due_at),
     l.id::text, l.task, l.queue, l.input, l.deliveries, l.attempt, l.options, l.group_id, l.priority,
-    (extract(epoch from l.run_at) * 1000000)::bigint,
-    (extract(epoch from l.enqueued_at) * 1000000)::bigint,
+    offpath.micros(l.run_at),
+    offpath.micros(l.enqueued_at),
     l.losses, l.parent, l.dependents::text,
-    (extract(epoch from l.deadline) * 1000000)::bigint, l.announce, l.limit_key
+    offpath.micros(l.deadline), l.announce, l.limit_key
 from outlook o
 left join leased l on true

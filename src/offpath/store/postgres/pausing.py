@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import msgspec
-
 from offpath.model.limit import QueueRecord
 from offpath.store.postgres.steps import Steps, ask, moment
 from offpath.store.sql import Catalogue
+from offpath.store.unreadable import Documents
 
-_record = msgspec.json.Decoder(QueueRecord)
+_record = Documents(QueueRecord)
 
 
 def pause_steps(name: str, until: datetime | None, *, sql: Catalogue) -> Steps[None]:
@@ -27,4 +26,4 @@ def resume_steps(name: str, now: datetime | None, *, sql: Catalogue) -> Steps[bo
 def queues_steps(now: datetime | None, *, sql: Catalogue) -> Steps[list[QueueRecord]]:
     """Queues with unended jobs or a pause."""
     rows = yield from ask(sql["queues"](now=moment(now)), last=True)
-    return [_record.decode(row[0]) for row in rows]
+    return _record.all(rows)

@@ -278,7 +278,7 @@ due as (
 )
 select
     d.queue, d.task, least(sum(d.ready), :limit::int)::bigint,
-    (extract(epoch from min(d.run_at)) * 1000000)::bigint
+    offpath.micros(min(d.run_at))
 from due d
 where d.run_at is not null
 group by d.queue, d.task

@@ -6,26 +6,27 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
-
 from offpath.errors import InvalidArgument
 from offpath.model.job import Count, JobFilter, JobRecord, JobState, Page
 from offpath.store.postgres.steps import (
     Steps,
     ask,
-    from_micros,
     ids_json,
+    is_state,
     job_id,
     moment,
     public,
+    readable_time,
     to_json,
 )
 from offpath.store.protocol import Backlog
 from offpath.store.sql import Catalogue, Row
+from offpath.store.unreadable import Documents
 
 MOST_ON_A_PAGE: Final = 1000
 
-_record = msgspec.json.Decoder(JobRecord)
+_record = Documents(JobRecord)
+_KNOWN: Final = frozenset(JobState)
 _INNER: Final = {JobState.QUEUED: ("scheduled", "ready")}
 
 
@@ -38,7 +39,7 @@ def get_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[JobRecord]]:
 def states_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[dict[str, JobState]]:
     """States by id."""
     rows = yield from ask(sql["states"](ids=ids_json(ids)), last=True)
-    return {job: public(state) for job, state in rows}
+    return {job: public(state) for job, state in rows if is_state(state)}
 
 
 def find_steps(
@@ -61,6 +62,7 @@ def count_steps(where: JobFilter, *, sql: Catalogue) -> Steps[list[Count]]:
     return [
         Count(state=JobState(state), queue=queue, task=task, count=count)
         for state, queue, task, count in sorted(map(tuple, rows))
+        if state in _KNOWN  # one of no known state is listed, and doctor tells of it
     ]
 
 
@@ -68,13 +70,13 @@ def backlog_steps(limit: int, now: datetime | None, *, sql: Catalogue) -> Steps[
     """Due work by queue and task."""
     rows = yield from ask(sql["backlog"](now=moment(now), limit=limit), last=True)
     return [
-        Backlog(queue=queue, task=task, ready=ready, oldest_run_at=from_micros(oldest))
+        Backlog(queue=queue, task=task, ready=ready, oldest_run_at=readable_time(oldest))
         for queue, task, ready, oldest in sorted(map(tuple, rows))
     ]
 
 
 def _records(rows: Sequence[Row]) -> list[JobRecord]:
-    return [_record.decode(row[0]) for row in rows]
+    return _record.all(rows)
 
 
 def _cursor(after: str | None) -> str | None:

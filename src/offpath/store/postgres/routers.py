@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from offpath.errors import Conflict, WrongConnection
 from offpath.model.effects import Effects
@@ -25,23 +26,24 @@ from offpath.model.route import (
 )
 from offpath.store.events import Decide
 from offpath.store.postgres.effects import carry_out
-from offpath.store.postgres.log import Horizon, Sight, log_event, look_steps
+from offpath.store.postgres.log import EVENTS, Horizon, Sight, look_steps
 from offpath.store.postgres.steps import (
     Enqueueing,
     Steps,
     ask,
     embed,
-    from_micros,
     moment,
+    readable_time,
     to_json,
 )
 from offpath.store.sql import Catalogue, Query, Row
+from offpath.store.unreadable import UNREADABLE_EVENT, Documents, Shape, mark
 
 MOST_ON_A_PAGE: Final = 10_000
 
-_router = msgspec.json.Decoder(RouterRecord)
+_router = Documents(RouterRecord)
 _facts = msgspec.json.Decoder(RouterFacts)
-_event = msgspec.json.Decoder(LogEvent)
+_event = Documents(LogEvent)
 
 
 class _Letter(Struct, frozen=True):
@@ -89,13 +91,13 @@ def declare_steps(
     if routes:
         yield from ask(sql["add_routes"](router=spec.name, routes=to_json(routes)))
     rows = yield from ask(sql["routers"](now=moment(now), name=spec.name), last=True)
-    return _router.decode(rows[0][0])
+    return _router.one(rows[0][0])
 
 
 def routers_steps(now: datetime | None, *, sql: Catalogue) -> Steps[list[RouterRecord]]:
     """Every router."""
     rows = yield from ask(sql["routers"](now=moment(now), name=None), last=True)
-    return [_router.decode(row[0]) for row in rows]
+    return _router.all(rows)
 
 
 def found_steps(query: Query) -> Steps[bool]:
@@ -145,7 +147,7 @@ def read_steps(
     )
     if not rows:
         raise unknown_cursor(router, partition)
-    events = tuple(log_event(row) for row in rows if row[0] is not None)
+    events = tuple(EVENTS.all(row for row in rows if row[0] is not None))
     return LogPage(events=events, horizon=sight.horizon, waiting_for=sight.waiting_for)
 
 
@@ -203,7 +205,7 @@ def route_steps(
     ((record,),) = yield sql["routers"](now=moment(now), name=router)
     sight = yield from look_steps(horizon, sql=sql)
     page = yield from read_steps(router, partition, cursor.position, limit, sight, sql=sql)
-    decisions = decide(_router.decode(record), page.events)
+    decisions = decide(_router.one(record), page.events)
     yield _advance(cursor, decisions, now, None, sql)
     yield from _write(decisions.effects, now, sql)
     return decisions
@@ -229,7 +231,7 @@ def _cursor(router: str, partition: int, row: Row) -> Cursor:
         position=position,
         holder=holder,
         passed=passed,
-        ran_at=None if ran_at is None else from_micros(ran_at),
+        ran_at=None if ran_at is None else readable_time(ran_at),
         summary=summary,
     )
 
@@ -276,7 +278,13 @@ def attempts_steps(
         position=position,
         number=number,
     )
-    return [_attempt(router, row) for row in (yield from ask(query, last=True))]
+    shape = Shape(
+        lambda row: _attempt(router, row),
+        ("event", "position", "status", "route", "number", "detail", "at"),
+        ("", 0, "failed", "", 1, None, 0),
+        lambda attempt, _: attempt,
+    )
+    return shape.all((yield from ask(query, last=True)))
 
 
 def letters_steps(
@@ -296,7 +304,13 @@ def letters_steps(
         limit=_page(limit),
         after=after,
     )
-    return [_read_letter(router, row) for row in (yield from ask(query, last=True))]
+    shape = Shape(
+        lambda row: _read_letter(router, row),
+        _LETTER_COLUMNS,
+        ("", "", UNREADABLE_EVENT, "", "", 1, 0, None, None),
+        lambda letter, bad: replace(letter, event=replace(letter.event, unreadable=mark(bad))),
+    )
+    return shape.all((yield from ask(query, last=True)))
 
 
 def replay_steps(
@@ -335,7 +349,7 @@ def events_steps(
 ) -> Steps[list[LogEvent]]:
     """Committed events by position."""
     query = sql["read_events"](domain=domain, after=after, limit=_page(limit))
-    return [log_event(row) for row in (yield from ask(query, last=True))]
+    return EVENTS.all((yield from ask(query, last=True)))
 
 
 def trimmable_steps(before: datetime, limit: int, *, sql: Catalogue) -> Steps[list[int]]:
@@ -371,8 +385,21 @@ def _attempt(router: str, row: Row) -> Attempt:
         route=route,
         number=number,
         detail=detail,
-        at=from_micros(at),
+        at=readable_time(at),
     )
+
+
+_LETTER_COLUMNS: Final = (
+    "id",
+    "route",
+    "event",
+    "reason",
+    "detail",
+    "number",
+    "created_at",
+    "resolved_at",
+    "resolution",
+)
 
 
 def _read_letter(router: str, row: Row) -> Letter:
@@ -381,11 +408,11 @@ def _read_letter(router: str, row: Row) -> Letter:
         id=letter,
         router=router,
         route=route,
-        event=_event.decode(event),
+        event=_event.one(event),
         reason=reason,
         detail=detail,
         number=number,
-        created_at=from_micros(created),
-        resolved_at=None if resolved is None else from_micros(resolved),
+        created_at=readable_time(created),
+        resolved_at=None if resolved is None else readable_time(resolved),
         resolution=resolution,
     )

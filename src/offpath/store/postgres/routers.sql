@@ -113,7 +113,7 @@ where c.router = :router::text
         or c.held_until <= (select clock.now from clock)
     )
 returning
-    c.position, c.holder, c.passed, (extract(epoch from c.ran_at) * 1000000)::bigint, c.summary
+    c.position, c.holder, c.passed, offpath.micros(c.ran_at), c.summary
 
 -- name: has_cursor
 -- Whether there is such a cursor.
@@ -122,7 +122,7 @@ select 1 from offpath.cursor c where c.router = :router::text and c.partition = 
 -- name: lock_cursor
 -- Keeps a cursor for this transaction, unless somebody has it or is taking it.
 select
-    c.position, c.holder, c.passed, (extract(epoch from c.ran_at) * 1000000)::bigint, c.summary
+    c.position, c.holder, c.passed, offpath.micros(c.ran_at), c.summary
 from offpath.cursor c
 where c.router = :router::text
     and c.partition = :partition::int
@@ -204,7 +204,7 @@ returning 1
 -- Attempts by position and number.
 select
     a.event, a.position, a.status, a.route, a.number, a.detail,
-    (extract(epoch from a.at) * 1000000)::bigint
+    offpath.micros(a.at)
 from offpath.attempt a
 where a.router = :router::text
     and (:event::text is null or a.event = :event::text)
@@ -217,8 +217,8 @@ limit :limit::int
 -- Dead letters by the position of their event.
 select
     t.id, t.route, t.event, t.reason, t.detail, t.number,
-    (extract(epoch from t.created_at) * 1000000)::bigint,
-    (extract(epoch from t.resolved_at) * 1000000)::bigint,
+    offpath.micros(t.created_at),
+    offpath.micros(t.resolved_at),
     t.resolution
 from offpath.letter t
 where t.router = :router::text
@@ -324,7 +324,9 @@ select json_build_object(
     ),
     'oldest_lag', coalesce(
         (
-            select greatest(extract(epoch from clock.now - min(m.at)), 0)
+            select greatest(
+                offpath.micros(clock.now)::float8 - offpath.micros(min(m.at))::float8, 0
+            ) / 1000000
             from mine m
             where m.position > m.reached
         ),

@@ -27,6 +27,7 @@ from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.part import Part
 from offpath.store.postgres.steps import Steps, ask, embed, from_micros, moment, one, to_json
 from offpath.store.sql import Catalogue, Row
+from offpath.store.unreadable import UNREADABLE_SCHEDULE, Shape, mark
 
 _definition: Final = msgspec.json.Decoder(Schedule).decode
 
@@ -88,7 +89,7 @@ class ScheduleTables(Part):
         """Its history, the latest first."""
         query = self._sql["occurrences"](name=name, before=moment(before), limit=max(limit, 0))
         rows = await self._database.write(lambda: one(query))
-        return [_occurrence(row) for row in rows]
+        return _OCCURRENCES.all(rows)
 
     async def prune_occurrences(self, *, before: datetime, limit: int) -> int:
         """Remove old history."""
@@ -120,7 +121,7 @@ def put_steps(
 def listed_steps(names: Sequence[str], *, sql: Catalogue) -> Steps[list[ScheduleRecord]]:
     """These schedules, or all, by name."""
     query = sql["schedules"](names=to_json(list(names)) if names else None)
-    return [_record(row) for row in (yield from ask(query))]
+    return _RECORDS.all((yield from ask(query)))
 
 
 def due_steps(
@@ -129,7 +130,8 @@ def due_steps(
     """What is due, the longest due first, and seconds until the next one."""
     rows = yield from ask(sql["due_schedules"](now=moment(now), limit=max(limit, 0)))
     [[wait]] = yield from ask(sql["next_schedule"](now=moment(now)), last=True)
-    return [_record(row) for row in rows], None if wait is None else wait / 1_000_000
+    readable = [one for one in _RECORDS.all(rows) if one.unreadable is None]
+    return readable, None if wait is None else wait / 1_000_000
 
 
 def delete_steps(name: str, *, sql: Catalogue) -> Steps[bool]:
@@ -213,6 +215,24 @@ def _record(row: Row) -> ScheduleRecord:
     )
 
 
+_RECORDS: Final = Shape(
+    _record,
+    (
+        "definition",
+        "paused",
+        "next_at",
+        "created_at",
+        "updated_at",
+        "version",
+        "last_at",
+        "last_job",
+        "last_open",
+    ),
+    (UNREADABLE_SCHEDULE, 1, None, 0, 0, 1, None, None, 0),
+    lambda record, bad: replace(record, unreadable=mark(bad)),
+)
+
+
 def _occurrence(row: Row) -> Occurrence:
     return Occurrence(
         schedule=row[0],
@@ -225,3 +245,11 @@ def _occurrence(row: Row) -> Occurrence:
 
 def _maybe(micros: int | None) -> datetime | None:
     return None if micros is None else from_micros(micros)
+
+
+_OCCURRENCES: Final = Shape(
+    _occurrence,
+    ("schedule", "at", "outcome", "job", "made_at"),
+    ("", 0, "skipped", None, 0),
+    lambda occurrence, _: occurrence,
+)

@@ -43,10 +43,10 @@ where s.name = :name::text
 -- name: schedules
 -- These schedules, or all, by name, and whether the last job of each is open.
 select
-    s.definition, s.paused::int, (extract(epoch from s.next_at) * 1000000)::bigint,
-    (extract(epoch from s.created_at) * 1000000)::bigint,
-    (extract(epoch from s.updated_at) * 1000000)::bigint, s.version,
-    (extract(epoch from s.last_at) * 1000000)::bigint, s.last_job::text,
+    s.definition, s.paused::int, offpath.micros(s.next_at),
+    offpath.micros(s.created_at),
+    offpath.micros(s.updated_at), s.version,
+    offpath.micros(s.last_at), s.last_job::text,
     coalesce(j.state not in ('succeeded', 'dead', 'cancelled'), false)::int
 from offpath.schedule s
 left join offpath.job j on j.id = s.last_job
@@ -59,10 +59,10 @@ limit 10000
 -- name: due_schedules
 -- Those that are due, the longest due first, and whether the last job of each is open.
 select
-    s.definition, s.paused::int, (extract(epoch from s.next_at) * 1000000)::bigint,
-    (extract(epoch from s.created_at) * 1000000)::bigint,
-    (extract(epoch from s.updated_at) * 1000000)::bigint, s.version,
-    (extract(epoch from s.last_at) * 1000000)::bigint, s.last_job::text,
+    s.definition, s.paused::int, offpath.micros(s.next_at),
+    offpath.micros(s.created_at),
+    offpath.micros(s.updated_at), s.version,
+    offpath.micros(s.last_at), s.last_job::text,
     coalesce(j.state not in ('succeeded', 'dead', 'cancelled'), false)::int
 from (
     select * from offpath.schedule d
@@ -80,7 +80,7 @@ order by s.next_at, s.name
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 )
-select (extract(epoch from min(s.next_at) - (select clock.now from clock)) * 1000000)::bigint
+select offpath.micros(min(s.next_at)) - offpath.micros((select clock.now from clock))
 from offpath.schedule s
 where not s.paused and s.next_at is not null and s.next_at > (select clock.now from clock)
 
@@ -116,7 +116,7 @@ where s.name = :name::text
 
 -- name: known_occurrences
 -- Which of these times have a row.
-select (extract(epoch from o.at) * 1000000)::bigint
+select offpath.micros(o.at)
 from offpath.occurrence o
 where o.schedule = :name::text
     and o.at = any (array(select jsonb_array_elements_text(:times::text::jsonb)::timestamptz))
@@ -133,8 +133,8 @@ on conflict (schedule, at) do nothing
 -- name: occurrences
 -- The history of a schedule, the latest first.
 select
-    o.schedule, (extract(epoch from o.at) * 1000000)::bigint, o.outcome, o.job::text,
-    (extract(epoch from o.made_at) * 1000000)::bigint
+    o.schedule, offpath.micros(o.at), o.outcome, o.job::text,
+    offpath.micros(o.made_at)
 from offpath.occurrence o
 where o.schedule = :name::text and o.at < coalesce(:before::text::timestamptz, 'infinity')
 order by o.at desc

@@ -63,7 +63,7 @@ where j.id = b.id
     and j.worker = b.worker
     and j.deliveries = b.deliveries
 returning
-    b.n, j.state, (extract(epoch from j.run_at) * 1000000)::bigint,
+    b.n, j.state, offpath.micros(j.run_at),
     case when j.grouped then coalesce(j.group_id, j.id::text) end, j.announce,
     j.watched, j.has_undo::int, j.redrives,
     (j.unique_key is not null and j.unique_states @> '"running"'
@@ -166,7 +166,7 @@ failed as (
     on conflict (job, delivery) do nothing
 )
 select
-    s.n, s.state, (extract(epoch from s.run_at) * 1000000)::bigint,
+    s.n, s.state, offpath.micros(s.run_at),
     case when s.grouped then coalesce(s.group_id, s.id::text) end, s.announce,
     s.watched, s.has_undo::int, s.redrives, s.frees
 from settled s

@@ -59,6 +59,10 @@ _PUBLIC: Final = {
 }
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+NEVER: Final = 2**63 - 1
+"""What ``offpath.micros`` makes of a time too late to be read; negative, of one too early."""
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 _encoder = msgspec.json.Encoder()
 _canonical: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
@@ -137,9 +141,21 @@ def from_micros(micros: int) -> datetime:
     return EPOCH + timedelta(microseconds=micros)
 
 
+def readable_time(micros: int) -> datetime:
+    """As :func:`from_micros`, but the first or last time there is for one that cannot be read."""
+    if abs(micros) < NEVER:
+        return from_micros(micros)
+    return _LAST if micros > 0 else _FIRST
+
+
 def public(state: str) -> JobState:
     """The state that everybody sees."""
     return _PUBLIC[state]
+
+
+def is_state(state: str) -> bool:
+    """Whether a column holds a state that we write."""
+    return state in _PUBLIC
 
 
 def chunks(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:

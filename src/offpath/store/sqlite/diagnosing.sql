@@ -30,7 +30,7 @@ limit 10
 -- them, but not every program honours those. Looked for among the newest.
 with recent as (
     select id, state, worker, finished_at, attempt, deliveries, losses,
-        options, dependents, tags, progress
+        options, dependents, tags, progress, enqueued_at, run_at, deadline, started_at, expires_at
     from offpath_job
     order by seq desc
     limit :most
@@ -50,6 +50,11 @@ judged as (
         when tags <> '' and json_valid(tags) = 0 then 'tags that are no JSON'
         when dependents <> '' and json_valid(dependents) = 0 then 'dependents that are no JSON'
         when progress is not null and json_valid(progress) = 0 then 'progress that is no JSON'
+        when max(
+            abs(max(enqueued_at, -9e18)), abs(max(run_at, -9e18)), abs(max(coalesce(deadline, 0), -9e18)),
+            abs(max(coalesce(started_at, 0), -9e18)), abs(max(coalesce(finished_at, 0), -9e18)),
+            abs(max(coalesce(expires_at, 0), -9e18))
+        ) > 253402300799999999 then 'a time that cannot be read'
     end as fault
     from recent
 )

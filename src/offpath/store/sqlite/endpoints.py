@@ -8,9 +8,10 @@ import msgspec
 
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
 from offpath.store.sql import Row
-from offpath.store.sqlite.instants import instant, later, micros
+from offpath.store.sqlite.instants import later, micros, readable
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
+from offpath.store.unreadable import Shape
 
 LISTED: Final = 10_000
 _texts: Final = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -41,7 +42,7 @@ def put(session: Session, now: int, endpoint: Endpoint) -> bool:
 
 def listed(session: Session) -> list[Endpoint]:
     """Every endpoint, by name."""
-    return [_endpoint(row) for row in session.run(SQL["endpoint_list"](limit=LISTED))]
+    return _SHAPE.all(session.run(SQL["endpoint_list"](limit=LISTED)))
 
 
 def switch(session: Session, name: str, state: EndpointState, reason: str | None) -> bool:
@@ -62,7 +63,7 @@ def note(session: Session, now: int, told: EndpointNote) -> Endpoint | None:
         disable=told.disable,
         now=now,
     )
-    return next((_endpoint(row) for row in session.run(query)), None)
+    return next((_SHAPE.one(row) for row in session.run(query)), None)
 
 
 def delete(session: Session, name: str) -> bool:
@@ -81,7 +82,28 @@ def _endpoint(row: Row) -> Endpoint:
         state=EndpointState(row[6]),
         reason=row[7],
         failures=row[8],
-        failing_since=instant(row[9]),
-        blocked_until=instant(row[10]),
-        created_at=instant(row[11]),
+        failing_since=readable(row[9]),
+        blocked_until=readable(row[10]),
+        created_at=readable(row[11]),
     )
+
+
+_SHAPE: Final = Shape(
+    _endpoint,
+    (
+        "name",
+        "url",
+        "secrets",
+        "topics",
+        "streams",
+        "headers",
+        "state",
+        "reason",
+        "failures",
+        "failing_since",
+        "blocked_until",
+        "created_at",
+    ),
+    ("", "", "[]", "[]", "[]", "{}", "disabled", None, 0, None, None, 0),
+    lambda endpoint, _: endpoint,
+)

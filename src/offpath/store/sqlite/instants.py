@@ -9,6 +9,7 @@ from offpath.errors import StoreRejected
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_FIRST: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _LAST: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
@@ -24,6 +25,15 @@ def instant(at: int | None) -> datetime | None: ...
 def instant(at: int | None) -> datetime | None:
     """The aware UTC datetime of ``at``."""
     return None if at is None else _EPOCH + timedelta(microseconds=at)
+
+
+@overload
+def readable(at: int) -> datetime: ...
+@overload
+def readable(at: int | None) -> datetime | None: ...
+def readable(at: int | None) -> datetime | None:
+    """As :func:`instant`, but the first or last time there is for one that cannot be read."""
+    return None if at is None else instant(min(max(at, _FIRST), _LAST))
 
 
 def later(now: int, seconds: float) -> int:

@@ -12,7 +12,7 @@ from offpath.store.sqlite import ordering, pausing
 from offpath.store.sqlite.apart import lease_apart, nothing_apart
 from offpath.store.sqlite.instants import instant
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.rows import leased_job
+from offpath.store.sqlite.rows import LEASED
 from offpath.store.sqlite.session import SQL, Session
 
 PROMOTED_AT_ONCE: Final = 1_000
@@ -108,7 +108,7 @@ def _take(
         rows = _chosen(session, now, request, lanes)
     if any(row[17] for row in rows):
         session.stirred = True
-    return tuple(map(leased_job, rows))
+    return tuple(LEASED.all(row[: len(LEASED.columns)] for row in rows))
 
 
 def _of_one_queue(now: int, request: LeaseRequest, lanes: list[Row]) -> Query:

@@ -13,9 +13,10 @@ from offpath.model.effects import Effects
 from offpath.model.route import Attempt, AttemptStatus, Letter, LogEvent
 from offpath.store.sql import Row
 from offpath.store.sqlite.enqueue import effect_steps
-from offpath.store.sqlite.instants import instant
+from offpath.store.sqlite.instants import readable
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
+from offpath.store.unreadable import UNREADABLE_EVENT, Shape, mark
 
 _encode = msgspec.json.Encoder().encode
 _event: Final = msgspec.json.Decoder(LogEvent).decode
@@ -58,7 +59,7 @@ def attempts(
         number=number,
         limit=max(limit, 0),
     )
-    return [_attempt(row) for row in session.run(query)]
+    return _ATTEMPTS.all(session.run(query))
 
 
 def _attempt(row: Row) -> Attempt:
@@ -70,7 +71,7 @@ def _attempt(row: Row) -> Attempt:
         route=row[4],
         number=row[5],
         detail=row[6],
-        at=instant(row[7]),
+        at=readable(row[7]),
     )
 
 
@@ -92,7 +93,7 @@ def letters(
         limit=max(limit, 0),
         after=-1 if after is None else after,
     )
-    return [_letter(row) for row in session.run(query)]
+    return _LETTERS.all(session.run(query))
 
 
 def _letter(row: Row) -> Letter:
@@ -104,10 +105,35 @@ def _letter(row: Row) -> Letter:
         reason=row[4],
         detail=row[5],
         number=row[6],
-        created_at=instant(row[7]),
-        resolved_at=instant(row[8]),
+        created_at=readable(row[7]),
+        resolved_at=readable(row[8]),
         resolution=row[9],
     )
+
+
+_ATTEMPTS: Final = Shape(
+    _attempt,
+    ("router", "event", "position", "status", "route", "number", "detail", "at"),
+    ("", "", 0, "failed", "", 1, None, 0),
+    lambda attempt, _: attempt,
+)
+_LETTERS: Final = Shape(
+    _letter,
+    (
+        "id",
+        "router",
+        "route",
+        "document",
+        "reason",
+        "detail",
+        "number",
+        "created_at",
+        "resolved_at",
+        "resolution",
+    ),
+    ("", "", "", UNREADABLE_EVENT, "", "", 1, 0, None, None),
+    lambda letter, bad: replace(letter, event=replace(letter.event, unreadable=mark(bad))),
+)
 
 
 def record_replay(

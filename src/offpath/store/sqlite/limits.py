@@ -18,9 +18,10 @@ from offpath.model.limit import Admitted, LimitRecord, RateSpec
 from offpath.model.rate import decode_state, encode_state, take
 from offpath.model.settlement import Settled, Settlement, SettleStatus, Snoozed
 from offpath.store.sql import Query, Row
-from offpath.store.sqlite.instants import instant, later
+from offpath.store.sqlite.instants import later, readable
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
+from offpath.store.unreadable import UNREADABLE, Shape
 
 AT_ONCE: Final = 1_000
 """Jobs that a settlement's own pass admits at most."""
@@ -32,6 +33,8 @@ _KEPT: Final = 3_600_000_000
 """Microseconds between looks whether a key is still needed."""
 
 _encode = msgspec.json.Encoder().encode
+_FAR: Final = 2**62
+"""The last turn of a key."""
 _rate: Final = msgspec.json.Decoder(RateSpec).decode
 
 
@@ -274,8 +277,13 @@ class _Pass:
 
 def _key(row: Row) -> _Key:
     name, max_running, rate, state, admitted, closed_until, paused, turn = row
-    spec = None if rate is None else _rate(rate)
-    return _Key(name, max_running, spec, state, admitted, closed_until, bool(paused), turn)
+    try:
+        spec, _ = None if rate is None else _rate(rate), decode_state(state)
+    except UNREADABLE:  # it lets nothing in, and keeps back nobody else
+        return _Key(name, max_running, None, None, admitted, closed_until, True, min(turn, _FAR))
+    return _Key(
+        name, max_running, spec, state, admitted, closed_until, bool(paused), min(turn, _FAR)
+    )
 
 
 def _behind(lasts: Iterable[Row], now: int) -> tuple[int, int]:
@@ -318,7 +326,7 @@ def records(
         query = SQL["limit_named"](keys=batch(list(keys)), **bounds)
     else:
         query = SQL["limit_page"](**bounds)
-    return [_record(row) for row in session.run(query)]
+    return _RECORDS.all(session.run(query))
 
 
 def count_held(session: Session, limit: int) -> int:
@@ -336,9 +344,17 @@ def _record(row: Row) -> LimitRecord:
         admitted=admitted,
         running=running,
         held=held,
-        closed_until=instant(closed_until),
+        closed_until=readable(closed_until),
         paused=bool(paused),
     )
+
+
+_RECORDS: Final = Shape(
+    _record,
+    ("key", "max_running", "rate", "admitted", "running", "held", "closed_until", "paused"),
+    ("", None, None, 0, 0, 0, None, 0),
+    lambda record, _: record,
+)
 
 
 # -- upkeep ----------------------------------------------------------------------------------------
@@ -359,5 +375,8 @@ def forget(session: Session, now: int, limit: int) -> None:
 
 def _remembers(rate: str | None, state: str | None, now: int) -> bool:
     """Whether what a rate has let in still counts."""
-    known = decode_state(state)
-    return rate is not None and known is not None and now / 1e6 - known.at < 2 * _rate(rate).per
+    try:
+        known = decode_state(state)
+        return rate is not None and known is not None and now / 1e6 - known.at < 2 * _rate(rate).per
+    except UNREADABLE:
+        return True

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from offpath.errors import InvalidArgument
 from offpath.model.effects import Effects
@@ -27,11 +28,12 @@ from offpath.model.message import (
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
 from offpath.store.sql import Row
 from offpath.store.sqlite.enqueue import effect_steps, refuse_contributions
-from offpath.store.sqlite.instants import instant, later, micros
+from offpath.store.sqlite.instants import instant, later, micros, readable
 from offpath.store.sqlite.isolating import isolating
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import failure_text
 from offpath.store.sqlite.session import SQL, Session
+from offpath.store.unreadable import Shape, mark
 
 _LAST: Final = 2**63 - 1
 _failure: Final = msgspec.json.Decoder(Failure).decode
@@ -118,7 +120,7 @@ def _take(
         limit=limit,
     )
     rows = session.run(query)
-    return [_leased(row) for row in (_in_turn(rows) if room.ordered else sorted(rows, key=_rank))]
+    return _LEASED.all(_in_turn(rows) if room.ordered else sorted(rows, key=_rank))
 
 
 def _rank(row: Row) -> tuple[int, int]:
@@ -153,6 +155,28 @@ def _leased(row: Row) -> LeasedMessage:
         key=row[10],
         headers=row[11],
     )
+
+
+_LEASED: Final = Shape(
+    _leased,
+    (
+        "id",
+        "box",
+        "stream",
+        "topic",
+        "payload",
+        "holder",
+        "attempt",
+        "deliveries",
+        "position",
+        "created_at",
+        "key",
+        "headers",
+        "due_at",
+    ),
+    ("", "out", "", "", "", "", 1, 1, 0, 0, None, "{}", 0),
+    lambda message, bad: replace(message, unreadable=mark(bad)),
+)
 
 
 # -- settle ----------------------------------------------------------------------------------------
@@ -313,7 +337,7 @@ def find(
     else:
         query = SQL["message_find"](**conditions, above=above)
     rows = session.run(query)
-    items = tuple(_record(row, now) for row in rows[:limit])
+    items = tuple(_records(rows[:limit], now))
     return MessagePage(items=items, next=str(items[-1].position) if len(rows) > limit else None)
 
 
@@ -342,6 +366,57 @@ def _conditions(where: MessageFilter) -> dict[str, Any]:
         "created_after": None if after is None else micros(after),
         "created_before": None if before is None else micros(before),
     }
+
+
+def _records(rows: Sequence[Row], now: int) -> list[MessageRecord]:
+    return Shape(
+        lambda row: _record(row, now),
+        _COLUMNS,
+        _PLAIN,
+        lambda message, bad: replace(message, unreadable=mark(bad)),
+    ).all(rows)
+
+
+_COLUMNS: Final = (
+    "id",
+    "box",
+    "stream",
+    "topic",
+    "payload",
+    "state",
+    "attempt",
+    "deliveries",
+    "position",
+    "created_at",
+    "due_at",
+    "holder",
+    "key",
+    "headers",
+    "finished_at",
+    "expires_at",
+    "reason",
+    "failure",
+)
+_PLAIN: Final = (
+    "",
+    "out",
+    "",
+    "",
+    "",
+    "dead",
+    1,
+    0,
+    0,
+    0,
+    0,
+    None,
+    None,
+    "{}",
+    None,
+    None,
+    None,
+    None,
+)
 
 
 def _record(row: Row, now: int) -> MessageRecord:
@@ -374,7 +449,9 @@ def backlog(session: Session, now: int, limit: int) -> list[MessageBacklog]:
         for name in ("message_pending_streams", "message_dead_streams")
         for box, stream in session.run(SQL[name]())
     }
-    return [_backlog(session, now, limit, *place) for place in sorted(places)]
+    # what is in no box is nobody's to move
+    known = sorted(place for place in places if place[0] in _BOXES)
+    return [_backlog(session, now, limit, *place) for place in known]
 
 
 def _backlog(session: Session, now: int, limit: int, box: str, stream: str) -> MessageBacklog:
@@ -385,6 +462,6 @@ def _backlog(session: Session, now: int, limit: int, box: str, stream: str) -> M
         stream=stream,
         due=due,
         dead=dead,
-        oldest_due_at=instant(oldest_due),
-        oldest_dead_at=instant(oldest_dead),
+        oldest_due_at=readable(oldest_due),
+        oldest_dead_at=readable(oldest_dead),
     )

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from offpath.model.limit import QueueRecord
-from offpath.store.sqlite.instants import instant
+from offpath.store.sqlite.instants import readable
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
 
@@ -66,5 +66,5 @@ def _record(
         ready=ready,
         running=running,
         paused=name in pauses and until is None,
-        paused_until=instant(until),
+        paused_until=readable(until),
     )

@@ -11,21 +11,21 @@ from msgspec.structs import replace
 
 from offpath.model.job import Count, JobFilter, JobRecord, JobState, Page
 from offpath.store.protocol import Backlog
-from offpath.store.sqlite.instants import instant, micros
+from offpath.store.sqlite.instants import micros, readable
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.rows import OUTER, job_record
+from offpath.store.sqlite.rows import JOBS, OUTER
 from offpath.store.sqlite.session import SQL, Session
 
 
 def get(session: Session, ids: Sequence[str]) -> list[JobRecord]:
     """The jobs of these ids that exist."""
-    return [job_record(row) for row in session.run(SQL["get"](ids=batch(list(ids))))]
+    return JOBS.all(session.run(SQL["get"](ids=batch(list(ids)))))
 
 
 def states(session: Session, ids: Sequence[str]) -> dict[str, JobState]:
     """The states of those that exist."""
     rows = session.run(SQL["states"](ids=batch(list(ids))))
-    return {job: OUTER[state] for job, state in rows}
+    return {job: OUTER[state] for job, state in rows if state in OUTER}
 
 
 def find(session: Session, where: JobFilter, limit: int, after: str | None, newest: bool) -> Page:
@@ -94,7 +94,8 @@ def count(session: Session, where: JobFilter) -> list[Count]:
     """How many jobs match, by state, queue and task."""
     numbers: Counter[tuple[JobState, str, str]] = Counter()
     for state, queue, task, number in session.run(SQL["count"](**_conditions(where))):
-        numbers[OUTER[state], queue, task] += number
+        if state in OUTER:  # one of no known state is listed, and doctor tells of it
+            numbers[OUTER[state], queue, task] += number
     return [
         Count(state=state, queue=queue, task=task, count=number)
         for (state, queue, task), number in sorted(numbers.items())
@@ -117,4 +118,4 @@ def _lane(session: Session, now: int, limit: int, queue: str, task: str) -> Back
     number = min(ready + scheduled, limit)
     if first is None or number <= 0:
         return None
-    return Backlog(queue=queue, task=task, ready=number, oldest_run_at=instant(first))
+    return Backlog(queue=queue, task=task, ready=number, oldest_run_at=readable(first))

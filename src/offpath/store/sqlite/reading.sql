@@ -46,7 +46,7 @@ where
         select 1 from json_each(coalesce(:tags, '[]')) as wanted
         where
             not exists (
-                select 1 from json_each(coalesce(job.tags, '[]')) as tag
+                select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
                 where tag.value = wanted.value
             )
     )
@@ -79,7 +79,7 @@ where
         select 1 from json_each(coalesce(:tags, '[]')) as wanted
         where
             not exists (
-                select 1 from json_each(coalesce(job.tags, '[]')) as tag
+                select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
                 where tag.value = wanted.value
             )
     )
@@ -137,7 +137,7 @@ where
         select 1 from json_each(coalesce(:tags, '[]')) as wanted
         where
             not exists (
-                select 1 from json_each(coalesce(job.tags, '[]')) as tag
+                select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
                 where tag.value = wanted.value
             )
     )
@@ -172,7 +172,7 @@ where
         select 1 from json_each(coalesce(:tags, '[]')) as wanted
         where
             not exists (
-                select 1 from json_each(coalesce(job.tags, '[]')) as tag
+                select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
                 where tag.value = wanted.value
             )
     )

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from offpath.errors import Conflict, StoreRejected
 from offpath.model.route import (
     Cursor,
@@ -22,10 +24,11 @@ from offpath.model.route import (
 from offpath.store.events import Decide
 from offpath.store.sql import Row
 from offpath.store.sqlite.enqueue import effect_steps
-from offpath.store.sqlite.instants import instant, later
+from offpath.store.sqlite.instants import instant, later, readable
 from offpath.store.sqlite.letters import attempt_row, letter_row
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session, Steps
+from offpath.store.unreadable import Shape, mark
 
 LISTED: Final = 1_000
 MASTER: Final = ""
@@ -107,7 +110,7 @@ def _records(rows: Sequence[Row], now: int) -> Steps[list[RouterRecord]]:
             master=MASTER in opened,
             routes=tuple(_route(row) for row in routes if row[0] == name),
             cursors=tuple(_cursor(row) for row in cursors if row[0] == name),
-            created_at=instant(created_at),
+            created_at=readable(created_at),
         )
         for name, domain, partitions, created_at in rows
     ]
@@ -131,7 +134,7 @@ def _cursor(row: Row) -> Cursor:
         position=row[2],
         holder=row[3],
         passed=row[4],
-        ran_at=instant(row[5]),
+        ran_at=readable(row[5]),
         summary=row[6],
     )
 
@@ -220,12 +223,10 @@ def _page(record: RouterRecord, partition: int, after: int, limit: int) -> Steps
         horizon=horizon,
         limit=max(limit, 0),
     )
-    return LogPage(
-        events=tuple(_log_event(row, decided=bool(row[8])) for row in rows), horizon=horizon
-    )
+    return LogPage(events=tuple(EVENTS.all(rows)), horizon=horizon)
 
 
-def _log_event(row: Row, *, decided: bool = False) -> LogEvent:
+def _log_event(row: Row) -> LogEvent:
     return LogEvent(
         position=row[0],
         id=row[1],
@@ -235,8 +236,17 @@ def _log_event(row: Row, *, decided: bool = False) -> LogEvent:
         payload=row[5],
         at=instant(row[6]),
         key=row[7],
-        decided=decided,
+        decided=len(row) > _DECIDED and bool(row[_DECIDED]),
     )
+
+
+_DECIDED: Final = 8
+EVENTS: Final = Shape(
+    _log_event,
+    ("position", "id", "domain", "type", "stream", "payload", "at", "key"),
+    (0, "", "", "", "", "null", 0, None),
+    lambda event, bad: replace(event, unreadable=mark(bad)),
+)
 
 
 # -- deciding --------------------------------------------------------------------------------------
@@ -325,7 +335,7 @@ def read_events(session: Session, domain: str | None, after: int, limit: int) ->
         query = SQL["log_show"](after=after, limit=limit)
     else:
         query = SQL["log_show_domain"](domain=domain, after=after, limit=limit)
-    return [_log_event(row) for row in session.run(query)]
+    return EVENTS.all(session.run(query))
 
 
 def trim(session: Session, before: int, limit: int) -> int:

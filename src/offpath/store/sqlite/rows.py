@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -12,10 +13,13 @@ from offpath.model.job import Failure, JobRecord, JobState, LeasedJob
 from offpath.model.lease import WorkerInfo, WorkerRecord
 from offpath.store.sql import Row
 from offpath.store.sqlite.instants import instant
+from offpath.store.unreadable import Shape, mark
 
 _encode = msgspec.json.Encoder().encode
 _texts: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 _failures: Final = msgspec.json.Decoder(tuple[Failure, ...]).decode
+_NOBODY: Final = '{"id":"","host":"","pid":0,"version":"","concurrency":0,"tasks":[],"queues":[]}'
+"""A worker of which nothing can be read."""
 _info: Final = msgspec.json.Decoder(WorkerInfo).decode
 
 OUTER: Final = {
@@ -27,7 +31,11 @@ OUTER: Final = {
 
 
 def leased_job(row: Row) -> LeasedJob:
-    """A row of ``lease_lane``, ``lease_lanes`` or ``rescue_candidates``."""
+    """A row of ``lease_lane``, ``lease_lanes`` or ``rescue_candidates``, marked if need be."""
+    return LEASED.one(row[: len(LEASED.columns)])
+
+
+def _leased_job(row: Row) -> LeasedJob:
     return LeasedJob(
         id=row[0],
         task=row[1],
@@ -89,8 +97,129 @@ def job_record(row: Row) -> JobRecord:
     )
 
 
-def worker_record(row: Row, now: int) -> WorkerRecord:
-    """A row of ``worker_list``."""
+LEASED: Final = Shape(
+    _leased_job,
+    (
+        "id",
+        "task",
+        "queue",
+        "input",
+        "worker",
+        "deliveries",
+        "attempt",
+        "options",
+        "group_id",
+        "priority",
+        "run_at",
+        "enqueued_at",
+        "losses",
+        "parent",
+        "dependents",
+        "deadline",
+        "limit_key",
+    ),
+    ("", "", "", "{}", "", 1, 1, "{}", "", 0, 0, 0, 0, None, None, None, None),
+    lambda job, bad: replace(job, unreadable=mark(bad)),
+)
+"""Jobs in a worker's hand."""
+
+JOBS: Final = Shape(
+    job_record,
+    (
+        "id",
+        "task",
+        "queue",
+        "state",
+        "priority",
+        "run_at",
+        "enqueued_at",
+        "attempt",
+        "deliveries",
+        "losses",
+        "redrives",
+        "group_id",
+        "input",
+        "options",
+        "fingerprint",
+        "parent",
+        "dependents",
+        "deadline",
+        "unique_key",
+        "tags",
+        "worker",
+        "cancel_requested",
+        "started_at",
+        "finished_at",
+        "expires_at",
+        "result",
+        "reason",
+        "progress",
+        "failures",
+        "gate",
+        "limit_key",
+        "fair_key",
+        "wait_target",
+        "wait_event",
+    ),
+    (
+        "",
+        "",
+        "",
+        "dead",
+        0,
+        0,
+        0,
+        1,
+        0,
+        0,
+        0,
+        "",
+        "{}",
+        "{}",
+        "",
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        0,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+    ),
+    lambda job, bad: replace(job, unreadable=mark(bad)),
+)
+"""Jobs as they are looked at."""
+
+
+def worker_records(rows: Iterable[Row], now: int) -> list[WorkerRecord]:
+    """The rows of ``worker_list``."""
+    columns = (
+        "info",
+        "started_at",
+        "seen_at",
+        "expires_at",
+        "presence",
+        "running",
+        "report",
+        "gone_at",
+    )
+    plain = (_NOBODY, 0, 0, 0, 0, 0, None, None)
+    shape = Shape(lambda row: _worker_record(row, now), columns, plain, lambda one, _: one)
+    return shape.all(rows)
+
+
+def _worker_record(row: Row, now: int) -> WorkerRecord:
     return WorkerRecord(
         info=_info(row[0]),
         started_at=instant(row[1]),

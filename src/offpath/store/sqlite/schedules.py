@@ -27,6 +27,7 @@ from offpath.store.sqlite.instants import instant, micros
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import SQL, Session
+from offpath.store.unreadable import UNREADABLE_SCHEDULE, Shape, mark
 
 T = TypeVar("T")
 
@@ -92,7 +93,7 @@ class Scheduling(Part):
             before=None if before is None else micros(before),
             limit=max(limit, 0),
         )
-        return await self._read(lambda session: [_occurrence(row) for row in session.run(query)])
+        return await self._read(lambda session: _OCCURRENCES.all(session.run(query)))
 
     async def prune_occurrences(self, *, before: datetime, limit: int) -> int:
         """Remove old history."""
@@ -130,7 +131,7 @@ def listed(session: Session, names: Sequence[str]) -> list[ScheduleRecord]:
         query = SQL["schedule_named"](names=batch(list(names)), limit=LISTED)
     else:
         query = SQL["schedule_list"](limit=LISTED)
-    return [_record(row) for row in session.run(query)]
+    return _RECORDS.all(session.run(query))
 
 
 def due(session: Session, now: int, limit: int) -> tuple[list[ScheduleRecord], float | None]:
@@ -138,7 +139,7 @@ def due(session: Session, now: int, limit: int) -> tuple[list[ScheduleRecord], f
     rows = session.run(SQL["schedule_due"](now=now, limit=max(limit, 0)))
     [[following]] = session.run(SQL["schedule_next"](now=now))
     wait = None if following is None else (following - now) / 1_000_000
-    return [_record(row) for row in rows], wait
+    return [one for one in _RECORDS.all(rows) if one.unreadable is None], wait
 
 
 def delete(session: Session, name: str) -> bool:
@@ -219,6 +220,24 @@ def _record(row: Row) -> ScheduleRecord:
     )
 
 
+_RECORDS: Final = Shape(
+    _record,
+    (
+        "definition",
+        "paused",
+        "next_at",
+        "created_at",
+        "updated_at",
+        "version",
+        "last_at",
+        "last_job",
+        "last_open",
+    ),
+    (UNREADABLE_SCHEDULE, 1, None, 0, 0, 1, None, None, 0),
+    lambda record, bad: replace(record, unreadable=mark(bad)),
+)
+
+
 def _occurrence(row: Row) -> Occurrence:
     return Occurrence(
         schedule=row[0],
@@ -227,3 +246,11 @@ def _occurrence(row: Row) -> Occurrence:
         job=row[3],
         made_at=instant(row[4]),
     )
+
+
+_OCCURRENCES: Final = Shape(
+    _occurrence,
+    ("schedule", "at", "outcome", "job", "made_at"),
+    ("", 0, "skipped", None, 0),
+    lambda occurrence, _: occurrence,
+)

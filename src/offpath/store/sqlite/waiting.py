@@ -17,7 +17,7 @@ from offpath.store.sql import Row
 from offpath.store.sqlite.ending import aftermath
 from offpath.store.sqlite.enqueue import effect_steps, refuse_contributions
 from offpath.store.sqlite.gating import Following
-from offpath.store.sqlite.instants import instant, later
+from offpath.store.sqlite.instants import later, readable
 from offpath.store.sqlite.keys import in_turns
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER
@@ -166,7 +166,7 @@ def gates(session: Session, ids: Sequence[str]) -> list[GateRecord]:
             succeeded=row[4],
             failed=row[5],
             on=_texts(row[6]),
-            deadline=instant(row[7]),
+            deadline=readable(row[7]),
         )
         for row in session.run(SQL["job_gate_list"](ids=batch(list(ids))))
     ]

@@ -14,7 +14,7 @@ from offpath.runtime.process import stopped
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.presence import Presence
-from offpath.store.sqlite.rows import leased_job, worker_record
+from offpath.store.sqlite.rows import leased_job, worker_records
 from offpath.store.sqlite.session import SQL, Session
 
 LISTED: Final = 10_000
@@ -100,7 +100,7 @@ def deregister(session: Session, now: int, worker: str) -> None:
 
 def listed(session: Session, now: int) -> list[WorkerRecord]:
     """Every worker, oldest first."""
-    return [worker_record(row, now) for row in session.run(SQL["worker_list"](limit=LISTED))]
+    return worker_records(session.run(SQL["worker_list"](limit=LISTED)), now)
 
 
 def present(session: Session, now: int) -> list[str]:

@@ -1,0 +1,169 @@
+"""Rows as somebody else may write them: each column of a table with each value of its type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from tests.conformance.backends import Backend
+
+_BIG: Final = "x" * 2**20
+
+VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "postgres": {
+        "timestamp with time zone": (
+            "null", "'infinity'", "'-infinity'", "'4000-01-01 BC'", "'20000-01-01'",
+        ),
+        "jsonb": (
+            "null", "'5'", "'null'", "'\"x\"'", "'{}'", "'{\"a\": 1}'", "'[]'", "'[1, null]'",
+            "'[[\"a\"]]'", "'true'",
+        ),
+        "json": ("null", "'5'", "'[1, null]'"),
+        "text": ("null", "''", "'{'", "'5'", "'[1, null]'", "'foreign'", f"'{_BIG}'"),
+        "bigint": ("null", "0", "-1", str(2**63 - 1), str(-(2**63))),
+        "integer": ("null", "0", "-1", str(2**31 - 1), str(-(2**31))),
+        "smallint": ("null", "-1", "32767", "-32768"),
+        "double precision": ("null", "-1", "'NaN'", "'Infinity'", "'-Infinity'", "1e300"),
+        "boolean": ("null", "true", "false"),
+        "uuid": ("null", "'00000000-0000-0000-0000-000000000000'"),
+    },
+    "sqlite": {
+        "INTEGER": ("null", "0", "-1", str(2**62), str(2**63 - 2), str(-(2**63))),
+        "TEXT": (
+            "null", "''", "'{'", "'5'", "'{\"a\": 1}'", "'[1, null]'", "'foreign'", f"'{_BIG}'"),
+    },
+}  # fmt: skip
+"""What a column may hold by its type, of which we write the least."""
+
+_COLUMNS: Final = {
+    "sqlite": "select name, upper(type) from pragma_table_info('{table}')",
+    "postgres": (
+        "select column_name::text, data_type::text from information_schema.columns"
+        " where table_schema = 'offpath' and 'offpath.' || table_name = '{table}'"
+        " and is_generated = 'NEVER' order by ordinal_position"
+    ),
+}
+
+_KEYS: Final = {
+    "sqlite": "select name from pragma_table_info('{table}') where pk > 0",
+    "postgres": (
+        "select a.attname::text from pg_index i join pg_attribute a"
+        " on a.attrelid = i.indrelid and a.attnum = any (i.indkey)"
+        " where i.indrelid = '{table}'::regclass and i.indisunique and i.indpred is null"
+    ),
+}
+
+
+def write_bad_rows(backend: Backend, table: str, template: str, first: int = 1) -> int:
+    """Copy the row for which ``template`` holds, once for each value of each column.
+
+    The rules of the schema are out of force, but for types, keys and NOT NULL: what the database
+    itself refuses cannot be in anybody's way. Returns how many rows were taken;
+    their keys are numbered from ``first``.
+    """
+    taken = 0
+    with backend.transaction() as connection:
+        for statement in (*_LIFTED[backend.name], *_statements(backend, table, template, first)):
+            connection.execute("savepoint one")
+            try:
+                connection.execute(statement)
+            except _errors(backend):
+                connection.execute("rollback to one")
+            else:
+                connection.execute("release one")
+                taken += 1
+        connection.commit()
+    return taken
+
+
+_LIFTED: Final = {
+    "sqlite": (),
+    "postgres": ("set local session_replication_role = replica",),
+}
+
+
+def _errors(backend: Backend) -> type[Exception]:
+    if backend.name == "sqlite":
+        import sqlite3
+
+        return sqlite3.Error
+    import psycopg
+
+    return psycopg.Error
+
+
+@contextmanager
+def lifted(backend: Backend, tables: Sequence[str]) -> Iterator[None]:
+    """The schema's rules about values are taken from these tables, to try what is behind them.
+
+    A database that other tests use has them again in the end, and no row.
+    """
+    if backend.name == "sqlite":
+        guards = backend.execute(
+            "select name from sqlite_schema where type = 'trigger' and name like '%readable%'"
+        )
+        backend.execute_all([f"drop trigger {name}" for (name,) in guards])
+        yield
+        return
+    listed = ", ".join(f"'{table}'::regclass" for table in tables)
+    rules = backend.execute(
+        "select conrelid::regclass::text, conname::text, pg_get_constraintdef(oid)"
+        f" from pg_constraint where contype = 'c' and conrelid in ({listed})"
+    )
+    backend.execute_all(
+        [f'alter table {table} drop constraint "{name}"' for table, name, _ in rules]
+    )
+    try:
+        yield
+    finally:
+        backend.sweep()
+        backend.execute_all(
+            [f'alter table {table} add constraint "{name}" {rule}' for table, name, rule in rules]
+        )
+
+
+def _statements(backend: Backend, table: str, template: str, first: int) -> Iterator[str]:
+    types: dict[str, str] = dict(backend.execute(_COLUMNS[backend.name].format(table=table)))
+    keys = {name for (name,) in backend.execute(_KEYS[backend.name].format(table=table))}
+    if backend.name == "sqlite":
+        keys |= {name for name in ("id", "seq", "position") if name in types}
+    number = first
+    for column, kind in types.items():
+        for value in VALUES[backend.name].get(kind, ()):
+            number += 1
+            yield _insert(backend, table, template, types, keys, (column, value), number)
+
+
+def _insert(
+    backend: Backend,
+    table: str,
+    template: str,
+    types: dict[str, str],
+    keys: set[str],
+    case: tuple[str, str],
+    number: int,
+) -> str:
+    column, value = case
+    picked = []
+    for name, kind in types.items():
+        if name == column:
+            picked.append(f"{value}::{kind}" if backend.name == "postgres" else value)
+        elif name in keys:
+            picked.append(_key(backend, kind, number))
+        else:
+            picked.append(f't."{name}"')
+    names = ", ".join(f'"{name}"' for name in types)
+    over = "overriding system value" if backend.name == "postgres" else ""
+    source = f"from {table} t where {template} limit 1"
+    return f"insert into {table} ({names}) {over} select {', '.join(picked)} {source}"
+
+
+def _key(backend: Backend, kind: str, number: int) -> str:
+    if kind == "uuid":
+        return f"'00000000-0000-7000-8000-{number:012}'::uuid"
+    if kind.lower() == "text":
+        return f"'00000000-0000-7000-8000-{number:012}'"
+    if kind == "timestamp with time zone":
+        return f"now() + interval '{number} seconds'"
+    return str(1_000_000 + number)
