@@ -1,0 +1,80 @@
+"""Somebody else acts between two statements of one transition."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from offpath.model.effects import Effects
+from offpath.model.job import JobState, UniquePolicy
+from offpath.model.settlement import Settlement, Succeeded
+from offpath.runtime.clock import ManualClock
+from offpath.store.protocol import Store
+from tests.conformance.backends import Backend
+from tests.conformance.builders import add, enqueue, join, new_job, record, take, unique
+from tests.conformance.interleaving import before
+from tests.conformance.workflow_builders import LATER, gate_on, hold_one
+
+
+@pytest.fixture
+def place(store: Store, backend: Backend) -> Backend:
+    """Where several transactions write at once."""
+    if not backend.many_writers:
+        pytest.skip("there is one writer at a time")
+    return backend
+
+
+async def test_a_lease_waits_for_who_replaces_the_job(store: Store, place: Backend) -> None:
+    """Else a running job would be put back as ready, and run twice."""
+    old = new_job(unique=unique("k"))
+    await enqueue(store, old)
+    new = new_job(unique=unique("k", policy=UniquePolicy.REPLACE), input='{"n":2}')
+    lease = (
+        "update offpath.job set state = 'running', worker = 'w9', deliveries = deliveries + 1 "
+        f"where id = '{old.id}' and state = 'ready'"
+    )
+    with before(store, "replace_holders", lambda: place.run_script(lease)) as leased:
+        (answer,) = await enqueue(store, new)
+    assert leased.waited
+    assert (answer.job_id, answer.created) == (old.id, False)
+    job = await record(store, old.id)
+    assert (job.state, job.worker, job.input) == (JobState.RUNNING, "w9", '{"n":2}')
+
+
+async def test_who_joins_a_gate_in_an_open_transaction_is_released_with_it(
+    store: Store, place: Backend
+) -> None:
+    await join(store)
+    watched = await add(store)
+    gate = gate_on(watched)
+    held = await hold_one(store, gate)
+    (last,) = await take(store)
+    joiner = new_job(LATER, gate=gate.id)
+    async with place.async_transaction() as connection:
+        await store.commit_within(connection, Effects(jobs=(joiner,)))
+        settling = asyncio.create_task(store.settle([Settlement(job=last, outcome=Succeeded())]))
+        done, _ = await asyncio.wait({settling}, timeout=0.3)
+        await connection.commit()
+    assert not done, "the gate was decided beside a job that was about to join it"
+    await settling
+    await store.expire_blocked(limit=10)
+    states = await store.states([held, joiner.id])
+    assert set(states.values()) == {JobState.QUEUED}
+
+
+async def test_a_gate_that_fired_does_not_time_out_for_a_job_that_was_locked(
+    store: Store, place: Backend, clock: ManualClock
+) -> None:
+    await join(store)
+    watched = await add(store)
+    held = await hold_one(store, gate_on(watched, timeout=60))
+    (last,) = await take(store)
+    async with place.async_transaction() as connection:
+        await connection.execute(f"select from offpath.job where id = '{held}' for update")
+        await store.settle([Settlement(job=last, outcome=Succeeded())])
+    assert (await record(store, held)).state is JobState.BLOCKED
+    clock.advance(61)
+    await store.expire_blocked(limit=10)
+    job = await record(store, held)
+    assert (job.state, job.reason) == (JobState.QUEUED, None)
