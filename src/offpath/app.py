@@ -23,6 +23,7 @@ from offpath.jobs.blocking import BlockingClient
 from offpath.jobs.client import Client, Session
 from offpath.jobs.dead import DeadLetters
 from offpath.jobs.durable.signalling import SignalVerbs
+from offpath.jobs.fates import Fates
 from offpath.jobs.flow import FlowVerbs
 from offpath.jobs.handle import Handle
 from offpath.jobs.hooks import EndWatch, Hooks, Reporter
@@ -323,7 +324,8 @@ class App(
         if self._store is None:
             inner = self._backend.make()
             metering = Metering(self.metrics, inner.capabilities.name)
-            observers: list[Observer] = [self._hooks, EndWatch(self._ended, self._groups_done)]
+            observers: list[Observer] = [Fates(self.tasks, self.settings.log_errors), self._hooks]
+            observers.append(EndWatch(self._ended, self._groups_done))
             if self._orphans is not None:
                 observers.append(self._orphans)
             self._store = InstrumentedStore(inner, self.clock, metering, observers)

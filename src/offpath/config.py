@@ -37,6 +37,10 @@ Seconds = Annotated[float, Meta(ge=0, le=1e10)]
 SomeSeconds = Annotated[float, Meta(gt=0, le=1e10)]
 
 
+LogErrors = Literal["type", "text", "traceback"]
+"""The type of an error, its text as it was recorded too, or its traceback as well."""
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """How an app and its workers work. Made by :func:`load_settings`, or by hand for tests."""
 
@@ -93,6 +97,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How often an event is tried before it is dead."""
     max_inbox_attempts: Annotated[int, Meta(ge=1, le=10_000)] = 10
     """How often an inbox message is tried before it is dead."""
+    log_errors: LogErrors = "type"
+    """How much of a failed attempt's error its log line shows; a text may quote arguments."""
     relays: bool = True
     """Whether workers relay the outbox and drain the inbox."""
     webhook_networks: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Every error that offpath raises, as one tree.
+"""Every error that offpath raises, as one tree; each class has a stable ``code``.
 
 ::
 
@@ -55,8 +55,6 @@
         ├── Snooze                        run me again later; this attempt does not count
         │   └── CoolDown                  ... and start nothing of my limit key until then
         └── Abort                         dead now; no retry
-
-Each class has a stable ``code`` for logs, JSON output and other languages.
 """
 
 from __future__ import annotations
@@ -370,9 +368,10 @@ class JobCancelled(JobEnded):
 
 
 class WaitTimeout(OffpathError, TimeoutError):
-    """The wait reached its timeout before the job ended; the job itself goes on."""
+    """The wait was over before the job ended, which goes on; ``record`` is how it stood then."""
 
     code = "wait_timeout"
+    record: Any = None
 
 
 class SignalTimeout(OffpathError, TimeoutError):

@@ -155,7 +155,8 @@ def explain(error: BaseException, code: str, *, as_json: bool) -> int:
     else:
         click.echo(f"error: {clean_block(text)} ({code})", err=True)
     if _debugging():
-        click.echo(redact_text("".join(traceback.format_exception(error))), err=True)
+        shown = redact_text("".join(traceback.format_exception(error)))
+        click.echo(clean_block(shown), err=True)
     elif code == "unexpected":
         click.echo("`offpath --debug …` shows where", err=True)
     logging.getLogger("offpath.cli").debug("the command failed", exc_info=error)

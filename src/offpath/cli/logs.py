@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from offpath.cli.output import clean, clean_block
+from offpath.cli.output import clean, clean_block, json_line
 from offpath.errors import InvalidArgument
+from offpath.jobs.fates import TRACEBACK
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -26,15 +27,24 @@ def configure(level: str, style: str) -> None:
 
 
 class _TextLines(logging.Formatter):
+    """One line for each record, with its fields behind it; a traceback follows, indented.
+
+    Names and errors come from jobs. They must not steer the terminal, and no line break of theirs
+    may begin what looks like a record of ours.
+    """
+
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        # Names and errors come from jobs: they must not steer the terminal.
-        text = clean_block(super().format(record))
-        fields = " ".join(f"{name}={value}" for name, value in _fields(record).items())
-        first, *rest = text.split("\n")
-        return "\n".join([f"{first} [{clean(fields)}]" if fields else first, *rest])
+        fields = _fields(record)
+        trace = fields.pop(TRACEBACK, None) or _trace(self, record)
+        record.message = record.getMessage()
+        record.asctime = self.formatTime(record)
+        line = clean(self.formatMessage(record))
+        if fields:
+            line += clean(f" [{' '.join(f'{name}={value}' for name, value in fields.items())}]")
+        return f"{line}\n  {clean_block(str(trace))}" if trace else line
 
 
 class _JsonLines(logging.Formatter):
@@ -46,9 +56,13 @@ class _JsonLines(logging.Formatter):
             "message": record.getMessage(),
             **_fields(record),
         }
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line, enc_hook=repr).decode()
+        if trace := _trace(self, record):
+            line["error"] = trace
+        return json_line(msgspec.json.encode(line, enc_hook=repr))
+
+
+def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str | None:
+    return formatter.formatException(record.exc_info) if record.exc_info else None
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

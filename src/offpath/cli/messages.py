@@ -196,7 +196,7 @@ def print_message(one: MessageRecord, *, as_json: bool) -> None:
         kind = output.clean(failure.kind)
         click.echo(f"\nattempt {failure.attempt} failed {output.when(failure.at)} ({kind})")
         shown = failure.traceback or f"{failure.type}: {failure.message}"
-        click.echo(output.clean_block(redact_text(shown)).rstrip())
+        click.echo(f"  {output.clean_block(redact_text(shown)).rstrip()}")
 
 
 def _json_text(value: Any) -> str:  # noqa: ANN401 - any JSON

@@ -23,7 +23,22 @@ Cell = str | int | float | None
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON
     """Print one JSON document on one line."""
-    click.echo(msgspec.json.encode(document))
+    click.echo(json_line(msgspec.json.encode(document)))
+
+
+def json_line(encoded: bytes) -> str:
+    """JSON with every unprintable character as its escape: the same to a program, and harmless on
+    a terminal, which obeys C1 controls and direction marks that JSON allows.
+    """
+    text = encoded.decode()
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else _json_escape(one) for one in text)
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, empty: str) -> None:
@@ -70,8 +85,11 @@ def clean(text: str) -> str:
 
 
 def clean_block(text: str) -> str:
-    """As :func:`clean`, line by line: for tracebacks."""
-    return "\n".join(clean(line) for line in text.splitlines())
+    """As :func:`clean`, line by line: for tracebacks and errors of several lines.
+
+    Lines after the first are indented, so that none of them can be taken for a line of ours.
+    """
+    return "\n  ".join(clean(line) for line in text.splitlines())
 
 
 def ago(moment: datetime | None, now: datetime | None = None) -> str:

@@ -8,10 +8,12 @@ of the store or by polling the states of all awaited ids, at a pace that bounds 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from offpath.errors import AppClosed, JobNotFound, OffpathError, WaitTimeout
+from offpath.jobs.standing import of_group, of_job
 from offpath.store.hints import Hint
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ _PER_WAITER = 20e-6
 _GROWTH = 1.5
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 4.0
+_LAST_LOOK = 1.0
+"""Seconds that a wait which is over may still take to say how its job stands."""
 
 
 class Pace:
@@ -80,8 +84,10 @@ class Line(Generic[R]):
         read: Callable[[Sequence[str]], Awaitable[Sequence[R]]],
         *,
         ended: Callable[[R], bool],
+        standing: Callable[[R], str],
     ) -> None:
         self.word = word
+        self.standing = standing
         self.read = read
         self.ended = ended
         self.waiting: dict[str, set[asyncio.Future[R | OffpathError]]] = {}
@@ -152,9 +158,11 @@ class Waiters:
         self._store = store
         self._clock = clock
         self._on_error = on_error
-        self._jobs: Line[JobRecord] = Line("job", self._get, ended=lambda job: job.state.terminal)
+        self._jobs: Line[JobRecord] = Line(
+            "job", self._get, ended=lambda job: job.state.terminal, standing=of_job
+        )
         self._groups: Line[GroupRecord] = Line(
-            "group", self._get_groups, ended=lambda one: one.done
+            "group", self._get_groups, ended=lambda one: one.done, standing=of_group
         )
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -228,7 +236,7 @@ class Waiters:
             if not len(self):
                 self._wake.set()
         if answer is None:
-            raise WaitTimeout(f"{line.word} {wanted} had not ended after {timeout:g} s; it goes on")
+            raise await _late(line, wanted, f"had not ended after {timeout:g} s")
         if isinstance(answer, OffpathError):
             raise answer
         return answer
@@ -332,8 +340,25 @@ async def _look_once(line: Line[R], wanted: str) -> R:
     if not found:
         raise _not_found(line.word, wanted)
     if not line.ended(found[0]):
-        raise WaitTimeout(f"{line.word} {wanted} has not ended")
+        raise _timed_out(line, found[0], "has not ended")
     return found[0]
+
+
+async def _late(line: Line[R], wanted: str, what: str) -> WaitTimeout:
+    """The error of a wait that was in vain, with how things stand if the store says so in time."""
+    found: Sequence[R] = ()
+    with contextlib.suppress(OffpathError, TimeoutError):
+        async with asyncio.timeout(_LAST_LOOK):
+            found = await line.read((wanted,))
+    if found:
+        return _timed_out(line, found[0], what)
+    return WaitTimeout(f"{line.word} {wanted} {what}; it goes on")
+
+
+def _timed_out(line: Line[R], record: R, what: str) -> WaitTimeout:
+    error = WaitTimeout(f"{line.word} {record.id} {what}: {line.standing(record)}")
+    error.record = record
+    return error
 
 
 def _not_found(word: str, wanted: str) -> JobNotFound:

@@ -20,7 +20,34 @@ __all__ = ["Adapter", "RateLimited", "adapter", "bind", "fields", "logger", "red
 __all__ += ["redact_url"]
 
 ROOT = "offpath"
-logging.getLogger(ROOT).addHandler(logging.NullHandler())
+
+
+class LastWord(logging.NullHandler):
+    """A handler that keeps quiet, as a library's should, but not about errors that nobody handles.
+
+    A program that never set up logging would else lose the line that tells of a dead job: that goes
+    where the standard library writes what has no handler at all, to standard error.
+    """
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Pass an error on when no handler above would see it."""
+        last = logging.lastResort
+        if record.levelno >= logging.ERROR and last is not None and not _handled(record.name):
+            last.handle(record)
+        return True
+
+
+def _handled(name: str) -> bool:
+    """Whether a logger has a handler of the program's own, its own or one that is above it."""
+    at: logging.Logger | None = logging.getLogger(name)
+    while at is not None:
+        if any(not isinstance(one, LastWord) for one in at.handlers):
+            return True
+        at = at.parent if at.propagate else None
+    return False
+
+
+logging.getLogger(ROOT).addHandler(LastWord())
 
 _NO_FIELDS: Mapping[str, Any] = {}
 _context: ContextVar[Mapping[str, Any]] = ContextVar("offpath_log_context", default=_NO_FIELDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,7 @@ class GateRow(Struct):
 class Gates:
     """All gates of one store, and which jobs they watch and hold."""
 
-    __slots__ = ("_of", "decided", "held", "rows", "watchers")
+    __slots__ = ("_of", "_over", "decided", "held", "rows", "watchers")
 
     def __init__(self) -> None:
         self.rows: dict[str, GateRow] = {}
@@ -64,6 +64,7 @@ class Gates:
         self.held: dict[str, dict[str, None]] = {}
         """A gate to the jobs that it holds or held, in the order in which they came."""
         self._of: dict[str, str] = {}  # a job to the gate that holds or held it
+        self._over: dict[str, dict[str, None]] = {}  # a job to the gates that watch or watched it
         self.decided: list[GateRow] = []
         """Gates that are no more open, whose jobs have not been told."""
 
@@ -76,6 +77,7 @@ class Gates:
         self.rows[new.id] = row
         for each in on:
             self.watchers.setdefault(each, {})[new.id] = None
+            self._over.setdefault(each, {})[new.id] = None
             job = tables.jobs.get(each)
             if job is not None and job.state.terminal:
                 row.count(job, 1)
@@ -107,10 +109,12 @@ class Gates:
         """A gate is open no more: it watches nobody."""
         row.state = state
         for each in row.on:
-            watching = self.watchers.get(each, {})
-            watching.pop(row.id, None)
-            if not watching:
-                self.watchers.pop(each, None)
+            _leave(self.watchers, each, row.id)
+
+    def waiting_for(self, job_id: str) -> Iterator[str]:
+        """The jobs that are or were held by gates that watch or watched this one."""
+        for gate_id in self._over.get(job_id, ()):
+            yield from self.held.get(gate_id, ())
 
     def forget(self, job_id: str) -> None:
         """A job is gone; its gate goes with the last one that it held."""
@@ -120,14 +124,24 @@ class Gates:
         self.held[gate_id].pop(job_id, None)
         if not self.held[gate_id]:
             del self.held[gate_id]
-            self.end(self.rows[gate_id], self.rows[gate_id].state)
-            del self.rows[gate_id]
+            row = self.rows.pop(gate_id)
+            self.end(row, row.state)
+            for each in row.on:
+                _leave(self._over, each, gate_id)
 
     def _judge(self, row: GateRow) -> None:
         state = row.judged()
         if state is not GateState.OPEN:
             self.end(row, state)
             self.decided.append(row)
+
+
+def _leave(gates: dict[str, dict[str, None]], job_id: str, gate_id: str) -> None:
+    """This gate is none of the job's any more."""
+    left = gates.get(job_id, {})
+    left.pop(gate_id, None)
+    if not left:
+        gates.pop(job_id, None)
 
 
 # -- what new ones ask for -----------------------------------------------------------------------

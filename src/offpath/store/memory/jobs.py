@@ -218,16 +218,24 @@ def _waited_out(
 
 
 def prune(tables: Tables, now: datetime, limit: int) -> int:
-    """Remove ended jobs whose time has come."""
+    """Remove ended jobs whose time has come and that nobody needs any more."""
     removed = 0
-    to_undo: list[tuple[datetime, str]] = []
+    needed: list[tuple[datetime, str]] = []
     while removed < limit and (first := tables.expiring.first()) and first[0] <= now:
-        if first[1] in tables.steps.to_undo:
-            to_undo.append(first)
+        if _is_needed(tables, first[1]):
+            needed.append(first)
             tables.expiring.remove(first[1])
             continue
         tables.drop(tables.jobs[first[1]])
         removed += 1
-    for at, job_id in to_undo:
+    for at, job_id in needed:
         tables.expiring.push(job_id, at)
     return removed
+
+
+def _is_needed(tables: Tables, job_id: str) -> bool:
+    """Whether it is to be undone, or a job behind a gate over it may yet ask for its result."""
+    if job_id in tables.steps.to_undo:
+        return True
+    waiting = tables.gates.waiting_for(job_id)
+    return any(not tables.jobs[each].state.terminal for each in waiting)

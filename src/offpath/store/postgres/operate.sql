@@ -169,7 +169,8 @@ from gone g
 
 -- name: prune
 -- Removes ended jobs and messages whose time to be kept has passed, claims that are free again, and
--- workers gone for an hour. Jobs that are still to be undone stay.
+-- workers gone for an hour. Jobs that are still to be undone stay, and so do those that a gate watches
+-- or watched whose own jobs have not all ended: these may ask for their results.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -180,6 +181,12 @@ gone as (
         from offpath.job o
         where o.expires_at <= (select clock.now from clock)
             and not (o.has_undo and o.state in ('dead', 'cancelled'))
+            and not exists (
+                select
+                from offpath.gate_watch w
+                join offpath.job h on h.gated_by = w.gate
+                where w.job = o.id and h.finished_at is null
+            )
         order by o.expires_at
         limit :limit::int
         for update skip locked

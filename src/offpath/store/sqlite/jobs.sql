@@ -175,8 +175,16 @@ delete from offpath_worker
 where id in (select id from offpath_worker where gone_at <= :before limit :limit)
 
 -- name: expired
--- Ended jobs whose time to be kept has passed, and that have nothing left to undo.
+-- Ended jobs whose time to be kept has passed, and that have nothing left to undo. Those stay that a
+-- gate watches or watched whose own jobs have not all ended: these may ask for their results.
 select seq, group_id from offpath_job
-where expires_at <= :now and not (has_undo = 1 and (state = 'dead' or state = 'cancelled'))
+where
+    expires_at <= :now
+    and not (has_undo = 1 and (state = 'dead' or state = 'cancelled'))
+    and not exists (
+        select 1 from offpath_gate_watch as seen
+        cross join offpath_job as waiting on waiting.gate = seen.gate
+        where seen.job = offpath_job.id and waiting.finished_at is null
+    )
 order by expires_at
 limit :limit

@@ -98,7 +98,7 @@ from (
     select member.id from offpath_job as member
     where member.group_id = :group_id and member.group_id <> member.id
     union
-    select dead.id from offpath_job as dead
+    select dead.id from offpath_job as dead indexed by offpath_job_dead
     where
         :dead
         and dead.state = 'dead'

@@ -274,6 +274,7 @@ async def test_a_timeout_holds_while_the_store_hangs(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(store, "get", hang)
+    monkeypatch.setattr("offpath.jobs.waiters._LAST_LOOK", 0.01)
     (waiting,) = start(waiters, [new_id()], timeout=2.0)
     await settle_down()
     clock.advance(2.0)

@@ -1,0 +1,38 @@
+"""The standing of a job or group, in a line: for who waited for it in vain."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+from offpath.model.job import JobState
+
+if TYPE_CHECKING:
+    from offpath.model.group import GroupRecord
+    from offpath.model.job import JobRecord
+
+
+def of_group(group: GroupRecord) -> str:
+    """How many of its jobs are still to end."""
+    return f"{group.open} of its jobs are open, {group.failed} failed"
+
+
+def of_job(job: JobRecord) -> str:
+    """Its state, its attempt, and why it has not ended; without any foreign text."""
+    failed = f" (the last one failed: {job.failures[-1].type})" if job.failures else ""
+    return f"it is {job.state.value}, attempt {job.attempt}{failed}; {_why(job)}"
+
+
+def _why(job: JobRecord) -> str:
+    match job.state:
+        case JobState.RUNNING:
+            return f"worker {job.worker} has it"
+        case JobState.BLOCKED if job.wait_event is not None:
+            return f"it waits for the signal {job.wait_event}"
+        case JobState.BLOCKED if job.gate is not None:
+            return f"it waits behind the gate {job.gate}"
+        case JobState.BLOCKED:
+            return f"it waits for room under the limit {job.limit_key}"
+        case _:
+            due = job.run_at.astimezone(UTC).isoformat(timespec="seconds")
+            return f"it is due at {due}, and no worker has taken it"
