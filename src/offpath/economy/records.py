@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 1000
 _COLUMNS: Final = ("kind", "key", "amount", "ref", "at")
-_KINDS: Final = {"topUp": RecordKind.BUY, "settlePayout": RecordKind.PAYOUT}
+_KINDS: Final = {
+    "topUp": (RecordKind.BUY, "ref"),
+    "settlePayout": (RecordKind.PAYOUT, "providerRef"),
+    "reverse": (RecordKind.REVERSAL, "ref"),
+}
+"""By a posting's kind: what a record of it is of, and what it is matched by."""
 
 
 def read_records(file: Path) -> tuple[ReconcileRecord, ...]:
@@ -71,10 +76,10 @@ def _own(link: LinkRecord, posting: PostingRecord | None) -> ReconcileRecord | N
     if posting is None:
         raise ChainBroken(f"{link.account}: the posting {link.posting} is not there: run a proof")
     facts = posting.facts
-    kind = _KINDS.get(str(facts.get("kind")))
-    if kind is None:
-        return None
-    given = facts.get("ref") if kind is RecordKind.BUY else facts.get("providerRef")
+    kind, named = _KINDS.get(str(facts.get("kind")), (None, ""))
+    given = facts.get(named)
+    if kind is None or (given is None and kind is RecordKind.REVERSAL):
+        return None  # a fee sweep that was undone is between the platform and itself
     return ReconcileRecord(
         kind=kind,
         key=str(given).removeprefix("whk:"),

@@ -53,6 +53,9 @@ def position(totals: Totals, rates: Rates) -> Position:
 
 
 def sweepable(totals: Totals, rates: Rates, matured_revenue: int) -> int:
-    """The most credit minor units that a fee sweep may take."""
+    """The most credit minor units that a fee sweep may take: only those that pay whole cents, for
+    what a sweep rounds off is realised by none after it.
+    """
     covered = rates.par.credits_covered(position(totals, rates).surplus)
-    return max(0, min(covered, matured_revenue))
+    most = max(0, min(covered, matured_revenue))
+    return most - most % rates.par.step

@@ -22,6 +22,8 @@ class RecordKind(StrEnum):
 
     BUY = "buy"
     PAYOUT = "payout"
+    REVERSAL = "reversal"
+    """A purchase whose money went back: a ``Reverse`` of its top-up."""
 
     __hash__ = str.__hash__
     """Enum's own is a Python function."""

@@ -21,6 +21,7 @@ VERSION: Final = 4
 NUMBERED: Final = 4
 """The version from which on the number of the last posting is signed."""
 _KID = 16
+_LEAST = 32
 _V1, _V2 = 1, 2
 
 
@@ -47,11 +48,14 @@ class Signer(Protocol):
 class Ed25519Signer:
     """Keys made of secrets: the seed is SHA-256 of the secret's bytes, the ``kid`` the first 16 hex
     digits of the public key. ``prior`` secrets verify what they once signed, and sign no more.
+
+    Raises ``EconomyConfigInvalid`` for a secret of fewer than 32 bytes, which can be guessed; prior
+    ones may be shorter, as they could be once.
     """
 
     def __init__(self, secret: str, prior: Sequence[str] = ()) -> None:
-        self._private = _private(secret)
-        keys = [self._private, *map(_private, prior)]
+        self._private = _private(secret, _LEAST)
+        keys = [self._private, *(_private(one, 1) for one in prior)]
         self._public = [key.public_key() for key in keys]
 
     def __repr__(self) -> str:
@@ -135,14 +139,17 @@ def verifies(keys: Sequence[Ed25519PublicKey], content: bytes, signature: str) -
     return False
 
 
-def _private(secret: str) -> Ed25519PrivateKey:
+def _private(secret: str, least: int) -> Ed25519PrivateKey:
     try:
         seed = bytes.fromhex(secret)
     except ValueError:
         seed = b""
-    if not seed:
+    if len(seed) < least:
         # Never with the secret in the text.
-        raise EconomyConfigInvalid("a signing secret is hex bytes, such as `openssl rand -hex 32`")
+        raise EconomyConfigInvalid(
+            f"a signing secret is at least {_LEAST} bytes in hex: make one with "
+            "`openssl rand -hex 32`"
+        )
     key: Ed25519PrivateKey = _ed25519().Ed25519PrivateKey.from_private_bytes(sha256(seed).digest())
     return key
 

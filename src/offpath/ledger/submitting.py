@@ -26,6 +26,7 @@ from offpath.ledger.rules import NewId, Rules
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.deciding import Decided, Declined, LedgerOp
 from offpath.model.ledger.faults import LedgerError, StoreFailed, Unplanned
+from offpath.model.ledger.posting import PostingRecord
 from offpath.model.ledger.records import Receipt
 from offpath.store.ledger import LedgerReads
 
@@ -177,10 +178,12 @@ class Submitting:
         if lookup.posting is not None:
             postings = await store.ledger_postings(ids=(lookup.posting,), limit=1)
             posting = postings[0] if postings else None
+        pair = None if posting is None else await _pair(store, posting)
         further = NOTHING_FURTHER if lookup.further is None else lookup.further(side, posting)
         return Seen(
             side=side,
             posting=posting,
+            pair=pair,
             cleared=cleared,
             undone_by={key: await _undone_by(store, key) for key in further.undoing},
             grants=await _grants(store, further.promos_of, further.promo_states),
@@ -193,6 +196,13 @@ class Submitting:
         if start is None or end is None or request.actor.kind != "user":
             return None
         return round(end.timestamp() * 1_000) if start <= self._now() < end else None
+
+
+async def _pair(store: LedgerReads, posting: PostingRecord) -> PostingRecord | None:
+    """The other half of a posting that names one."""
+    named = posting.facts.get("pair")
+    found = await store.ledger_postings(ids=[named], limit=1) if isinstance(named, str) else []
+    return found[0] if found else None
 
 
 async def _undone_by(store: LedgerReads, first: str) -> tuple[str, ...]:

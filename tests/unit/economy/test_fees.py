@@ -51,7 +51,7 @@ async def test_more_than_there_is_is_commingling(market: Marketplace) -> None:
     """§16.55"""
     before = await market.postings()
     with pytest.raises(Commingling):
-        await market.economy.sweep_fees("k", credits("30.01"))
+        await market.economy.sweep_fees("k", credits(31))
     assert await market.postings() == before
     committed(await market.economy.sweep_fees("k", credits(30)))
 

@@ -27,6 +27,7 @@ HOUSE = Leaf(
     sum=500,
 )
 THIRD = Leaf(account="platform:revenue", number=1, head="0" * 63 + "1", sum=0)
+SECRET = "00112233" * 8
 V2_ROOT = "42ec4691bf1a08e6b852ee314feee771db5581ea2d8772111f8550a01d014162"
 V2_SIGNATURE = (
     "73c7f1076b95bbbc1ee01e32766db730f658f7975061a319aac563689fdb64bc"
@@ -106,12 +107,21 @@ def test_the_stream_gives_the_root_of_the_whole_tree(count: int) -> None:
 
 
 def test_the_golden_key_and_signature() -> None:
-    signer = Ed25519Signer("00112233")
-    assert signer.public_key == "f8dd74ac7cebf527cf22c178040f1e6fa19a20a90ae7df7686ab307de3c9787f"
-    assert signer.kid == "f8dd74ac7cebf527"
-    second = checkpoint(v=2)
-    assert signer.sign(signed_bytes(second)) == V2_SIGNATURE
+    """Its secret is too short to sign by now, and verifies what it signed."""
+    signer = Ed25519Signer(SECRET, prior=["00112233"])
+    assert signer.kid == signer.public_key[:16]
     assert verify_checkpoint(checkpoint(v=2, signature=V2_SIGNATURE), signer)
+    key = PublicKeys("f8dd74ac7cebf527cf22c178040f1e6fa19a20a90ae7df7686ab307de3c9787f")
+    assert verify_checkpoint(checkpoint(v=2, signature=V2_SIGNATURE), key)
+
+
+@pytest.mark.parametrize("secret", ["", "5e", "5e" * 31, "not hex"])
+def test_a_secret_that_can_be_guessed_signs_nothing(secret: str) -> None:
+    """A12, S17."""
+    with pytest.raises(EconomyConfigInvalid, match="at least 32 bytes") as raised:
+        Ed25519Signer(secret)
+    assert not secret or secret not in str(raised.value)
+    assert Ed25519Signer("5e" * 32).kid
 
 
 def test_version_3_signs_these_bytes() -> None:
@@ -132,7 +142,7 @@ def test_version_3_signs_these_bytes() -> None:
 )
 def test_no_field_of_version_3_can_be_changed(changed: dict[str, object]) -> None:
     """§17.13: the original signed neither kid nor count nor at."""
-    signer = Ed25519Signer("00112233")
+    signer = Ed25519Signer(SECRET)
     signed = checkpoint(signature=signer.sign(signed_bytes(checkpoint())))
     assert verify_checkpoint(signed, signer)
     signature = signed.signature
@@ -155,14 +165,14 @@ def test_a_key_that_was_rotated_out_still_verifies() -> None:
 def test_a_signature_that_is_none_is_a_fault() -> None:
     """§16.66."""
     with pytest.raises(ChainBroken, match="malformed"):
-        verify_checkpoint(checkpoint(signature="zzz"), Ed25519Signer("00112233"))
+        verify_checkpoint(checkpoint(signature="zzz"), Ed25519Signer(SECRET))
 
 
 def test_a_secret_that_is_none_is_refused_and_not_shown() -> None:
     with pytest.raises(EconomyConfigInvalid) as refused:
         Ed25519Signer("hunter2-not-hex")
     assert "hunter2" not in str(refused.value)
-    assert "00112233" not in repr(Ed25519Signer("00112233"))
+    assert SECRET not in repr(Ed25519Signer(SECRET))
 
 
 @given(

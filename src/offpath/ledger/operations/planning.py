@@ -57,6 +57,8 @@ class Seen(Struct, frozen=True, kw_only=True):
 
     side: SideRow | None = None
     posting: PostingRecord | None = None
+    pair: PostingRecord | None = None
+    """The other half of the posting, where credits and dollars move by two."""
     cleared: bool = True
     """The directory's answer; True without one."""
     undone_by: Undone = MappingProxyType({})

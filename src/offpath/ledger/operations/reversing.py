@@ -30,7 +30,7 @@ from offpath.ledger.rows import entitlement_key, moved
 from offpath.ledger.rules import Rules
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.deciding import LedgerOp
-from offpath.model.ledger.faults import MalformedOperation, Unplanned
+from offpath.model.ledger.faults import ChainBroken, MalformedOperation, Unplanned
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.posting import NewPosting, PostingRecord
 from offpath.model.ledger.records import Receipt, SideKey, SideRow
@@ -41,6 +41,9 @@ _PAID_WITH_PROMO = ("spend", "subscribe", "promos.expiry")
 
 class Reverse(Struct, frozen=True, kw_only=True, gc=False, tag="reverse", tag_field="kind"):
     """A posting undone by one with every entry turned round, once. By operators and the system.
+
+    Of a top-up and of a fee sweep, where credits and dollars move by a posting each, both are
+    undone, whichever is named.
 
     The first payment of a subscription: it is canceled, and the thing is taken back unless a later
     period is paid. A clawback or a refund: its order can be taken back anew. A sale: its order
@@ -76,12 +79,13 @@ def plan(request: Reverse, planning: Planning) -> LedgerOp:
     """Once for each posting; a sale also shares the key of its refund."""
     original = planning.seen.posting
     reversing = _Reversing(request, planning)
-    links = () if original is None else original.links
+    halves = [one for one in (original, planning.seen.pair) if one is not None]
     back = reversing.back
     needs = Needs(
-        accounts=frozenset(link.account for link in links) | _debtors(original),
+        accounts=frozenset(link.account for half in halves for link in half.links)
+        | _debtors(original),
         sides=_sides(original),
-        postings=frozenset((request.posting_id,)),
+        postings=frozenset((request.posting_id, *(half.id for half in halves))),
         keys=reversing.keys,
     )
     return LedgerOp(
@@ -93,18 +97,20 @@ def plan(request: Reverse, planning: Planning) -> LedgerOp:
 
 
 class _Reversing:
-    __slots__ = ("_event", "_new_id", "_request", "_seen", "back", "keys")
+    __slots__ = ("_event", "_new_id", "_pair_id", "_request", "_seen", "back", "keys")
 
     def __init__(self, request: Reverse, planning: Planning) -> None:
         self._request = request
         self._new_id = planning.new_id()
         self._event = planning.new_id()
+        self._pair_id = planning.new_id()
         self._seen = seen = planning.seen
         self.back = returning(_promo_part(seen.posting), self._new_id, planning)
         """The promo credits that it gives back."""
         order = _order(seen.posting)
         keys = frozenset() if order is None else undoing_keys(order_undone(order), seen.undone_by)
-        self.keys = keys | {posting_undone(request.posting_id)}
+        halves = {request.posting_id} | ({seen.pair.id} if seen.pair is not None else set())
+        self.keys = keys | {posting_undone(one) for one in halves}
         """What it and others are done once by."""
 
     def decide(self, book: Book) -> Receipt:
@@ -116,10 +122,15 @@ class _Reversing:
             raise Unplanned(f"posting {named} was not there when its reversal was planned")
         if _granted(posting):
             _closed(book, posting.id)
-        self._turned(book, posting)
-        _ended(book, posting, self._event)
+        pair = self._pair(book, posting)
+        self._turned(book, posting, self._new_id)
+        made: tuple[str, ...] = (self._new_id,)
         facts = {"reverses": posting.id}
-        receipt = Receipt(id=self._new_id, postings=(self._new_id,), facts=facts)
+        if pair is not None:
+            self._turned(book, pair, self._pair_id)
+            made, facts = (self._new_id, self._pair_id), {**facts, "pair": pair.id}
+        _ended(book, posting, self._event)
+        receipt = Receipt(id=self._new_id, postings=made, facts=facts)
         for key in undoing:
             book.record(key, fingerprint(self._request), receipt, lasting=True)
         return receipt
@@ -129,22 +140,43 @@ class _Reversing:
         key, seen = posting_undone(self._request.posting_id), self._seen
         once(book, key)
         order = _order(seen.posting)
-        if order is None:
-            return [key]
-        return [key, undoing_key(book, order_undone(order), seen.undone_by, "reverse")]
+        keys = [key]
+        if order is not None:
+            keys.append(undoing_key(book, order_undone(order), seen.undone_by, "reverse"))
+        if seen.pair is not None:
+            once(book, posting_undone(seen.pair.id))
+            keys.append(posting_undone(seen.pair.id))
+        return keys
 
-    def _turned(self, book: Book, posting: PostingRecord) -> None:
-        request = self._request
-        granted = None if self.back is None else self.back.granted(book)
+    def _pair(self, book: Book, posting: PostingRecord) -> PostingRecord | None:
+        """The other half, which must be undone with this one: else credits stay without the dollars
+        that back them, or dollars without credits.
+        """
+        named = posting.facts.get("pair")
+        if isinstance(named, str):
+            if self._seen.pair is None:
+                raise ChainBroken(f"posting {posting.id} has its pair {named}, which is not there")
+            return book.posting(named)
+        if _kind(posting) == "fees.sweep":  # of a release that named it on one side only
+            raise MalformedOperation(
+                f"posting {posting.id} is half of a fee sweep: reverse the posting of its dollars, "
+                "which names this one as its pair, and both are undone"
+            )
+        return None
+
+    def _turned(self, book: Book, posting: PostingRecord, new_id: str) -> None:
+        request, first = self._request, new_id == self._new_id
+        granted = None if self.back is None or not first else self.back.granted(book)
         entries = turned(book, _kind(posting), _pairs(posting))
         meta = {
             "kind": "reverse",
             "reverses": posting.id,
             "reason": request.reason,
             "by": request.actor.id,
+            **_matched(posting),
             **sealed(granted),
         }
-        book.post(NewPosting(id=self._new_id, entries=entries, meta=meta))
+        book.post(NewPosting(id=new_id, entries=entries, meta=meta))
         if granted is not None:
             book.put(granted)
 
@@ -184,6 +216,12 @@ def _debtors(posting: PostingRecord | None) -> frozenset[str]:
 def _kind(posting: PostingRecord | None) -> str | None:
     kind = None if posting is None else posting.facts.get("kind")
     return kind if isinstance(kind, str) else None
+
+
+def _matched(posting: PostingRecord) -> dict[str, str]:
+    """What a processor's record of the money that goes back is matched with."""
+    ref = posting.facts.get("ref")
+    return {"ref": ref} if _kind(posting) == "topUp" and isinstance(ref, str) else {}
 
 
 def _order(posting: PostingRecord | None) -> str | None:

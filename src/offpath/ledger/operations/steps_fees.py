@@ -19,7 +19,7 @@ from offpath.model.ledger.chart import (
     USD_CLEARING,
 )
 from offpath.model.ledger.deciding import Declined, LedgerOp
-from offpath.model.ledger.faults import Commingling
+from offpath.model.ledger.faults import Commingling, InvalidAmount
 from offpath.model.ledger.money import Money
 from offpath.model.ledger.needs import Needs, RaisedNeed
 from offpath.model.ledger.posting import Entry, NewPosting
@@ -34,11 +34,12 @@ def fees_swept(
 ) -> LedgerOp:
     """Take ``amount``, or with None all that may be taken, once for each key.
 
-    Raises ``InvalidAmount`` for what is not above zero, and ``Commingling`` when decided, should it
-    be more than cash beyond all obligations covers, or than revenue whose refund window is over.
+    Raises ``InvalidAmount`` for what is not above zero or pays no whole cents, and ``Commingling``
+    when decided, should it be more than cash beyond all obligations covers, or than revenue whose
+    refund window is over.
     """
     if amount is not None:
-        checks.amount(amount)
+        _whole_cents(checks.amount(amount), rules)
     asked = None if amount is None else amount.minor
     ids = _Ids(new_id(), new_id(), new_id())
 
@@ -67,6 +68,15 @@ def fees_swept(
     )
 
 
+def _whole_cents(amount: Money, rules: Rules) -> None:
+    step = rules.rates.par.step
+    if amount.minor % step:
+        raise InvalidAmount(
+            f"{amount} pays no whole cents: take a multiple of {money.text('CREDIT', step)}, so "
+            "that nothing is rounded off"
+        )
+
+
 class _Ids(Struct, frozen=True):
     credit: str
     dollars: str
@@ -84,12 +94,9 @@ def _swept(book: Book, minor: int, rules: Rules, ids: _Ids) -> Receipt:
     dollars = rules.rates.par.floor(minor)
     meta = {"kind": "fees.sweep", "rateId": rules.rates.par.id}
     entries = (Entry(REVENUE, minor), Entry(STORED_VALUE, -minor))
-    book.post(NewPosting(id=ids.credit, entries=entries, meta=meta))
-    made = [ids.credit]
-    if dollars:
-        paid = (Entry(USD_CLEARING, dollars), Entry(TRUST_CASH, -dollars))
-        book.post(NewPosting(id=ids.dollars, entries=paid, meta={**meta, "pair": ids.credit}))
-        made.append(ids.dollars)
+    paid = (Entry(USD_CLEARING, dollars), Entry(TRUST_CASH, -dollars))
+    book.post(NewPosting(id=ids.credit, entries=entries, meta={**meta, "pair": ids.dollars}))
+    book.post(NewPosting(id=ids.dollars, entries=paid, meta={**meta, "pair": ids.credit}))
     shown = {"amount": money.text("CREDIT", minor), "usd": money.text("USD", dollars)}
     publish(book, ids.event, "fees.swept", subject=ids.credit, key=REVENUE, data=shown)
-    return Receipt(id=ids.credit, postings=tuple(made), facts=shown)
+    return Receipt(id=ids.credit, postings=(ids.credit, ids.dollars), facts=shown)

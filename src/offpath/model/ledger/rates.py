@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Final
 
 from msgspec import Struct
@@ -47,6 +48,14 @@ class Rate(Struct, frozen=True, kw_only=True):
     def credits_covered(self, usd_minor: int) -> int:
         """The most credit minor units that these dollars pay for, rounded down."""
         return checked(usd_minor * 10**self.scale // self.value)
+
+    @property
+    def step(self) -> int:
+        """The fewest credit minor units that pay whole cents exactly: all such amounts are
+        multiples of it.
+        """
+        whole: int = 10**self.scale
+        return whole // gcd(whole, self.value)
 
     def __le__(self, other: Rate) -> bool:
         """Compare exactly, across scales."""
