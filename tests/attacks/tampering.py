@@ -1,0 +1,298 @@
+"""Every column of every table of a ledger altered, one by one, and what finds it.
+
+The page ``docs/tampering.md`` is written by ``python -m tests.attacks.tampering``; a test compares
+it with a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Final
+
+from offpath.economy import ReversePayout
+from offpath.ledger.checkpoint import seal, verify_last
+from offpath.ledger.proof import prove
+from offpath.model.ledger.faults import LedgerError
+from offpath.runtime.clock import ManualClock
+from offpath.store.protocol import Store
+from offpath.testing import TestSigner
+from tests.conformance.backends import Backend
+from tests.conformance.ledger_tamper import SqlTamper
+from tests.unit.economy.marketplace import OPS, RATES, START, Marketplace, committed
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "tampering.md"
+SIGNER: Final = TestSigner()
+REFUSED, UNSEEN = "refused", "not found"
+_ROWS: Final[dict[str, tuple[str, str]]] = {
+    "account": ("account", "id = 'ann:spendable'"),
+    "posting": ("posting", "seq = 1"),
+    "link": ("link", "account = 'ann:spendable' and number = 1"),
+    "payout": ("side", "kind = 'payout' and state = 'RESERVED'"),
+    "payout that ended": ("side", "kind = 'payout' and state = 'SETTLED'"),
+    "subscription": ("side", "kind = 'subscription'"),
+    "grant": ("side", "kind = 'promo'"),
+    "sale": ("side", "kind = 'sale' and id = 'o1'"),
+    "entitlement": ("side", "kind = 'entitlement' and owner = 'ann' and state = 'OWNED'"),
+    "key": ("key", "key = 'first'"),
+    "attempt": ("attempt", "subject = 'in:ann'"),
+    "checkpoint": ("checkpoint", "id = 'c2'"),
+    "earlier checkpoint": ("checkpoint", "id = 'c1'"),
+    "leaf": ("leaf", "account = 'ann:spendable'"),
+}
+"""What is altered: the row of a table, by what it is of."""
+_STATES: Final = {
+    "payout": "SUBMITTED",
+    "payout that ended": "SUBMITTED",
+    "subscription": "LAPSED",
+    "grant": "REVERSED",
+    "entitlement": "REVOKED",
+}
+_DOCUMENTS: Final = ("meta", "body", "receipt")
+_DELETED: Final = "(deleted)"
+
+
+async def built(store: Store, clock: ManualClock) -> None:
+    """A ledger with a row of each kind, sealed twice, and some postings since."""
+    clock.set(START)
+    market = Marketplace(store=store, clock=clock, signer=SIGNER)
+    committed(await market.top_up("ann", "50.00", key="first"))
+    await market.payout("sel", 70)
+    paid, back = await market.payout("sam", 70, submitted=True), await market.payout("sid", 70)
+    committed(await market.settle(paid))
+    returned = ReversePayout(
+        key="back", actor=OPS, user="sid", payout_id=back, reason="x", provider_reported=True
+    )
+    committed(await market.economy.submit(returned))
+    committed(await market.spend("ann", "10.00", order_id="o1"))
+    await _sealed(store, "c1")
+    committed(await market.subscribe("ann", "5.00"))
+    committed(await market.promo("joy", "3.00"))
+    await _sealed(store, "c2")
+    committed(await market.top_up("ann", "1.00"))
+
+
+async def _sealed(store: Store, name: str) -> None:
+    assert await seal(store, SIGNER, new_id=lambda: name, now=lambda: 1) is not None
+
+
+class Hand(SqlTamper):
+    """Alters one column of one row, with and without triggers, and puts it back."""
+
+    def __init__(self, store: Store, backend: Backend) -> None:
+        super().__init__(store, backend)
+        self.place = "offpath_ledger_" if backend.name == "sqlite" else "offpath.ledger_"
+
+    def run(self, *statements: str) -> None:
+        """All of them or none: else a failure would leave the ledger without its triggers."""
+        if self._backend.name == "postgres":
+            super().run(*statements)
+            return
+        with closing(sqlite3.connect(self._backend.place, isolation_level=None)) as connection:
+            asked = "select name, sql from sqlite_schema where type = 'trigger'"
+            triggers = connection.execute(asked).fetchall()
+            connection.execute("begin immediate")
+            drops = [f"drop trigger {name}" for name, _ in triggers]
+            for one in (*drops, *statements, *(script for _, script in triggers)):
+                connection.execute(one)
+            connection.execute("commit")
+
+    def raw(self, statement: str) -> None:
+        """With every trigger against it."""
+        self._backend.execute(statement)
+
+    def goes(self, how: Callable[[str], None], statement: str) -> bool:
+        """Whether the database lets a statement through."""
+        try:
+            how(statement)
+        except Exception:
+            return False
+        return True
+
+    def columns(self, table: str) -> list[tuple[str, bool]]:
+        """The columns of a table, and whether each can be written."""
+        if self._backend.name == "sqlite":
+            asked = f"select name from pragma_table_xinfo('{self.place}{table}')"
+            found = self._backend.execute(asked)
+            return [(name, True) for (name,) in found]
+        return [
+            (name, kept == "NEVER")
+            for name, kept in self._backend.execute(
+                "select column_name, is_generated from information_schema.columns where "
+                f"table_schema = 'offpath' and table_name = 'ledger_{table}' order by column_name"
+            )
+        ]
+
+    def kind(self, table: str, column: str) -> str:
+        """``int``, ``text``, ``bool`` or ``list``."""
+        if self._backend.name == "sqlite":
+            ((kind,),) = self._backend.execute(
+                f"select type from pragma_table_xinfo('{self.place}{table}') "
+                f"where name = '{column}'"
+            )
+        else:
+            ((kind,),) = self._backend.execute(
+                "select data_type from information_schema.columns where table_schema = 'offpath' "
+                f"and table_name = 'ledger_{table}' and column_name = '{column}'"
+            )
+        return {"bool": "bool", "arra": "list", "text": "text", "json": "text"}.get(
+            str(kind).lower()[:4], "int"
+        )
+
+    def change(self, what: str, column: str) -> str:
+        """The statement that alters a column of a row, or deletes the row."""
+        table, where = _ROWS[what]
+        if column == _DELETED:
+            return f"delete from {self.place}{table} where {where}"
+        value = self._value(what, table, column)
+        changes = f"{self._versioned(table, column)}{column} = {value}"
+        return f"update {self.place}{table} set {changes} where {where}"
+
+    def _versioned(self, table: str, column: str) -> str:
+        """Each write raises the version of a row beside the postings: so does who alters it."""
+        return "version = version + 1, " if table == "side" and column != "version" else ""
+
+    def _value(self, what: str, table: str, column: str) -> str:
+        kind = self.kind(table, column)
+        if column == "state":
+            return f"'{_STATES.get(what, 'SOLD')}'"
+        if column in _DOCUMENTS:
+            return '\'{"kind":"gift"}\''
+        if column == "entries":
+            return "array[7]::bigint[]" if kind == "list" else "'[7]'"
+        if kind == "bool" or column == "guarded":
+            return f"not {column}"
+        if kind == "int":
+            return f"coalesce({column}, 0) + 1"
+        return f"'ab' || substr(coalesce({column}, 'zz'), 3)"
+
+
+async def found_by(store: Store) -> str:
+    """The cheapest verification and the cheapest proof that find something wrong."""
+    checks = {
+        "verify": lambda: verify_last(store, SIGNER),
+        "verify --full": lambda: verify_last(store, SIGNER, full=True),
+        "prove --light": lambda: prove(store, RATES, full=False),
+        "prove": lambda: prove(store, RATES),
+    }
+    named = []
+    for name, check in checks.items():
+        try:
+            found = await check()
+        except LedgerError:  # a row that cannot be read any more
+            named.append(name)
+        else:
+            wrong = not found.holds if hasattr(found, "holds") else found.mismatch
+            named += [name] if wrong else []
+    cheapest = [
+        next((one for one in family if one in named), None)
+        for family in (("verify", "verify --full"), ("prove --light", "prove"))
+    ]
+    return ", ".join(one for one in cheapest if one is not None) or UNSEEN
+
+
+async def tampered(store: Store, backend: Backend) -> dict[str, tuple[str, str]]:
+    """What becomes of each alteration: of who may write, and of who owns the database."""
+    hand = Hand(store, backend)
+    every = {
+        f"{what}: {column}": (what, column, writable)
+        for what, (table, _) in _ROWS.items()
+        for column, writable in [*hand.columns(table), (_DELETED, True)]
+    }
+    return {
+        name: await _one(store, hand, what, column) if writable else (REFUSED, REFUSED)
+        for name, (what, column, writable) in sorted(every.items())
+    }
+
+
+async def _one(store: Store, hand: Hand, what: str, column: str) -> tuple[str, str]:
+    table = _ROWS[what][0]
+    full = f"{hand.place}{table}"
+    names = ", ".join(one for one, mine in hand.columns(table) if mine)
+    hand.run(f"create table kept_rows as select {names} from {full}")
+    statement = hand.change(what, column)
+    try:
+        if hand.goes(hand.raw, statement):
+            seen = await found_by(store)
+            return seen, seen
+        if not hand.goes(hand.run, statement):
+            return REFUSED, REFUSED
+        return REFUSED, await found_by(store)
+    finally:
+        hand.run(
+            f"delete from {full}",
+            f"insert into {full} ({names}) select {names} from kept_rows",
+            "drop table kept_rows",
+        )
+
+
+def page(found: dict[str, dict[str, tuple[str, str]]]) -> str:
+    """The page of these results, by backend."""
+    names = sorted(set().union(*found.values()))
+    lines = [
+        _INTRODUCTION,
+        "| row: column | SQLite, raw | SQLite, owner | Postgres, raw | Postgres, owner |",
+        "|---|---|---|---|---|",
+    ]
+    for name in names:
+        cells = [
+            cell
+            for backend in ("sqlite", "postgres")
+            for cell in found[backend].get(name, ("", ""))
+        ]
+        lines.append(f"| {name} | {' | '.join(cell or '–' for cell in cells)} |")
+    return "\n".join([*lines, ""])
+
+
+_INTRODUCTION: Final = """# Tampering, column by column
+
+This page is written by a run: `python -m tests.attacks.tampering`, on a ledger with a row of each
+kind that was sealed twice. One column of one row is altered, and then every check is made. A test
+compares the page with such a run.
+
+*Raw* is who may write and has every trigger against him, *owner* is who puts the triggers aside.
+`refused` is refused by the database itself. Else the cell says which checks find it: `verify` is
+the sweep and `offpath ledger verify`, `verify --full` reads all, `prove --light` reads the accounts
+and what payouts cost, `prove` replays every chain and compares every row beside the postings. `not
+found` is found by none of them: what hangs on such a column is told in
+[the ledger and its proof](guides/ledger-proof.md#what-cannot-be-found). – has no such column.
+"""
+
+
+@asynccontextmanager
+async def _stores() -> AsyncIterator[list[tuple[Store, Backend]]]:
+    from tests.servers import Databases
+
+    with tempfile.TemporaryDirectory() as folder:
+        clock = ManualClock(START)
+        databases = Databases(os.environ["OFFPATH_TEST_POSTGRES"])
+        url = databases.create()
+        backends = [Backend("sqlite", f"{folder}/ledger.db"), Backend("postgres", url)]
+        stores = [(one.store(clock), one) for one in backends]
+        for store, _ in stores:
+            await store.migrate()
+            await store.open()
+            await built(store, clock)
+        try:
+            yield stores
+        finally:
+            for store, _ in stores:
+                await store.close()
+            databases.drop(url)
+
+
+async def _write() -> None:
+    async with _stores() as stores:
+        found = {backend.name: await tampered(store, backend) for store, backend in stores}
+    PAGE.write_text(page(found), "utf-8")
+
+
+if __name__ == "__main__":
+    asyncio.run(_write())
+    sys.stdout.write(f"{PAGE}\n")
