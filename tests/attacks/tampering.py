@@ -11,7 +11,7 @@ import os
 import sqlite3
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Final
@@ -175,26 +175,31 @@ class Hand(SqlTamper):
 
 async def found_by(store: Store) -> str:
     """The cheapest verification and the cheapest proof that find something wrong."""
-    checks = {
-        "verify": lambda: verify_last(store, SIGNER),
-        "verify --full": lambda: verify_last(store, SIGNER, full=True),
-        "prove --light": lambda: prove(store, RATES, full=False),
-        "prove": lambda: prove(store, RATES),
-    }
-    named = []
-    for name, check in checks.items():
+    verifying = {"verify": False, "verify --full": True}
+    proving = {"prove --light": False, "prove": True}
+    found = [await _first(_mismatch, store, verifying), await _first(_fails, store, proving)]
+    return ", ".join(one for one in found if one is not None) or UNSEEN
+
+
+async def _first(
+    check: Callable[[Store, bool], Awaitable[bool]], store: Store, ways: dict[str, bool]
+) -> str | None:
+    """The first of these ways that finds something, or a row that cannot be read any more."""
+    for name, full in ways.items():
         try:
-            found = await check()
-        except LedgerError:  # a row that cannot be read any more
-            named.append(name)
-        else:
-            wrong = not found.holds if hasattr(found, "holds") else found.mismatch
-            named += [name] if wrong else []
-    cheapest = [
-        next((one for one in family if one in named), None)
-        for family in (("verify", "verify --full"), ("prove --light", "prove"))
-    ]
-    return ", ".join(one for one in cheapest if one is not None) or UNSEEN
+            if await check(store, full):
+                return name
+        except LedgerError:
+            return name
+    return None
+
+
+async def _mismatch(store: Store, full: bool) -> bool:
+    return (await verify_last(store, SIGNER, full=full)).mismatch
+
+
+async def _fails(store: Store, full: bool) -> bool:
+    return not (await prove(store, RATES, full=full)).holds
 
 
 async def tampered(store: Store, backend: Backend) -> dict[str, tuple[str, str]]:
