@@ -26,7 +26,7 @@ from offpath.jobs.durable.signalling import SignalVerbs
 from offpath.jobs.fates import Fates
 from offpath.jobs.flow import FlowVerbs
 from offpath.jobs.handle import Handle
-from offpath.jobs.hooks import EndWatch, Hooks, Reporter
+from offpath.jobs.hooks import CLOSE_PATIENCE, EndWatch, Hooks, Reporter
 from offpath.jobs.lifecycle import Lifecycle
 from offpath.jobs.reading import JobsView
 from offpath.jobs.redrive import IdleRedrive
@@ -387,9 +387,10 @@ class App(
             await asyncio.gather(*stops, return_exceptions=True)
             await self._events.close()
             await session.waiters.close()
-            await self._hooks.flush()
+            flushes = [self._hooks.flush(CLOSE_PATIENCE)]
             if self._orphans is not None:
-                await self._orphans.flush()
+                flushes.append(self._orphans.flush(CLOSE_PATIENCE))
+            await asyncio.gather(*flushes)
         finally:
             await self._release(session.store)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+import offpath.cli.processes as processes_module
 from offpath.store.backends import place_of
 from tests.cli.conftest import Processes, Run, document, until
 
@@ -135,3 +139,75 @@ def test_a_place_is_an_absolute_path_or_a_url_without_its_password() -> None:
     assert place_of("sqlite:///work.db") == here
     assert place_of("sqlite:////var/lib/work.db") == "/var/lib/work.db"
     assert place_of("postgresql://me:secret@db/app") == "postgresql://me:***@db/app"
+
+
+def _two(
+    processes: Processes, url: str, *arguments: str
+) -> tuple[subprocess.Popen[str], list[int]]:
+    """A parent whose two children run, and their process ids."""
+    worker = processes.start("worker", "service:app", "--url", url, "--processes", "2", *arguments)
+    until(worker, "runs add")
+    until(worker, "runs add")
+    children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split()
+    assert len(children) == 2
+    return worker, [int(child) for child in children]
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_child_that_is_stopped_keeps_nobody(
+    here: Path, processes: Processes, signals: int
+) -> None:
+    worker, children = _two(processes, sqlite(here), "--drain-timeout", "1")
+    os.kill(children[1], signal.SIGSTOP)
+    told_at = time.monotonic()
+    for _ in range(signals):
+        worker.terminate()
+    assert worker.wait(timeout=20) == 1
+    assert time.monotonic() - told_at < 1.0 + 2.0
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+
+
+def test_the_health_of_several_processes_names_the_one_that_does_not_answer(
+    run: Run, here: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = _free_ports()
+    worker, children = _two(processes, sqlite(here), "--health-port", str(port))
+    monkeypatch.setenv("OFFPATH_HEALTH_PORT", str(port))
+    while (well := run("health", "--timeout", "5")).exit_code:
+        assert worker.poll() is None, well.output
+    os.kill(children[1], signal.SIGSTOP)
+    ill = run("health", "--timeout", "0.5")
+    assert ill.exit_code == 1
+    assert f"unhealthy: process 2 of 2 (port {port + 1}): it does not answer" in ill.output
+    assert document(run("health", "--timeout", "0.5", "--json"))["ready"] is False
+    os.kill(children[1], signal.SIGCONT)
+    worker.terminate()
+    assert worker.wait(timeout=30) == 0
+
+
+def _free_ports() -> int:
+    """The first of two ports, one after the other, that are free."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            with contextlib.suppress(OSError, OverflowError):
+                second.bind(("127.0.0.1", port + 1))
+                return port
+
+
+def test_children_that_end_at_once_again_and_again_end_the_parent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(processes_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(processes_module, "LONGEST_WAIT", 0.0)
+    monkeypatch.setattr(processes_module, "LOOK_EVERY", 0.001)
+    monkeypatch.setattr(processes_module, "MOST_CRASHES", 3)
+    handlers = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+    crashing = [sys.executable, "-c", "raise SystemExit(7)"]
+    try:
+        assert processes_module.Parent([crashing], drain_timeout=1.0).run() == 1
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert "a worker process has ended 3 times at once: giving up" in caplog.text

@@ -70,7 +70,7 @@ def health(url: str | None, timeout: float, *, as_json: bool) -> int:
     try:
         place = _place(url)
         if place is not None:
-            return _of_worker(place, timeout, as_json=as_json)
+            return _of_worker(place, timeout, all_of_them=url is None, as_json=as_json)
         return asyncio.run(_of_fleet(store_settings(url), timeout, as_json=as_json))
     except (ProbeUnreachable, StoreUnavailable, TimeoutError) as error:
         text = str(error) or f"no answer within {timeout:g} s"
@@ -110,8 +110,11 @@ def _probe_of(url: str) -> SplitResult | None:
 # -- a worker --------------------------------------------------------------------------------------
 
 
-def _of_worker(place: SplitResult, timeout: float, *, as_json: bool) -> int:
-    report = _asked(place, load_settings().health_token, timeout)
+def _of_worker(place: SplitResult, timeout: float, *, all_of_them: bool, as_json: bool) -> int:
+    token = load_settings().health_token
+    report = _asked(place, token, timeout)
+    if all_of_them and (reasons := _of_siblings(place, report, token, timeout)):
+        report = {**report, "ready": False, "reasons": [*report["reasons"], *reasons]}
     if as_json:
         output.print_json(report)
     else:
@@ -120,6 +123,32 @@ def _of_worker(place: SplitResult, timeout: float, *, as_json: bool) -> int:
         _print_settlements(report.get("settlements", ()))  # an older worker's probe has none
         _print_verdict(report["reasons"], report.get("warnings", ()))
     return HEALTHY if report["ready"] else UNHEALTHY
+
+
+def _of_siblings(
+    place: SplitResult, report: Mapping[str, Any], token: str | None, timeout: float
+) -> list[str]:
+    """Why other processes of the same command are not well, each with its number and port."""
+    own = report.get("process", {})  # an older worker's probe has none
+    number, count = own.get("number", 0), own.get("count", 1)
+    first = (place.port or 0) - number
+    reasons = []
+    for other in range(count):
+        if other == number:
+            continue
+        named = f"process {other + 1} of {count} (port {first + other})"
+        sibling = place._replace(netloc=f"{_host(place)}:{first + other}")
+        try:
+            told = _asked(sibling, token, timeout)["reasons"]
+        except ProbeUnreachable:
+            told = ["it does not answer: it is stopped, hangs, or has ended"]
+        reasons += [f"{named}: {one}" for one in told]
+    return reasons
+
+
+def _host(place: SplitResult) -> str:
+    host = place.hostname or ""
+    return f"[{host}]" if ":" in host else host
 
 
 def _asked(place: SplitResult, token: str | None, timeout: float) -> dict[str, Any]:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 
+from offpath.runtime.process import stopped
+
 _log = logging.getLogger("offpath.cli")
 
 FIRST_WAIT = 0.5
@@ -17,6 +19,12 @@ LONGEST_WAIT = 30.0
 """Seconds before a child that ended by itself is started again: doubled each time."""
 STEADY = 60.0
 """A child that lived for so many seconds is started again after the first wait."""
+MOST_CRASHES = 10
+"""Times in a row that a child may end at once; then all stop, and who started this sees it."""
+STOP_GRACE = 1.9
+"""Seconds beyond the drain's limit that a child may take to leave: a worker's graces are less."""
+STOPPED_GRACE = 0.5
+"""The same for a child whose process is stopped: it hears no signal, and will not leave."""
 LOOK_EVERY = 0.1
 _WELL = (0, -signal.SIGTERM, -signal.SIGINT, 130)
 """A running worker handles these signals: one that ends by them held nothing, not yet or no more.
@@ -30,12 +38,18 @@ class Parent:
     SIGQUIT, which makes them tell what they do. A child that ends unasked is started again, with
     a growing wait while it ends at once. Children hold the reading end of a pipe: when this
     process dies without a word, it ends, and they drain.
+
+    Children that have not left some time after ``drain_timeout`` (or after the second signal) are
+    killed: a process that is stopped, or hangs, must not keep this one.
     """
 
-    def __init__(self, commands: Sequence[Sequence[str]]) -> None:
+    def __init__(self, commands: Sequence[Sequence[str]], *, drain_timeout: float) -> None:
         reading, self._writing = os.pipe()
         self._children = [_Child(command, reading) for command in commands]
+        self._drain_timeout = drain_timeout
         self._signals = 0
+        self._leave_by = float("inf")
+        self._failed = False
 
     def run(self) -> int:
         """Run until every child has ended after a signal; 0 when all of them ended well."""
@@ -45,20 +59,32 @@ class Parent:
         for child in self._children:
             child.start()
         while self._signals == 0 or any(child.alive for child in self._children):
-            if self._signals == 0:
-                for child in self._children:
-                    child.look(time.monotonic())
+            self._look(time.monotonic())
             time.sleep(LOOK_EVERY)
         ill = [child.code for child in self._children if child.code not in _WELL]
         for code in ill:
             _log.error("a worker process ended with code %s", code)
-        return 1 if ill else 0
+        return 1 if ill or self._failed else 0
+
+    def _look(self, now: float) -> None:
+        if self._signals:
+            for child in self._children:
+                child.end_by(self._leave_by, now)
+            return
+        for child in self._children:
+            child.look(now)
+        if any(child.crashes >= MOST_CRASHES for child in self._children):
+            _log.error("a worker process has ended %d times at once: giving up", MOST_CRASHES)
+            self._failed = True
+            self._signalled(signal.SIGTERM, None)
 
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
         self._signals += 1
         # Another number the second time: two pending signals of one number are one. Chosen at
         # once, for the second may interrupt what follows.
         number = signal.SIGTERM if self._signals == 1 else signal.SIGINT
+        patience = self._drain_timeout if self._signals == 1 else 0.0
+        self._leave_by = min(self._leave_by, time.monotonic() + patience)
         if number is signal.SIGTERM:
             _log.info("stopping: running jobs may end; a second signal aborts them")
         for child in self._children:
@@ -77,6 +103,8 @@ class _Child:
         self._started_at = 0.0
         self._wait = FIRST_WAIT
         self._again_at: float | None = None
+        self.crashes = 0
+        """How often in a row it ended at once."""
 
     @property
     def alive(self) -> bool:
@@ -108,6 +136,7 @@ class _Child:
         if self._again_at is None:
             lived = now - self._started_at
             self._wait = FIRST_WAIT if lived > STEADY else self._wait
+            self.crashes = 1 if lived > STEADY else self.crashes + 1
             self._again_at = now + self._wait
             _log.error(
                 "a worker process ended with code %s; it is started again in %.1f s",
@@ -117,6 +146,17 @@ class _Child:
             self._wait = min(self._wait * 2, LONGEST_WAIT)
         elif now >= self._again_at:
             self.start()
+
+    def end_by(self, moment: float, now: float) -> None:
+        """Kill it if it should have left by then."""
+        process = self._process
+        if process is None or not self.alive or now < moment + STOPPED_GRACE:
+            return
+        still = stopped(process.pid)
+        if still or now >= moment + STOP_GRACE:
+            how = "is stopped" if still else "does not leave"
+            _log.error("worker process %s %s: it is killed", process.pid, how)
+            process.kill()
 
     def send(self, number: signal.Signals) -> None:
         """Hand a signal on."""

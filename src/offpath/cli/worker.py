@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import click
 import msgspec
@@ -25,6 +25,7 @@ from offpath.cli.processes import Parent
 from offpath.config import Settings, by_queue
 from offpath.errors import StoreUnavailable
 from offpath.health.probe import Probe, require_token
+from offpath.health.supervisor import Sibling
 from offpath.jobs.worker.worker import Worker
 from offpath.model.lease import Order
 from offpath.runtime.notify import Notifier, telling
@@ -60,6 +61,7 @@ _log = logging.getLogger("offpath.cli")
     help="How log lines look.",
 )
 @click.option("--parent-pipe", type=int, hidden=True)
+@click.option("--sibling", type=(int, int), default=(0, 1), hidden=True)
 @command
 def worker(
     target: str | None,
@@ -73,6 +75,7 @@ def worker(
     health_port: int | None,
     health_host: str | None,
     parent_pipe: int | None,
+    sibling: tuple[int, int],
     *,
     log_level: str,
     log_format: str,
@@ -97,7 +100,7 @@ def worker(
     count = settings.processes if processes is None else processes
     manager = notifier(count, child=parent_pipe is not None)
     if count > 1:
-        return Parent([_child_command(settings, number) for number in range(count)]).run()
+        return _parent(settings, count, drain_timeout).run()
     overrides: dict[str, Any] = {
         "queues": by_queue(queues) if queues else None,
         "dispatch": dispatch,
@@ -105,7 +108,8 @@ def worker(
         "drain_timeout": drain_timeout,
     }
     given = {name: value for name, value in overrides.items() if value is not None}
-    return asyncio.run(_serve(app, settings, given, parent_pipe, manager))
+    kin = _Kin(parent_pipe, Sibling(number=sibling[0], count=sibling[1]))
+    return asyncio.run(_serve(app, settings, given, kin, manager))
 
 
 def _with_health(settings: Settings, port: int | None, host: str | None) -> Settings:
@@ -118,30 +122,48 @@ def _with_health(settings: Settings, port: int | None, host: str | None) -> Sett
     return settings
 
 
-def _child_command(settings: Settings, number: int) -> list[str]:
+def _parent(settings: Settings, count: int, drain_timeout: float | None) -> Parent:
+    patience = settings.drain_timeout if drain_timeout is None else drain_timeout
+    commands = [_child_command(settings, number, count) for number in range(count)]
+    return Parent(commands, drain_timeout=patience)
+
+
+def _child_command(settings: Settings, number: int, count: int) -> list[str]:
     """This command again, for one process; each has a health port of its own, one after another."""
     own = [sys.executable, "-m", "offpath", *sys.argv[1:], "--processes", "1"]
     port = settings.health_port
-    return own if not port else [*own, "--health-port", str(port + number)]
+    if not port:
+        return own
+    return [*own, "--health-port", str(port + number), "--sibling", str(number), str(count)]
+
+
+class _Kin(NamedTuple):
+    """The processes that this one belongs to."""
+
+    parent_pipe: int | None
+    """Ends when the parent does."""
+    place: Sibling
 
 
 async def _serve(
     app: App,
     settings: Settings,
     overrides: dict[str, Any],
-    parent_pipe: int | None,
+    kin: _Kin,
     manager: Notifier | None,
 ) -> int:
+    parent_pipe = kin.parent_pipe
     await open_patiently(app, settings.start_timeout)
     async with app:
         running = app.worker(**overrides)
-        async with _probe(app, running, settings) as probe:
+        async with _probe(app, running, settings, kin.place) as probe:
             await running.start()
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGQUIT, _dump, running)
             if parent_pipe is not None:
                 loop.add_reader(parent_pipe, _orphaned, loop, parent_pipe)
-            _log.info(_greeting(app, running.id, probe))
+            # said once signals are caught, which is at the first wait: who reads it may send one
+            loop.call_soon(_log.info, _greeting(app, running.id, probe))
             async with telling(manager, lambda: signs_of(running), app.clock):
                 stopped = await running.run(signals=True)
     if stopped.dead_loops:
@@ -181,12 +203,14 @@ async def open_patiently(app: App, patience: float | None) -> None:
 
 
 @asynccontextmanager
-async def _probe(app: App, running: Worker, settings: Settings) -> AsyncIterator[Probe | None]:
+async def _probe(
+    app: App, running: Worker, settings: Settings, sibling: Sibling
+) -> AsyncIterator[Probe | None]:
     """The worker's probe, if it is to have one: from before it starts until it has stopped."""
     if settings.health_port is None:
         yield None
         return
-    async with Probe(running.report, settings, app.clock, app.metrics) as probe:
+    async with Probe(running.report, settings, app.clock, app.metrics, sibling=sibling) as probe:
         yield probe
 
 

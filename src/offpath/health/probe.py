@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from offpath.errors import ConfigurationError, MissingExtra
-from offpath.health.supervisor import Supervisor, document
+from offpath.health.supervisor import ALONE, Sibling, Supervisor, document
 from offpath.runtime import prometheus
 from offpath.runtime.log import logger
 from offpath.runtime.threads import in_own_thread
@@ -60,7 +60,10 @@ class Probe:
         settings: Settings,
         clock: Clock,
         metrics: Metrics,
+        *,
+        sibling: Sibling = ALONE,
     ) -> None:
+        self._sibling = sibling
         require_token(settings)
         self.supervisor = Supervisor(report, clock)
         """What judges the worker."""
@@ -124,7 +127,7 @@ class Probe:
 
     def _ready(self) -> Answer:
         report = self.supervisor.judged()
-        body = msgspec.json.encode(document(report)) + b"\n"
+        body = msgspec.json.encode(document(report, self._sibling)) + b"\n"
         return 200 if report.ready else 503, _JSON, body
 
     def _exposition(self) -> Answer:

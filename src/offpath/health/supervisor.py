@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 if TYPE_CHECKING:
@@ -62,9 +63,21 @@ class Supervisor:
         return report if stall is None else replace(report, problems=(*report.problems, stall))
 
 
-def document(report: WorkerReport) -> dict[str, Any]:
+class Sibling(Struct, frozen=True, kw_only=True):
+    """A worker's place among the processes that one command started."""
+
+    number: int = 0
+    """From 0; each is served on the next port."""
+    count: int = 1
+
+
+ALONE = Sibling()
+
+
+def document(report: WorkerReport, sibling: Sibling = ALONE) -> dict[str, Any]:
     """A report as JSON for programs: all fields, and what they amount to."""
     return {
+        "process": asdict(sibling),
         "ready": report.ready,
         "reasons": list(report.reasons),
         "loops": [asdict(loop) for loop in report.loops],

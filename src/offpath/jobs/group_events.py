@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from offpath.jobs.hooks import done_groups
+from offpath.jobs.hooks import HookHung, done_groups, given_up, remaining
 from offpath.model.group import GroupPolicy, GroupRecord
 from offpath.model.quiet import Quiet
 from offpath.runtime.loop import Tasks
@@ -108,11 +108,15 @@ class OrphanWatch:
             self._going.add(task)
             task.add_done_callback(self._going.discard)
 
-    async def flush(self) -> None:
-        """Tell of what has ended so far, without further grace."""
+    async def flush(self, patience: float | None = None) -> None:
+        """Tell of what has ended so far, without further grace; give up after ``patience``."""
         self._closing.set()
-        while self._going:
-            await asyncio.wait(tuple(self._going))
+        left = remaining(patience)
+        while self._going and left() != 0.0:
+            await asyncio.wait(tuple(self._going), timeout=left())
+        if self._going:
+            self._report(HookHung.of("on_orphan_group", patience), "orphan_group")
+            await given_up(tuple(self._going))
         self._closing.clear()
 
     async def _tell_all(self, groups: Sequence[str]) -> None:

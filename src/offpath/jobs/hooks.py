@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,10 @@ MOST_READ = 500
 """Groups read in one call."""
 MOST_WAITING = 10_000
 """Events kept for slow async hooks; more are dropped, oldest first, and reported."""
+CLOSE_PATIENCE = 2.0
+"""Seconds that hooks get when the app is closed; what runs longer is cancelled and reported."""
+GIVEN_UP = 0.3
+"""Seconds for a cancelled hook to end."""
 QUIET = 60.0
 """Seconds between two log lines of one kind."""
 
@@ -52,6 +56,33 @@ class HookOverload(OffpathError):
     """Async hooks were so slow that events were dropped."""
 
     code = "hook_overload"
+
+
+class HookHung(OffpathError):
+    """A hook was not done when the app was closed, and was cancelled."""
+
+    code = "hook_hung"
+
+    @classmethod
+    def of(cls, hook: str, patience: float | None) -> HookHung:
+        """Of the hook of this name."""
+        return cls(f"{hook} did not end within {patience:g} s of the close: it was cancelled")
+
+
+def remaining(patience: float | None) -> Callable[[], float | None]:
+    """Tells how many real seconds are left of so many from now; None: there is no end."""
+    loop = asyncio.get_running_loop()
+    end = None if patience is None else loop.time() + patience
+    return lambda: None if end is None else max(end - loop.time(), 0.0)
+
+
+async def given_up(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel tasks, and wait a little for those that heed it."""
+    tasks = tuple(tasks)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=GIVEN_UP)
 
 
 class Reporter:
@@ -144,10 +175,15 @@ class Hooks:
                 except BaseException as error:  # noqa: BLE001 - a hook disturbs nothing
                     self._report(contained(error), "hook")
 
-    async def flush(self) -> None:
-        """Return when every event delivered so far was told."""
-        while self._runner is not None:
-            await asyncio.wait((self._runner,))
+    async def flush(self, patience: float | None = None) -> None:
+        """Return when every event delivered so far was told, or given up after ``patience``."""
+        left = remaining(patience)
+        while (runner := self._runner) is not None:
+            await asyncio.wait((runner,), timeout=left())
+            if left() == 0.0 and not runner.done():
+                self._report(HookHung.of("on_event", patience), "hook")
+                await given_up((runner,))
+                return
 
     def _own(self, task: str) -> OnEvent | None:
         runnable = self._tasks.get(task)

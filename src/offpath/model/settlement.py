@@ -90,6 +90,8 @@ class SettleStatus(StrEnum):
     """The fence did not hold: nothing was written."""
     REFUSED = "refused"
     """The store cannot take it (``error`` says why): nothing was written, the lease still holds."""
+    BUSY = "busy"
+    """Somebody else has a row of it locked: nothing was written, and it is to be tried again."""
 
 
 class Settled(Struct, frozen=True, kw_only=True):

@@ -103,6 +103,7 @@ class Engine:
         self.settler = Settler(
             parts.store, self.judge, parts.clock, done=self._settled, report=parts.report
         )
+        self.hand.unrecorded_for = self.settler.unrecorded_for
         self.progress = ProgressWriter(
             parts.store, parts.clock, lost=self._lost, report=parts.report
         )

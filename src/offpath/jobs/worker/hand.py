@@ -7,11 +7,15 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from offpath.jobs.runnable import Runnable
     from offpath.jobs.worker.running import Run
     from offpath.model.job import LeasedJob
+
+
+STUCK = 1.0
+"""Seconds for which an end may go unrecorded before ends count as load."""
 
 
 class Hand:
@@ -31,6 +35,8 @@ class Hand:
         self.changed = asyncio.Event()
         """Set whenever a slot was freed or a job was let go; cleared by who waits for that."""
         self._most_held = max(2 * capacity, 1_000)
+        self.unrecorded_for: Callable[[], float] = lambda: 0.0
+        """For how many seconds the oldest end has not been recorded; set by who records them."""
         self._held: dict[str, Run] = {}
         self._stale: set[Run] = set()
         self.ahead = 0
@@ -59,7 +65,10 @@ class Hand:
     def free(self) -> int:
         """How many more jobs can be taken; fewer than there are slots when ends pile up."""
         slots = self.capacity + self.ahead - self._busy
-        return max(min(slots, self._most_held - self._piled_up), 0)
+        # While ends are not taken they are load: more jobs would only wait for their own.
+        stuck = self.unrecorded_for() > STUCK
+        most = min(2 * self.capacity, self._most_held) if stuck else self._most_held
+        return max(min(slots, most - self._piled_up), 0)
 
     @property
     def room_to_join(self) -> dict[str, int]:

@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from offpath.errors import AppClosed, CapabilityMissing, StoreError, StoreRejected
+from offpath.jobs.worker.locked import Locked
 from offpath.jobs.worker.running import Interruption, silent
 from offpath.model.settlement import Retry, Settled, SettleStatus
 from offpath.model.tally import Turn, Verdict
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 BATCH = 500
 """Most settlements in one commit."""
+TOLD = 10.0
+"""Seconds after which a worker is not ready whose ends are not recorded."""
 _REFUSALS = 2
 """How often an end is rewritten when the store refuses it."""
 PROBE = 0.5
@@ -60,6 +63,7 @@ class Settler:
         self._aside: deque[Ending] = deque()
         self._tried_at = 0.0
         self._trouble: Exception | None = None
+        self._locked = Locked(clock.monotonic)
         self._sent: dict[Run, Settlement] = {}
         self._refusals: dict[Run, int] = {}
         self.wake: Callable[[], None] = silent
@@ -67,7 +71,31 @@ class Settler:
 
     def __len__(self) -> int:
         """How many ends are not recorded yet."""
-        return len(self._line) + len(self._sent) + len(self._aside)
+        return len(self._line) + len(self._sent) + len(self._aside) + len(self._locked)
+
+    def oldest(self) -> tuple[Run, float] | None:
+        """The run whose end has waited longest to be recorded, with the seconds; None: none has.
+
+        May be called from any thread.
+        """
+        now = self._monotonic()
+        firsts = (next(iter(tuple(self._sent)), None), self._locked.oldest, *self._next_in_line())
+        aged = [(now - run.ended_at, run) for run in firsts if run and run.ended_at is not None]
+        if not aged:
+            return None
+        age, run = max(aged, key=lambda one: one[0])
+        return run, age
+
+    def _next_in_line(self) -> tuple[Run, ...]:
+        try:
+            return (self._line[0][0],)
+        except IndexError:
+            return ()
+
+    def unrecorded_for(self) -> float:
+        """For how many seconds the oldest end has not been recorded."""
+        oldest = self.oldest()
+        return 0.0 if oldest is None else oldest[1]
 
     def put(self, run: Run, settlement: Settlement) -> None:
         """Record this end as soon as may be."""
@@ -75,12 +103,13 @@ class Settler:
         if len(self._line) == 1:  # a longer line has woken it already, or is being flushed
             self.wake()
 
-    async def flush(self) -> bool | Turn:
-        """Record what has gathered, at most one batch; returns whether more has come meanwhile.
+    async def flush(self) -> bool | float | Turn | None:
+        """Record what has gathered, at most one batch; returns when there is more to do.
 
         Raises what the store raised when it may be tried again; then nothing is lost from the
         line. The turn is degraded while ends are set aside.
         """
+        self._line.extend(self._locked.due())
         batch = self._next_batch()
         if batch:
             await self._send(batch)
@@ -88,7 +117,7 @@ class Settler:
             await self._probe()
         if self._aside:
             return self._degraded()
-        return bool(self._line)
+        return True if self._line else self._locked.due_in
 
     def _degraded(self) -> Turn:
         cause = f"{len(self._aside)} ends are not recorded yet, for the store says: {self._trouble}"
@@ -167,6 +196,9 @@ class Settler:
 
     def _answered(self, run: Run, settlement: Settlement, answer: Settled) -> None:
         del self._sent[run]
+        if answer.status is SettleStatus.BUSY:
+            self._locked.add(run, settlement)
+            return
         if answer.status is SettleStatus.REFUSED and run.interrupted is not Interruption.LOST:
             self._refused(run, settlement, answer)
             return

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from offpath.errors import AppClosed, StoreError
+from offpath.jobs.worker import settling
 from offpath.jobs.worker.admitting import EVERY as ADMIT_EVERY
 from offpath.jobs.worker.beginning import Beginning
 from offpath.jobs.worker.claiming import BATCH
@@ -164,7 +165,14 @@ class Worker:
             return (_NOT_RUNNING[self._state],)
         lost = () if self.alive else ("its lease is not held: no jobs are taken until it is",)
         blocked = self._guard.blocked
-        return lost if blocked is None else (*lost, blocked.text)
+        held_up = () if blocked is None else (blocked.text,)
+        return (*lost, *held_up, *self._unrecorded())
+
+    def _unrecorded(self) -> tuple[str, ...]:
+        oldest = self._engine.settler.oldest()
+        if oldest is None or oldest[1] <= settling.TOLD:
+            return ()
+        return (f"the end of job {oldest[0].job.id} has not been recorded for {oldest[1]:.0f} s",)
 
     # -- life ------------------------------------------------------------------------------------
 

@@ -196,3 +196,39 @@ where j.id = :id::text::uuid
     and j.worker = :worker::text
     and j.deliveries = :deliveries::bigint
 returning 1
+
+-- name: briefly
+-- Only for this transaction: a lock that somebody else holds is waited for no longer.
+select set_config('lock_timeout', '1s', true)
+
+-- name: jobs_there
+-- Which of these jobs exist, locked or not.
+select j.id::text
+from offpath.job j
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+
+-- name: free_jobs
+-- Locks those of these jobs that nobody else has locked.
+select j.id::text
+from offpath.job j
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+order by j.id
+for update skip locked
+
+-- name: waits_for_a_job
+-- Whether somebody has waited so long for whoever has locked the row of a job: who waits for the
+-- end of a transaction because of a row holds the lock of that row's place meanwhile.
+select 1
+from pg_locks l
+where not l.granted
+    and l.locktype in ('transactionid', 'tuple')
+    and l.waitstart < clock_timestamp() - :seconds::double precision * interval '1 second'
+    and exists (
+        select
+        from pg_locks r
+        where r.pid = l.pid
+            and r.locktype = 'tuple'
+            and r.relation = 'offpath.job'::regclass
+            and r.database = (select d.oid from pg_database d where d.datname = current_database())
+    )
+limit 1

@@ -148,7 +148,7 @@ def settle_steps(
     sql: Catalogue,
 ) -> Steps[list[Settled]]:
     """Settle anything. Jobs first, then what they enqueue, then gates, then their groups."""
-    first = (*_lock_signals(settlements, sql), *_lock_others(settlements, sql))
+    first = (*lock_signals(settlements, sql), *_lock_others(settlements, sql))
     if together := many(one.job.limit_key for one in settlements):
         first = (*first, sql["nudge_together"]())
     rows = yield from told_the_time(_settle(settlements, now, sql), now, sql, first=first)
@@ -234,7 +234,7 @@ def _touched(one: Settlement) -> Iterable[str]:
             yield job.group_id
 
 
-def _lock_signals(settlements: Sequence[Settlement], sql: Catalogue) -> tuple[Query, ...]:
+def lock_signals(settlements: Sequence[Settlement], sql: Catalogue) -> tuple[Query, ...]:
     """No signal is missed between a look and a wait: who sends it takes turns with who waits.
 
     Before all else: who sends one may wait for a unique key that these give up.

@@ -38,6 +38,7 @@ from offpath.store.postgres import crew, operating, reading
 from offpath.store.postgres.address import parse_address
 from offpath.store.postgres.announcing import Announcer
 from offpath.store.postgres.apart import begin_steps
+from offpath.store.postgres.careful import MOMENT, Care, settle_free_steps
 from offpath.store.postgres.diagnosing import diagnose_steps
 from offpath.store.postgres.effects import commit_steps, commit_within_steps
 from offpath.store.postgres.enqueue import each_answer, enqueue_each
@@ -131,6 +132,7 @@ class PostgresStore(
         self._address = address
         self._reach = Reach()
         self._company = Company()
+        self._care = Care()
         self._accounts = KnownAccounts()
         self._passes = Passes()
         self._joiner = Joiner(self._commit, self._commit_each)
@@ -273,6 +275,22 @@ class PostgresStore(
     async def _settle_together(self, settlements: Sequence[Settlement]) -> list[Settled]:
         if not settlements:
             return []
+        return await self._care.settle(
+            settlements, self._settle_at_once, self._settle_free, locked=self._somebody_waits
+        )
+
+    async def _somebody_waits(self) -> bool:
+        query = self._sql["waits_for_a_job"](seconds=MOMENT / 2)
+        return bool(await self._database.write(lambda: one(query)))
+
+    async def _settle_free(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        now, sql = self._now(), self._sql
+        with self._telling() as announced:
+            return await self._database.write(
+                lambda: settle_free_steps(settlements, now, announced, sql=sql)
+            )
+
+    async def _settle_at_once(self, settlements: Sequence[Settlement]) -> list[Settled]:
         now, sql = self._now(), self._sql
         quick: list[Settled | None] = [None] * len(settlements)
         with self._telling() as announced:

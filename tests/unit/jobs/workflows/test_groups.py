@@ -399,3 +399,34 @@ async def _until(holds: Callable[[], bool]) -> None:
             return
         await asyncio.sleep(0)
     pytest.fail("it does not come to that")
+
+
+async def test_a_hook_that_hangs_does_not_keep_the_app_from_closing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a group's end, or of any event: it is cancelled and reported."""
+    monkeypatch.setattr("offpath.app.CLOSE_PATIENCE", 0.05)
+    told: list[str] = []
+    phases: list[str] = []
+
+    async def hangs(_: object) -> None:
+        told.append("called")
+        await asyncio.Event().wait()
+
+    app = App(
+        auto_start=False,
+        on_orphan_group=hangs,
+        on_event=hangs,
+        on_error=lambda error, phase: phases.append(f"{phase} {type(error).__name__}"),
+    )
+
+    @app.task
+    async def leaf() -> None:
+        """End."""
+
+    async with asyncio.timeout(5):
+        async with app:
+            await app.enqueue(leaf.job())
+            await app.worker().run_until_idle()
+    assert told
+    assert sorted(phases) == ["hook HookHung", "orphan_group HookHung"]
