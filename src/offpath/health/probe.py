@@ -6,6 +6,7 @@ blocked. It tells names of loops, tasks and queues, never a job's data or a sett
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import io
 import ipaddress
@@ -14,6 +15,7 @@ import socket
 import socketserver
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
@@ -35,9 +37,13 @@ if TYPE_CHECKING:
 _log = logger("probe")
 
 CALLS = 32
-"""Requests that are answered at once; more are hung up on."""
+"""Clients at once. For one more, the oldest that has sent no request yet is hung up on."""
+FIRST_LINE = 1.0
+"""Seconds that a client may take to say what it wants."""
 SLOWEST = 5.0
 """Seconds that a client may take to send its request."""
+ROOM_WAIT = 0.5
+"""Seconds for the thread of a client that was hung up on to end."""
 _POLL = 0.25
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
@@ -181,6 +187,8 @@ class _Server(ThreadingHTTPServer):
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.answer = answer
         self._free = threading.BoundedSemaphore(CALLS)
+        self._silent: dict[socket.socket, str] = {}
+        self._changing = threading.Lock()
         super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
@@ -190,20 +198,42 @@ class _Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - stdlib's
         """Answer in a thread, if there is one to be had."""
-        if not self._free.acquire(blocking=False):
+        if not (self._free.acquire(blocking=False) or self._make_room()):
             self.shutdown_request(request)
             return
+        with self._changing:
+            self._silent[request] = str(client_address[0])
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started: nobody else would free its place
+            self.heard(request)
             self._free.release()
             raise
+
+    def heard(self, request: socket.socket) -> None:
+        """Note that a client has said what it wants, or is gone: it is not silent any more."""
+        with self._changing:
+            self._silent.pop(request, None)
+
+    def _make_room(self) -> bool:
+        """Hang up on the oldest silent client of the address that has most of them."""
+        with self._changing:
+            most = Counter(self._silent.values()).most_common(1)
+            address = most[0][0] if most else None
+            oldest = next((one for one, at in self._silent.items() if at == address), None)
+            if oldest is None:
+                return False
+            del self._silent[oldest]
+            with contextlib.suppress(OSError):  # it has gone by itself
+                oldest.shutdown(socket.SHUT_RDWR)
+        return self._free.acquire(timeout=ROOM_WAIT)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
         """Answer, and free the thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.heard(request)
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002 - as above
@@ -223,6 +253,10 @@ class _Patience(io.RawIOBase):
         self._connection = connection
         self._monotonic = monotonic
         self._end = monotonic() + seconds
+
+    def extend(self, seconds: float) -> None:
+        """Give it so many seconds from now on."""
+        self._end = self._monotonic() + seconds
 
     def readable(self) -> bool:
         """It is."""
@@ -246,10 +280,18 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = SLOWEST
 
     def setup(self) -> None:
-        """Give the client as long for the whole request as for one piece of it."""
+        """Give the client a second for its first line, and a time for all of the rest."""
         super().setup()
         self.rfile.close()
-        self.rfile = io.BufferedReader(_Patience(self.connection, self.timeout))
+        self._patience = _Patience(self.connection, FIRST_LINE)
+        self.rfile = io.BufferedReader(self._patience)
+
+    def parse_request(self) -> bool:
+        """Read the headers; its first line was read before."""
+        self._patience.extend(self.timeout)
+        parsed = super().parse_request()
+        self.server.heard(self.connection)
+        return parsed
 
     def do_GET(self) -> None:
         """Answer."""

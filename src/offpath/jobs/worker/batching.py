@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from contextlib import suppress
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from offpath.jobs.batch_context import BatchContext
@@ -117,7 +118,8 @@ class Batches:
         if self.join(run):
             return
         call = BatchCall(spec)
-        call.runner = asyncio.get_running_loop().create_task(self._conduct(call, run.job.task))
+        conduct = self._conduct(call, run.job.task)
+        call.runner = asyncio.get_running_loop().create_task(conduct, context=Context())
         self._collecting[run.job.task] = call
         self._hand.joined()
         self._add(call, run)

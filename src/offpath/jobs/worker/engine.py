@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextvars import Context
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -185,7 +186,8 @@ class Engine:
         if run.task.batch is not None and not run.single:
             self.batches.begin(run, run.task.batch)
         else:
-            run.runner = self.loop.create_task(self._attempt(run))
+            # clean: it sees neither the job before it nor where the worker happened to be started
+            run.runner = self.loop.create_task(self._attempt(run), context=Context())
 
     def _put_back(self) -> None:
         """Give back what was taken ahead of the slots."""

@@ -30,16 +30,16 @@ class Maintenance:
         *,
         max_deliveries: int,
         keep_dead: float | None,
-        frozen: Callable[[], bool] = lambda: False,
+        unsure: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = store
         self._max_deliveries = max_deliveries
         self._keep_dead = keep_dead
-        self._frozen = frozen
+        self._unsure = unsure
 
     async def rescue(self) -> Turn | bool:
         """Give jobs of dead workers to the living; returns whether there may be more at once."""
-        if self._frozen():  # the living of this process could not renew their leases either
+        if self._unsure():  # the living could not renew their leases either, or not yet
             return NOTHING
         if self._store.capabilities.presence:
             await self._store.notice_deaths()

@@ -20,6 +20,7 @@ from offpath.jobs.worker.engine import Engine
 from offpath.jobs.worker.falling_behind import FallingBehind
 from offpath.jobs.worker.group_check import CHECK_EVERY, GroupCheck
 from offpath.jobs.worker.guard import LoopGuard
+from offpath.jobs.worker.jumps import Jumps
 from offpath.jobs.worker.loops import KEEPER, Loops
 from offpath.jobs.worker.maintenance import Maintenance, Waiting
 from offpath.jobs.worker.signalling import caught
@@ -93,6 +94,7 @@ class Worker:
             report=parts.report,
         )
         ends = RecentEnds(parts.metrics, parts.clock)
+        self._jumps = Jumps(parts.clock, grace=settings.lease_seconds)
         self._waiting = Waiting(parts.store, parts.measure, ends, parts.found)
         heartbeat = self._engine.heartbeat
         heartbeat.tell = self.report
@@ -322,7 +324,7 @@ class Worker:
             engine.store,
             max_deliveries=settings.max_deliveries,
             keep_dead=settings.rules.keep_dead,
-            frozen=lambda: self._guard.frozen,
+            unsure=lambda: self._guard.frozen or self._jumps.recent(),
         )
         engine.claimer.wake = loops.own("claim", engine.claimer.step, settings.poll_interval).wake
         engine.admission.wake = loops.own("admission", engine.admission.step, ADMIT_EVERY).wake

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from offpath.jobs.worker.judge import Rules
 from offpath.jobs.worker.running import Interruption
 from offpath.model.event import EventKind
 from offpath.model.job import DeadReason, JobState
+from offpath.runtime.clock import ManualClock
 from tests.unit.jobs.worker.rig import Rig, breathe, until
 
 AWAY = StoreUnavailable("the database is away")
@@ -407,3 +409,38 @@ async def test_calls_that_hang_do_not_hide_that_the_lease_is_over(rig: Rig) -> N
         door.set()
     await rig.pass_time(1)
     assert [*lives, worker.alive] == [True, False, True]
+
+
+class SettableClock(ManualClock):
+    """A clock whose date can be set without any time passing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_a_clock_that_is_set_takes_no_job_from_a_living_worker(hours: int) -> None:
+    rig = Rig()
+    clock = SettableClock()
+    rig.clock = rig.memory._clock = clock
+    gate = asyncio.Event()
+
+    async def slow() -> None:
+        await gate.wait()
+
+    rig.task(slow)
+    job = await rig.enqueue("slow")
+    await rig.started(lease_seconds=30.0)
+    await rig.started(lease_seconds=30.0)
+    await rig.pass_time(5)
+    clock.ahead += timedelta(hours=hours)
+    await rig.pass_time(60, step=0.5)
+    gate.set()
+    await breathe()
+    record = await rig.record(job)
+    assert (record.state, record.deliveries) == (JobState.SUCCEEDED, 1)
+    await rig.close()
