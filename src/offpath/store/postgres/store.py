@@ -71,7 +71,7 @@ from offpath.store.postgres.settling import (
     succeed_steps,
 )
 from offpath.store.postgres.steps import embed, moment, one, to_json
-from offpath.store.postgres.vouching import vouch
+from offpath.store.postgres.vouching import Vouching
 from offpath.store.postgres.workflows import WorkflowTables
 from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing, require_current
@@ -89,6 +89,7 @@ _CAPABILITIES: Final = Capabilities(
 
 
 class PostgresStore(
+    Vouching,
     EventTables,
     ScheduleTables,
     WorkflowTables,
@@ -433,17 +434,6 @@ class PostgresStore(
             lambda: crew.extend_steps(
                 worker, lease_seconds, presence, held, now, report=report, sql=self._sql
             )
-        )
-
-    def vouch(self, worker: str, *, lease_seconds: float, report: str | None = None) -> bool:
-        """Renew the lease of a worker whose event loop is blocked, over a connection of its own."""
-        return vouch(
-            self._address,
-            self._sql,
-            worker=worker,
-            lease_seconds=lease_seconds,
-            report=report,
-            now=self._now(),
         )
 
     async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:

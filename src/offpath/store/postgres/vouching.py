@@ -12,6 +12,7 @@ import psycopg
 
 from offpath.store.postgres.address import Address
 from offpath.store.postgres.faults import translated
+from offpath.store.postgres.part import Part
 from offpath.store.postgres.steps import moment
 from offpath.store.sql import Catalogue
 
@@ -35,3 +36,20 @@ def vouch(
             return connection.execute(text, query.params).fetchone() is not None
     except psycopg.Error as error:
         raise translated(error, address.shown) from error
+
+
+class Vouching(Part):
+    """Renews the leases of workers whose event loops are blocked."""
+
+    _address: Address
+
+    def vouch(self, worker: str, *, lease_seconds: float, report: str | None = None) -> bool:
+        """Renew the lease of a worker whose event loop is blocked, over a connection of its own."""
+        return vouch(
+            self._address,
+            self._sql,
+            worker=worker,
+            lease_seconds=lease_seconds,
+            report=report,
+            now=self._now(),
+        )
