@@ -387,10 +387,8 @@ class App(
             await asyncio.gather(*stops, return_exceptions=True)
             await self._events.close()
             await session.waiters.close()
-            flushes = [self._hooks.flush(CLOSE_PATIENCE)]
-            if self._orphans is not None:
-                flushes.append(self._orphans.flush(CLOSE_PATIENCE))
-            await asyncio.gather(*flushes)
+            told = [one for one in (self._hooks, self._orphans) if one is not None]
+            await asyncio.gather(*(one.flush(CLOSE_PATIENCE) for one in told))
         finally:
             await self._release(session.store)
 
