@@ -21,6 +21,10 @@ class Escaped(Exception):
     """User code raised what ends a process: ``SystemExit``, ``KeyboardInterrupt`` and such."""
 
 
+class ProcessEnd(BaseException):
+    """The end of the process, as tests play it: a killed process runs no error boundary."""
+
+
 async def seated(function: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401 - the function's
     """Call a function of one of the two colours and return what it made, once it has run.
 
@@ -58,7 +62,7 @@ def contained(error: BaseException) -> BaseException:
 
     A cancellation stays what it is: whose it is, only who cancels can tell.
     """
-    if isinstance(error, Exception | asyncio.CancelledError):
+    if isinstance(error, Exception | asyncio.CancelledError | ProcessEnd):
         return error
     return Escaped(f"it raised {type(error).__name__}({error}), which ends no worker")
 

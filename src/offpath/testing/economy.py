@@ -18,6 +18,7 @@ from offpath.ledger.ports import ProviderStatus
 from offpath.ledger.reconciling import Pulled, ReconcileRecord, Window
 from offpath.model.ledger.money import Money
 from offpath.model.ledger.records import Checkpoint
+from offpath.runtime.seats import ProcessEnd
 
 CallBack = Callable[[str, str], Awaitable[object]]
 """Told of the key and the reference of a payout that a provider took."""
@@ -39,7 +40,7 @@ class Mode(Enum):
     """It is taken, and the callback is over before the call returns."""
 
 
-class Killed(BaseException):
+class Killed(ProcessEnd):
     """Stands for the end of the process: no error boundary may catch it."""
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 
 from offpath.errors import StoreUnavailable
+from offpath.jobs.worker.quarantine import EVERY
 from offpath.model.job import JobState
 from offpath.model.lease import Order
 from tests.unit.jobs.worker.rig import Rig, breathe
@@ -108,7 +109,8 @@ async def test_a_queue_without_room_is_not_asked_for(rig: Rig) -> None:
     rig.faulty.calls.clear()
     await rig.pass_time(20)
     assert len(line.running) == 1
-    assert "lease" not in rig.faulty.calls
+    # every few seconds it looks for suspects, which begin where nothing else runs
+    assert rig.faulty.calls.count("lease") <= 20 / EVERY
 
 
 async def test_what_an_unanswered_lease_gave_keeps_to_the_room_of_its_queue(rig: Rig) -> None:

@@ -78,8 +78,11 @@ async def _drain(store: PostgresStore, ask: Ask) -> None:
         while ask("select 1 from offpath.job where finished_at is null limit 1"):
             await store.rescue(limit=500, max_deliveries=99)
             await store.admit(limit=1000)
-            leased = await store.lease(LeaseRequest(worker="last", limit=500, tasks={TASK: 500}))
-            await store.settle([Settlement(job=job, outcome=Succeeded()) for job in leased.jobs])
+            for apart in (False, True):  # what was lost with a worker is handed out apart
+                request = LeaseRequest(worker="last", limit=500, tasks={TASK: 500}, apart=apart)
+                jobs = (await store.lease(request)).jobs
+                await store.begin(jobs)
+                await store.settle([Settlement(job=job, outcome=Succeeded()) for job in jobs])
 
 
 async def test_a_crowd_never_exceeds_a_limit_and_gives_all_room_back(
