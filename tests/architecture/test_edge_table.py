@@ -22,6 +22,7 @@ _TEST = re.compile(r"`([\w/]+\.py::\w+)`")
 TABLE = ROOT / "docs" / "edge-cases.md"
 CASES = ROOT / "docs" / "cases.md"
 HEALTH = ROOT / "docs" / "acceptance-health.md"
+THREATS = ROOT / "docs" / "threat-model.md"
 GUARANTEES = sorted((ROOT / "docs" / "guarantees").glob("*.md"))
 _CASES_OF_CLASS = (8, 10, 8, 4, 5, 6, 5, 6, 5, 3, 6, 2, 5, 8, 2, 4, 3)
 """How many cases each class has, A to Q."""
@@ -50,7 +51,7 @@ def _named(page: Path) -> list[str]:
 @cache
 def _collected() -> frozenset[str]:
     """Every test of the project, as pytest itself collects it, without parameters."""
-    pages = (TABLE, CASES, HEALTH, *GUARANTEES)
+    pages = (TABLE, CASES, HEALTH, THREATS, *GUARANTEES)
     files = sorted({name.partition("::")[0] for page in pages for name in _named(page)})
     there = [file for file in files if (ROOT / file).is_file()]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
@@ -108,7 +109,9 @@ def test_every_requirement_of_health_has_one_row_with_a_test() -> None:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("page", [TABLE, CASES, HEALTH, *GUARANTEES], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [TABLE, CASES, HEALTH, THREATS, *GUARANTEES], ids=lambda page: page.stem
+)
 def test_every_test_that_a_page_names_exists(page: Path) -> None:
     named = _named(page)
     assert named != []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from offpath.errors import InvalidArgument
@@ -41,4 +40,6 @@ def unknown_zone(name: str) -> InvalidArgument:
 @cache
 def _names() -> frozenset[str]:
     """Every name in the data that offpath depends on, older ones too."""
+    from importlib import resources  # loads much that only a schedule with a zone needs
+
     return frozenset(resources.files("tzdata").joinpath("zones").read_text("utf-8").split())
