@@ -185,8 +185,14 @@ def _sweeping(backend: Backend) -> str:
     """The script of a sweep, asked for once: each test on a server begins with one."""
     tables = sorted(backend.tables(), key=lambda table: not table.endswith("job"))
     # a ledger refuses to forget: only an operator of the server may, who turns its triggers off
+    again = "select setval(format('%I.%I', schemaname, sequencename)::regclass, start_value, false)"
     return ";".join(
-        ["set session_replication_role = replica", *(f"delete from {table}" for table in tables)]
+        [
+            "set session_replication_role = replica",
+            *(f"delete from {table}" for table in tables),
+            # numbers begin anew, as they do in the other stores that a test compares with
+            f"{again} from pg_sequences where schemaname = 'offpath'",
+        ]
     )
 
 

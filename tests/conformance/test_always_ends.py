@@ -157,7 +157,7 @@ COURSES = {
     "uses up its attempts": Course(_plain("raises"), DEAD, "exhausted"),
     "gives no result that fits": Course(_plain("wrong"), DEAD, "unsettleable"),
     "returns no plan": Course(_plain("unreturned"), DEAD, "invalid_plan"),
-    "cannot be folded": Course(_plain("unfoldable", priority=-1), DEAD, "unsettleable"),
+    "cannot be folded": Course(_plain("unfoldable", priority=-1), JobState.SUCCEEDED),
     "cannot be read": Course(_foreign("leaf", nobody=17), DEAD, "bad_input"),
     "waits for too long": Course(_plain("waits", 20.0, retry=1), DEAD, "exhausted"),
     "is late": Course(_plain("leaf", "late", delay=25, deadline=20), DEAD, "deadline"),
