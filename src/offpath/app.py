@@ -60,9 +60,8 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.configured import WorkerOverrides
     from offpath.jobs.worker.inprocess import AppWorker, Moves
     from offpath.model.group import GroupRecord
-    from offpath.model.lease import WorkerRecord
     from offpath.runtime.loop import LoopSpec
-    from offpath.store.protocol import Backlog, Migration, Store
+    from offpath.store.protocol import Migration, Store
     from offpath.store.watching import Observer
     from offpath.sweeps.registry import Sweep
 
@@ -148,7 +147,7 @@ class App(
         self._workers: weakref.WeakSet[AppWorker] = weakref.WeakSet()
         self._backend = Backend.of(self.settings, store=store, clock=clock)
         self._store: InstrumentedStore | None = None
-        self._lifecycle: Lifecycle[Session] = Lifecycle(self._start, self._finish)
+        self._lifecycle: Lifecycle[Session] = Lifecycle(self._start, self._finish, self._forked)
         self.client = Client(self._session)
         writer = Writer(self._codec, self.new_id, self.settings.max_input_bytes)
         self._events = Events(
@@ -270,14 +269,6 @@ class App(
             raise InvalidArgument("this app has an economy already: use app.economy")
         self.economies.append(economy)
 
-    async def workers(self) -> list[WorkerRecord]:
-        """Every registered worker of the fleet, oldest first."""
-        return await (await self._session()).store.workers()
-
-    async def backlog(self, *, limit: int = 1000) -> list[Backlog]:
-        """Due work by queue and task, each counted up to ``limit``."""
-        return await (await self._session()).store.backlog(limit=limit)
-
     async def migrate(self) -> list[Migration]:
         """Apply pending schema steps; returns those applied. The app need not be open for it."""
         return await self.store().migrate()
@@ -342,7 +333,7 @@ class App(
         kept = {name: getattr(self, name) for name in _SWAPPED}
         self._backend = Backend(MEMORY_URL, store=store, clock=clock)
         self._store = None
-        self._lifecycle = Lifecycle(self._start, self._finish)
+        self._lifecycle = Lifecycle(self._start, self._finish, self._forked)
         self._workers = weakref.WeakSet()
         self._auto_start = auto_start
         self.clock = clock or self.clock
@@ -357,6 +348,12 @@ class App(
 
     async def _session(self) -> Session:
         return await self._lifecycle.opened()
+
+    def _forked(self) -> object:
+        """In a child of a fork: what the parent opened, and its workers, stay the parent's."""
+        left = self._store, self._workers
+        self._store, self._workers = None, weakref.WeakSet()
+        return left
 
     async def _start(self) -> Session:
         store = self.store()

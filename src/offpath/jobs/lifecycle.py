@@ -27,6 +27,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Process.forked)
 
 
+_LEFT: list[object] = []
+"""What parents of this process had open."""
+
+
 class _Live(Generic[SessionT]):
     """A session with where it lives."""
 
@@ -50,15 +54,19 @@ class Lifecycle(Generic[SessionT]):
         self,
         start: Callable[[], Awaitable[SessionT]],
         finish: Callable[[SessionT], Awaitable[None]],
+        forked: Callable[[], object],
     ) -> None:
         self._start = start
         self._finish = finish
+        self._forked = forked
+        """Told in a child of a fork; returns what is to be kept, unclosed."""
         self._live: _Live[SessionT] | None = None
         self._opening: asyncio.Task[SessionT] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._closed = False
         self._callers = 0
         """How many wait for the opening."""
+        self._generation = _Process.generation
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
@@ -72,16 +80,30 @@ class Lifecycle(Generic[SessionT]):
         """The open session, if there is one."""
         return None if self._live is None else self._live.session
 
+    def _forget_inherited(self) -> None:
+        """In a child of a fork: leave what the parent opened, unclosed, and be as one that was
+        never open. Its sockets and files are the parent's still; closing them here could end a
+        session there, so they are kept until this process ends.
+        """
+        if self._generation == _Process.generation:
+            return
+        _LEFT.append((self._live, self._opening, self._closing, self._forked()))
+        self._live = self._opening = self._closing = None
+        self._callers = 0
+        self._generation = _Process.generation
+
     async def opened(self) -> SessionT:
         """The session, opened if need be. Raises ``AppClosed`` after a close."""
+        self._forget_inherited()
         live = self._live
         if live is None:
             return await self._first_use()
-        _check_home(live.loop, forked=live.inherited)
+        _check_home(live.loop)
         return live.session
 
     async def open(self) -> SessionT:
         """The session, opened if need be, also after a close."""
+        self._forget_inherited()
         if self._closing is not None:
             await asyncio.wait((self._closing,))
         self._closed = False
@@ -92,16 +114,17 @@ class Lifecycle(Generic[SessionT]):
 
         Without ``wait`` it returns when the finish was begun.
         """
+        self._forget_inherited()
         self._closed = True
         if self._opening is not None:
             await asyncio.wait((self._opening,))
         if self._closing is None:
             live, self._live = self._live, None
-            if live is None or live.inherited or live.loop.is_closed():
-                return  # what a parent process or a dead loop held cannot be closed from here
+            if live is None or live.loop.is_closed():
+                return  # what a dead loop held cannot be closed from here
             if live.loop is not asyncio.get_running_loop():
                 self._live = live
-                _check_home(live.loop, forked=live.inherited)
+                _check_home(live.loop)
             self._closing = asyncio.create_task(self._end(live.session), name="offpath close")
         if wait:
             await asyncio.shield(self._closing)
@@ -111,6 +134,7 @@ class Lifecycle(Generic[SessionT]):
             raise AppClosed(
                 "the app was closed: open it again, `async with app` or `with app.blocking`"
             )
+        _require_loop()
         if self._opening is None:
             self._opening = asyncio.create_task(self._begin(), name="offpath open")
             self._opening.add_done_callback(_retrieved)
@@ -154,12 +178,18 @@ def _retrieved(task: asyncio.Task[SessionT]) -> None:
         task.exception()
 
 
-def _check_home(loop: asyncio.AbstractEventLoop, *, forked: bool = False) -> None:
-    if forked:
+def _require_loop() -> None:
+    """A coroutine that was forked in its midst has no loop in the child, and cannot await."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError as error:
         raise AppClosed(
-            "this app was opened before the process forked, and a store cannot be shared by two "
-            "processes: open the app in each child, after the fork"
-        )
+            "this process was forked within a running event loop, so nothing can be awaited here: "
+            "call app.blocking, or asyncio.run(...) with `async with app:`, in the child"
+        ) from error
+
+
+def _check_home(loop: asyncio.AbstractEventLoop) -> None:
     if loop is asyncio.get_running_loop():
         return
     if loop.is_closed():

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.accepting import Offer
     from offpath.jobs.worker.backpressure import WorkerLoad
     from offpath.jobs.worker.falling_behind import BackedUp
+    from offpath.model.lease import WorkerRecord
+    from offpath.store.protocol import Backlog, Store
 
 Pause = float | timedelta | None
 Backpressure = Callable[["WorkerLoad"], "Pause | Awaitable[Pause]"]
@@ -37,9 +39,20 @@ HOOKS = tuple(WorkerHooks.__annotations__)
 
 
 class WorkingVerbs:
-    """What an app can say of all its workers."""
+    """What an app can say and ask of all its workers."""
 
     _worker_hooks: WorkerHooks
+
+    async def _opened(self) -> Store:
+        raise NotImplementedError
+
+    async def workers(self) -> list[WorkerRecord]:
+        """Every registered worker of the fleet, oldest first."""
+        return await (await self._opened()).workers()
+
+    async def backlog(self, *, limit: int = 1000) -> list[Backlog]:
+        """Due work by queue and task, each counted up to ``limit``."""
+        return await (await self._opened()).backlog(limit=limit)
 
     def configure_workers(self, **hooks: Unpack[WorkerHooks]) -> None:
         """Give hooks to every worker that this app makes from now on, the command line's too.

@@ -1,0 +1,75 @@
+"""Children of a fork: each opens the app anew, and the parent's goes on as if nothing had been."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.fleet import ROOT
+
+PROGRAM = """
+import asyncio, os, sys
+import offpath
+
+app = offpath.App(sys.argv[1])
+
+@app.task
+def work(number: int) -> int:
+    return number
+
+def plain():
+    app.blocking.enqueue(work.job(2))
+
+def entered():
+    with app.blocking:
+        app.blocking.enqueue(work.job(3))
+
+def in_a_loop():
+    async def enqueue():
+        async with app:
+            await app.enqueue(work.job(4))
+    asyncio.run(enqueue())
+
+def closed_first():
+    app.blocking.close()
+    with app.blocking:
+        app.blocking.enqueue(work.job(5))
+
+def another_app():
+    other = offpath.App(sys.argv[1])
+    other.tasks.add(work)
+    with other.blocking:
+        other.blocking.enqueue(work.job(6))
+
+app.blocking.enqueue(work.job(1))
+for way in (plain, entered, in_a_loop, closed_first, another_app):
+    child = os.fork()
+    if child == 0:
+        try:
+            way()
+        except BaseException as error:
+            print(way.__name__, type(error).__name__, error)
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    print(way.__name__, os.waitstatus_to_exitcode(status), flush=True)
+    app.blocking.enqueue(work.job(1))
+print("jobs", app.blocking.jobs.count())
+"""
+
+
+@pytest.mark.timeout(120)
+def test_a_child_opens_the_app_anew_in_each_way_and_the_parent_goes_on(url: str) -> None:
+    """The parent has used ``app.blocking`` before: gunicorn with preload, multiprocessing."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, url],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    ways = ("plain", "entered", "in_a_loop", "closed_first", "another_app")
+    assert done.stdout.splitlines() == [*(f"{way} 0" for way in ways), "jobs 11"], done
