@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import re
+from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import Struct
@@ -41,6 +42,10 @@ LEAST_WAIT: Final = 1.0
 """The least: a receiver that says "at once" each time would be asked without a pause, for ever."""
 BUSY_WAIT: Final = 60.0
 """What 429 means without a ``Retry-After``."""
+_MOST_DIGITS: Final = 12
+"""A number of more digits is beyond every bound, and need not be read."""
+_TWO_DIGIT_YEAR: Final = re.compile(r"\d-[A-Za-z]{3}-\d\d\s")
+"""The year of RFC 850's dates."""
 _GONE, _TOO_MANY, _UNAVAILABLE = 410, 429, 503
 
 
@@ -87,16 +92,29 @@ def waiting(retry_after: str | None, now: datetime) -> float | None:
     """Seconds of a ``Retry-After``: a number or a date (RFC 9110, 10.2.3); else None."""
     text = (retry_after or "").strip()
     if text.isascii() and text.isdigit():
-        return min(float(text[:12]), LONGEST_WAIT)
+        digits = text.lstrip("0")
+        return LONGEST_WAIT if len(digits) > _MOST_DIGITS else min(float(digits or 0), LONGEST_WAIT)
+    at = _date(text, now)
+    return None if at is None else min(max((at - now).total_seconds(), 0.0), LONGEST_WAIT)
+
+
+def _date(text: str, now: datetime) -> datetime | None:
+    """The time of a date in one of HTTP's three forms (RFC 9110, 5.6.7); None for other text."""
     from email.utils import parsedate_to_datetime  # it loads much, and few receivers send a date
 
     try:
         at = parsedate_to_datetime(text)
+        if at.tzinfo is None:  # the form of asctime names no zone: all of HTTP is in UTC
+            at = at.replace(tzinfo=UTC)
+        return _in_its_century(at, now) if _TWO_DIGIT_YEAR.search(text) else at
     except (ValueError, TypeError, OverflowError):
         return None
-    if at.utcoffset() is None:
-        return None
-    return min(max((at - now).total_seconds(), 0.0), LONGEST_WAIT)
+
+
+def _in_its_century(at: datetime, now: datetime) -> datetime:
+    """A date of two-digit year: of this century, unless that is over 50 years ahead."""
+    at = at.replace(year=now.year - now.year % 100 + at.year % 100)
+    return at.replace(year=at.year - 100) if at.year > now.year + 50 else at
 
 
 def wait_before(attempt: int, random01: float) -> float | None:

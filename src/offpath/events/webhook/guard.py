@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+import unicodedata
 from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
@@ -23,6 +24,7 @@ PORTS: Final = frozenset({443, 80, 8443, 8080})
 _LONGEST_URL = 2_000
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _NUMBER: Final = re.compile(r"[0-9a-fA-FxX.]+")
+_ENDS_IN_NUMBER: Final = re.compile(r"(?:^|\.)(?:\d+|0x[0-9a-f]*)$")
 
 
 class Forbidden(InvalidArgument):
@@ -51,11 +53,16 @@ class Guard(Struct, frozen=True, kw_only=True):
             raise Forbidden("a webhook URL begins with https:// (http:// only where it is allowed)")
         if parts.username is not None or parts.password is not None:
             raise Forbidden("a webhook URL must not carry a user or password: use headers")
-        host = (parts.hostname or "").removesuffix(".")
+        written = parts.hostname or ""
+        host = _folded(written).removesuffix(".")
         literal = _literal(host)
         if literal is not None:
             self.check_address(str(literal), _port(parts))
-        elif host == "localhost" or host.endswith((".localhost", ".local", ".internal")):
+        if _is_odd(written, host, literal):
+            raise Forbidden(
+                "a webhook URL names a host, or an address in plain digits: https://203.0.113.7/"
+            )
+        if host == "localhost" or host.endswith((".localhost", ".local", ".internal")):
             raise Forbidden(f"{host} is a name inside of a machine or network")
         return parts
 
@@ -105,6 +112,25 @@ def _parsed(url: object) -> SplitResult:
 
 def _port(parts: SplitResult) -> int:
     return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _folded(host: str) -> str:
+    """A host as what connects reads it: other scripts' digits, letters and dots made plain.
+
+    It is for comparing only; marks that are not seen are dropped from it.
+    """
+    plain = unicodedata.normalize("NFKC", host).replace("\N{IDEOGRAPHIC FULL STOP}", ".").lower()
+    return "".join(each for each in plain if unicodedata.category(each) != "Mn")
+
+
+def _is_odd(written: str, host: str, literal: Address | None) -> bool:
+    """Whether a host is an address in foreign digits, or ends in a number and is no address.
+
+    No name ends in a number, so such a host could only be refused at each post.
+    """
+    if literal is not None:
+        return not written.isascii()
+    return "%" in host or _ENDS_IN_NUMBER.search(host) is not None
 
 
 def _literal(host: str) -> Address | None:

@@ -16,6 +16,7 @@ from offpath.model.job import DeadReason
 from offpath.model.message import LeasedMessages, MessageRequest, MessageState
 from offpath.model.new import Box, NewMessage
 from offpath.model.webhook import (
+    LONGEST_WAIT,
     OPEN_AFTER,
     SCHEDULE,
     Answer,
@@ -23,6 +24,7 @@ from offpath.model.webhook import (
     Gone,
     Refused,
     Wait,
+    judged,
     waiting,
 )
 from offpath.runtime.ids import new_id
@@ -323,6 +325,81 @@ async def test_a_stream_named_later_is_fanned_out_as_well(rig: Rig) -> None:
 
 def test_a_retry_after_beyond_any_calendar_is_none() -> None:
     assert waiting(f"Mon, 01 Jan {10**30} 00:00:00 GMT", START) is None
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        "Thu, 01 Jan 2026 00:00:37 GMT",
+        "Thursday, 01-Jan-26 00:00:37 GMT",
+        "Thu Jan  1 00:00:37 2026",
+        "37",
+        "0000000000000000000000037",
+    ],
+)
+def test_a_retry_after_is_understood_in_each_form(date: str) -> None:
+    assert waiting(date, START) == 37.0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1000000000", LONGEST_WAIT),
+        ("1" + "0" * 21, LONGEST_WAIT),
+        ("9" * 5_000, LONGEST_WAIT),
+        ("Fri, 01 Jan 2076 00:00:00 GMT", LONGEST_WAIT),
+        ("Wednesday, 01-Jan-76 00:00:00 GMT", LONGEST_WAIT),
+        ("Saturday, 01-Jan-77 00:00:00 GMT", 0.0),
+        ("Sunday, 06-Nov-94 08:49:37 GMT", 0.0),
+        ("Sun Nov  6 08:49:37 1994", 0.0),
+        ("00", 0.0),
+    ],
+)
+def test_a_retry_after_is_bounded(text: str, seconds: float) -> None:
+    """A year of two digits is the latest that is not over 50 years ahead (RFC 9110, 5.6.7)."""
+    assert waiting(text, START) == seconds
+
+
+UNKNOWN = [
+    "-5",
+    "+5",
+    "1.5",
+    "1e3",
+    "1_0",
+    "nan",
+    "inf",
+    "",
+    "soon",
+    "5, 7",
+    "\N{ARABIC-INDIC DIGIT THREE}\N{ARABIC-INDIC DIGIT ZERO}",
+    "\N{SUPERSCRIPT TWO}",
+    "Sun, 99 Nov 1994 08:49:37 GMT",
+    "Saturday, 29-Feb-25 00:00:00 GMT",
+    "Thu Jan  1 25:00:37 2026",
+]
+
+
+@pytest.mark.parametrize("text", UNKNOWN, ids=ascii)
+def test_a_retry_after_that_is_no_time_is_none(text: str) -> None:
+    assert waiting(text, START) is None
+
+
+async def test_whatever_a_receiver_asks_it_is_posted_to_again_within_the_cap(rig: Rig) -> None:
+    asked = ["1" + "0" * 21, "Fri, 01 Jan 2076 00:00:00 GMT", "Mon Jan  1 00:00:00 2076", *UNKNOWN]
+    for number, text in enumerate(asked):
+        await _add(rig, f"e{number}")
+        rig.receivers.answer(f"e{number}", judged(429, text, START))
+    await rig.publish()
+    await rig.run()
+    assert len(rig.receivers.posts) == len(asked)
+    await rig.run()
+    assert len(rig.receivers.posts) == len(asked), "nothing is posted without a pause"
+    rig.clock.advance(LONGEST_WAIT)
+    for number in range(len(asked)):
+        rig.receivers.answer(f"e{number}", Delivered())
+    await rig.run()
+    states = {(await rig.deliveries(f"e{number}"))[0].state for number in range(len(asked))}
+    assert states == {MessageState.DONE}
 
 
 @pytest.mark.parametrize("others", [0, 1])

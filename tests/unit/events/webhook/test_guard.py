@@ -52,6 +52,42 @@ def test_an_inner_address_is_refused_when_an_endpoint_is_added(host: str) -> Non
         Guard().check_url(f"https://{host}/hooks")
 
 
+ODD = [
+    "\N{FULLWIDTH DIGIT ONE}27.0.0.1",
+    "\N{CIRCLED DIGIT ONE}27.0.0.1",
+    "\N{FULLWIDTH DIGIT ONE}0.0.0.1",
+    "\N{FULLWIDTH DIGIT EIGHT}.8.8.8",
+    "127\N{IDEOGRAPHIC FULL STOP}0\N{IDEOGRAPHIC FULL STOP}0\N{IDEOGRAPHIC FULL STOP}1",
+    "127.0.0.1\N{VARIATION SELECTOR-16}",
+    "8.8.8.\N{ARABIC-INDIC DIGIT THREE}",
+    "\N{ARABIC-INDIC DIGIT THREE}.8.8.8",
+    "%31%32%37.0.0.1",
+    "127.0.0.%31",
+    "0x7f.1.1.1.1",
+    "1.2.3.4.5",
+    "256.1.1.1",
+    "08.8.8.8",
+    "1.2.3.0x",
+    "999999999999",
+    "\N{CIRCLED LATIN SMALL LETTER L}ocalhost",
+    "localhost\N{IDEOGRAPHIC FULL STOP}",
+]
+
+
+@pytest.mark.parametrize("host", ODD, ids=ascii)
+def test_an_address_in_odd_digits_is_refused_when_an_endpoint_is_added(host: str) -> None:
+    """Also where its network is allowed: what is posted to is written plainly."""
+    with pytest.raises(Forbidden):
+        Guard(private=("10.0.0.0/8",)).check_url(f"https://{host}/hooks")
+
+
+@pytest.mark.parametrize(
+    "host", ["b\u00fccher.example", "3com.example", "1.example", "\u4f8b\u3048.jp", "0x7f.example"]
+)
+def test_a_name_with_digits_or_of_another_script_is_a_name(host: str) -> None:
+    assert Guard().check_url(f"https://{host}/hooks").hostname == host
+
+
 @pytest.mark.parametrize(
     "address",
     ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "::ffff:10.0.0.1", "fe80::1%eth0"],
