@@ -12,15 +12,17 @@ from offpath.model.tally import Tally, Turn
 if TYPE_CHECKING:
     from offpath.events.mover import MoverParts, Terms, Work
 
+    Find = Callable[[], tuple[Work, Terms] | None]
+
 
 class Driven:
-    """Makes the mover of some work when it is first needed, and lets it go with :meth:`stop`."""
+    """Makes the mover of some work when it is first needed, and lets it go with :meth:`stop`.
 
-    def __init__(
-        self, work: Work | None, terms: Terms | None, make: Callable[[], Awaitable[MoverParts]]
-    ) -> None:
-        self._work = work
-        self._terms = terms
+    ``find`` is asked at each pass until it has work: a program may register it later.
+    """
+
+    def __init__(self, find: Find, make: Callable[[], Awaitable[MoverParts]]) -> None:
+        self._find = find
         self._make = make
         self._mover: Mover | None = None
 
@@ -41,8 +43,6 @@ class Driven:
         return Tally(skipped=skipped) if mover is None else await mover.run_once(limit=limit)
 
     async def _moving(self) -> Mover | None:
-        if self._work is None or self._terms is None:
-            return None
-        if self._mover is None:
-            self._mover = Mover(self._work, self._terms, await self._make())
+        if self._mover is None and (found := self._find()) is not None:
+            self._mover = Mover(*found, await self._make())
         return self._mover

@@ -353,15 +353,19 @@ class Drain(Driven):
     def __init__(
         self,
         name: str,
-        source: Source | None,
+        find: Callable[[], Source | None],
         make: Callable[[], Awaitable[MoverParts]],
         tools: Tools,
         writer: Writer,
         *,
         keep: float | None,
     ) -> None:
-        work = None if source is None else SourceWork(source, tools, writer, keep=keep)
-        super().__init__(work, None if source is None else source.terms(), make)
+        def found() -> tuple[SourceWork, Terms] | None:
+            if (source := find()) is None:
+                return None
+            return SourceWork(source, tools, writer, keep=keep), source.terms()
+
+        super().__init__(found, make)
         self.source = name
         """The source that it drains."""
 

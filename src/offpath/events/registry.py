@@ -143,7 +143,7 @@ class Events:
         keep = self._home.settings.keep_delivered
         made = Relay(
             stream,
-            self.outlets.get(stream),
+            partial(self.outlets.get, stream),
             lambda: self._parts(opened),
             self._tools(),
             keep=keep,
@@ -156,7 +156,7 @@ class Events:
         opened = opened or self._opened
         made = Drain(
             source,
-            self.sources.get(source),
+            partial(self.sources.get, source),
             lambda: self._parts(opened),
             self._tools(),
             self.writer,

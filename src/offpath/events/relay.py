@@ -294,14 +294,18 @@ class Relay(Driven):
     def __init__(
         self,
         stream: str,
-        outlet: Outlet | None,
+        find: Callable[[], Outlet | None],
         make: Callable[[], Awaitable[MoverParts]],
         tools: Tools,
         *,
         keep: float | None,
     ) -> None:
-        work = None if outlet is None else OutletWork(outlet, tools, keep=keep)
-        super().__init__(work, None if outlet is None else outlet.terms(), make)
+        def found() -> tuple[OutletWork, Terms] | None:
+            if (outlet := find()) is None:
+                return None
+            return OutletWork(outlet, tools, keep=keep), outlet.terms()
+
+        super().__init__(found, make)
         self.stream = stream
         """The stream that it relays."""
 

@@ -70,6 +70,19 @@ async def test_a_source_without_a_handler_waits(app: offpath.App) -> None:
     assert (record.state, record.deliveries) == ("pending", 0)
 
 
+async def test_a_drain_uses_a_handler_that_came_after_its_first_pass(app: offpath.App) -> None:
+    accepted = await app.accept("stripe", "evt_1")
+    drain = app.drain("stripe")
+    assert (await drain.run_once()).skipped is not None
+
+    @app.inbox("stripe")
+    async def apply(context: offpath.InboxContext, message: offpath.InboxMessage) -> None:
+        """Accept all."""
+
+    tally = await drain.run_once()
+    assert (tally.skipped, tally.buckets) == (None, {"applied": (accepted.id,)})
+
+
 async def test_what_a_handler_asks_for_commits_with_the_mark(app: offpath.App) -> None:
     ran: list[int] = []
 

@@ -85,6 +85,16 @@ async def test_a_stream_without_a_dispatcher_waits(app: offpath.App) -> None:
     assert [(one.stream, one.due) for one in await app.message_backlog()] == [("billing", 1)]
 
 
+async def test_a_relay_uses_a_dispatcher_that_came_after_its_first_pass(app: offpath.App) -> None:
+    event_id = await app.publish("order.paid", stream="billing")
+    relay = app.relay("billing")
+    assert (await relay.run_once()).skipped is not None
+    seen = told(app, "billing")
+    tally = await relay.run_once()
+    assert (tally.skipped, tally.buckets) == (None, {"relayed": (event_id,)})
+    assert len(seen) == 1
+
+
 async def test_a_batch_is_one_commit_and_a_value_until_then(app: offpath.App) -> None:
     seen = told(app)
 

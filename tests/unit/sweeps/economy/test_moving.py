@@ -67,6 +67,14 @@ async def test_without_a_dispatcher_events_wait_untouched(rig: Rig) -> None:
     assert (message.state, message.deliveries) == (MessageState.PENDING, 0)
 
 
+async def test_a_dispatcher_that_comes_after_the_first_pass_is_used(rig: Rig) -> None:
+    (event,) = await events(rig)
+    assert (await rig.sweep("relay"))["relay"].summary == RelaySummary()
+    outside = outlet(rig)
+    assert (await rig.sweep("relay"))["relay"].summary == RelaySummary(relayed=(event,))
+    assert outside.got == [event]
+
+
 async def test_events_are_relayed_in_order_and_once(rig: Rig) -> None:
     """§16.71."""
     outside = outlet(rig)
