@@ -92,7 +92,7 @@ PRINTED = {
         "  asked 2 times, paid 1 time: USD:0.75",
         "  the provider reports it settled",
         "  owed 2.87 USD, held 3.25 USD",
-        "  the platform takes its fees: CREDIT:25.00",
+        "  the platform takes its fees: CREDIT:24.00",
         "the books are sealed; then somebody edits the database",
         "  proved: 12 accounts, 44 links, holds: True",
         "  a raw write is refused: offpath: an account of the ledger is as its last link says",

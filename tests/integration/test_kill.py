@@ -210,8 +210,9 @@ async def test_a_job_that_kills_its_worker_dies_and_the_others_finish(
         await killer.result(timeout=1)
     assert caught.value.reason is DeadReason.WORKER_LOST
     record = await killer.status()
-    assert (record.deliveries, record.losses) == (3, 3)
-    assert fleet.journal.times("start")[killer.id] == 3
+    # two crashes make suspects of all that ran; halving twenty-one takes five more
+    assert 3 <= record.losses <= 8
+    assert record.deliveries == record.losses == fleet.journal.times("start")[killer.id]
 
 
 async def _ended_or_dead(killer: offpath.Handle[None, None], worker: WorkerProcess) -> bool:
