@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -18,6 +20,8 @@ from tests.integration.polling import eventually
 from tests.integration.scale import scaled
 
 OLD = scaled(6_000, 120_000)
+RESTS = {"idle_session_timeout": "150ms", "idle_in_transaction_session_timeout": "300ms"}
+"""For how long a session may rest, until the server ends it."""
 
 _ENDED = """
     insert into offpath.job (
@@ -117,3 +121,78 @@ async def test_retention_fits_the_limits_of_its_role_and_work_goes_on(
     assert sum(one.jobs for one in passes) == OLD - 1
     assert max(one.jobs for one in passes) == PRUNE_BATCH
     assert caplog.records == []
+
+
+@pytest.fixture
+def impatient_server(pg_url: str) -> str:
+    """A database that ends sessions which rest, in a transaction or between two."""
+    database = sql.Identifier(urlsplit(pg_url).path[1:])
+    alter = sql.SQL("alter database {} set {} to {}")
+    run(
+        pg_url,
+        *(
+            alter.format(database, sql.Identifier(name), sql.Literal(value))
+            for name, value in RESTS.items()
+        ),
+    )
+    return pg_url
+
+
+def sessions(url: str) -> set[int]:
+    """The server processes that serve others in this database now."""
+    with psycopg.connect(url) as reader:
+        found = reader.execute(
+            "select pid from pg_stat_activity "
+            "where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        return {pid for (pid,) in found}
+
+
+async def test_jobs_outlive_the_sessions_that_the_server_ends(impatient_server: str) -> None:
+    holder, idle = offpath.App(impatient_server), offpath.App(impatient_server)
+    runs: list[tuple[str, str]] = []
+    go_on, go_on_in_thread = asyncio.Event(), threading.Event()
+
+    @holder.task(queue="held")
+    async def waits(ctx: offpath.Context) -> None:
+        runs.append(("waits", ctx.id))
+        await go_on.wait()
+
+    @holder.task(queue="held")
+    def waits_in_thread(ctx: offpath.Context) -> None:
+        runs.append(("waits_in_thread", ctx.id))
+        assert go_on_in_thread.wait(30)
+
+    @idle.task
+    async def quick() -> None:
+        pass
+
+    taking = holder.worker(lease_seconds=3.0, queues=["held"])
+    async with holder, idle, taking as first, idle.worker(lease_seconds=3.0) as second:
+        long = [await holder.enqueue(task.job()) for task in (waits, waits, waits_in_thread)]
+        await eventually(lambda: len(runs) == 3, within=20)
+        for _ in range(2):
+            await _all_replaced(impatient_server)
+            await eventually(lambda: _both_show_that_they_live(idle), within=20)
+            await (await idle.enqueue(quick.job())).result(timeout=20)
+        assert first.report().ready, first.report().reasons
+        assert second.report().ready, second.report().reasons
+        go_on.set()
+        go_on_in_thread.set()
+        for handle in long:
+            await handle.result(timeout=20)
+            record = await handle.status()
+            assert (record.attempt, record.deliveries, record.losses) == (1, 1, 0)
+    assert len(runs) == 3
+
+
+async def _all_replaced(url: str) -> None:
+    """Wait until the server has ended every session that is there now."""
+    had: set[int] = await eventually(lambda: sessions(url), within=20, what="sessions")
+    await eventually(lambda: not had & sessions(url), within=20, what="they are ended")
+
+
+async def _both_show_that_they_live(app: offpath.App) -> bool:
+    """By locks of sessions that rest, and which they take again in the next one."""
+    workers = await app.workers()
+    return len(workers) == 2 and all(one.presence and not one.late for one in workers)

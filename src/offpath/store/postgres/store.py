@@ -457,7 +457,7 @@ class PostgresStore(
     async def workers(self) -> list[WorkerRecord]:
         """Every registered worker."""
         now = self._now()
-        return await self._database.write(lambda: crew.workers_steps(now, sql=self._sql))
+        return await self._database.call(lambda: crew.workers_steps(now, sql=self._sql))
 
     async def claim(self, key: str, holder: str, *, ttl: float | None = None) -> bool:
         """Claim a name once in the fleet."""
