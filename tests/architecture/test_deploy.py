@@ -165,6 +165,20 @@ def test_the_image_starts_the_worker_itself_and_is_judged_by_the_probe() -> None
     assert [name for names in copied for name in names if not (ROOT / name).exists()] == []
 
 
+def test_the_worker_itself_gets_the_signal_and_orphans_are_reaped() -> None:
+    """In exec form there is no shell in between. systemd does both by itself."""
+    starts = [
+        line for line in DOCKERFILE.splitlines() if line.startswith(("CMD", "ENTRYPOINT", "SHELL"))
+    ]
+    assert [json.loads(line.partition(" ")[2])[:2] for line in starts] == [["offpath", "worker"]]
+    for command in (SERVICES["worker"]["command"], POD["containers"][0]["command"]):
+        assert isinstance(command, list)
+        assert command[:2] == ["offpath", "worker"]
+    assert "entrypoint" not in SERVICES["worker"]
+    assert SERVICES["worker"]["init"] is True
+    assert POD["shareProcessNamespace"] is True
+
+
 def test_a_pod_is_alive_by_livez_and_ready_by_readyz() -> None:
     (worker,) = POD["containers"]
     paths = {name: worker[name]["httpGet"]["path"] for name in worker if name.endswith("Probe")}

@@ -16,7 +16,7 @@ from tests.integration.journal import VARIABLE, Entry, Journal
 from tests.integration.polling import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import offpath
 
@@ -82,15 +82,18 @@ class Fleet:
         return Journal(self.folder / "journal")
 
     def start(
-        self, *arguments: str, target: str = "tests.integration.service:app", **settings: object
-    ) -> WorkerProcess:
-        """Start one; settings go through its environment, as ``lease_seconds=2``."""
+        self, *arguments: str, target: str = "tests.integration.service:app",
+        through: Sequence[str] = (), **settings: object,
+    ) -> WorkerProcess:  # fmt: skip
+        """Start one; settings go through its environment, as ``lease_seconds=2``. ``through`` is a
+        command that starts what follows it.
+        """
         log = self.folder / f"worker-{len(self.workers)}.log"
         given = {f"OFFPATH_{name.upper()}": str(value) for name, value in settings.items()}
         variables = {"OFFPATH_URL": self.url, VARIABLE: str(self.folder / "journal"), **given}
         with log.open("wb") as output:
             popen = subprocess.Popen(
-                [sys.executable, "-m", "offpath", "worker", target, *arguments],
+                [*through, sys.executable, "-m", "offpath", "worker", target, *arguments],
                 cwd=ROOT, env={**os.environ, **variables}, stdin=subprocess.DEVNULL,
                 stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
@@ -102,7 +105,7 @@ class Fleet:
         **settings: object,
     ) -> WorkerProcess:  # fmt: skip
         """Start one, and wait until it is registered."""
-        worker = self.start(*arguments, target=target, **settings)
+        worker = self.start(*arguments, target=target, through=(), **settings)
         await registered(app, worker)
         return worker
 
