@@ -351,7 +351,7 @@ class App(
 
     def _forked(self) -> object:
         """In a child of a fork: what the parent opened, and its workers, stay the parent's."""
-        left = self._store, self._workers
+        left = self._store, self._workers, self._events.forked()
         self._store, self._workers = None, weakref.WeakSet()
         return left
 

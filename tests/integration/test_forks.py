@@ -73,3 +73,46 @@ def test_a_child_opens_the_app_anew_in_each_way_and_the_parent_goes_on(url: str)
     )
     ways = ("plain", "entered", "in_a_loop", "closed_first", "another_app")
     assert done.stdout.splitlines() == [*(f"{way} 0" for way in ways), "jobs 11"], done
+
+
+THREADED = """
+import os, threading
+import offpath
+
+app = offpath.App("memory://")
+told = threading.Event()
+
+@app.outbox("mail")
+def dispatch(event: offpath.Event) -> None:
+    told.set()
+
+def relayed():
+    told.clear()
+    app.blocking.publish("order.paid", stream="mail")
+    return told.wait(20)
+
+print("parent", relayed(), flush=True)
+child = os.fork()
+if child == 0:
+    with app.blocking:
+        print("child", relayed(), flush=True)
+    print("closed", flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print("parent", relayed(), flush=True)
+app.blocking.close()
+"""
+
+
+@pytest.mark.timeout(120)
+def test_a_child_has_workers_and_threads_of_its_own() -> None:
+    """A thread does not live on in a child: what waits for one of the parent's waits for ever."""
+    done = subprocess.run(
+        [sys.executable, "-c", THREADED],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.stdout.splitlines() == ["parent True", "child True", "closed", "parent True"], done

@@ -261,6 +261,12 @@ class Events:
         interval = self._home.settings.poll_interval
         return LoopSpec(name=name, step=moves.step, interval=interval, wakes=WAKES, stop=moves.stop)
 
+    def forked(self) -> object:
+        """In a child of a fork: leave the parent's movers and threads; they do not run here."""
+        left = self._made, self._threads
+        self._made, self._threads = weakref.WeakSet(), None
+        return left
+
     async def close(self) -> None:
         """Stop what was driven by hand, and end the threads. Idempotent."""
         for moves in tuple(self._made):
