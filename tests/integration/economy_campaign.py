@@ -314,6 +314,13 @@ class Campaign:
         }
         return len(done)
 
+    def _returns(self) -> dict[str, str]:
+        """The ids of the events that tell of payouts given back, by posting."""
+        table = self.backend.migration_table.replace("migration", "message")
+        topic = "economy.payout.reversed"
+        rows = self.backend.execute(f"select id, payload from {table} where topic = '{topic}'")
+        return {_decoded(payload)["subject"]: one for one, payload in rows}
+
     async def replayed(self) -> Replay:
         """Done again one by one, and posted again as it was, it comes out the same."""
         made = [
@@ -323,7 +330,7 @@ class Campaign:
         ]
         accounts = await self.store.ledger_accounts(limit=10_000)
         ended = await self.store.ledger_sides("promo", states=("REVERSED",), limit=10_000)
-        replay = Replay(made, ended)
+        replay = Replay(made, ended, self._returns())
         await replay.run(self.postings)
         again = await replay.store.ledger_accounts(limit=10_000)
         assert again == accounts
@@ -339,9 +346,12 @@ def _over(member: subprocess.Popen[bytes]) -> bool:
 
 
 def _receipt(given: object) -> Receipt:
-    if isinstance(given, str | bytes):
-        return msgspec.json.decode(given, type=Receipt)
-    return msgspec.convert(json.loads(json.dumps(given)), Receipt)
+    return msgspec.convert(_decoded(given), Receipt)
+
+
+def _decoded(given: Any) -> Any:
+    """JSON as SQLite gives it, a text, or as Postgres does, with its type."""
+    return json.loads(given) if isinstance(given, str | bytes) else given
 
 
 def _backend(url: str) -> Backend:

@@ -82,17 +82,18 @@ class Ids:
         return made
 
 
-def _waits(meta: Mapping[str, Any], at: int) -> int:
-    """A time as good as that by which a sweep gave credits back: all that it says wait still do."""
-    until = (int(one.partition("@")[2]) for one in meta["source"].split(";") if "@" in one)
-    return min((at, *(one - 1 for one in until)))
-
-
 class Replay:
     """An economy in memory on which a campaign is done again."""
 
-    def __init__(self, made: Sequence[Made], promos: Sequence[SideRow] = ()) -> None:
-        """``promos`` are the grants that have ended."""
+    def __init__(
+        self,
+        made: Sequence[Made],
+        promos: Sequence[SideRow],
+        returns: Mapping[str, str],
+    ) -> None:
+        """``promos`` are the grants that have ended; ``returns`` are the ids of the events that
+        tell of payouts given back, by posting.
+        """
         self.clock = ManualClock()
         self.store = MemoryStore(self.clock)
         self.ids = Ids()
@@ -105,6 +106,7 @@ class Replay:
             if isinstance(one.request, CancelSubscription)
         }
         self._promos = promos
+        self._returns = returns
         self._spent: dict[str, list[SideRow]] = {}
         """By wallet the grants that ended when nothing was left of them, the first one last."""
         self.steps: Counter[str] = Counter()
@@ -166,10 +168,7 @@ class Replay:
         economy, now = self.economy, self.ids.now
         match meta["kind"]:
             case "payouts.dead_letter":
-                row, by = await self._row("payout", meta["sagaId"]), _waits(meta, posting.at)
-                return await self._done(
-                    payout_dead_lettered(row, meta["reason"], economy.rules, self.ids, now=by)
-                )
+                return await self._given_up(posting, meta)
             case "subscriptions.renew":
                 row = await self._row("subscription", meta["subscriptionId"])
                 return await self._done(subscription_renewed(row, economy.rules, self.ids, now=now))
@@ -185,6 +184,19 @@ class Replay:
                 )
             case other:
                 raise AssertionError(f"nobody asked for {posting.id}, a {other}")
+
+    async def _given_up(self, posting: PostingRecord, meta: Mapping[str, Any]) -> Receipt:
+        """Give a payout's credits back by the sweep's own time, which is in the id of its event.
+
+        The posting's time is another one: credits that mature between the two wait at one only.
+        """
+        self.ids.begin(self._returns[posting.id])
+        row = await self._row("payout", meta["sagaId"])
+        return await self._done(
+            payout_dead_lettered(
+                row, meta["reason"], self.economy.rules, self.ids, now=self.ids.now
+            )
+        )
 
     async def _handed_over(self, payout: str) -> None:
         row = await self._row("payout", payout)
