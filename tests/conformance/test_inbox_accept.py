@@ -188,3 +188,20 @@ async def test_what_was_accepted_is_applied_once(store: Store) -> None:
             await end_message(store, held)
     (kept,) = await find_all(store, INBOX)
     assert (kept.state, kept.deliveries) == (MessageState.DONE, 1)
+
+
+async def test_repeats_of_one_key_in_two_sources_are_each_told_their_own_first(
+    store: Store,
+) -> None:
+    first_a, first_b = inbound("k", "a"), inbound("k", "b")
+    await post(store, first_a, first_b)
+    for order in (("a", "b"), ("b", "a")):
+        again = await post(store, *(inbound("k", source) for source in order))
+        firsts = {"a": first_a.id, "b": first_b.id}
+        assert [(one.job_id, one.created) for one in again] == [
+            (firsts[source], False) for source in order
+        ]
+    both = await post(store, inbound("l", "a"), inbound("l", "b"), inbound("l", "a"))
+    assert [one.created for one in both] == [True, True, False]
+    assert [one.job_id for one in both] == [both[0].id, both[1].id, both[0].id]
+    assert len(await find_all(store)) == 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -227,3 +227,55 @@ async def test_what_a_cancelled_pass_was_handed_is_given_back_at_once(
     assert (record.state, recipient.seen) == ("pending", []), "it waits for somebody else"
     monkeypatch.setattr(store, "lease_messages", lease)
     assert (await within(app.relay().run_once())).buckets == {"relayed": (event,)}
+
+
+@pytest.mark.parametrize("readable", [True, False])
+async def test_an_end_whose_answer_was_lost_is_told_as_it_was_written(
+    app: offpath.App,
+    store: UncertainStore,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    readable: bool,
+) -> None:
+    """The repeat finds no lease, for the first one has let it go: that is not `lost`, also where
+    the record that would tell it cannot be read.
+    """
+    recipient = Recipient()
+    recipient.failing[1] = [ConnectionError("down")]
+    app.outbox(dispatcher=recipient)
+    event = await app.publish("t", 1)
+    store.errors, store.after = [StoreUnavailable("cut")], True
+
+    async def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("cut")
+
+    with monkeypatch.context() as patch:
+        if not readable:
+            patch.setattr(store, "find_messages", away)
+        passing = asyncio.ensure_future(app.relay().run_once())
+        await ticks(20)
+        clock.advance(0.2)
+        with pytest.raises(offpath.RelayFailed) as raised:
+            await within(asyncio.wait_for(passing, PATIENCE))
+    assert store.settles == [1, 1]
+    assert raised.value.tally.buckets == {"failed": (event,)}
+    assert (await app.messages.get(event)).attempt == 2, "it was written once"
+
+
+async def test_how_long_an_event_waits_is_by_its_attempts_and_not_by_its_deliveries(
+    app: offpath.App, clock: ManualClock
+) -> None:
+    """A relay that died with it in hand is no failure of whom it is for."""
+    recipient = Recipient()
+    recipient.failing[1] = [ConnectionError("down")]
+    exact = offpath.RetryPolicy(attempts=5, base=10.0, factor=4.0, cap=1_000.0, jitter=0.0)
+    app.outbox(dispatcher=recipient, retry=exact)
+    event = await app.publish("t", 1)
+    for _ in range(2):
+        await lose(app, clock)
+    failed_at = clock.now()
+    with pytest.raises(offpath.RelayFailed):
+        await within(app.relay().run_once())
+    record = await app.messages.get(event)
+    assert (record.attempt, record.deliveries) == (2, 3)
+    assert record.due_at - failed_at == timedelta(seconds=10)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from offpath.store.postgres.log import Horizon, Lookout, Sight, Writer
+import pytest
+
+from offpath.store.postgres.log import Horizon, Lookout, Sight, Writer, look_steps
+from offpath.store.postgres.migrating import PACKAGE
+from offpath.store.sql import catalogue
 
 A, B = Writer("3/1", 10), Writer("4/1", 11)
 PREPARED = Writer("-1/700", 0)
@@ -65,6 +69,16 @@ def test_positions_that_go_back_are_another_server() -> None:
     horizon.observe(50, ())
     assert horizon.observe(4, (A,)) == Sight(4, 0, ("pid 10",))
     assert horizon.observe(4, ()) == Sight(4, 4)
+
+
+def test_a_look_asks_for_the_highest_position_before_it_asks_who_writes() -> None:
+    """Else one that begins in between is in nobody's list, and its position counts as settled."""
+    looking = look_steps(Horizon(), sql=catalogue(PACKAGE))
+    assert next(looking).statement.name == "log_given"
+    assert looking.send([(7,)]).statement.name == "log_writers"
+    with pytest.raises(StopIteration) as ended:
+        looking.send([("3/1", 10, 0)])
+    assert ended.value.value == Sight(7, 0, ("pid 10",))
 
 
 class Looks:
