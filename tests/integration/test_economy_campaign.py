@@ -13,8 +13,27 @@ from pathlib import Path
 
 import pytest
 
+from offpath import App
+from offpath.economy import (
+    Actor,
+    Committed,
+    Money,
+    Receipt,
+    Request,
+    RequestPayout,
+    Share,
+    Spend,
+    TopUp,
+)
 from offpath.ledger.operations.families import FAMILIES
+from offpath.ledger.operations.steps_payouts import payout_dead_lettered
+from offpath.model.ledger.deciding import raised_by
+from offpath.model.ledger.money import Currency
+from offpath.runtime.clock import ManualClock
+from offpath.store.memory.store import MemoryStore
 from tests.integration.economy_campaign import Campaign, Fleet, storm
+from tests.integration.economy_member import BANK, Ids, economy_of
+from tests.integration.economy_replay import Made, Replay
 from tests.integration.polling import window
 from tests.integration.proxy import Proxy
 from tests.integration.scale import CAMPAIGN, scaled
@@ -103,3 +122,50 @@ async def test_processes_on_one_file_that_are_killed_leave_the_books_of_a_serial
     await storm(fleet, SECONDS, every=1.2, trouble=[])
     await fleet.stop()
     await _audited(url, tmp_path, fleet)
+
+
+async def test_a_replay_gives_a_payout_back_by_the_time_of_its_sweep() -> None:
+    """The sweep is an hour ahead: what waits by the posting's time is mature by the sweep's."""
+    clock = ManualClock()
+    store = MemoryStore(clock)
+    economy = economy_of(App(store=store, clock=clock, auto_start=False), None, Ids("m0.0"))
+    made: list[Made] = []
+
+    async def done(request: Request) -> Receipt:
+        outcome = await economy.submit(request)
+        assert isinstance(outcome, Committed), outcome
+        made.append(Made(request, outcome.receipt))
+        return outcome.receipt
+
+    await economy.app.open()
+    await done(TopUp(key="t", actor=BANK, user="u", amount=_credits(900), source="crypto"))
+    await done(_sale("old"))
+    clock.advance(1)
+    payout = await done(
+        RequestPayout(key="p", actor=Actor.user("s"), user="s", amount=_credits(90))
+    )
+    await done(_sale("young"))
+    (row,) = await store.ledger_sides("payout", ids=(str(payout.facts["payout_id"]),))
+    later = round(clock.now().timestamp() * 1_000) + 3_600_000
+    event = f"m0.0@{later}-1"
+    op = payout_dead_lettered(row, "given up", economy.rules, lambda: event, now=later)
+    returned = raised_by(await economy.run_op(op))
+    replay = Replay(made, (), {str(returned.id): event})
+    await replay.run(await store.ledger_postings(limit=100))
+    assert replay.steps == {"payouts.dead_letter": 1}
+
+
+def _credits(amount: int) -> Money:
+    return Money(Currency.CREDIT, amount * 100)
+
+
+def _sale(order: str) -> Spend:
+    return Spend(
+        key=order,
+        actor=Actor.user("u"),
+        buyer="u",
+        order_id=order,
+        sku="hat",
+        price=_credits(200),
+        recipients=(Share("s", 10_000),),
+    )
