@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from offpath.errors import InvalidArgument
 from offpath.events import writing
 from offpath.events.inbox import Accepted, H, source
 from offpath.events.relay import outlet
@@ -148,6 +149,7 @@ class EventVerbs:
 
         Raises ``InvalidArgument``, also when the stream has a dispatcher already.
         """
+        refuse_bare(stream, "outbox")
 
         def register(given: D) -> D:
             made = outlet(
@@ -190,6 +192,7 @@ class EventVerbs:
 
         Raises ``InvalidArgument``, also when the source has a handler already, and ``TaskError``.
         """
+        refuse_bare(source_name, "inbox")
 
         def register(handler: H) -> H:
             made = source(
@@ -244,3 +247,15 @@ class EventVerbs:
     def accepted(self, answer: Enqueued) -> Accepted:
         """What the store's answer to an inbound message means."""
         return Accepted(id=answer.job_id, new=answer.created)
+
+
+def refuse_bare(name: object, verb: str) -> None:
+    """Raise ``InvalidArgument`` for a decorator without its parentheses: it would register nothing.
+
+    ``@app.outbox`` hands the function over in the place of the name.
+    """
+    if callable(name):
+        raise InvalidArgument(
+            f'@app.{verb} needs parentheses and a name, as in @app.{verb}("mail"): as it is '
+            "written, the function would never be called"
+        )

@@ -198,3 +198,13 @@ async def test_a_snooze_until_a_time_that_has_passed_waits_a_second_at_least(rig
     assert 100 < len(runs) < 215
     assert all(later - sooner >= 1.0 for sooner, later in pairwise(runs[11:]))
     assert "snooze" in rig.phases(), "told after a hundred"
+
+
+@pytest.mark.parametrize("verb", ["outbox", "inbox"])
+def test_a_decorator_without_parentheses_is_refused_and_not_silently_nothing(verb: str) -> None:
+    app: Any = offpath.App(auto_start=False)
+
+    async def handler(message: object) -> None: ...
+
+    with pytest.raises(offpath.InvalidArgument, match=rf"@app\.{verb} needs parentheses"):
+        getattr(app, verb)(handler)
