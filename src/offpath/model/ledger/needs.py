@@ -50,8 +50,8 @@ class Needs(Struct, frozen=True, kw_only=True, gc=False):
     accounts: frozenset[str] = frozenset()
     """Locked, also when they are only read; those that do not exist yet count as empty."""
     perhaps: frozenset[str] = frozenset()
-    """Accounts that seldom exist, and are only posted to where they do. One that comes to be at the
-    same moment may be missed: whoever makes it must not need to be seen at once."""
+    """Accounts that seldom exist, and are only posted to where they do. Whoever makes one holds an
+    account that is locked here too, so that none comes to be unseen."""
     sides: frozenset[SideKey] = frozenset()
     """Rows by kind and id; locked."""
     holders: frozenset[SideKey] = frozenset()

@@ -227,7 +227,8 @@ class _Deal:
 
 def _deal(asked: Asked, answers: Sequence[Rows]) -> _Deal:
     others, totals = asked.summed(answers)
-    made, *sides, accounts, read = others
+    made, *locked, accounts, read = others
+    sides = locked[:-1] if asked.twice else locked
     found = _reader.decode(read[0][0])
     held = _accounts.decode(accounts[0][0])
     loaded = _loaded(
@@ -264,6 +265,16 @@ class Asked:
         self.wants = batch_wants(operations, 0)
         """By a clock that says 0: what is locked does not depend on it."""
 
+    @property
+    def twice(self) -> bool:
+        """Whether accounts are locked twice.
+
+        A debt may be born while the first lock waits for its debtor's other accounts: a row that
+        the waiting statement does not see. Whoever makes one holds those, so the second lock,
+        a statement with a view of its own, sees whatever there is.
+        """
+        return self.wants.accounts != self.wants.must
+
     def wants_at(self, now: int) -> Wanted:
         """The same by the store's clock."""
         if self._timed:
@@ -290,8 +301,13 @@ class Asked:
             queries.append(
                 sql["lock_sides"](sides=_keys(wants.sides), holders=_keys(wants.holders))
             )
-        queries.append(sql["lock_accounts"](accounts=to_json(wants.accounts)))
-        return (*queries, *self._summing(sql), self._reading(now, sql))
+        locks = sql["lock_accounts"](accounts=to_json(wants.accounts))
+        return (
+            *queries,
+            *((locks, locks) if self.twice else (locks,)),
+            *self._summing(sql),
+            self._reading(now, sql),
+        )
 
     def _summing(self, sql: Catalogue) -> tuple[Query, ...]:
         """The totals, in a statement of their own: they need another plan than all else does."""
