@@ -170,7 +170,9 @@ class Hand(SqlTamper):
             return f"not {column}"
         if kind == "int":
             return f"coalesce({column}, 0) + 1"
-        return f"'ab' || substr(coalesce({column}, 'zz'), 3)"
+        was = f"coalesce({column}, 'zz')"
+        # a hash may begin so already
+        return f"case when {was} like 'ab%' then 'cd' else 'ab' end || substr({was}, 3)"
 
 
 async def found_by(store: Store) -> str:
