@@ -65,6 +65,10 @@ class Meter:
         return self._changes[-1] - self._changes[0] if self._changes else 0
 
 
+SHARED = frozenset({"begin", "commit", "synchronous", "synchronous_later"})
+"""Statements of transactions: how many calls share one is chance, more so on a busy machine."""
+
+
 @pytest.mark.timeout(120)
 async def test_idle_workers_do_the_same_with_thousands_of_waiting_jobs_as_without(
     url: str, monkeypatch: pytest.MonkeyPatch
@@ -78,8 +82,8 @@ async def test_idle_workers_do_the_same_with_thousands_of_waiting_jobs_as_withou
     await _let_wait(url, clock, later.id)
     beside = await _idle(url, clock)
     for before, after in ((without.calls, beside.calls), (without.statements, beside.statements)):
-        for name in before | after:
-            # which round falls into it, and how many calls share a transaction, is chance
+        for name in (before | after).keys() - SHARED:
+            # which round falls into it is chance
             assert abs(after[name] - before[name]) <= MOMENTS, name
     assert abs(beside.statements.total() - without.statements.total()) < WAITING // 10
     assert beside.written <= without.written + MOMENTS
