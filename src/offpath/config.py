@@ -72,7 +72,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     backlog_every: SomeSeconds | None = None
     """How often ``on_backlog`` is told while that goes on; None is once."""
     max_deliveries: Annotated[int, Meta(ge=1, le=10_000)] = 3
-    """How many workers may die holding a job before it is dead, if it ran alone by then."""
+    """The workers that may die holding a job before it is dead, if it ran alone by then."""
     keep_succeeded: Seconds | None = 7 * _DAY
     """How long succeeded jobs and their results are kept; None for ever."""
     keep_dead: Seconds | None = 30 * _DAY

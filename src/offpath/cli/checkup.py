@@ -146,7 +146,7 @@ def _oldest(backlog: list[Backlog], now: datetime) -> Finding:
 
 
 async def _waiting(app: App, backlog: list[Backlog], now: datetime) -> Finding:
-    """What has waited for longer than the settings let it, of every kind."""
+    """Work of every kind that has waited for longer than the settings let it."""
     gauges = await Thresholds(app.store(), app.settings)(backlog, now)
     over = [one.reason for one in gauges if one.reason is not None]
     if not over:
@@ -155,7 +155,7 @@ async def _waiting(app: App, backlog: list[Backlog], now: datetime) -> Finding:
 
 
 async def _dead(app: App) -> Finding:
-    """Those of all kinds: jobs, events, inbound messages, and what routers could not route."""
+    """Dead letters of all kinds: jobs, events, inbound messages, and those of routers."""
     dead = await app.store().deaths(limit=MOST)
     if not dead:
         return _finding("dead letters", Level.FINE, "none")
@@ -188,7 +188,7 @@ async def _orphans(app: App, workers: list[WorkerRecord]) -> Finding:
 
 
 async def _found(app: App) -> Finding:
-    """What passes of workers have found, and kept."""
+    """Findings that passes of workers have kept."""
     found = await app.store().findings()
     open_ones = [one.line for one in found if one.hinders]
     if not found:

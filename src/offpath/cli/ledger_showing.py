@@ -1,4 +1,4 @@
-"""How a ledger is shown: its accounts, statements, proofs and checkpoints, as text and as JSON."""
+"""The views of a ledger: accounts, statements, proofs and checkpoints, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def print_verification(found: Verification) -> None:
 
 
 def print_findings(sealed: Checkpoint | None, findings: list[str]) -> None:
-    """What a checkpoint came to."""
+    """The outcome of a checkpoint."""
     if sealed is None and not findings:
         click.echo("no checkpoint was sealed yet")
     elif sealed is not None:
@@ -122,7 +122,7 @@ def print_findings(sealed: Checkpoint | None, findings: list[str]) -> None:
 
 
 def exported_document(found: Exported) -> dict[str, Any]:
-    """What an exported file proves, as JSON."""
+    """The proof of an exported file, as JSON."""
     document: dict[str, Any] = msgspec.to_builtins(found)
     return {"holds": found.holds, **document}
 

@@ -104,7 +104,7 @@ class _Child:
         self._wait = FIRST_WAIT
         self._again_at: float | None = None
         self.crashes = 0
-        """How often in a row it ended at once."""
+        """The number of times in a row that it ended at once."""
 
     @property
     def alive(self) -> bool:
