@@ -117,6 +117,7 @@ if typing.TYPE_CHECKING:
     from offpath.events.door import Incoming
     from offpath.events.router import Router
     from offpath.events.running import RouterRun
+    from offpath.events.source import SourceEvent
     from offpath.events.webhook.guard import Forbidden
     from offpath.events.webhook.signing import BadSignature, Verifier, new_key_pair, new_secret
     from offpath.jobs.group_events import Group
@@ -239,6 +240,7 @@ __all__ = [
     "SignalError",
     "SignalTimeout",
     "Snooze",
+    "SourceEvent",
     "StepError",
     "StoreBusy",
     "StoreError",
@@ -289,6 +291,7 @@ _LAZY = {
     "RoutedEvent": "offpath.events.delivering",
     "Router": "offpath.events.router",
     "RouterRun": "offpath.events.running",
+    "SourceEvent": "offpath.events.source",
     "SweepContext": "offpath.sweeps.context",
     "Verifier": "offpath.events.webhook.signing",
     "Worker": "offpath.jobs.worker.inprocess",

@@ -16,12 +16,16 @@ from offpath.errors import Conflict, InvalidArgument
 from offpath.events.delivering import Delivery, Maker, delivery_of
 from offpath.events.holding import Holding
 from offpath.events.operating import StoredRouter
+from offpath.events.position import encode
 from offpath.events.replaying import Replayer
 from offpath.events.routing import (
     REFUSED,
     Courier,
+    Place,
     Step,
     decisions,
+    place_of,
+    placed,
     reached,
     tallied,
 )
@@ -269,7 +273,8 @@ class Router:
             passed = sum(event.position <= position for event in page.events)
         if position == cursor.position and not done:
             return RouterRun(router=self.name, waiting_for=page.waiting_for)
-        done = await self._write(store, cursor, done, position, passed)
+        place = placed(page.events, position)
+        done = await self._write(store, cursor, done, place, passed)
         return RouterRun(
             router=self.name,
             passed=passed,
@@ -291,34 +296,30 @@ class Router:
         return done
 
     async def _write(
-        self, store: Store, cursor: Cursor, steps: list[Step], position: int, passed: int
+        self, store: Store, cursor: Cursor, steps: list[Step], place: Place, passed: int
     ) -> list[Step]:
         """Write all in one transaction; when an event's rows are refused, one by one."""
         try:
-            await self._advance(store, cursor, decisions(steps, position, passed, derive_id))
+            await self._advance(store, cursor, decisions(steps, place, passed, derive_id))
         except REFUSED:
             if not steps:
                 raise
-            return await self._write_each(store, cursor, steps, position, passed)
+            return await self._write_each(store, cursor, steps, place, passed)
         return steps
 
     async def _write_each(
-        self, store: Store, cursor: Cursor, steps: Sequence[Step], position: int, passed: int
+        self, store: Store, cursor: Cursor, steps: Sequence[Step], place: Place, passed: int
     ) -> list[Step]:
         done = [await self._write_one(store, cursor, step) for step in steps]
-        await self._advance(store, cursor, decisions((), position, passed - len(steps), derive_id))
+        await self._advance(store, cursor, decisions((), place, passed - len(steps), derive_id))
         return done
 
     async def _write_one(self, store: Store, cursor: Cursor, step: Step) -> Step:
         try:
-            await self._advance(
-                store, cursor, decisions((step,), step.event.position, 1, derive_id)
-            )
+            await self._advance(store, cursor, decisions((step,), place_of(step), 1, derive_id))
         except REFUSED as error:
             failed = step.failed(error)
-            await self._advance(
-                store, cursor, decisions((failed,), step.event.position, 1, derive_id)
-            )
+            await self._advance(store, cursor, decisions((failed,), place_of(step), 1, derive_id))
             return failed
         return step
 
@@ -344,7 +345,7 @@ class Router:
             return await store.read_log(
                 self.name, cursor.partition, after=cursor.position, limit=limit
             )
-        return await self._source.page(store, self.name, after=cursor.position, limit=limit)
+        return await self._source.page(store, cursor, limit)
 
     # -- operating -------------------------------------------------------------------------
 
@@ -398,9 +399,12 @@ class Router:
         if self._declared_in is not store:
             # A caller's own transaction may be the one writer that there can be: only look.
             if not await self._is_known(store):
-                await store.declare_router(self._spec)
+                await store.declare_router(await self._begun(store))
             self._declared_in = store
         return store
+
+    async def _begun(self, store: Store) -> RouterSpec:
+        return self._spec if self._source is None else await self._source.start(store, self._spec)
 
     async def _is_known(self, store: Store) -> bool:
         """Whether the store has all that is declared here."""
@@ -438,8 +442,13 @@ class Router:
         return any(one.name == route and not one.dry_run for one in self._spec.routes)
 
 
-def checked_spec(name: str, *, domain: str, start: str | int, partitions: int) -> RouterSpec:
+def checked_spec(
+    name: str, *, domain: str, start: str | int | tuple[Any, ...], partitions: int
+) -> RouterSpec:
     """A router's declaration. Raises ``InvalidArgument``."""
+    mark = None
+    if isinstance(start, tuple):
+        start, mark = 0, encode(start)
     if isinstance(start, str) and start not in {"beginning", "now"}:
         raise InvalidArgument(
             f"start says where a new router begins: 'beginning', 'now' or a position, not {start!r}"
@@ -453,6 +462,7 @@ def checked_spec(name: str, *, domain: str, start: str | int, partitions: int) -
         domain=checks.name(domain, "domain"),
         start=start,
         partitions=checks.integer(partitions, "partitions", least=1, most=SLOTS),
+        mark=mark,
     )
 
 

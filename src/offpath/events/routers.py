@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,14 +14,15 @@ from offpath.events.delivering import RoutedEvent
 from offpath.events.operating import StoredRouter
 from offpath.events.relay import decoder
 from offpath.events.router import Router, checked_spec
-from offpath.events.source import EventSource, Keyset
+from offpath.events.source import Asked, EventSource, Keyset, Reader
+from offpath.events.table import TableReader
 from offpath.model.effects import Effects
 from offpath.model.new import Box, NewMessage
 from offpath.model.tally import Tally
 from offpath.runtime.ids import derive_id
 
 if TYPE_CHECKING:
-    from offpath.model.route import RouterRecord
+    from offpath.model.route import RouterRecord, RouterSpec
     from offpath.runtime.clock import Clock
     from offpath.runtime.codec import Codec
     from offpath.runtime.loop import LoopSpec
@@ -65,14 +66,17 @@ class Routers:
         """The app's clock, also after its store was swapped."""
         return self._home.clock
 
-    def declare(
+    def declare(  # noqa: PLR0913 - as the verb
         self,
         name: str,
         *,
         domain: str,
-        start: str | int,
+        start: str | int | tuple[Any, ...],
         partitions: int = 1,
         read: Keyset | None = None,
+        table: str | None = None,
+        order: Sequence[str] = (),
+        columns: Mapping[str, str] | None = None,
         safety_lag: float | timedelta = 5.0,
         concurrency: int = 50,
         timeout: float = 20.0,
@@ -81,11 +85,10 @@ class Routers:
         spec = checked_spec(name, domain=domain, start=start, partitions=partitions)
         if name in self._declared:
             raise InvalidArgument(f"there is a router {name!r} already")
-        if read is not None and partitions != 1:
-            raise InvalidArgument("a router with a source of its own has one partition")
-        source = (
-            None if read is None else EventSource(read, clock=self.clock, safety_lag=safety_lag)
-        )
+        reader = reader_of(spec, read, table, order, columns)
+        source = None
+        if reader is not None:
+            source = EventSource(reader, domain, clock=self.clock, safety_lag=safety_lag)
         router = Router(self, spec, source=source, concurrency=concurrency, time_limit=timeout)
         self._declared[name] = router
         self._added(router)
@@ -169,6 +172,34 @@ class Routed:
 
     async def stop(self, seconds: float = 0.0) -> None:
         """Nothing is held between two runs."""
+
+
+def reader_of(
+    spec: RouterSpec,
+    read: Keyset | None,
+    table: str | None,
+    order: Sequence[str],
+    columns: Mapping[str, str] | None,
+) -> Reader | None:
+    """What reads a table of the user's own; None for the log. Raises ``InvalidArgument``."""
+    if table is None and (order or columns):
+        raise InvalidArgument("order= and columns= are of a table: name it with table=")
+    if read is None and table is None:
+        if spec.mark is not None:
+            raise InvalidArgument("a position of the log is an integer: start is not a tuple")
+        return None
+    if spec.partitions != 1:
+        raise InvalidArgument("a router with a source of its own has one partition")
+    if table is None and read is not None:
+        if spec.start == "now":
+            raise InvalidArgument(
+                "with read= the router cannot know where your table ends now: let start be "
+                "'beginning' or a position, or declare table= and order="
+            )
+        return Asked(read)
+    if read is not None or table is None:
+        raise InvalidArgument("a router has read= or table=, not both")
+    return TableReader(table, order, columns)
 
 
 def _id_of(event: RoutedEvent) -> str:

@@ -165,10 +165,27 @@ class Naming(Protocol):
         ...
 
 
-def decisions(steps: Sequence[Step], position: int, passed: int, naming: Naming) -> Decisions:
+Place = tuple[int, str | None]
+"""Where a cursor goes: a position, and the mark of that place in a table of the user's own."""
+
+
+def place_of(step: Step) -> Place:
+    """The place of a step's event."""
+    return step.event.position, step.event.mark
+
+
+def placed(events: Sequence[LogEvent], position: int) -> Place:
+    """A position that some events were read up to, with its mark."""
+    marks = {event.position: event.mark for event in events}
+    return position, marks.get(position)
+
+
+def decisions(steps: Sequence[Step], place: Place, passed: int, naming: Naming) -> Decisions:
     """What to write for these steps."""
+    position, mark = place
     return Decisions(
         position=position,
+        mark=mark,
         attempts=tuple(step.attempt for step in steps),
         letters=tuple(letter_of(step, naming) for step in steps if step.error is not None),
         effects=merged(step.effects for step in steps if step.effects),

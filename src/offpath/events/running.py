@@ -159,4 +159,4 @@ class WithinStep:
             more=len(events) >= self._limit,
         )
         position = events[-1].position if events else 0
-        return decisions(steps, position, len(events), derive_id)
+        return decisions(steps, (position, None), len(events), derive_id)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from offpath.config import Settings
@@ -50,15 +50,18 @@ class RoutingVerbs:
         """Which streams are posted to endpoints, and the endpoints: add, pause, rotate, replay."""
         return self._events.webhooks
 
-    def router(
+    def router(  # noqa: PLR0913 - each is a choice of its own
         self,
         name: str,
         /,
         *,
         domain: str,
-        start: str | int,
+        start: str | int | tuple[Any, ...],
         partitions: int = 1,
         read: Keyset | None = None,
+        table: str | None = None,
+        order: Sequence[str] = (),
+        columns: Mapping[str, str] | None = None,
         safety_lag: float | timedelta = 5.0,
         concurrency: int = 50,
         timeout: float = 20.0,
@@ -67,8 +70,12 @@ class RoutingVerbs:
 
         ``start`` says where it begins when it is new: ``beginning``, ``now`` or a position. Each of
         ``partitions`` has a cursor of its own and the events of its keys. Deliverers outside of the
-        database get ``timeout`` seconds, ``concurrency`` of them at once. ``read`` reads a table of
-        your own instead of the log, by position and with a ``safety_lag``: its guarantee is weaker.
+        database get ``timeout`` seconds, ``concurrency`` of them at once.
+
+        ``table`` with ``order`` reads a table of your own in this database instead of the log, and
+        ``columns`` says which of its columns are ``id``, ``type``, ``payload``, ``at``, ``stream``
+        and ``key``. ``read`` asks a function of yours. Both read by position and with a
+        ``safety_lag``: the guarantee is weaker than the log's.
 
         A new router's gate is closed until it is opened. Raises ``InvalidArgument``.
         """
@@ -78,6 +85,9 @@ class RoutingVerbs:
             start=start,
             partitions=partitions,
             read=read,
+            table=table,
+            order=order,
+            columns=columns,
             safety_lag=safety_lag,
             concurrency=concurrency,
             timeout=timeout,

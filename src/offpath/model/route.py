@@ -54,6 +54,8 @@ class LogEvent(Quiet, frozen=True, kw_only=True, gc=False):
     """Whether the router that reads it has an attempt of it on record already."""
     unreadable: str | None = None
     """Which columns of its row cannot be read, with what they hold: it is not to be delivered."""
+    mark: str | None = None
+    """Its encoded place in a table of the user's own; None for an event of the log."""
 
 
 class LogPage(Struct, frozen=True, kw_only=True):
@@ -81,13 +83,16 @@ class Route(Struct, frozen=True, kw_only=True):
 
 
 class RouterSpec(Struct, frozen=True, kw_only=True):
-    """A router as it is declared. ``start``: ``beginning``, ``now`` or a position."""
+    """A router as it is declared. ``start``: ``beginning``, ``now`` or a position; ``mark``: the
+    encoded place at which it begins in a table of the user's own.
+    """
 
     name: str
     domain: str
     start: str | int
     partitions: int = 1
     routes: tuple[Route, ...] = ()
+    mark: str | None = None
 
 
 class Cursor(Struct, frozen=True, kw_only=True):
@@ -104,6 +109,8 @@ class Cursor(Struct, frozen=True, kw_only=True):
     ran_at: datetime | None = None
     summary: str | None = None
     """What the last run did: a JSON object."""
+    mark: str | None = None
+    """The encoded place in a table of the user's own; ``position`` counts its events then."""
 
 
 class RouterRecord(Struct, frozen=True, kw_only=True):
@@ -189,6 +196,8 @@ class Decisions(Struct, frozen=True, kw_only=True):
     passed: int = 0
     """How many events were passed."""
     summary: str | None = None
+    mark: str | None = None
+    """Where the cursor goes in a table of the user's own."""
 
 
 class RouterLag(Struct, frozen=True, kw_only=True):

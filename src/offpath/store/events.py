@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from offpath.model.effects import Effects
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
@@ -34,6 +34,10 @@ from offpath.model.route import (
     RouterRecord,
     RouterSpec,
 )
+
+if TYPE_CHECKING:
+    from offpath.model.table import TablePage
+    from offpath.store.sql import Row
 
 Decide = Callable[[RouterRecord, Sequence[LogEvent]], Decisions]
 """What a router does with some events: pure, called under the cursor's lock."""
@@ -179,6 +183,7 @@ class EventStore(Protocol):
 
     async def move_cursor(self, router: str, partition: int, position: int) -> bool:
         """Put a cursor elsewhere, also back, and take it from whoever holds it. False: unknown.
+        A mark is forgotten.
 
         Moved forth, it skips what is between on purpose: that counts as never meant for this
         router, so :meth:`router_facts` asks for no attempts up to the new position. Moved back, it
@@ -225,6 +230,20 @@ class EventStore(Protocol):
         after: tuple[int, int] | None = None,
     ) -> list[Attempt]:
         """Attempts by (position, number), above ``after`` if given."""
+        ...
+
+    async def attempted(self, router: str, events: Sequence[str]) -> frozenset[str]:
+        """Those of some events, given by id, that the router has decided about."""
+        ...
+
+    async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:
+        """The columns of a table of the user's own in this database, and whether each may be null;
+        none for a table that is not there. Raises ``CapabilityMissing`` where there are no tables.
+        """
+        ...
+
+    async def read_table(self, page: TablePage) -> list[Row]:
+        """Rows of a table of the user's own in this database. Takes no lock and writes nothing."""
         ...
 
     async def letters(

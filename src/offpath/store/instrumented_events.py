@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -43,6 +43,10 @@ from offpath.store.events import Decide
 from offpath.store.metering import COMMITTED, Metering
 from offpath.store.protocol import Store
 from offpath.store.watching import MOST_DOUBTED, Observer, Watching
+
+if TYPE_CHECKING:
+    from offpath.model.table import TablePage
+    from offpath.store.sql import Row
 
 _LOST = SettleStatus.LEASE_LOST
 
@@ -264,6 +268,18 @@ class InstrumentedEvents(Watching):
         """As the store does."""
         call = self._inner.attempts(router, event=event, status=status, limit=limit, after=after)
         return await self._timed("attempts", call)
+
+    async def attempted(self, router: str, events: Sequence[str]) -> frozenset[str]:
+        """As the store does."""
+        return await self._timed("attempted", self._inner.attempted(router, events))
+
+    async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:
+        """As the store does."""
+        return await self._timed("table_columns", self._inner.table_columns(table))
+
+    async def read_table(self, page: TablePage) -> list[Row]:
+        """As the store does."""
+        return await self._timed("read_table", self._inner.read_table(page))
 
     async def letters(
         self,

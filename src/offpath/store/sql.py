@@ -160,6 +160,14 @@ def parse(text: str, *, schema: str = DEFAULT_SCHEMA, origin: str = "sql") -> li
     ]
 
 
+@lru_cache(maxsize=256)
+def statement(name: str, sql: str) -> Statement:
+    """A statement that no file can hold, since it names what the user named: the one such is a
+    page of a table of the user's own.
+    """
+    return _statement(name, sql, "a table of the user's own")
+
+
 def in_schema(text: str, schema: str) -> str:
     """``text`` with the schema's name put in. The name is validated first."""
     checked = schema_name(schema)

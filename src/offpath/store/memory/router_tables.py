@@ -42,7 +42,9 @@ class Router:
         )
         self.cursors = [
             CursorRow(
-                cursor=Cursor(router=spec.name, partition=partition, position=start),
+                cursor=Cursor(
+                    router=spec.name, partition=partition, position=start, mark=spec.mark
+                ),
                 until=now,
                 start=start,
             )

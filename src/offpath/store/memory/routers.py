@@ -151,7 +151,7 @@ def move_cursor(tables: Tables, name: str, partition: int, position: int) -> boo
     if row is None:
         return False
     start = position if position > row.cursor.position else min(row.start, position)
-    moved = replace(row.cursor, position=position, holder=None)
+    moved = replace(row.cursor, position=position, mark=None, holder=None)
     _keep(tables, replace(row, cursor=moved, start=start))
     return True
 
@@ -210,6 +210,7 @@ def _advanced(cursor: Cursor, decisions: Decisions, now: datetime) -> Cursor:
     return replace(
         cursor,
         position=max(cursor.position, decisions.position),
+        mark=decisions.mark if fresh else cursor.mark,
         passed=cursor.passed + (decisions.passed if fresh else 0),
         ran_at=now,
         summary=decisions.summary,
@@ -240,6 +241,12 @@ def attempts(
         and (after is None or (each.position, each.number) > after)
     )
     return heapq.nsmallest(limit, found, key=lambda each: (each.position, each.number))
+
+
+def attempted(tables: Tables, name: str, events: Sequence[str]) -> frozenset[str]:
+    """Those of some events that have an attempt."""
+    router = tables.routers.rows.get(name)
+    return frozenset(() if router is None else router.attempts.keys() & set(events))
 
 
 def letters(

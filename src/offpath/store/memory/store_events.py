@@ -31,9 +31,11 @@ from offpath.model.route import (
     RouterRecord,
     RouterSpec,
 )
+from offpath.model.table import TablePage
 from offpath.store.events import Decide
 from offpath.store.memory import endpoints, log, messages, routers
 from offpath.store.memory.part import Part
+from offpath.store.sql import Row
 
 
 class MemoryEvents(Part):
@@ -188,6 +190,18 @@ class MemoryEvents(Part):
             self._tables, router, event=event, status=status, limit=limit, after=after
         )
 
+    async def attempted(self, router: str, events: Sequence[str]) -> frozenset[str]:
+        """Those of some events that have an attempt."""
+        return routers.attempted(self._tables, router, events)
+
+    async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:
+        """Memory has no tables of the user's."""
+        raise _no_tables(table)
+
+    async def read_table(self, page: TablePage) -> list[Row]:
+        """Memory has no tables of the user's."""
+        raise _no_tables(page.table)
+
     async def letters(
         self,
         router: str,
@@ -236,4 +250,11 @@ def no_transactions() -> NoReturn:
     """Refuse to join a transaction."""
     raise CapabilityMissing(
         "the memory backend cannot join a transaction: use sqlite:/// or postgresql:// with within="
+    )
+
+
+def _no_tables(table: tuple[str, ...]) -> CapabilityMissing:
+    return CapabilityMissing(
+        f"the memory backend has no table {'.'.join(table)!r}: use sqlite:/// or postgresql://, "
+        "or read=, which asks a function of yours"
     )

@@ -33,6 +33,7 @@ from offpath.model.route import (
     RouterSpec,
 )
 from offpath.model.settlement import Released, Retry
+from offpath.model.table import TablePage
 from offpath.store.events import Decide
 from offpath.store.hints import Hint
 from offpath.store.postgres import endpoints, messages, routers
@@ -40,6 +41,7 @@ from offpath.store.postgres.log import Horizon, Lookout, Sight, look_steps
 from offpath.store.postgres.part import Part
 from offpath.store.postgres.parting import settle_apart
 from offpath.store.postgres.steps import embed, moment, one, to_json
+from offpath.store.sql import Row
 
 NOW_PATIENCE: Final = 5.0
 """Seconds that a new router waits for open writers of the log, to begin at the present."""
@@ -290,6 +292,19 @@ class EventTables(Part):
         return await self._database.write(
             lambda: routers.attempts_steps(router, event, status, limit, after, sql=sql)
         )
+
+    async def attempted(self, router: str, events: Sequence[str]) -> frozenset[str]:
+        """Those of some events that have an attempt."""
+        sql = self._sql
+        return await self._database.write(lambda: routers.attempted_steps(router, events, sql=sql))
+
+    async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:
+        """The columns of a table of the user's own."""
+        return await self._database.write(lambda: routers.columns_steps(table, sql=self._sql))
+
+    async def read_table(self, page: TablePage) -> list[Row]:
+        """Rows of a table of the user's own."""
+        return await self._database.write(lambda: routers.table_steps(page))
 
     async def letters(
         self,

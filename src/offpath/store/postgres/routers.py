@@ -24,6 +24,7 @@ from offpath.model.route import (
     RouterRecord,
     RouterSpec,
 )
+from offpath.model.table import TablePage, quoted
 from offpath.store.events import Decide
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.log import EVENTS, Horizon, Sight, look_steps
@@ -36,7 +37,7 @@ from offpath.store.postgres.steps import (
     readable_time,
     to_json,
 )
-from offpath.store.sql import Catalogue, Query, Row
+from offpath.store.sql import Catalogue, Query, Row, statement
 from offpath.store.unreadable import UNREADABLE_EVENT, Documents, Shape, mark
 
 MOST_ON_A_PAGE: Final = 10_000
@@ -74,7 +75,9 @@ def declare_steps(
     )
     if added:
         yield from ask(
-            sql["add_cursors"](name=spec.name, partitions=spec.partitions, position=start)
+            sql["add_cursors"](
+                name=spec.name, partitions=spec.partitions, position=start, mark=spec.mark
+            )
         )
     else:
         ((domain, partitions),) = yield from ask(sql["router_shape"](name=spec.name))
@@ -173,6 +176,7 @@ def _advance(
         position=decisions.position,
         passed=decisions.passed,
         summary=decisions.summary,
+        mark=decisions.mark,
         attempts=to_json(_sorted(decisions.attempts)),
         letters=to_json([_letter(one) for one in decisions.letters]),
     )
@@ -224,7 +228,7 @@ def _write(effects: Effects, now: datetime | None, sql: Catalogue) -> Enqueueing
 
 
 def _cursor(router: str, partition: int, row: Row) -> Cursor:
-    position, holder, passed, ran_at, summary = row
+    position, holder, passed, ran_at, summary, place = row
     return Cursor(
         router=router,
         partition=partition,
@@ -233,6 +237,7 @@ def _cursor(router: str, partition: int, row: Row) -> Cursor:
         passed=passed,
         ran_at=None if ran_at is None else readable_time(ran_at),
         summary=summary,
+        mark=place,
     )
 
 
@@ -285,6 +290,30 @@ def attempts_steps(
         lambda attempt, _: attempt,
     )
     return shape.all((yield from ask(query, last=True)))
+
+
+def attempted_steps(router: str, events: Sequence[str], *, sql: Catalogue) -> Steps[frozenset[str]]:
+    """Those of some events that have an attempt."""
+    query = sql["attempted"](router=router, events=to_json(events))
+    return frozenset(row[0] for row in (yield from ask(query, last=True)))
+
+
+def columns_steps(table: tuple[str, ...], *, sql: Catalogue) -> Steps[dict[str, bool]]:
+    """The columns of a table, and whether each may be null."""
+    rows = yield from ask(sql["table_columns"](table=placed(table)), last=True)
+    return {column: bool(may) for column, may in rows}
+
+
+def table_steps(page: TablePage) -> Steps[list[Row]]:
+    """Rows of a table."""
+    query = statement("table_page", page.text(placed(page.table)))(**page.values)
+    return list((yield from ask(query, last=True)))
+
+
+def placed(table: tuple[str, ...]) -> str:
+    """A table as a query names it: nothing of the user's is looked up by our search path."""
+    *schema, name = table
+    return f"{quoted(schema[0] if schema else 'public')}.{quoted(name)}"
 
 
 def letters_steps(

@@ -14,8 +14,8 @@ select r.domain, r.partitions from offpath.router r where r.name = :name::text
 
 -- name: add_cursors
 -- The cursors of a new router, all at its start.
-insert into offpath.cursor (router, partition, position, start)
-select :name::text, p, :position::bigint, :position::bigint
+insert into offpath.cursor (router, partition, position, start, mark)
+select :name::text, p, :position::bigint, :position::bigint, :mark::text
 from generate_series(0, :partitions::int - 1) as p
 on conflict (router, partition) do nothing
 
@@ -63,7 +63,8 @@ select json_build_object(
                 json_build_object(
                     'router', c.router, 'partition', c.partition, 'position', c.position,
                     'holder', case when c.held_until > clock.now then c.holder end,
-                    'passed', c.passed, 'ran_at', c.ran_at, 'summary', c.summary
+                    'passed', c.passed, 'ran_at', c.ran_at, 'summary', c.summary,
+                    'mark', c.mark
                 )
                 order by c.partition
             )
@@ -113,7 +114,7 @@ where c.router = :router::text
         or c.held_until <= (select clock.now from clock)
     )
 returning
-    c.position, c.holder, c.passed, offpath.micros(c.ran_at), c.summary
+    c.position, c.holder, c.passed, offpath.micros(c.ran_at), c.summary, c.mark
 
 -- name: has_cursor
 -- Whether there is such a cursor.
@@ -122,7 +123,7 @@ select 1 from offpath.cursor c where c.router = :router::text and c.partition = 
 -- name: lock_cursor
 -- Keeps a cursor for this transaction, unless somebody has it or is taking it.
 select
-    c.position, c.holder, c.passed, offpath.micros(c.ran_at), c.summary
+    c.position, c.holder, c.passed, offpath.micros(c.ran_at), c.summary, c.mark
 from offpath.cursor c
 where c.router = :router::text
     and c.partition = :partition::int
@@ -141,6 +142,7 @@ with clock as materialized (
 moved as (
     update offpath.cursor c
     set position = greatest(c.position, :position::bigint),
+        mark = case when :position::bigint > c.position then :mark::text else c.mark end,
         -- a repeat passes nothing
         passed = c.passed + case when :position::bigint > c.position then :passed::bigint else 0 end,
         ran_at = (select clock.now from clock),
@@ -195,6 +197,7 @@ set start = case
         else least(c.start, :position::bigint)
     end,
     position = :position::bigint,
+    mark = null,
     holder = null,
     held_until = null
 where c.router = :router::text and c.partition = :partition::int
@@ -212,6 +215,20 @@ where a.router = :router::text
     and (a.position, a.number) > (:position::bigint, :number::bigint)
 order by a.position, a.number
 limit :limit::int
+
+-- name: attempted
+-- Those of some events that the router has decided about.
+select a.event
+from offpath.attempt a
+where a.router = :router::text
+    and a.number = 1
+    and a.event = any (array(select jsonb_array_elements_text(:events::text::jsonb)))
+
+-- name: table_columns
+-- The columns of a table, and whether they may be null.
+select a.attname::text, (not a.attnotnull)::int
+from pg_attribute a
+where a.attrelid = to_regclass(:table::text) and a.attnum > 0 and not a.attisdropped
 
 -- name: letters
 -- Dead letters by the position of their event.

@@ -29,8 +29,10 @@ from offpath.model.route import (
     RouterRecord,
     RouterSpec,
 )
+from offpath.model.table import TablePage
 from offpath.store.events import Decide
 from offpath.store.hints import Hint
+from offpath.store.sql import Row
 from offpath.store.sqlite import endpoints, letters, messaging, routing
 from offpath.store.sqlite.enqueue import on_file
 from offpath.store.sqlite.instants import micros
@@ -220,6 +222,18 @@ class Eventing(Part):
                 session, router, event=event, status=status, limit=limit, after=after
             )
         )
+
+    async def attempted(self, router: str, events: Sequence[str]) -> frozenset[str]:
+        """Those of some events that have an attempt."""
+        return await self._read(lambda session: letters.attempted(session, router, events))
+
+    async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:
+        """The columns of a table of the user's own."""
+        return await self._read(lambda session: routing.columns(session, table))
+
+    async def read_table(self, page: TablePage) -> list[Row]:
+        """Rows of a table of the user's own."""
+        return await self._read(lambda session: routing.read_table(session, page))
 
     async def letters(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -60,6 +60,12 @@ def attempts(
         limit=max(limit, 0),
     )
     return _ATTEMPTS.all(session.run(query))
+
+
+def attempted(session: Session, router: str, events: Sequence[str]) -> frozenset[str]:
+    """Those of some events that have an attempt."""
+    rows = session.run(SQL["attempted"](router=router, events=batch(list(events))))
+    return frozenset(row[0] for row in rows)
 
 
 def _attempt(row: Row) -> Attempt:

@@ -89,8 +89,8 @@ select name, domain, partitions, created_at from offpath_router order by name li
 
 -- name: cursor_add
 -- The cursors of a new router.
-insert into offpath_cursor (router, partition, start, position)
-select :router, value, :start, :start from json_each(:partitions)
+insert into offpath_cursor (router, partition, start, position, mark)
+select :router, value, :start, :start, :mark from json_each(:partitions)
 
 -- name: route_put
 -- Routes that a router lacks; others keep their switches.
@@ -133,7 +133,7 @@ where (router = '' or router in (select value from json_each(:routers))) and ope
 -- The cursors of some routers.
 select
     router, partition, position, case when lease_until > :now then holder end, passed, ran_at,
-    summary
+    summary, mark
 from offpath_cursor
 where router in (select value from json_each(:routers))
 order by router, partition
@@ -146,7 +146,7 @@ update offpath_cursor set
 where
     router = :router and partition = :partition
     and (holder is null or lease_until <= :now or holder = :holder)
-returning router, partition, position, holder, passed, ran_at, summary
+returning router, partition, position, holder, passed, ran_at, summary, mark
 
 -- name: cursor_lock
 -- The write lock, and whether anybody has the cursor now.
@@ -166,6 +166,7 @@ returning partition
 update offpath_cursor set
     start = case when :position > position then :position else min(start, :position) end,
     position = :position,
+    mark = null,
     holder = null,
     lease_until = null
 where router = :router and partition = :partition
@@ -178,6 +179,7 @@ update offpath_cursor set
     holder = case when :holder is not null then holder end,
     lease_until = case when :holder is not null then lease_until end,
     position = max(position, :position),
+    mark = case when :position > position then :mark else mark end,
     passed = passed + case when :position > position then :passed else 0 end,
     ran_at = :now,
     summary = coalesce(:summary, summary)
@@ -185,6 +187,21 @@ where
     router = :router and partition = :partition
     and (:holder is null or holder = :holder)
 returning partition
+
+-- name: attempted
+-- Those of some events that the router has decided about.
+select event from offpath_attempt
+where router = :router and number = 1 and event in (select value from json_each(:events))
+
+-- name: table_columns
+-- The columns of a table, and whether they may be null; the number of a row never is.
+select
+    name,
+    "notnull" = 0 and not (
+        pk = 1 and upper(type) = 'INTEGER'
+        and (select count(*) from pragma_table_info(:name, :schema) as key where key.pk > 0) = 1
+    )
+from pragma_table_info(:name, :schema)
 
 -- name: attempt_add
 -- Decisions; one that exists is left as it is.

@@ -21,8 +21,9 @@ from offpath.model.route import (
     RouterRecord,
     RouterSpec,
 )
+from offpath.model.table import TablePage, quoted
 from offpath.store.events import Decide
-from offpath.store.sql import Row
+from offpath.store.sql import Row, statement
 from offpath.store.sqlite.enqueue import effect_steps
 from offpath.store.sqlite.instants import instant, later, readable
 from offpath.store.sqlite.letters import attempt_row, letter_row
@@ -46,7 +47,9 @@ def declare(session: Session, now: int, spec: RouterSpec) -> RouterRecord:
     if session.run(query):
         partitions = batch(range(spec.partitions))
         start = _start(spec, session.drive(_horizon()))
-        session.run(SQL["cursor_add"](router=spec.name, partitions=partitions, start=start))
+        session.run(
+            SQL["cursor_add"](router=spec.name, partitions=partitions, start=start, mark=spec.mark)
+        )
         session.run(SQL["gate_set"](router=spec.name, open=0))
     else:
         _require_same(session.run(SQL["router_get"](name=spec.name)), spec)
@@ -136,6 +139,7 @@ def _cursor(row: Row) -> Cursor:
         passed=row[4],
         ran_at=readable(row[5]),
         summary=row[6],
+        mark=row[7],
     )
 
 
@@ -275,6 +279,7 @@ def _advance_steps(
         position=decisions.position,
         passed=decisions.passed,
         summary=decisions.summary,
+        mark=decisions.mark,
         now=now,
     )
     if not moved:
@@ -302,6 +307,25 @@ def route_steps(
     decisions = decide(record, page.events)
     yield from _advance_steps(place, None, decisions, now)
     return decisions
+
+
+# -- a table of the user's own ---------------------------------------------------------------------
+
+
+def columns(session: Session, table: tuple[str, ...]) -> dict[str, bool]:
+    """The columns of a table, and whether each may be null."""
+    *schema, name = table
+    query = SQL["table_columns"](name=name, schema=schema[0] if schema else "main")
+    return {column: bool(may) for column, may in session.run(query)}
+
+
+def read_table(session: Session, page: TablePage) -> list[Row]:
+    """Rows of a table."""
+    return session.run(statement("table_page", page.text(_placed(page)))(**page.values))
+
+
+def _placed(page: TablePage) -> str:
+    return ".".join(quoted(one) for one in page.table)
 
 
 # -- looking at the log ----------------------------------------------------------------------------
