@@ -76,7 +76,7 @@ from offpath.jobs.gates import (
     at_least,
     gate,
 )
-from offpath.jobs.group_values import GroupValueError
+from offpath.jobs.group_codecs import GroupValueError
 from offpath.jobs.handle import Handle
 from offpath.jobs.job import Job
 from offpath.jobs.plan import Plan

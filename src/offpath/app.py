@@ -252,7 +252,7 @@ class App(
         """Jobs that are counted together: get, members, cancel."""
         from offpath.jobs.groups import GroupsView
 
-        return GroupsView(self._session, self._codec)
+        return GroupsView(self._session, self._codecs)
 
     @property
     def economy(self) -> Economy:
@@ -407,7 +407,7 @@ class App(
             hook,
             clock=lambda: self.clock,
             store=self.store,
-            codec=self._codec,
+            codecs=self._codecs,
             awaited=self._awaits_group,
             report=self._report,
             new_id=self.new_id,

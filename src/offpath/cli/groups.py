@@ -12,6 +12,7 @@ from offpath.cli import output
 from offpath.cli.frame import command, json_option, limit_option, url_option, with_app
 from offpath.cli.jobs import print_changed, rows_of
 from offpath.errors import InvalidArgument, JobNotFound
+from offpath.jobs.group_codecs import unsigned
 from offpath.model.group import GroupRecord
 from offpath.model.job import JobState, Page
 from offpath.model.redact import redact
@@ -112,7 +113,7 @@ def document(group: GroupRecord, counts: dict[str, int]) -> dict[str, Any]:
     """A group as JSON: its value decoded where it is JSON, secrets hidden."""
     plain: dict[str, Any] = msgspec.to_builtins(group)
     del plain["result"]
-    value = redact(output.decoded(group.result))
+    value = redact(output.decoded(unsigned(group.result)))
     return {**plain, "state": group_state(group), "counts": counts, "value": value}
 
 

@@ -24,6 +24,7 @@ from typing import (
 
 from offpath.errors import OutputMismatch, TaskError
 from offpath.jobs.batch_context import BatchContext, BatchItem
+from offpath.jobs.group_codecs import GroupCodecs
 from offpath.jobs.plan import Plan
 from offpath.jobs.runnable import BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.jobs.task import Task, define, takes_context
@@ -214,6 +215,10 @@ class BatchVerbs:
     def _sender(self) -> Sender:
         raise NotImplementedError
 
+    @property
+    def _codecs(self) -> GroupCodecs:
+        return GroupCodecs(self._codec, self.tasks)
+
     def batch_task(
         self,
         /,
@@ -244,7 +249,7 @@ class BatchVerbs:
         def register(fn: Callable[..., Any]) -> Any:  # noqa: ANN401 - the decorator's overloads say
             spec = BatchSpec(fn=fn, size=size, max_wait=wait)
             task = _batch_task(
-                spec, settings, self._level, self._codec, self._sender(), strict=self._strict
+                spec, settings, self._level, self._codecs, self._sender(), strict=self._strict
             )
             self.tasks.add(task)
             return task
@@ -272,7 +277,7 @@ def _batch_task(
     spec: BatchSpec,
     settings: BatchSettings,
     app: Level,
-    codec: Codec,
+    codecs: GroupCodecs,
     sender: Sender,
     *,
     strict: bool,
@@ -287,7 +292,7 @@ def _batch_task(
         return kind(definition, blueprint, spec)
 
     one = _for_one(spec.fn, name, is_async=is_async)
-    made = define(one, settings, app, codec, sender, strict=strict, context=BatchItem, kind=make)
+    made = define(one, settings, app, codecs, sender, strict=strict, context=BatchItem, kind=make)
     return cast("BatchTask[Any, Any, Any]", made)
 
 

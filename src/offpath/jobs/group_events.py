@@ -8,15 +8,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from offpath.errors import InvalidArgument
+from offpath.jobs.group_values import plain_value
 from offpath.jobs.hooks import HookHung, done_groups, given_up, remaining
 from offpath.model.group import GroupPolicy, GroupRecord
 from offpath.model.quiet import Quiet
 from offpath.runtime.loop import Tasks
 
 if TYPE_CHECKING:
+    from offpath.jobs.group_codecs import GroupCodecs
     from offpath.jobs.hooks import Reporter
     from offpath.runtime.clock import Clock
-    from offpath.runtime.codec import Codec
     from offpath.store.observed import Step
     from offpath.store.protocol import Store
 
@@ -42,11 +44,17 @@ class Group(Quiet, frozen=True, kw_only=True):
     """Whether its open members are being cancelled."""
     value: Any = None
     """What its members gave, as plain data; None when nobody gave any."""
+    fault: str | None = None
+    """Why what they gave cannot be read, or could not be folded; then ``value`` is None."""
 
     @classmethod
-    def of(cls, record: GroupRecord, codec: Codec) -> Group:
+    def of(cls, record: GroupRecord, codecs: GroupCodecs) -> Group:
         """The group of a record, with its value read."""
-        value = None if record.result is None else codec.decode(record.result, Any)
+        value, fault = None, None
+        try:
+            value = plain_value(record.result, codecs)
+        except InvalidArgument as error:
+            fault = str(error)
         return cls(
             id=record.id,
             open=record.open,
@@ -54,6 +62,7 @@ class Group(Quiet, frozen=True, kw_only=True):
             policy=record.policy,
             closing=record.closing,
             value=value,
+            fault=fault,
         )
 
     @property
@@ -84,7 +93,7 @@ class OrphanWatch:
         *,
         clock: Callable[[], Clock],
         store: Callable[[], Store],
-        codec: Codec,
+        codecs: GroupCodecs,
         awaited: Callable[[str], bool],
         report: Reporter,
         new_id: Callable[[], str],
@@ -92,7 +101,7 @@ class OrphanWatch:
         self._hook = hook
         self._clock = clock
         self._store = store
-        self._codec = codec
+        self._codecs = codecs
         self._awaited = awaited
         self._report = report
         self._me = new_id()
@@ -135,6 +144,6 @@ class OrphanWatch:
             return
         found = await store.groups((group_id,))
         gone = GroupRecord(id=group_id, open=0, failed=0)
-        answer = self._hook(Group.of(found[0] if found else gone, self._codec))
+        answer = self._hook(Group.of(found[0] if found else gone, self._codecs))
         if inspect.isawaitable(answer):
             await answer

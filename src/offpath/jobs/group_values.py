@@ -6,9 +6,10 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
-from offpath.errors import InvalidArgument, OffpathError, TooLarge
+from offpath.errors import InvalidArgument, OffpathError, TooLarge, UnsupportedType
+from offpath.jobs.group_codecs import GroupCodecs, GroupValueError, parted
 from offpath.jobs.plan import Plan
-from offpath.runtime.codec import Codec
+from offpath.runtime.codec import Codec, JsonCodec
 from offpath.runtime.parameters import return_type
 from offpath.runtime.signature import ResultModel
 
@@ -26,33 +27,33 @@ _BROKEN = "!offpath group value: "
 """What the stored text of a value that could not be made begins with: no JSON begins so."""
 
 
-class GroupValueError(InvalidArgument):
-    """A group has no value: what its members gave could not be folded, or became too large.
-
-    The members themselves have succeeded; their results are kept as any.
-    """
-
-    code = "group_value"
-
-
 class GroupValues:
     """How the values of a task's group are written and read.
 
-    A group's value may come from any task, so it is always written by the app's codec.
+    Any task may have written the value that is read: :mod:`offpath.jobs.group_codecs`.
     """
 
-    __slots__ = ("_codec", "_kinds", "_model", "_name", "_typed")
+    __slots__ = ("_codec", "_codecs", "_name", "_readers", "_type", "_typed", "signs")
 
-    def __init__(self, annotation: Any, codec: Codec, name: str) -> None:  # noqa: ANN401
+    def __init__(self, annotation: Any, codec: Codec, name: str, codecs: GroupCodecs) -> None:  # noqa: ANN401
         self._name = name
         self._codec = codec
-        self._model = ResultModel(annotation, codec=codec, name=name)
+        self._codecs = codecs
+        self._type = annotation
         self._typed = annotation is not Any
-        self._kinds: dict[type, ResultModel] = {}
+        self._readers: dict[tuple[int, Any], ResultModel] = {}
+        self.signs = codec is not codecs.app
+        """Whether what it gives names its task: it has a codec of its own."""
+        self._reader(codec, annotation)  # an annotation that cannot be written is refused here
 
     def encode(self, value: Any) -> str | None:  # noqa: ANN401
         """The text to store, None for nothing. Raises ``InvalidArgument``."""
-        return self._reading(value).encode(value)
+        text = self._reader(self._codec, self._kind(value)).encode(value)
+        return None if text is None else self.signed(text)
+
+    def signed(self, text: str) -> str:
+        """The text of a value of its task, as a group keeps it."""
+        return self._codecs.signed(text, self._name, self._codec)
 
     def decode(self, text: str | None) -> Any:  # noqa: ANN401
         """The value in stored text.
@@ -60,9 +61,13 @@ class GroupValues:
         Raises ``GroupValueError`` when there is none, and ``InvalidArgument`` when it is not as
         annotated.
         """
-        if text is not None and text.startswith(_BROKEN):
-            raise GroupValueError(text.removeprefix(_BROKEN))
-        return self._model.decode(text)
+        return self._decode(text, self._type)
+
+    def _decode(self, text: str | None, kind: Any) -> Any:  # noqa: ANN401
+        if text is None:
+            return None
+        writer, plain = parted(whole(text))
+        return self._reader_of(self._codecs.of(writer), kind).decode(plain)
 
     def fold(self, reducer: Reducer, value: Any, limit: int) -> Fold:  # noqa: ANN401
         """``reducer`` over stored text. ``value`` shows what type the values have.
@@ -70,13 +75,14 @@ class GroupValues:
         A reducer that fails, or a value that grows too large, is no fault of the member whose turn
         it was: its work is done. The group's value says so instead, and stays so.
         """
-        model = self._reading(value)
+        kind = self._kind(value)
+        model = self._reader(self._codec, kind)
 
         def folded(so_far: str, new: str) -> str:
-            text = model.encode(reducer(model.decode(so_far), model.decode(new)))
+            text = model.encode(reducer(self._decode(so_far, kind), self._decode(new, kind)))
             if text is None:
                 raise InvalidArgument("append= must return the next value of the group, not None")
-            return checked_size(text, limit, "the group's value")
+            return checked_size(self.signed(text), limit, "the group's value")
 
         def fold(so_far: str | None, new: str) -> str:
             if so_far is None or so_far.startswith(_BROKEN):
@@ -88,13 +94,43 @@ class GroupValues:
 
         return fold
 
-    def _reading(self, value: Any) -> ResultModel:  # noqa: ANN401
+    def _kind(self, value: Any) -> Any:  # noqa: ANN401
         kind = type(value)
-        if self._typed or kind in _NATIVE:
-            return self._model
-        if kind not in self._kinds:
-            self._kinds[kind] = ResultModel(kind, codec=self._codec, name=self._name)
-        return self._kinds[kind]
+        return self._type if self._typed or kind in _NATIVE else kind
+
+    def _reader_of(self, codec: Codec, kind: Any) -> ResultModel:  # noqa: ANN401
+        """What reads this type in another task's text. Raises ``UnsupportedType``."""
+        try:
+            return self._reader(codec, kind)
+        except UnsupportedType:
+            # JSON is JSON: where its writer was not taught the whole annotation, this task was.
+            if isinstance(codec, JsonCodec) and isinstance(self._codec, JsonCodec):
+                return self._reader(self._codec, kind)
+            raise
+
+    def _reader(self, codec: Codec, kind: Any) -> ResultModel:  # noqa: ANN401
+        try:
+            return self._readers[id(codec), kind]
+        except KeyError:
+            made = ResultModel(kind, codec=codec, name=self._name)
+            return self._readers.setdefault((id(codec), kind), made)
+        except TypeError:  # an annotation that cannot be hashed
+            return ResultModel(kind, codec=codec, name=self._name)
+
+
+def whole(text: str) -> str:
+    """The text of a group's value. Raises ``GroupValueError`` when it tells why there is none."""
+    if text.startswith(_BROKEN):
+        raise GroupValueError(text.removeprefix(_BROKEN))
+    return text
+
+
+def plain_value(text: str | None, codecs: GroupCodecs) -> Any:  # noqa: ANN401
+    """The value in a group's text, as plain data. Raises ``InvalidArgument``."""
+    if text is None:
+        return None
+    writer, plain = parted(whole(text))
+    return ResultModel(Any, codec=codecs.of(writer), what="the group").decode(plain)
 
 
 def _told(error: Exception) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from offpath.jobs.client import Session
-    from offpath.runtime.codec import Codec
+    from offpath.jobs.group_codecs import GroupCodecs
 
 CHUNK = 500
 """Jobs cancelled in one call to the store."""
@@ -25,9 +25,9 @@ CHUNK = 500
 class GroupsView:
     """Groups of all processes. A group has the id of its first job."""
 
-    def __init__(self, opened: Callable[[], Awaitable[Session]], codec: Codec) -> None:
+    def __init__(self, opened: Callable[[], Awaitable[Session]], codecs: GroupCodecs) -> None:
         self._opened = opened
-        self._codec = codec
+        self._codecs = codecs
 
     async def get(self, group_id: str, /) -> Group:
         """A group as it is now: how many of its jobs are open, how many failed, and its value.
@@ -39,7 +39,7 @@ class GroupsView:
         found = await (await self._opened()).store.groups((group_id,))
         if not found:
             raise JobNotFound(f"there is no group {group_id} (any more)")
-        return Group.of(found[0], self._codec)
+        return Group.of(found[0], self._codecs)
 
     async def members(
         self,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from offpath.errors import OffpathError, StoreUnavailable
+from offpath.jobs.group_codecs import unsigned
 from offpath.model.event import EventKind
 from offpath.model.job import LeasedJob
 from offpath.model.settlement import Succeeded
@@ -221,7 +222,9 @@ class Hooks:
             wanted = tuple({event.group_id, *islice(self._unread, MOST_READ - 1)})
             self._unread.difference_update(wanted)
             try:
-                self._values.update((one.id, one.result) for one in await self._groups(wanted))
+                self._values.update(
+                    (one.id, unsigned(one.result)) for one in await self._groups(wanted)
+                )
             except Exception as error:  # noqa: BLE001 - told without the value, which is reported
                 self._report(error, "hook")
         value = self._values.pop(event.group_id, None)

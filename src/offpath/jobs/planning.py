@@ -186,8 +186,9 @@ def carry(run: Run, plan: Plan[Any, Any], maker: object, limit: int) -> tuple[Su
     text = None if own is None else run.task.results.encode(own.value)
     if text is not None:
         checked_size(text, limit, "the result")
-    plain = own is not None and own.plain
-    given = carried.given if own is None or plain else (own, *carried.given)
+    # A task with a codec of its own signs what it gives, so its result as it is does not count.
+    plain = own is not None and own.plain and not values.signs
+    given = carried.given if own is None or plain else _in_order(own, carried.given)
     made = (_contribution(one, values, limit) for one in given)
     return (
         Succeeded(result=text, contributes=plain),
@@ -197,6 +198,11 @@ def carry(run: Run, plan: Plan[Any, Any], maker: object, limit: int) -> tuple[Su
             contributions=tuple(one for one in made if one is not None),
         ),
     )
+
+
+def _in_order(own: Given, others: tuple[Given, ...]) -> tuple[Given, ...]:
+    """A plain result counts after what nested plans give; one that folds or is final, before."""
+    return (*others, own) if own.plain else (own, *others)
 
 
 def _contribution(given: Given, values: GroupValues, limit: int) -> Contribution | None:

@@ -23,6 +23,7 @@ from offpath.errors import InvalidArgument, TaskError
 from offpath.jobs.batch_context import BatchContext
 from offpath.jobs.blueprint import Blueprint, Sender, queue_level
 from offpath.jobs.context import Context
+from offpath.jobs.group_codecs import GroupCodecs
 from offpath.jobs.group_values import GroupValues, returned_types
 from offpath.jobs.handle import Handle
 from offpath.jobs.job import Job
@@ -297,7 +298,7 @@ def define(
     fn: Callable[..., Any],
     settings: TaskSettings,
     app: Level,
-    codec: Codec,
+    codecs: GroupCodecs,
     sender: Sender,
     *,
     strict: bool = True,
@@ -309,7 +310,7 @@ def define(
     ``context`` is what its first parameter may be; ``kind`` makes it of another class than follows
     from the function.
     """
-    definition = _definition(fn, settings, codec, strict, context)
+    definition = _definition(fn, settings, codecs, strict, context)
     levels = (definition.defaults, app)
     blueprint = Blueprint(
         name=definition.name,
@@ -337,7 +338,7 @@ _KINDS: dict[tuple[bool, bool], type[Task[..., Any, Any]]] = {
 
 
 def _definition(
-    fn: Callable[..., Any], settings: TaskSettings, codec: Codec, strict: bool, kind: type
+    fn: Callable[..., Any], settings: TaskSettings, codecs: GroupCodecs, strict: bool, kind: type
 ) -> Definition:
     _refuse_unfit(fn)
     _refuse_unknown(settings)
@@ -346,7 +347,7 @@ def _definition(
     if concurrency is not None:
         checks.integer(concurrency, "concurrency", least=1, most=1_000_000)
     context = takes_context(fn, kind)
-    codec = settings.get("codec") or codec
+    codec = settings.get("codec") or codecs.app
     own, group = returned_types(fn, name)
     unique, limit, fair = settings.get("unique"), settings.get("limit"), settings.get("fair_key")
     return Definition(
@@ -356,7 +357,7 @@ def _definition(
         takes_context=context,
         inputs=InputModel(fn, context=context, codec=codec, name=name),
         results=ResultModel(own, codec=codec, name=name),
-        group_values=GroupValues(group, codec, name),
+        group_values=GroupValues(group, codec, name, codecs),
         strict=strict if settings.get("strict") is None else bool(settings.get("strict")),
         concurrency=concurrency,
         defaults=_task_level(settings),

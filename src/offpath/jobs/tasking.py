@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, Unpack, overload
 from offpath.jobs.batch_task import BatchVerbs
 from offpath.jobs.blueprint import AnyInputs, Blueprint, queue_level
 from offpath.jobs.context import Context
+from offpath.jobs.group_values import GroupValues
 from offpath.jobs.plan import Plan
 from offpath.jobs.task import (
     AsyncContextTask,
@@ -94,7 +95,7 @@ class TaskVerbs(BatchVerbs):
         return self._register(fn, settings)
 
     def _register(self, fn: Callable[..., Any], settings: TaskSettings) -> AnyTask:
-        task = define(fn, settings, self._level, self._codec, self._sender(), strict=self._strict)
+        task = define(fn, settings, self._level, self._codecs, self._sender(), strict=self._strict)
         self.tasks.add(task)
         return task
 
@@ -118,6 +119,7 @@ class TaskVerbs(BatchVerbs):
             name=name,
             inputs=AnyInputs(name, self._codec),
             decode=results.decode,
+            decode_group=GroupValues(Any, self._codec, name, self._codecs).decode,
             sender=self._sender(),
             levels=(self._level,),
             plain=resolve((self._level,)),

@@ -8,6 +8,7 @@ from offpath.errors import GateError, InvalidArgument, PlanError, ResultError, U
 from offpath.jobs.group_values import checked_size
 from offpath.jobs.plan import Plan
 from offpath.jobs.planning import carry, require_returned
+from offpath.model.group import Contribution
 from offpath.model.settlement import Succeeded
 
 if TYPE_CHECKING:
@@ -41,4 +42,14 @@ def _succeeded(run: Run, value: Any, limit: int) -> Succeeded:  # noqa: ANN401 -
     text = run.task.results.encode(value)
     if text is not None:
         checked_size(text, limit, "the result")
-    return Succeeded(result=text)
+    return _giving(run, text, limit)
+
+
+def _giving(run: Run, text: str | None, limit: int) -> Succeeded:
+    """The result is what the group is given, signed where its task has a codec of its own."""
+    values = run.task.group_values
+    if text is None or not values.signs:
+        return Succeeded(result=text)
+    payload = checked_size(values.signed(text), limit, "the group's value")
+    run.gives = Contribution(payload=payload)
+    return Succeeded(result=text, contributes=False)

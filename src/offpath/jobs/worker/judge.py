@@ -7,6 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from offpath.errors import (
     Abort,
@@ -103,6 +104,8 @@ class Judge:
         if effects and isinstance(outcome, Snoozed):
             named = frozenset[str]() if run.context is None else run.context.named
             effects = named_anew(effects, run.job.deliveries, named)
+        if run.gives is not None and isinstance(outcome, Succeeded):
+            effects = replace(effects, contributions=(*effects.contributions, run.gives))
         return Settlement(
             job=run.job, outcome=outcome, effects=effects, keep=self._keep(run, outcome)
         )

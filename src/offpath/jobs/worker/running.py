@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from offpath.jobs.runnable import Runnable
     from offpath.jobs.worker.batching import BatchCall
     from offpath.jobs.worker.telemetry import Lane
+    from offpath.model.group import Contribution
     from offpath.model.job import LeasedJob
     from offpath.model.options import RunOptions
 
@@ -71,6 +72,7 @@ class Run:
         "entered_at",
         "fault",
         "given_up",
+        "gives",
         "interrupted",
         "job",
         "lane",
@@ -116,6 +118,8 @@ class Run:
         """Why its stored options could not be read."""
         self.given_up = False
         """Whether its end was written without waiting for the handler any longer."""
+        self.gives: Contribution | None = None
+        """Its result as its group is given it, where that is another text than the job's."""
         self.over = False
         """Whether the handler has ended, or was given up on."""
 
