@@ -21,6 +21,7 @@ from offpath.errors import (
     UnsupportedType,
 )
 from offpath.jobs.context import Context
+from offpath.jobs.group_codecs import GroupCodecs
 from offpath.jobs.job import Job
 from offpath.jobs.registry import Registry
 from offpath.jobs.task import Task, TaskSettings, define, takes_context
@@ -82,7 +83,7 @@ def task_of(
     fn: Callable[..., Any], app: Options | None = None, **settings: Any
 ) -> Task[..., Any, Any]:
     typed: TaskSettings = settings  # type: ignore[assignment]
-    return define(fn, typed, checked(app or Options()), JsonCodec(), Outbox())
+    return define(fn, typed, checked(app or Options()), GroupCodecs(JsonCodec(), {}), Outbox())
 
 
 def add(a: int, b: int = 0) -> int:
@@ -350,7 +351,7 @@ def test_misspelt_options_are_refused() -> None:
 
 
 async def test_enqueue_sends_one_job(outbox: Outbox) -> None:
-    task = define(add, {}, Level(), JsonCodec(), outbox)
+    task = define(add, {}, Level(), GroupCodecs(JsonCodec(), {}), outbox)
     connection = object()
     await task.enqueue(1, b=2)
     await task.options(within=connection).enqueue(3)
