@@ -62,6 +62,11 @@ NEWEST = "newest"
 """The step that runs what needs no server on the newest Python."""
 ON_NEWEST = ("pytest -q tests/unit", "pytest -q tests/conformance -k memory")
 
+WAITS = "integration"
+"""The step that mostly waits: for leases, for other processes, for servers that start."""
+BESIDE = ("types", "typing", NEWEST)
+"""Steps that compute, and need no server and no broker. They run beside the one that waits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -71,6 +76,39 @@ class Outcome:
     passed: bool
     seconds: float
     counts: dict[str, int]
+
+
+class Output:
+    """Where a step's text goes: to the terminal, or held until another step has ended."""
+
+    def __init__(self, *, held: bool = False) -> None:
+        self._holds = held
+        self._held: list[bytes] = []
+        # the thread that writes and the one that releases are two: a chunk must not fall between
+        self._lock = threading.Lock()
+
+    def write(self, chunk: bytes) -> None:
+        """Pass on what a tool wrote, unbuffered."""
+        with self._lock:
+            if self._holds:
+                self._held.append(chunk)
+                return
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.flush()
+
+    def say(self, text: str) -> None:
+        """Write a line of our own."""
+        self.write(f"{text}\n".encode())
+
+    def release(self) -> None:
+        """Show what was held, and hold nothing from now on."""
+        with self._lock:
+            self._holds = False
+            sys.stdout.buffer.write(b"".join(self._held))
+            sys.stdout.flush()
+
+
+TERMINAL = Output()
 
 
 # -- steps -----------------------------------------------------------------------------------------
@@ -94,17 +132,72 @@ def commands(step: str) -> tuple[str, ...]:
     return tuple(f"{command} -n {WORKERS}{color}" for command in suites_of)
 
 
-def run_step(step: str) -> Outcome:
+def run_steps(steps: Sequence[str]) -> list[Outcome]:
+    """Run the steps in order, and those of ``BESIDE`` while the one that waits runs, if it does."""
+    beside = [step for step in steps if step in BESIDE] if WAITS in steps else []
+    outcomes: dict[str, Outcome] = {}
+    for step in steps:
+        if step == WAITS:
+            with aside(beside, outcomes):
+                outcomes[step] = run_step(step)
+        elif step not in beside:
+            outcomes[step] = run_step(step)
+    return [outcomes[step] for step in steps]
+
+
+@contextlib.contextmanager
+def aside(steps: Sequence[str], outcomes: dict[str, Outcome]) -> Iterator[None]:
+    """Run these steps in a thread of their own; their text is shown when the block has ended.
+
+    What they need is made before: it changes the environment, which other threads read.
+    """
+    output = Output(held=True)
+    ended = threading.Event()
+    absent = missing(steps)
+
+    def run() -> None:
+        for step in steps:
+            if not ended.is_set():
+                outcomes[step] = absent.get(step) or run_step(step, output, prepared=True)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    except BaseException:
+        # the run is given up: nothing of ours may outlive it
+        ended.set()
+        end_all()
+        thread.join(5)
+        raise
+    output.release()
+    thread.join()
+
+
+def missing(steps: Sequence[str]) -> dict[str, Outcome]:
+    """Prepare the newest Python where a step wants it; the outcome of that step without one."""
+    began = time.monotonic()
+    if NEWEST not in steps or prepare_newest():
+        return {}
+    return {NEWEST: without_newest(began)}
+
+
+def without_newest(began: float) -> Outcome:
+    """The outcome where no newest Python is here: a failure where ``CI`` is set."""
+    return Outcome(NEWEST, "CI" not in os.environ, time.monotonic() - began, {})
+
+
+def run_step(step: str, output: Output = TERMINAL, *, prepared: bool = False) -> Outcome:
     """Run all commands of a step, also after one failed, so that one run shows everything."""
     began = time.monotonic()
     passed = True
     counts: dict[str, int] = {}
-    if step == NEWEST and not prepare_newest():
-        return Outcome(step, "CI" not in os.environ, time.monotonic() - began, counts)
+    if step == NEWEST and not prepared and not prepare_newest():
+        return without_newest(began)
     binaries = NEWEST_VENV / "bin" if step == NEWEST else BIN
     for command in commands(step):
-        say(f"\n== {step}: {command}")
-        code, text = stream(command.split(), binaries)
+        output.say(f"\n== {step}: {command}")
+        code, text = stream(command.split(), binaries, output)
         passed = passed and code == 0
         for word, number in ({} if step in STATIC else tally(text)).items():
             counts[word] = counts.get(word, 0) + number
@@ -122,7 +215,13 @@ def tally(output: str) -> dict[str, int]:
 # -- processes -------------------------------------------------------------------------------------
 
 
-def stream(command: Sequence[str], binaries: Path = BIN) -> tuple[int, str]:
+RUNNING: set[int] = set()
+"""The process groups of the tools that run."""
+
+
+def stream(
+    command: Sequence[str], binaries: Path = BIN, output: Output = TERMINAL
+) -> tuple[int, str]:
     """Run a tool of an environment, show its output as it comes; returns exit code and output."""
     process = subprocess.Popen(
         [str(binaries / command[0]), *command[1:]],
@@ -132,13 +231,14 @@ def stream(command: Sequence[str], binaries: Path = BIN) -> tuple[int, str]:
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
+    RUNNING.add(process.pid)
     heard: list[bytes] = []
-    reader = threading.Thread(target=relay, args=(process, heard), daemon=True)
+    reader = threading.Thread(target=relay, args=(process, heard, output), daemon=True)
     reader.start()
     try:
         code = patiently(process, heard)
     except subprocess.TimeoutExpired:
-        say(f"== killed after {SILENCE_LIMIT:.0f} s of silence: {' '.join(command)}")
+        output.say(f"== killed after {SILENCE_LIMIT:.0f} s of silence: {' '.join(command)}")
         # an abort makes Python say where each thread hangs
         os.killpg(process.pid, signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -149,6 +249,7 @@ def stream(command: Sequence[str], binaries: Path = BIN) -> tuple[int, str]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        RUNNING.discard(process.pid)
         reader.join(5)
     return code, b"".join(heard).decode(errors="replace")
 
@@ -164,14 +265,20 @@ def patiently(process: subprocess.Popen[bytes], heard: Sequence[bytes]) -> int:
                 raise
 
 
-def relay(process: subprocess.Popen[bytes], heard: list[bytes]) -> None:
-    """Copy the output as it comes, unbuffered, and remember it."""
+def end_all() -> None:
+    """Kill the tools that run in other threads."""
+    for group in tuple(RUNNING):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
+def relay(process: subprocess.Popen[bytes], heard: list[bytes], output: Output) -> None:
+    """Copy the output as it comes, and remember it."""
     assert process.stdout  # noqa: S101 - opened as a pipe just above
     with process.stdout as pipe:
         while chunk := os.read(pipe.fileno(), 65536):
             heard.append(chunk)
-            sys.stdout.buffer.write(chunk)
-            sys.stdout.flush()
+            output.write(chunk)
 
 
 def say(text: str) -> None:
@@ -190,8 +297,7 @@ def attempt(*command: str | Path) -> bool:
 
 def prepare() -> None:
     """Make ``.venv`` hold exactly the locked dependencies."""
-    # an activated environment of something else must not be filled instead of ours
-    os.environ.pop("VIRTUAL_ENV", None)
+    clean_environment()
     interpreter = () if BIN.joinpath("python").exists() else ("--python", sys.executable)
     sync = ("sync", "--frozen", "--all-extras", "--inexact", "--quiet", *interpreter)
     found = shutil.which("uv")
@@ -200,6 +306,14 @@ def prepare() -> None:
     # no uv, or one too old to read the lock
     if not attempt(own_uv(), *sync):
         sys.exit("check.py: the dependencies could not be installed (see above)")
+
+
+def clean_environment() -> None:
+    """Drop the variables of the caller's shell that would change what a run does."""
+    # an activated environment of something else must not be filled instead of ours
+    os.environ.pop("VIRTUAL_ENV", None)
+    # thousands of processes start in a run: without bytecode each compiles all that it imports
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def prepare_newest() -> bool:
@@ -350,8 +464,8 @@ def own_broker(kind: str, stack: contextlib.ExitStack) -> None:
 # -- the command -----------------------------------------------------------------------------------
 
 
-def report(outcomes: Sequence[Outcome]) -> None:
-    """The table, and pytest's numbers added up."""
+def report(outcomes: Sequence[Outcome], seconds: float) -> None:
+    """The table, and pytest's numbers added up. ``seconds`` is how long all took together."""
     say(f"\n{'step':<14}{'result':<9}{'seconds':>8}")
     total: dict[str, int] = {}
     for outcome in outcomes:
@@ -362,7 +476,6 @@ def report(outcomes: Sequence[Outcome]) -> None:
             total[word] = total.get(word, 0) + number
     tests = ", ".join(f"{number} {word}" for word, number in total.items()) or "no tests run"
     failed = ", ".join(outcome.step for outcome in outcomes if not outcome.passed)
-    seconds = sum(outcome.seconds for outcome in outcomes)
     say(f"\n{f'FAILED: {failed}' if failed else 'all ok'} in {seconds:.0f} s: {tests}")
 
 
@@ -396,8 +509,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         postgres() if needs_server else contextlib.nullcontext(),
         brokers() if needs_brokers else contextlib.nullcontext(),
     ):
-        outcomes = [run_step(step) for step in steps]
-    report(outcomes)
+        began = time.monotonic()
+        outcomes = run_steps(steps)
+    report(outcomes, time.monotonic() - began)
     return 0 if all(outcome.passed for outcome in outcomes) else 1
 
 

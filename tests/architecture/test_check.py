@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
+import time
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -87,15 +90,92 @@ def test_what_a_tool_leaves_behind_holds_nothing_up() -> None:
     assert check.stream(["python", "-c", script])[0] == 0
 
 
+class Tools:
+    """Stands in for the tools: keeps which began, and lets two end only when both run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, meet: int) -> None:
+        self.log: list[str] = []
+        self.both = threading.Barrier(meet)
+        monkeypatch.setattr(check, "stream", self.stream)
+        monkeypatch.setattr(check, "prepare_newest", lambda: True)
+
+    def stream(self, command: list[str], _binaries: Path, output: check.Output) -> tuple[int, str]:
+        name = " ".join(command)
+        output.say(f"text of {name}")
+        self.log.append(f"began {name}")
+        if command[0] == "mypy" or "tests/integration" in command:
+            self.both.wait(10)  # each of the two needs the other one to run
+        return 0, "1 passed in 1s"
+
+
+def test_what_computes_runs_beside_what_waits_and_its_text_comes_behind(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    tools = Tools(monkeypatch, meet=2)
+    outcomes = check.run_steps(["types", "unit", "integration", "cli"])
+    assert [each.step for each in outcomes] == ["types", "unit", "integration", "cli"]
+    assert all(each.passed for each in outcomes)
+    assert tools.log[0].startswith("began pytest -q tests/unit")
+    shown = [line for line in capfdbinary.readouterr().out.splitlines() if b"text of" in line]
+    assert [line.split()[2:5][-1] for line in shown] == [
+        b"tests/unit",
+        b"tests/integration",
+        b"mypy",
+        b"tests/cli",
+    ]
+
+
+def test_without_the_step_that_waits_each_runs_in_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tools = Tools(monkeypatch, meet=1)
+    check.run_steps(["types", "unit"])
+    assert [line.split()[1] for line in tools.log] == ["mypy", "pytest"]
+
+
+def test_a_run_that_is_given_up_ends_what_runs_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    hang = "python -c __import__('threading').Event().wait()"
+    monkeypatch.setitem(check.STATIC, "types", (hang,))
+    began = time.monotonic()
+
+    def given_up(*_: object) -> check.Outcome:
+        while not check.RUNNING:
+            assert time.monotonic() - began < 20
+        raise SystemExit(143)
+
+    real = check.run_step
+    monkeypatch.setattr(
+        check,
+        "run_step",
+        lambda step, *rest, **more: (
+            given_up() if step == "integration" else real(step, *rest, **more)
+        ),
+    )
+    with pytest.raises(SystemExit):
+        check.run_steps(["types", "integration"])
+    assert not check.RUNNING
+    assert time.monotonic() - began < 20
+
+
+def test_the_tools_share_the_bytecode_that_the_first_one_wrote(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    check.clean_environment()
+    code, text = check.stream(["python", "-c", "import sys; print(sys.dont_write_bytecode)"])
+    assert (code, text.strip()) == (0, "False")
+
+
 def test_the_table_names_what_failed(capsys: pytest.CaptureFixture[str]) -> None:
     check.report(
         [
             check.Outcome("lint", passed=False, seconds=0.1, counts={}),
             check.Outcome("unit", passed=True, seconds=2.0, counts={"passed": 5}),
             check.Outcome("cli", passed=True, seconds=1.0, counts={"passed": 2, "skipped": 1}),
-        ]
+        ],
+        seconds=2.5,
     )
-    assert capsys.readouterr().out.splitlines()[-1] == "FAILED: lint in 3 s: 7 passed, 1 skipped"
+    assert capsys.readouterr().out.splitlines()[-1] == "FAILED: lint in 2 s: 7 passed, 1 skipped"
 
 
 def test_the_server_that_tests_use_is_named_and_our_own_is_preferred(
