@@ -30,6 +30,7 @@ from tests.brokers import PACKAGES, Broker, find_broker, variable
 from tests.prometheus import PACKAGE, promtool
 from tests.pythons import NoPython, newest_python
 from tests.servers import VARIABLE, NoServer, PostgresCluster, postgres_binaries, without_password
+from tests.tools import TERMINAL, Output, end_all, say, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,10 +39,6 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 BIN = VENV / "bin"
 NEWEST_VENV = ROOT / ".venv-newest"
-
-SILENCE_LIMIT = 300.0
-"""Seconds without a word after which a step is killed: a hang must end as a failure, not as a stuck
-run. How long a step takes in all says nothing: a busy machine only makes it slow."""
 
 # --no-cache: a cached import of a module that did not exist yet stays wrong for ever
 STATIC = {
@@ -76,39 +73,6 @@ class Outcome:
     passed: bool
     seconds: float
     counts: dict[str, int]
-
-
-class Output:
-    """Where a step's text goes: to the terminal, or held until another step has ended."""
-
-    def __init__(self, *, held: bool = False) -> None:
-        self._holds = held
-        self._held: list[bytes] = []
-        # the thread that writes and the one that releases are two: a chunk must not fall between
-        self._lock = threading.Lock()
-
-    def write(self, chunk: bytes) -> None:
-        """Pass on what a tool wrote, unbuffered."""
-        with self._lock:
-            if self._holds:
-                self._held.append(chunk)
-                return
-            sys.stdout.buffer.write(chunk)
-            sys.stdout.flush()
-
-    def say(self, text: str) -> None:
-        """Write a line of our own."""
-        self.write(f"{text}\n".encode())
-
-    def release(self) -> None:
-        """Show what was held, and hold nothing from now on."""
-        with self._lock:
-            self._holds = False
-            sys.stdout.buffer.write(b"".join(self._held))
-            sys.stdout.flush()
-
-
-TERMINAL = Output()
 
 
 # -- steps -----------------------------------------------------------------------------------------
@@ -197,7 +161,7 @@ def run_step(step: str, output: Output = TERMINAL, *, prepared: bool = False) ->
     binaries = NEWEST_VENV / "bin" if step == NEWEST else BIN
     for command in commands(step):
         output.say(f"\n== {step}: {command}")
-        code, text = stream(command.split(), binaries, output)
+        code, text = stream([binaries / command.split()[0], *command.split()[1:]], output)
         passed = passed and code == 0
         for word, number in ({} if step in STATIC else tally(text)).items():
             counts[word] = counts.get(word, 0) + number
@@ -212,78 +176,7 @@ def tally(output: str) -> dict[str, int]:
     return {word: int(number) for number, word in found}
 
 
-# -- processes -------------------------------------------------------------------------------------
-
-
-RUNNING: set[int] = set()
-"""The process groups of the tools that run."""
-
-
-def stream(
-    command: Sequence[str], binaries: Path = BIN, output: Output = TERMINAL
-) -> tuple[int, str]:
-    """Run a tool of an environment, show its output as it comes; returns exit code and output."""
-    process = subprocess.Popen(
-        [str(binaries / command[0]), *command[1:]],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    RUNNING.add(process.pid)
-    heard: list[bytes] = []
-    reader = threading.Thread(target=relay, args=(process, heard, output), daemon=True)
-    reader.start()
-    try:
-        code = patiently(process, heard)
-    except subprocess.TimeoutExpired:
-        output.say(f"== killed after {SILENCE_LIMIT:.0f} s of silence: {' '.join(command)}")
-        # an abort makes Python say where each thread hangs
-        os.killpg(process.pid, signal.SIGABRT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)
-        code = 1
-    finally:
-        # also ends what the tool left behind, which would hold the pipe open
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        RUNNING.discard(process.pid)
-        reader.join(5)
-    return code, b"".join(heard).decode(errors="replace")
-
-
-def patiently(process: subprocess.Popen[bytes], heard: Sequence[bytes]) -> int:
-    """The exit code. Raises ``TimeoutExpired`` when the process says nothing more for too long."""
-    while True:
-        before = len(heard)
-        try:
-            return process.wait(SILENCE_LIMIT)
-        except subprocess.TimeoutExpired:
-            if len(heard) == before:
-                raise
-
-
-def end_all() -> None:
-    """Kill the tools that run in other threads."""
-    for group in tuple(RUNNING):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
-
-
-def relay(process: subprocess.Popen[bytes], heard: list[bytes], output: Output) -> None:
-    """Copy the output as it comes, and remember it."""
-    assert process.stdout  # noqa: S101 - opened as a pipe just above
-    with process.stdout as pipe:
-        while chunk := os.read(pipe.fileno(), 65536):
-            heard.append(chunk)
-            output.write(chunk)
-
-
-def say(text: str) -> None:
-    """Print at once: tools write to the same terminal."""
-    print(text, flush=True)
+# -- the environment -------------------------------------------------------------------------------
 
 
 def attempt(*command: str | Path) -> bool:

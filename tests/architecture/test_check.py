@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 import check
-from tests import pythons
+from tests import pythons, tools
 from tests.architecture import sources
 from tests.servers import VARIABLE, without_password
 
@@ -53,14 +53,14 @@ def test_an_unknown_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_exit_code_of_a_tool_is_kept() -> None:
-    code, text = check.stream(["python", "-c", "print('seen'); raise SystemExit(3)"])
+    code, text = tools.stream([check.BIN / "python", "-c", "print('seen'); raise SystemExit(3)"])
     assert (code, text.splitlines()[-1]) == (3, "seen")
 
 
 def test_a_tool_that_hangs_is_killed_fails_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "SILENCE_LIMIT", 0.5)
+    monkeypatch.setattr(tools, "SILENCE_LIMIT", 0.5)
     script = "import threading; threading.Event().wait()"
-    code, text = check.stream(["python", "-X", "faulthandler", "-c", script])
+    code, text = tools.stream([check.BIN / "python", "-X", "faulthandler", "-c", script])
     assert code == 1
     assert "threading.py" in text
 
@@ -77,8 +77,8 @@ def test_a_tool_that_goes_on_talking_is_left_alone(monkeypatch: pytest.MonkeyPat
             heard.append(b".")
             raise subprocess.TimeoutExpired("pytest", limit)
 
-    monkeypatch.setattr(check, "SILENCE_LIMIT", 7.0)
-    assert check.patiently(cast("subprocess.Popen[bytes]", Talker()), heard) == 0
+    monkeypatch.setattr(tools, "SILENCE_LIMIT", 7.0)
+    assert tools.patiently(cast("subprocess.Popen[bytes]", Talker()), heard) == 0
     assert waits == [7.0] * 4
 
 
@@ -87,7 +87,7 @@ def test_what_a_tool_leaves_behind_holds_nothing_up() -> None:
         "import subprocess, sys;"
         "subprocess.Popen([sys.executable, '-c', 'import threading; threading.Event().wait()'])"
     )
-    assert check.stream(["python", "-c", script])[0] == 0
+    assert tools.stream([check.BIN / "python", "-c", script])[0] == 0
 
 
 class Tools:
@@ -99,11 +99,11 @@ class Tools:
         monkeypatch.setattr(check, "stream", self.stream)
         monkeypatch.setattr(check, "prepare_newest", lambda: True)
 
-    def stream(self, command: list[str], _binaries: Path, output: check.Output) -> tuple[int, str]:
-        name = " ".join(command)
+    def stream(self, command: list[Path | str], output: tools.Output) -> tuple[int, str]:
+        name = " ".join([Path(command[0]).name, *map(str, command[1:])])
         output.say(f"text of {name}")
         self.log.append(f"began {name}")
-        if command[0] == "mypy" or "tests/integration" in command:
+        if name == "mypy" or "tests/integration" in command:
             self.both.wait(10)  # each of the two needs the other one to run
         return 0, "1 passed in 1s"
 
@@ -111,11 +111,11 @@ class Tools:
 def test_what_computes_runs_beside_what_waits_and_its_text_comes_behind(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    tools = Tools(monkeypatch, meet=2)
+    kit = Tools(monkeypatch, meet=2)
     outcomes = check.run_steps(["types", "unit", "integration", "cli"])
     assert [each.step for each in outcomes] == ["types", "unit", "integration", "cli"]
     assert all(each.passed for each in outcomes)
-    assert tools.log[0].startswith("began pytest -q tests/unit")
+    assert kit.log[0].startswith("began pytest -q tests/unit")
     shown = [line for line in capfdbinary.readouterr().out.splitlines() if b"text of" in line]
     assert [line.split()[2:5][-1] for line in shown] == [
         b"tests/unit",
@@ -128,9 +128,9 @@ def test_what_computes_runs_beside_what_waits_and_its_text_comes_behind(
 def test_without_the_step_that_waits_each_runs_in_its_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tools = Tools(monkeypatch, meet=1)
+    kit = Tools(monkeypatch, meet=1)
     check.run_steps(["types", "unit"])
-    assert [line.split()[1] for line in tools.log] == ["mypy", "pytest"]
+    assert [line.split()[1] for line in kit.log] == ["mypy", "pytest"]
 
 
 def test_a_run_that_is_given_up_ends_what_runs_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_a_run_that_is_given_up_ends_what_runs_beside_it(monkeypatch: pytest.Mon
     began = time.monotonic()
 
     def given_up(*_: object) -> check.Outcome:
-        while not check.RUNNING:
+        while not tools.RUNNING:
             assert time.monotonic() - began < 20
         raise SystemExit(143)
 
@@ -153,7 +153,7 @@ def test_a_run_that_is_given_up_ends_what_runs_beside_it(monkeypatch: pytest.Mon
     )
     with pytest.raises(SystemExit):
         check.run_steps(["types", "integration"])
-    assert not check.RUNNING
+    assert not tools.RUNNING
     assert time.monotonic() - began < 20
 
 
@@ -162,7 +162,9 @@ def test_the_tools_share_the_bytecode_that_the_first_one_wrote(
 ) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     check.clean_environment()
-    code, text = check.stream(["python", "-c", "import sys; print(sys.dont_write_bytecode)"])
+    code, text = tools.stream(
+        [check.BIN / "python", "-c", "import sys; print(sys.dont_write_bytecode)"]
+    )
     assert (code, text.strip()) == (0, "False")
 
 
