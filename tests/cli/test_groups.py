@@ -11,7 +11,7 @@ import pytest
 
 import offpath
 from offpath import App, Context, Limit, Plan
-from offpath.cli.waiting import _names
+from offpath.cli.waits import _names
 from offpath.model.job import JobState
 from tests.cli.conftest import Run, document
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from offpath import App
-from offpath.cli.loading import load_shared_app
+from offpath.cli.apps import load_shared_app
 from tests.cli.conftest import Run
 
 CODE = """

@@ -10,17 +10,17 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
+from offpath.cli.apps import store_settings
 from offpath.cli.checkup import Finding, Level, examine
-from offpath.cli.frame import (
+from offpath.cli.health import member_document, print_members
+from offpath.cli.older_frame import (
     FAILED,
     command,
     json_option,
     limit_option,
-    store_settings,
     url_option,
     with_app,
 )
-from offpath.cli.health import member_document, print_members
 from offpath.config import Settings, load_settings
 from offpath.health.fleet import member
 from offpath.store.backends import backup as copy_store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from offpath.app import App
-from offpath.cli.frame import require_schema
+from offpath.cli.apps import require_schema
 from offpath.cli.output import short
 from offpath.errors import SchemaError
 from offpath.health.fleet import Presence, dying_in, member, orphans, pauses

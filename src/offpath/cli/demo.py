@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.frame import command, json_option
+from offpath.cli.older_frame import command, json_option
 from offpath.config import MEMORY_URL, load_settings
 from offpath.errors import InvalidArgument
 from offpath.jobs.context import Context

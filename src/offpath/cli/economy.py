@@ -11,8 +11,8 @@ import click
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.frame import FAILED, command, json_option, limit_option
-from offpath.cli.loading import load_shared_app, target_of
+from offpath.cli.apps import load_shared_app, target_of
+from offpath.cli.older_frame import FAILED, command, json_option, limit_option
 from offpath.errors import ConfigurationError, InvalidArgument, OffpathError
 from offpath.model import checks
 from offpath.model.json_text import decode_json

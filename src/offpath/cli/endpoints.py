@@ -12,7 +12,8 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.frame import (
+from offpath.cli.messages import moment
+from offpath.cli.older_frame import (
     command,
     confirm,
     json_option,
@@ -21,7 +22,7 @@ from offpath.cli.frame import (
     with_app,
     yes_option,
 )
-from offpath.cli.messages import moment
+from offpath.cli.values import Cell
 from offpath.errors import InvalidArgument
 from offpath.events.webhook.endpoints import Added, Receiver
 from offpath.events.webhook.sealing import new_key
@@ -136,7 +137,7 @@ def show(name: str, url: str | None, *, as_json: bool) -> int | None:
         if as_json:
             output.print_json(told)
             return
-        lines: dict[str, output.Cell] = {
+        lines: dict[str, Cell] = {
             "endpoint": one.name,
             "url": redact_text(one.url),
             "state": f"{one.state} ({one.reason})" if one.reason else str(one.state),
@@ -426,7 +427,7 @@ def _shown(one: Receiver) -> dict[str, Any]:
     return plain
 
 
-def _row(one: Receiver, waiting: dict[str, MessageBacklog]) -> tuple[output.Cell, ...]:
+def _row(one: Receiver, waiting: dict[str, MessageBacklog]) -> tuple[Cell, ...]:
     told = _document(one, waiting)
     note = one.reason or ""
     if one.state is EndpointState.ENABLED and one.failing_since:

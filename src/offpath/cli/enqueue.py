@@ -9,8 +9,14 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.frame import FAILED, command, json_option, url_option, with_app
-from offpath.cli.loading import with_loaded_app
+from offpath.cli.older_frame import (
+    FAILED,
+    command,
+    json_option,
+    url_option,
+    with_app,
+    with_loaded_app,
+)
 from offpath.errors import InvalidArgument, JobEnded, OffpathError, WaitTimeout
 from offpath.jobs.handle import Handle
 from offpath.model.json_text import decode_json

@@ -11,7 +11,7 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.frame import command, json_option, limit_option, url_option, with_app
+from offpath.cli.older_frame import command, json_option, limit_option, url_option, with_app
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.limit import LimitRecord, QueueRecord, RateSpec

@@ -1,50 +1,92 @@
-"""What all commands share: the store they work on, their options, and how errors end them."""
+"""The frame of every command: its shared options, the app that it works with, the value it returns.
+
+A command is a function that gets an open app and its options, and returns a value. The frame opens
+the app that the options name, awaits the command, prints the value and ends with its exit code.
+Errors are the program's (:mod:`offpath.cli.program`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-import logging
+import inspect
 import sys
-import traceback
-from collections.abc import Awaitable, Callable
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Any, TypeVar
 
 import click
 
-from offpath.app import App
-from offpath.cli.output import clean_block, print_json
-from offpath.config import MEMORY_URL, Settings, load_settings
-from offpath.errors import (
-    ConfigurationError,
-    InvalidArgument,
-    NotFound,
-    OffpathError,
-    SchemaMissing,
-    StoreUnavailable,
-    TaskError,
-    UnknownTask,
-)
-from offpath.model.redact import redact_text, redact_url
+from offpath.cli import output
+from offpath.cli.apps import given_app, store_app
+from offpath.cli.values import DONE, Value
+from offpath.errors import InvalidArgument
 
-P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
+Option = Callable[[Any], Any]
+"""A decorator of click's that adds an option or an argument."""
+Opener = Callable[..., AbstractAsyncContextManager[Any]]
+"""A context that opens what a command works with, found by options of the opener's names."""
 
-DONE, FAILED, USAGE, NOT_FOUND, UNREACHABLE = range(5)
-INTERRUPTED = 130
-"""As shells have it for a program that Ctrl-C ended."""
+_JSON, _YES = "offpath.json", "offpath.yes"
 
-_EXITS: tuple[tuple[type[OffpathError], int], ...] = (
-    (NotFound, NOT_FOUND),
-    (UnknownTask, NOT_FOUND),
-    (StoreUnavailable, UNREACHABLE),
-    (ConfigurationError, USAGE),
-    (InvalidArgument, USAGE),
-    (TaskError, USAGE),
+
+# -- options ---------------------------------------------------------------------------------------
+
+
+def _flag(name: str, key: str, text: str) -> Callable[[F], F]:
+    """A flag that is kept in click's context: commands do not carry it along."""
+
+    def keep(context: click.Context, _option: click.Parameter, given: bool) -> None:
+        context.meta[key] = given
+
+    # Eager: bad input that another option refuses is already told as JSON.
+    return click.option(
+        name, is_flag=True, is_eager=True, expose_value=False, callback=keep, help=text
+    )
+
+
+def asked(key: str) -> bool:
+    """A flag of the command that runs."""
+    context = click.get_current_context(silent=True)
+    return bool(context is not None and context.meta.get(key))
+
+
+def wants_json() -> bool:
+    """True when the command that runs is to print JSON."""
+    return asked(_JSON)
+
+
+url_option = click.option(
+    "--url",
+    metavar="URL",
+    help="sqlite:///file.db or postgresql://…  [env: OFFPATH_URL, DATABASE_URL]",
+)
+json_option = _flag("--json", _JSON, "Print JSON, for programs.")
+yes_option = _flag("--yes", _YES, "Act without asking for confirmation.")
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    show_default=True,
+    help="The most rows to list.",
 )
 
 
-def options(*several: Callable[[F], F]) -> Callable[[F], F]:
+def after_option(metavar: str = "ID", **settings: Any) -> Callable[[F], F]:  # noqa: ANN401 - click's own
+    """The option that asks for the next page."""
+    what = metavar.lower().replace(":", " and ")
+    text = f"List what follows this {what}, the last of the page before."
+    return click.option("--after", metavar=metavar, help=text, **settings)
+
+
+def app_option(text: str) -> Callable[[F], F]:
+    """The option that names an app."""
+    return click.option("--app", "target", metavar="MODULE:APP", help=text)
+
+
+def options(*several: Option) -> Callable[[F], F]:
     """Several options as one decorator; help lists them in this order."""
 
     def add(function: F) -> F:
@@ -55,120 +97,120 @@ def options(*several: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
-url_option = click.option(
-    "--url",
-    metavar="URL",
-    help="sqlite:///file.db or postgresql://…  [env: OFFPATH_URL, DATABASE_URL]",
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-limit_option = click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Most rows."
-)
-after_option = click.option("--after", metavar="ID", help="Go on after this id (the last page's).")
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+def option_group(name: str, make: Callable[..., Any], *several: Option) -> Callable[[F], F]:
+    """Options that are one value: the command gets ``make(**options)`` as its argument ``name``.
 
-
-def command(function: Callable[P, int | None]) -> Callable[P, None]:
-    """End the process as the function says, and every error with one clear line."""
-
-    @functools.wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        as_json = bool(kwargs.get("as_json"))
-        try:
-            code = function(*args, **kwargs)
-        except OffpathError as error:
-            code = explain(error, error.code, as_json=as_json)
-        except KeyboardInterrupt:
-            code = INTERRUPTED
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
-            raise  # click's to tell; who reads no more (`| head`) needs no message
-        except Exception as error:  # noqa: BLE001 - a person gets a line, --debug the traceback
-            code = explain(error, "unexpected", as_json=as_json)
-        sys.exit(code or DONE)
-
-    # Click keeps the lines after a backspace as they are; a raw docstring has no such character.
-    run.__doc__ = (function.__doc__ or "").replace("\\b", "\b")
-    return run
-
-
-def store_settings(url: str | None) -> Settings:
-    """The settings, with a URL that other processes can see too."""
-    settings = load_settings(url=url, database_url=True)
-    if settings.url == MEMORY_URL:
-        raise ConfigurationError(
-            "no database is named: give --url sqlite:///file.db (or postgresql://…), "
-            "or set OFFPATH_URL or DATABASE_URL"
-        )
-    return settings
-
-
-def with_app(
-    url: str | None, work: Callable[[App], Awaitable[int | None]], *, create: bool = False
-) -> int | None:
-    """Open an app on the store, do the work, close it.
-
-    Raises ``SchemaMissing`` where nothing ever was, unless it may ``create``: a mistyped file
-    name is not to become an empty database that looks fine.
+    The value is made before the database is opened, so bad input is refused first.
     """
-    app = App(settings=store_settings(url), auto_start=False)
 
-    async def opened() -> int | None:
-        if not create:
-            await require_schema(app)
-        async with app:
-            return await work(app)
+    def blank() -> None:
+        """Nothing: click keeps a command's options on its function."""
 
-    return asyncio.run(opened())
+    own: list[click.Parameter] = getattr(options(*several)(blank), "__click_params__", [])
+    names = [one.name for one in own if one.expose_value]
 
+    def add(function: F) -> F:
+        @functools.wraps(function)
+        def run(**given: Any) -> Any:  # noqa: ANN401 - whatever click passes
+            values = {each: given.pop(each) for each in names}
+            return function(**given, **{name: make(**values)})
 
-async def require_schema(app: App) -> None:
-    """Raise ``SchemaMissing`` when the store was never migrated."""
-    store = app.store()
-    try:
-        steps = await store.migrations()
-    finally:
-        await app.close()
-    if steps and all(step.applied_at is None for step in steps):
-        place = redact_url(app.settings.url)
-        raise SchemaMissing(
-            f"{place} has no offpath tables: is this the right database? If it is, "
-            "run `offpath migrate`"
-        )
+        run.__click_params__ = [*getattr(function, "__click_params__", ()), *own]  # type: ignore[attr-defined]
+        return run  # type: ignore[return-value]
+
+    return add
 
 
-def confirm(question: str, *, yes: bool, as_json: bool) -> None:
+Filters = dict[str, Any]
+"""Filters of the app, by the names that it has for them."""
+
+
+def filters(*several: Option) -> Callable[[F], F]:
+    """Filter options as the argument ``where``, without those that were not given."""
+    return option_group("where", _given, *several)
+
+
+def _given(**where: Any) -> Filters:  # noqa: ANN401 - any filter
+    return {name: value for name, value in where.items() if value}
+
+
+def confirm(question: str) -> None:
     """Ask before something is lost; a program must say --yes."""
-    if yes:
+    if asked(_YES):
         return
-    if as_json or not sys.stdin.isatty():
+    if wants_json() or not sys.stdin.isatty():
         raise InvalidArgument(f"{question} Repeat it with --yes")
-    click.confirm(question, abort=True)
+    click.confirm(output.clean(question), abort=True)
 
 
-def explain(error: BaseException, code: str, *, as_json: bool) -> int:
-    """Tell the user what went wrong, and return the exit code for it."""
-    text = redact_text(str(error))
-    if code == "unexpected":
-        text = f"{type(error).__name__}: {text}"
-    if as_json:
-        print_json({"ok": False, "error": {"code": code, "message": text}})
-    else:
-        click.echo(f"error: {clean_block(text)} ({code})", err=True)
-    if _debugging():
-        shown = redact_text("".join(traceback.format_exception(error)))
-        click.echo(clean_block(shown), err=True)
-    elif code == "unexpected":
-        click.echo("`offpath --debug …` shows where", err=True)
-    logging.getLogger("offpath.cli").debug("the command failed", exc_info=error)
-    return _exit(error)
+def confirmed(question: str) -> Callable[[F], F]:
+    """The option --yes, and the question without it: names of options in it are filled in."""
+
+    def add(function: F) -> F:
+        @functools.wraps(function)
+        def run(**given: Any) -> Any:  # noqa: ANN401 - whatever click passes
+            times = {k: output.when(v) for k, v in given.items() if isinstance(v, datetime)}
+            confirm(question.format(**{**given, **times}))
+            return function(**given)
+
+        return yes_option(run)  # type: ignore[return-value]
+
+    return add
 
 
-def _exit(error: BaseException) -> int:
-    if isinstance(error, OffpathError) and isinstance(error, ValueError):
-        return USAGE  # the ledger's own errors of what was given are not imported here
-    return next((number for kind, number in _EXITS if isinstance(error, kind)), FAILED)
+# -- commands --------------------------------------------------------------------------------------
 
 
-def _debugging() -> bool:
-    context = click.get_current_context(silent=True)
-    return bool(context is not None and context.find_root().params.get("debug"))
+def framed(
+    opener: Opener | None = None, *shared: Option, json: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., int]]:
+    """The decorator below a command's own options.
+
+    It adds ``shared`` options and --json. With an ``opener`` the command is async, and gets what
+    that opens as its first argument. Options that the opener takes reach the command only if it
+    names them, too.
+    """
+    takes = set() if opener is None else set(inspect.signature(opener).parameters)
+
+    def frame(function: Callable[..., Any]) -> Callable[..., int]:
+        names = set(inspect.signature(function).parameters)
+
+        @functools.wraps(function)
+        def run(**given: Any) -> int:  # noqa: ANN401 - whatever click passes
+            if opener is None:
+                return _ended(function(**given))
+            kept = {name: v for name, v in given.items() if name in names or name not in takes}
+            place = opener(**{name: given[name] for name in takes & given.keys()})
+            return _ended(asyncio.run(_work(place, function, kept)))
+
+        # Click keeps lines after a backspace as they are; a raw docstring has no such character.
+        run.__doc__ = (function.__doc__ or "").replace("\\b", "\b")
+        return options(*shared, *([json_option] if json else []))(run)
+
+    return frame
+
+
+async def _work(
+    place: AbstractAsyncContextManager[Any], function: Callable[..., Any], given: dict[str, Any]
+) -> Any:  # noqa: ANN401 - a value, or an exit code
+    async with place as opened:
+        return await function(opened, **given)
+
+
+def _ended(value: Value | int | None) -> int:
+    """The exit code, after the value was printed."""
+    if value is None or isinstance(value, int):
+        return value or DONE
+    output.show(value, as_json=wants_json())
+    return value.exit
+
+
+plain_command = framed()
+"""A command that opens no app."""
+store_command = framed(store_app, url_option)
+"""A command on a store: its first argument is an app that has no tasks."""
+
+
+def app_command(text: str) -> Callable[[Callable[..., Any]], Callable[..., int]]:
+    """A command on a store, or with the app that --app names."""
+    return framed(given_app, app_option(text), url_option)

@@ -9,8 +9,10 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.frame import command, json_option, limit_option, url_option, with_app
-from offpath.cli.jobs import print_changed, rows_of
+from offpath.cli.frame import limit_option, store_command
+from offpath.cli.job_views import changed_jobs, job_document, job_table
+from offpath.cli.selection import Selection
+from offpath.cli.values import Changed, Fields, Part, Shown
 from offpath.errors import InvalidArgument, JobNotFound
 from offpath.jobs.group_codecs import unsigned
 from offpath.model.group import GroupRecord
@@ -20,6 +22,8 @@ from offpath.runtime.ids import parse_id
 
 _OPEN = (JobState.BLOCKED, JobState.QUEUED, JobState.RUNNING)
 _FAILED = (JobState.DEAD, JobState.CANCELLED)
+_LABELS = 11
+"""Characters of a name in a group's fields, as in a job's."""
 
 
 @click.group()
@@ -30,10 +34,8 @@ def groups() -> None:
 @groups.command("show")
 @click.argument("group_id")
 @limit_option
-@url_option
-@json_option
-@command
-def show_group(group_id: str, limit: int, url: str | None, *, as_json: bool) -> int | None:
+@store_command
+async def show_group(app: App, *, group_id: str, limit: int) -> Shown:
     r"""Show a group: counts, value, open and failed members.
 
     GROUP_ID is the id of its first job. Of members at most --limit of each kind are listed, the
@@ -42,31 +44,25 @@ def show_group(group_id: str, limit: int, url: str | None, *, as_json: bool) -> 
     \b
     offpath groups show 0198c0de-… --limit 10
     """
-
-    async def work(app: App) -> None:
-        group = await _group(app, group_id)
-        counts = await _counts(app, group.id)
-        members = {
-            "open_members": await _members(app, group.id, _OPEN, limit),
-            "failed_members": await _members(app, group.id, _FAILED, limit),
-        }
-        if as_json:
-            listed = {name: _documents(page) for name, page in members.items()}
-            output.print_json({**document(group, counts), **listed})
-        else:
-            _print_group(group, counts)
-            for name, page in members.items():
-                _print_members(name.replace("_", " "), group.id, page)
-
-    return with_app(url, work)
+    group = await _group(app, group_id)
+    known = _document(group, await _counts(app, group.id))
+    members = {
+        "open_members": await _members(app, group.id, _OPEN, limit),
+        "failed_members": await _members(app, group.id, _FAILED, limit),
+    }
+    listed = [part for name, page in members.items() for part in _member_parts(name, page)]
+    more = f"more: offpath jobs list --group {group.id}"
+    return Shown(
+        {**known, **{name: _page(page) for name, page in members.items()}},
+        [_fields(group, known), *listed],
+        [more for page in members.values() if page.next],
+    )
 
 
 @groups.command("cancel")
 @click.argument("group_id")
-@url_option
-@json_option
-@command
-def cancel_group(group_id: str, url: str | None, *, as_json: bool) -> int | None:
+@store_command
+async def cancel_group(app: App, *, group_id: str) -> Changed:
     r"""Cancel a whole group.
 
     Waiting members end at once, running ones are told, and what would still join is cancelled
@@ -75,12 +71,8 @@ def cancel_group(group_id: str, url: str | None, *, as_json: bool) -> int | None
     \b
     offpath groups cancel 0198c0de-…
     """
-
-    async def work(app: App) -> None:
-        changed = await app.groups.cancel((await _group(app, group_id)).id)
-        print_changed(changed, (), "cancelled", as_json=as_json)
-
-    return with_app(url, work)
+    changed = await app.groups.cancel((await _group(app, group_id)).id)
+    return changed_jobs(changed, Selection(), "cancelled")
 
 
 async def _group(app: App, given: str) -> GroupRecord:
@@ -109,44 +101,37 @@ async def _members(app: App, group_id: str, states: tuple[JobState, ...], limit:
     return await app.groups.members(group_id, states=states, limit=limit, newest=False)
 
 
-def document(group: GroupRecord, counts: dict[str, int]) -> dict[str, Any]:
+def _document(group: GroupRecord, counts: dict[str, int]) -> dict[str, Any]:
     """A group as JSON: its value decoded where it is JSON, secrets hidden."""
     plain: dict[str, Any] = msgspec.to_builtins(group)
     del plain["result"]
     value = redact(output.decoded(unsigned(group.result)))
-    return {**plain, "state": group_state(group), "counts": counts, "value": value}
+    return {**plain, "state": _group_state(group), "counts": counts, "value": value}
 
 
-def group_state(group: GroupRecord) -> str:
+def _group_state(group: GroupRecord) -> str:
     """A group's state in a word."""
     if group.done:
         return "failed" if group.failed else "done"
     return "closing" if group.closing else "open"
 
 
-def _documents(page: Page) -> dict[str, Any]:
-    return {"items": [output.job_document(one) for one in page.items], "next": page.next}
+def _page(page: Page) -> dict[str, Any]:
+    return {"items": [job_document(one) for one in page.items], "next": page.next}
 
 
-def _print_group(group: GroupRecord, counts: dict[str, int]) -> None:
-    known = document(group, counts)
-    value = msgspec.json.encode(known["value"]).decode()
-    lines = {
+def _fields(group: GroupRecord, known: dict[str, Any]) -> Fields:
+    value = output.json_text(known["value"])
+    counts = ", ".join(f"{number} {state}" for state, number in known["counts"].items())
+    fields = {
         "id": group.id,
         "state": f"{known['state']} ({group.open} open, {group.failed} failed)",
         "policy": group.policy.value,
-        "members": ", ".join(f"{number} {state}" for state, number in counts.items()) or "-",
+        "members": counts or "-",
         "value": f"{value} (final)" if group.final else value,
     }
-    for name, text in lines.items():
-        click.echo(f"{name:>11}  {output.clean(text)}")
+    return Fields(fields, _LABELS)
 
 
-def _print_members(title: str, group_id: str, page: Page) -> None:
-    if not page.items:
-        return
-    click.echo(f"\n{title}")
-    columns, rows = rows_of(page.items)
-    output.print_table(columns, rows, empty="")
-    if page.next:
-        click.echo(f"more: offpath jobs list --group {group_id}", err=True)
+def _member_parts(name: str, page: Page) -> list[Part]:
+    return ["", name.replace("_", " "), job_table(page.items)] if page.items else []

@@ -13,8 +13,9 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
+from offpath.cli.apps import require_schema, store_settings
 from offpath.cli.flow import limit_document, print_limits, queue_document
-from offpath.cli.frame import command, json_option, require_schema, store_settings
+from offpath.cli.older_frame import command, json_option
 from offpath.config import Settings, load_settings
 from offpath.errors import ConfigurationError, InvalidArgument, OffpathError, StoreUnavailable
 from offpath.health.fleet import FleetHealth, Member, examine

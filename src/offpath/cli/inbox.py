@@ -7,16 +7,6 @@ from typing import Any
 import click
 
 from offpath.app import App
-from offpath.cli.frame import (
-    after_option,
-    command,
-    json_option,
-    limit_option,
-    options,
-    url_option,
-    with_app,
-    yes_option,
-)
 from offpath.cli.messages import (
     STATES,
     ask,
@@ -26,6 +16,16 @@ from offpath.cli.messages import (
     print_changed,
     print_message,
     print_page,
+)
+from offpath.cli.older_frame import (
+    after_option,
+    command,
+    json_option,
+    limit_option,
+    options,
+    url_option,
+    with_app,
+    yes_option,
 )
 from offpath.errors import InvalidArgument
 from offpath.model.job import DeadReason

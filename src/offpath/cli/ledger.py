@@ -13,7 +13,6 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.frame import FAILED, command, json_option, limit_option, url_option, with_app
 from offpath.cli.ledger_showing import (
     account_document,
     checkpoint_document,
@@ -27,6 +26,7 @@ from offpath.cli.ledger_showing import (
     proof_document,
     verification_document,
 )
+from offpath.cli.older_frame import FAILED, command, json_option, limit_option, url_option, with_app
 from offpath.cli.writing import whole_file
 from offpath.errors import InvalidArgument, NotFound, OffpathError
 from offpath.model.json_text import decode_json

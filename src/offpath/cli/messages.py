@@ -12,7 +12,8 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.frame import NOT_FOUND, confirm
+from offpath.cli.older_frame import NOT_FOUND, confirm
+from offpath.cli.values import Cell
 from offpath.errors import InvalidArgument, MessageNotFound
 from offpath.model.message import Box, MessagePage, MessageRecord, MessageState
 from offpath.model.redact import redact, redact_text
@@ -133,7 +134,7 @@ def print_page(page: MessagePage, box: Box, *, as_json: bool) -> None:
         click.echo(f"more: add --after {page.next}", err=True)
 
 
-def _row(one: MessageRecord) -> tuple[output.Cell, ...]:
+def _row(one: MessageRecord) -> tuple[Cell, ...]:
     middle = (one.stream, one.topic) if one.box is Box.OUT else (one.stream,)
     failure = one.failure
     error = redact_text(f"{failure.type}: {failure.message}"[:100]) if failure else ""
@@ -175,7 +176,7 @@ def print_message(one: MessageRecord, *, as_json: bool) -> None:
         output.print_json(told)
         return
     middle = {"stream": one.stream, "topic": one.topic}
-    lines: dict[str, output.Cell] = {
+    lines: dict[str, Cell] = {
         "id": one.id,
         **(middle if one.box is Box.OUT else {"source": one.stream}),
         "key": one.key or "-",

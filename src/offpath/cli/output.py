@@ -8,17 +8,50 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, assert_never
 
 import click
 import msgspec
 
+from offpath.cli.values import Cell, Failed, Fields, Part, Quote, Table, Value
 from offpath.errors import InvalidArgument
-from offpath.model.job import Failure, JobRecord, Progress
 from offpath.model.json_text import decode_json
-from offpath.model.redact import redact, redact_text
 
-Cell = str | int | float | None
+
+def show(value: Value, *, as_json: bool) -> None:
+    """Print what a command returned."""
+    if as_json:
+        if value.document is not None:
+            print_json(value.document)
+        return
+    for part in value.parts:
+        _print_part(part)
+    if isinstance(value, Failed):
+        click.echo(f"{value.word}: {clean_block(value.message)} ({value.code})", err=True)
+    for note in value.notes:
+        note_once(note)
+
+
+def note_once(text: str) -> None:
+    """Tell people a line beside the output."""
+    click.echo(clean(text), err=True)
+
+
+def _print_part(part: Part) -> None:
+    match part:
+        case str():
+            click.echo(clean(part))
+        case Table(columns, rows, empty):
+            if rows or empty:
+                print_table(columns, rows, empty=empty)
+        case Fields(values, width):
+            width = max(width, *map(len, values))
+            for name, value in values.items():
+                click.echo(f"{name:>{width}}  {clean(str(value))}")
+        case Quote(heading, text):
+            click.echo(f"{clean(heading)}\n  {clean_block(text).rstrip()}")
+        case _:
+            assert_never(part)
 
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON
@@ -115,26 +148,6 @@ def when(moment: datetime | None) -> str:
     return "-" if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def job_document(job: JobRecord) -> dict[str, Any]:
-    """A job as JSON: input, result and progress decoded where they are JSON, secrets hidden."""
-    plain: dict[str, Any] = msgspec.to_builtins(job)
-    for name in ("input", "options", "result", "progress"):
-        plain[name] = redact(decoded(plain[name]))
-    plain["failures"] = [_failure_document(one) for one in job.failures]
-    return plain
-
-
-def _failure_document(failure: Failure) -> dict[str, Any]:
-    return {
-        "attempt": failure.attempt,
-        "at": failure.at,
-        "kind": failure.kind,
-        "type": failure.type,
-        "message": redact_text(failure.message),
-        "traceback": redact_text(failure.traceback) if failure.traceback else None,
-    }
-
-
 def decoded(text: str | None) -> Any:  # noqa: ANN401 - any JSON
     """The value of a JSON text; another codec's text as it is."""
     if text is None:
@@ -145,11 +158,6 @@ def decoded(text: str | None) -> Any:  # noqa: ANN401 - any JSON
         return text
 
 
-def percent(progress: Progress | None) -> str:
-    """How far a job says it is."""
-    if progress is None:
-        return ""
-    amount = f"{progress.done:g}"
-    if progress.total:
-        amount = f"{progress.done / progress.total:.0%}"
-    return f"{amount} {progress.note}" if progress.note else amount
+def json_text(value: Any) -> str:  # noqa: ANN401 - any JSON
+    """A value as JSON in a line for people."""
+    return msgspec.json.encode(value).decode()

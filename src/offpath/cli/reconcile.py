@@ -10,7 +10,7 @@ import msgspec
 
 from offpath.cli import output
 from offpath.cli.economy import app_option, moment, with_economy
-from offpath.cli.frame import FAILED, command, json_option
+from offpath.cli.older_frame import FAILED, command, json_option
 
 if TYPE_CHECKING:
     from offpath.economy import Economy

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from offpath.cli import output
+from offpath.cli.values import Cell
 from offpath.model.redact import redact, redact_text
 from offpath.model.tally import Verdict
 
@@ -72,7 +73,7 @@ def print_status(found: Sequence[RouterStatus], *, as_json: bool, single: bool) 
 
 def _print_status(one: RouterStatus) -> None:
     record, facts = one.record, one.facts
-    lines: dict[str, output.Cell] = {
+    lines: dict[str, Cell] = {
         "router": record.name,
         "domain": record.domain,
         "gate": gate(record) + ("" if record.master else ": offpath router enable --master"),
@@ -109,7 +110,7 @@ def _summary(text: str | None) -> str:
     return ", ".join(f"{number} {status}" for status, number in counts.items())
 
 
-def _route_row(route: Route) -> tuple[output.Cell, ...]:
+def _route_row(route: Route) -> tuple[Cell, ...]:
     return route.name, route.type, route.stream, route.deliver or "-", _switch(route)
 
 
@@ -262,7 +263,7 @@ def print_letters(found: Sequence[Letter], asked: Sequence[str], *, as_json: boo
 
 def _print_letter(one: Letter) -> None:
     told = _letter(one, whole=True)
-    lines: dict[str, output.Cell] = {
+    lines: dict[str, Cell] = {
         "letter": one.id,
         "router": one.router,
         "route": one.route,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from offpath.app import App
-from offpath.cli.frame import (
+from offpath.cli.logs import configure
+from offpath.cli.older_frame import (
     DONE,
     FAILED,
     NOT_FOUND,
@@ -23,10 +24,9 @@ from offpath.cli.frame import (
     limit_option,
     url_option,
     with_app,
+    with_loaded_app,
     yes_option,
 )
-from offpath.cli.loading import with_loaded_app
-from offpath.cli.logs import configure
 from offpath.cli.routed import (
     print_attempts,
     print_letter_page,

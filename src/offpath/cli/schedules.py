@@ -11,7 +11,7 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.frame import (
+from offpath.cli.older_frame import (
     command,
     confirm,
     json_option,
@@ -19,9 +19,10 @@ from offpath.cli.frame import (
     options,
     url_option,
     with_app,
+    with_loaded_app,
     yes_option,
 )
-from offpath.cli.loading import with_loaded_app
+from offpath.cli.values import Cell
 from offpath.errors import InvalidArgument
 from offpath.jobs.job import Job
 from offpath.model.json_text import decode_json
@@ -379,7 +380,7 @@ def _state(record: ScheduleRecord) -> str:
     return "ended" if record.next_at is None else "on"
 
 
-def _row(record: ScheduleRecord) -> tuple[output.Cell, ...]:
+def _row(record: ScheduleRecord) -> tuple[Cell, ...]:
     schedule = record.schedule
     return (
         schedule.name,

@@ -10,9 +10,9 @@ import click
 import msgspec
 
 from offpath.app import App
-from offpath.cli.frame import DONE, FAILED, command, explain, json_option
-from offpath.cli.loading import load_app, target_of
+from offpath.cli.apps import load_app, target_of
 from offpath.cli.logs import configure
+from offpath.cli.older_frame import DONE, FAILED, command, explain, json_option
 from offpath.cli.output import print_json, print_table
 from offpath.errors import SettlementFailed
 from offpath.model.settlement_run import SettlementOutcome, SettlementSummary

@@ -9,16 +9,16 @@ import click
 import msgspec
 
 from offpath.app import App
-from offpath.cli.frame import (
+from offpath.cli.logs import configure
+from offpath.cli.older_frame import (
     DONE,
     FAILED,
     command,
     json_option,
     url_option,
     with_app,
+    with_loaded_app,
 )
-from offpath.cli.loading import with_loaded_app
-from offpath.cli.logs import configure
 from offpath.cli.output import print_json, print_table
 from offpath.config import load_settings
 from offpath.model.tally import SweepResult, Verdict

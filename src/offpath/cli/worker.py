@@ -17,10 +17,10 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.frame import command
-from offpath.cli.loading import load_shared_app, target_of
+from offpath.cli.apps import load_shared_app, target_of
 from offpath.cli.logs import configure
 from offpath.cli.notifying import notifier, signs_of
+from offpath.cli.older_frame import command
 from offpath.cli.processes import Parent
 from offpath.config import Settings, by_queue
 from offpath.errors import StoreUnavailable

@@ -1,19 +1,69 @@
-"""Finding the app that a command names: ``module:attribute``, or ``module:factory()``."""
+"""The app that a command works with: one on a store, or the one at ``module:attribute``."""
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import os
 import sys
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from offpath.app import App
-from offpath.config import MEMORY_URL, load_settings, normal_url
-from offpath.errors import ConfigurationError, OffpathError
+from offpath.config import MEMORY_URL, Settings, load_settings, normal_url
+from offpath.errors import ConfigurationError, OffpathError, SchemaMissing
 from offpath.model.redact import redact_text, redact_url
+
+
+def store_settings(url: str | None) -> Settings:
+    """The settings, with a URL that other processes can see too."""
+    settings = load_settings(url=url, database_url=True)
+    if settings.url == MEMORY_URL:
+        raise ConfigurationError(
+            "no database is named: give --url sqlite:///file.db (or postgresql://…), "
+            "or set OFFPATH_URL or DATABASE_URL"
+        )
+    return settings
+
+
+def store_app(url: str | None, *, create: bool = False) -> AbstractAsyncContextManager[App]:
+    """An app without tasks on a store.
+
+    Opening it raises ``SchemaMissing`` where nothing ever was, unless it may ``create``: a mistyped
+    file name is not to become an empty database that looks fine.
+    """
+    app = App(settings=store_settings(url), auto_start=False)
+    return app if create else _migrated(app)
+
+
+@asynccontextmanager
+async def _migrated(app: App) -> AsyncIterator[App]:
+    await require_schema(app)
+    async with app:
+        yield app
+
+
+async def require_schema(app: App) -> None:
+    """Raise ``SchemaMissing`` when the store was never migrated."""
+    store = app.store()
+    try:
+        steps = await store.migrations()
+    finally:
+        await app.close()
+    if steps and all(step.applied_at is None for step in steps):
+        place = redact_url(app.settings.url)
+        raise SchemaMissing(
+            f"{place} has no offpath tables: is this the right database? If it is, "
+            "run `offpath migrate`"
+        )
+
+
+def given_app(
+    target: str | None, url: str | None, *, create: bool = False
+) -> AbstractAsyncContextManager[App]:
+    """The app at ``target`` if one is given, else one on a store."""
+    return store_app(url, create=create) if target is None else load_shared_app(target, url)
 
 
 def load_app(target: str) -> App:
@@ -35,7 +85,7 @@ def load_app(target: str) -> App:
         found = found()
     if not isinstance(found, App):
         kind = type(found).__name__
-        raise ConfigurationError(f"{target} is no offpath.App but a {kind}")
+        raise ConfigurationError(f"{target} is not an offpath.App but a {kind}")
     return found
 
 
@@ -51,19 +101,6 @@ def target_of(*given: str | None) -> str:
     if target is None:
         raise ConfigurationError("which app? Write --app module:attribute, or set OFFPATH_APP")
     return target
-
-
-def with_loaded_app(
-    target: str, url: str | None, work: Callable[[App], Awaitable[int | None]]
-) -> int | None:
-    """Do the work with the app at ``target``; ``url`` is for an app that names no store."""
-    app = load_shared_app(target, url)
-
-    async def opened() -> int | None:
-        async with app:
-            return await work(app)
-
-    return asyncio.run(opened())
 
 
 def load_shared_app(target: str, url: str | None) -> App:

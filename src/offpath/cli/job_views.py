@@ -1,0 +1,132 @@
+"""The views of jobs: one as JSON, a page of them, one with all that is known, changed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from offpath.cli import output
+from offpath.cli.failures import failure_cell, failure_parts
+from offpath.cli.selection import Selection
+from offpath.cli.values import Cell, Changed, Fields, Listing, Part, Table
+from offpath.jobs.handle import progress_of
+from offpath.model.job import Changed as ChangedJob
+from offpath.model.job import Failure, JobRecord, JobState, Page, Progress
+from offpath.model.redact import redact, redact_text
+
+_LABELS = 11
+"""Characters of the longest name in a job's fields."""
+
+
+def job_document(job: JobRecord) -> dict[str, Any]:
+    """A job as JSON: input, result and progress decoded where they are JSON, secrets hidden."""
+    plain: dict[str, Any] = msgspec.to_builtins(job)
+    for name in ("input", "options", "result", "progress"):
+        plain[name] = redact(output.decoded(plain[name]))
+    plain["failures"] = [_failure_document(one) for one in job.failures]
+    return plain
+
+
+def _failure_document(failure: Failure) -> dict[str, Any]:
+    return {
+        "attempt": failure.attempt,
+        "at": failure.at,
+        "kind": failure.kind,
+        "type": failure.type,
+        "message": redact_text(failure.message),
+        "traceback": redact_text(failure.traceback) if failure.traceback else None,
+    }
+
+
+def job_page(page: Page, empty: str) -> Listing:
+    """A page of jobs."""
+    items = [job_document(job) for job in page.items]
+    return Listing(items, job_table(page.items, empty), next=page.next)
+
+
+def job_table(jobs: Sequence[JobRecord], empty: str = "") -> Table:
+    """A line for each job."""
+    columns = ("id", "task", "queue", "state", "attempt", "due", "last error")
+    return Table(columns, [_row(job) for job in jobs], empty)
+
+
+def _row(job: JobRecord) -> tuple[Cell, ...]:
+    due = output.ago(job.run_at) if job.state is JobState.QUEUED else ""
+    blocked = job.state is JobState.BLOCKED
+    state = f"{job.state} ({job.reason})" if blocked else str(job.state)
+    if job.unreadable:
+        state += " (unreadable)"
+    return job.id, job.task, job.queue, state, job.attempt, due, failure_cell(job.failure)
+
+
+def job_parts(
+    job: JobRecord,
+    *,
+    waits: Mapping[str, dict[str, Any] | None] = MappingProxyType({}),
+    steps: Sequence[str] = (),
+    ill: Sequence[str] = (),
+) -> list[Part]:
+    """One job, name and value on each line, then its failures."""
+    document = job_document(job)
+    fields: dict[str, Cell] = {
+        "id": job.id,
+        "task": job.task,
+        "queue": job.queue,
+        "state": f"{job.state} ({job.reason})" if job.reason else str(job.state),
+        **{name.replace("_", " "): one["text"] for name, one in waits.items() if one},
+        **({"steps": ", ".join(steps)} if steps else {}),
+        **({"unreadable": job.unreadable} if job.unreadable else {}),
+        "attempt": job.attempt,
+        "deliveries": job.deliveries,
+        "priority": job.priority,
+        "enqueued": output.when(job.enqueued_at),
+        "due": output.when(job.run_at),
+        "started": output.when(job.started_at),
+        "finished": output.when(job.finished_at),
+        "deadline": output.when(job.deadline),
+        "kept until": output.when(job.expires_at),
+        "worker": job.worker or "-",
+        **({"worker says": "; ".join(ill)} if ill else {}),
+        "unique key": job.unique_key or "-",
+        "tags": ", ".join(job.tags) or "-",
+        "group": job.group_id,
+        "input": output.json_text(document["input"]),
+        "options": output.json_text(document["options"]),
+        "progress": _percent(progress_of(job)) or "-",
+        "result": output.json_text(document["result"]),
+    }
+    failures = [part for failure in job.failures for part in failure_parts(failure)]
+    return [Fields(fields, _LABELS), *failures]
+
+
+def _percent(progress: Progress | None) -> str:
+    """How far a job says it is."""
+    if progress is None:
+        return ""
+    amount = f"{progress.done:g}"
+    if progress.total:
+        amount = f"{progress.done / progress.total:.0%}"
+    return f"{amount} {progress.note}" if progress.note else amount
+
+
+def _transition(one: ChangedJob) -> str:
+    if one.was is one.state:
+        return f"{one.was}: its worker is told"
+    return f"{one.was} → {one.state}"
+
+
+def changed_jobs(
+    changed: Sequence[ChangedJob],
+    which: Selection,
+    verb: str,
+    *,
+    say: Callable[[ChangedJob], str] = _transition,
+    why: str = "unknown, or in no state for this",
+) -> Changed:
+    """Jobs that a command changed, and what became of each."""
+    rows = {one.id: f"{one.task}  {say(one)}" for one in changed}
+    items = [msgspec.to_builtins(one) for one in changed]
+    return Changed(rows, which.ids, verb, why, items)

@@ -1,0 +1,68 @@
+"""The values of options: text is read, or refused, before a database is opened."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from offpath.errors import InvalidArgument
+from offpath.model import checks
+from offpath.model.json_text import decode_json
+
+_SPAN = re.compile(r"(\d{1,6})(s|m|h|d)")
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def _callback(read: Callable[[str, str], Any]) -> Callable[..., Any]:
+    """A callback that makes a value of an option's text, or of each text of a repeated one.
+
+    It is a callback since click takes our errors, which are ``ValueError``, for its own in a type.
+    """
+
+    def convert(_context: click.Context, option: click.Parameter, given: Any) -> Any:  # noqa: ANN401 - any value
+        name = option.opts[0]
+        if isinstance(given, tuple):
+            return tuple(read(one, name) for one in given)
+        return None if given is None else read(given, name)
+
+    return convert
+
+
+def pair(text: str, what: str) -> tuple[str, str]:
+    """The name and the value of NAME=VALUE."""
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise InvalidArgument(f"{what}, not {text[:60]!r}")
+    return name, value
+
+
+def _iso_time(text: str, option: str) -> datetime:
+    try:
+        return checks.aware(datetime.fromisoformat(text), option)
+    except ValueError:  # an error of ours is one, too
+        raise InvalidArgument(
+            f"{option} takes an ISO time with a zone, as 2026-01-31T08:00Z, not {text[:60]!r}"
+        ) from None
+
+
+def _past_time(text: str, option: str) -> datetime:
+    """A time as people write it: ISO 8601 with its zone, or how long ago, as ``90s`` or ``2h``."""
+    if span := _SPAN.fullmatch(text):
+        seconds = int(span[1]) * _UNITS[span[2]]
+        return datetime.now(UTC) - timedelta(seconds=seconds)
+    try:
+        return _iso_time(text, option)
+    except InvalidArgument:
+        raise InvalidArgument(
+            f"{option} takes a time with its zone, as 2026-11-27T09:00Z, or how long ago, as 90s, "
+            f"15m, 2h or 3d; not {text[:60]!r}"
+        ) from None
+
+
+json_value = _callback(decode_json)
+iso_time = _callback(_iso_time)
+past_time = _callback(_past_time)

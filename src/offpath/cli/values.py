@@ -1,0 +1,177 @@
+"""The values that commands return: the frame prints them, for people or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from msgspec import UNSET, UnsetType
+
+DONE, FAILED, USAGE, NOT_FOUND, UNREACHABLE = range(5)
+"""Exit codes."""
+DEGRADED = 3
+"""The exit code of a run in which some parts failed."""
+
+Cell = str | int | float | None
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under their headings; without rows ``empty``, or nothing."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    empty: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A name and its value on each line; names end at one column, ``width`` or more wide."""
+
+    values: Mapping[str, Cell]
+    width: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Foreign text of several lines, indented under a heading of ours."""
+
+    heading: str
+    text: str
+
+
+Part = str | Table | Fields | Quote
+"""A piece of what people see; a string is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A document for programs, and what people see instead."""
+
+    document: Any
+    parts: Sequence[Part] = ()
+    notes: Sequence[str] = ()
+    """Lines for people on standard error."""
+    exit: int = DONE
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A document for programs, a sentence for people."""
+
+    document: Any
+    text: str
+    notes: Sequence[str] = ()
+    exit: int = DONE
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The sentence."""
+        return (self.text,)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list, or one page of a list."""
+
+    items: Sequence[Any]
+    """Documents."""
+    table: Table
+    next: str | int | UnsetType | None = UNSET
+    """The place where the next page begins; None at the end, unset where there are no pages."""
+    option: str = "--after"
+    """The option that takes ``next``."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the document beside the items."""
+    exit: int = DONE
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The items, and where the next page begins."""
+        page = {} if self.next is UNSET else {"next": self.next}
+        return {**self.about, "items": self.items, **page}
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The table."""
+        return (self.table,)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """The way to the next page."""
+        if self.next is UNSET or self.next is None:
+            return ()
+        return (f"more: add {self.option} {self.next}",)
+
+
+def last_of(found: Sequence[T], limit: int) -> T | None:
+    """The last row of a full page, after which the next page begins."""
+    return found[-1] if len(found) >= limit else None
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The rows that a command changed, and those that it left alone."""
+
+    rows: Mapping[str, str]
+    """What became of each changed row, by its id."""
+    asked: Sequence[str]
+    """The ids that were given."""
+    verb: str
+    why: str
+    """The reason why a row may have been left alone."""
+    items: Sequence[Any] | None = None
+    """Documents of the changed rows; their ids where None."""
+
+    @property
+    def left(self) -> list[str]:
+        """The ids that were given, and not changed."""
+        return [one for one in self.asked if one not in self.rows]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Changed rows, and the ids of unchanged ones."""
+        items = list(self.rows) if self.items is None else self.items
+        return {"changed": items, "unchanged": self.left}
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """A line for each row, and how many were changed."""
+        changed = [f"{one}  {what}" for one, what in self.rows.items()]
+        left = [f"{one}  left alone: {self.why}" for one in self.left]
+        return [*changed, *left, f"{len(self.rows)} {self.verb}"]
+
+    notes = ()
+
+    @property
+    def exit(self) -> int:
+        """Not found, when ids were given and none of them was changed."""
+        return NOT_FOUND if self.asked and not self.rows else DONE
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An error: one line on standard error for people, ``{"ok": false, "error": …}`` as JSON."""
+
+    code: str
+    message: str
+    exit: int = FAILED
+    word: str = "error"
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the document."""
+    parts: Sequence[Part] = ()
+    notes: Sequence[str] = ()
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The error as JSON."""
+        return {
+            "ok": False,
+            "error": {"code": self.code, "message": self.message},
+            **self.more,
+        }
+
+
+Value = Shown | Said | Listing | Changed | Failed
