@@ -56,7 +56,7 @@ class Function:
 @cache
 def project() -> tuple[Source, ...]:
     """Every Python file of the project."""
-    folders = ("src", "tests", "benchmarks", "examples")
+    folders = ("src", "tests", "tools", "benchmarks", "examples")
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     files = sorted([*paths, *ROOT.glob("*.py")])
     return tuple(Source(path, path.read_text("utf-8")) for path in files)

@@ -37,7 +37,7 @@ def test_each_named_statement_is_used(folder: Path) -> None:
     texts = [path.read_text("utf-8") for path in folder.glob("*.sql")]
     names = {name for text in texts for name in _NAME.findall(text)}
     assert names
-    assert names - _strings(folder) == set()
+    assert names - _strings(folder) - _strings(folder.parent / "programs") == set()
 
 
 def test_migrations_are_numbered_without_a_gap() -> None:

@@ -10,6 +10,9 @@ Parameters are written ``:name`` whatever the driver and are rendered for each o
 is loaded. Values are always bound. The single substitution is the schema: the word ``offpath``
 (``offpath.job``) becomes another, validated identifier. Comments are dropped from what is sent.
 
+A block that consists of the comment ``-- nothing`` is a statement that its database does not need,
+as a lock where there is one writer: it is not sent.
+
 A name that does not exist, a duplicate, and a parameter that is missing or superfluous are
 errors, so a statement and its caller cannot drift apart unnoticed.
 """
@@ -34,6 +37,7 @@ _BLOCK = re.compile(r"^--[ \t]*name:[ \t]*(?P<name>\S*)[ \t]*$", re.MULTILINE)
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _SCHEMA_WORD = re.compile(r"\boffpath\b")
+_NOTHING = re.compile(r"^-- nothing$", re.MULTILINE)
 _BLANKS = re.compile(r"[ \t]*\n\s*")
 
 # Order matters: what may hide a colon is recognised before a parameter is looked for.
@@ -71,11 +75,13 @@ class Statement:
     """``$1``: asyncpg."""
     qmark: str
     """``?``: positional."""
+    nothing: bool
+    """This database needs no such statement, so it is not sent; whatever it is given is right."""
     _expected: frozenset[str] = field(repr=False)
 
     def __call__(self, **params: Any) -> Query:  # noqa: ANN401 - values are the driver's business
         """Bind ``params``; raises ``TypeError`` unless their names are exactly the statement's."""
-        if params.keys() != self._expected:
+        if params.keys() != self._expected and not self.nothing:
             raise TypeError(self._mismatch(params))
         return Query(self, params)
 
@@ -195,7 +201,8 @@ def _statement(name: str, block: str, origin: str) -> Statement:
         message = f"{origin}: {name!r} cannot be a statement's name"
         raise ValueError(message)
     sql = _sql_of(block)
-    if not sql:
+    nothing = not sql and _NOTHING.search(block) is not None
+    if not sql and not nothing:
         message = f"{origin}: the statement {name!r} is empty"
         raise ValueError(message)
     occurrences = tuple(token["parameter"] for token in _TOKEN.finditer(sql) if token["parameter"])
@@ -210,6 +217,7 @@ def _statement(name: str, block: str, origin: str) -> Statement:
         pyformat=_rendered(sql, {p: f"%({p})s" for p in parameters}, percent="%%"),
         dollar=_rendered(sql, numbers),
         qmark=_rendered(sql, dict.fromkeys(parameters, "?")),
+        nothing=nothing,
         _expected=frozenset(parameters),
     )
 

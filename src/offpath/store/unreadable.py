@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, Generic, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, MsgspecError, Struct
@@ -21,6 +21,8 @@ from msgspec import NODEFAULT, MsgspecError, Struct
 from offpath.store.sql import Row
 
 T = TypeVar("T")
+S2 = TypeVar("S2")
+R = TypeVar("R", bound=NamedTuple)
 S = TypeVar("S", bound=Struct)
 
 UNREADABLE: Final = (
@@ -73,6 +75,14 @@ class Shape(Generic[T]):
     """A row that can be decoded: its columns stand for those that cannot."""
     marked: Callable[[T, dict[str, str]], T]
     """The same value with the mark of what could not be read, as raw texts by column."""
+
+    @staticmethod
+    def of(
+        plain: R, decode: Callable[[R], S2], marked: Callable[[S2, dict[str, str]], S2]
+    ) -> Shape[S2]:
+        """The shape of rows that have a class of their own, by a plain one of them."""
+        named = type(plain)._make
+        return Shape(lambda row: decode(named(row)), plain._fields, plain, marked)
 
     def all(self, rows: Iterable[Row]) -> list[T]:
         """The values of ``rows``, in their order."""

@@ -9,7 +9,8 @@ from offpath.model import suspicion
 from offpath.model.job import LeasedJob
 from offpath.model.lease import LeaseRequest
 from offpath.model.suspicion import MOST_READ, Suspect
-from offpath.store.postgres.steps import Rows, Send, Steps, ask, moment, to_json
+from offpath.store.postgres.steps import moment, to_json
+from offpath.store.programs.dialect import Rows, Send, Steps, ask
 from offpath.store.sql import Catalogue, Query
 
 

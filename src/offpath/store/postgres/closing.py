@@ -8,7 +8,8 @@ from datetime import datetime
 from offpath.store.changes import Changed
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.operating import cancel_steps, conclude
-from offpath.store.postgres.steps import Steps, ask, ids_json, moment, to_json
+from offpath.store.postgres.steps import ids_json, moment, to_json
+from offpath.store.programs.dialect import Steps, ask
 from offpath.store.sql import Catalogue
 
 

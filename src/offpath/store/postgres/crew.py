@@ -11,7 +11,8 @@ from typing import Final
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Extension, WorkerInfo, WorkerRecord
 from offpath.runtime.process import stopped
-from offpath.store.postgres.steps import Rows, Send, Steps, ask, moment, to_json
+from offpath.store.postgres.steps import moment, to_json
+from offpath.store.programs.dialect import Rows, Send, Steps, ask
 from offpath.store.sql import Catalogue, Query
 from offpath.store.unreadable import Documents
 

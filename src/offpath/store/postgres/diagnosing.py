@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from offpath.store.postgres.steps import Rows, Send, Steps
+from offpath.store.programs.dialect import Rows, Send, Steps
 from offpath.store.protocol import Finding, Level
 from offpath.store.sql import Catalogue
 

@@ -10,7 +10,8 @@ from offpath.model.job import JobState, LeasedJob
 from offpath.model.wait import NewSignal, Undoing
 from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.groups import texts
-from offpath.store.postgres.steps import Rows, Send, Steps, ask, embed, job_id, moment, to_json
+from offpath.store.postgres.steps import job_id, moment, to_json
+from offpath.store.programs.dialect import Rows, Send, Steps, ask, embed
 from offpath.store.sql import Catalogue, Query
 
 

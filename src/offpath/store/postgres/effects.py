@@ -25,7 +25,8 @@ from offpath.store.postgres.enqueue import add_jobs, independent, join_roots, re
 from offpath.store.postgres.gates import add_gates, require_gates
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.mailing import add_messages, require_keys
-from offpath.store.postgres.steps import Enqueueing, chunks, ids_json, moment, to_json
+from offpath.store.postgres.steps import chunks, ids_json, moment, to_json
+from offpath.store.programs.dialect import Queries
 from offpath.store.sql import Catalogue, Query
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ class _Event(Struct, frozen=True, omit_defaults=True):
 
 def commit_steps(
     effects: Effects, now: datetime | None, *, sql: Catalogue
-) -> Enqueueing[list[Enqueued]]:
+) -> Queries[list[Enqueued]]:
     """Write ``effects``; answers for the jobs, then for the messages.
 
     Raises ``Conflict`` kinds after taking back what it wrote, so that a caller's transaction may go
@@ -64,7 +65,7 @@ def commit_steps(
 
 def commit_within_steps(
     effects: Effects, now: datetime | None, *, sql: Catalogue
-) -> Enqueueing[list[Enqueued]]:
+) -> Queries[list[Enqueued]]:
     """The same in a caller's transaction, who may go on after an error: nothing stays of it.
 
     The caller's path of names is put aside meanwhile: what lies in it may shadow what we call.
@@ -80,14 +81,14 @@ def commit_within_steps(
         raise
 
 
-def _plain(steps: Enqueueing[T], back: Query, _: Catalogue) -> Enqueueing[T]:
+def _plain(steps: Queries[T], back: Query, _: Catalogue) -> Queries[T]:
     """One statement, of which nothing stays when it fails."""
     answers = yield from steps
     yield back
     return answers
 
 
-def _apart(steps: Enqueueing[T], back: Query, sql: Catalogue) -> Enqueueing[T]:
+def _apart(steps: Queries[T], back: Query, sql: Catalogue) -> Queries[T]:
     """Statements in a savepoint, to which the transaction is taken back when one fails."""
     yield sql["savepoint"]()
     try:
@@ -114,7 +115,7 @@ def carry_out(
     ended: Collection[str] = (),
     joining: Iterable[str] = (),
     sql: Catalogue,
-) -> Enqueueing[tuple[dict[int, tuple[Enqueued, ...]], GroupWork]]:
+) -> Queries[tuple[dict[int, tuple[Enqueued, ...]], GroupWork]]:
     """Write the effects of several settlements; answers by their numbers.
 
     Also returns what is still to be written about groups. ``settled`` are the jobs that this
@@ -150,9 +151,7 @@ def carry_out(
     }, work
 
 
-def _hold_others(
-    jobs: Sequence[NewJob], gates: Sequence[NewGate], sql: Catalogue
-) -> Enqueueing[None]:
+def _hold_others(jobs: Sequence[NewJob], gates: Sequence[NewGate], sql: Catalogue) -> Queries[None]:
     """Lock the roots that get company, with the watched jobs, before a key is waited for."""
     roots = {job.group_id for job in jobs if job.group_id is not None} - {job.id for job in jobs}
     if roots:
@@ -162,7 +161,7 @@ def _hold_others(
 
 def add_log(
     events: Sequence[NewLogEvent], now: datetime | None, *, sql: Catalogue
-) -> Enqueueing[None]:
+) -> Queries[None]:
     """Append events in their order; those whose id is there already are left out."""
     for piece in chunks(events, _CHUNK):
         batch = [_event(n, one) for n, one in enumerate(piece, 1)]

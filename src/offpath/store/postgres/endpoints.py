@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from offpath.model.endpoint import Endpoint, EndpointNote
-from offpath.store.postgres.steps import Steps, ask, moment, to_json
+from offpath.store.postgres.steps import moment, to_json
+from offpath.store.programs.dialect import Steps, ask
 from offpath.store.sql import Catalogue
 from offpath.store.unreadable import Documents
 

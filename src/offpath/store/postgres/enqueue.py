@@ -18,7 +18,6 @@ from offpath.store.held import held
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.nudging import Nudge, many, nudge_limits
 from offpath.store.postgres.steps import (
-    Enqueueing,
     chunks,
     from_micros,
     ids_json,
@@ -27,6 +26,7 @@ from offpath.store.postgres.steps import (
     public,
     to_json,
 )
+from offpath.store.programs.dialect import Queries
 from offpath.store.sql import Catalogue, Query, Row
 
 _CHUNK: Final = 2000
@@ -232,7 +232,7 @@ def add_jobs(
     gates: Sequence[NewGate] = (),
     *,
     sql: Catalogue,
-) -> Enqueueing[tuple[list[Enqueued], GroupWork]]:
+) -> Queries[tuple[list[Enqueued], GroupWork]]:
     """Add jobs; answers in their order, and the new members of groups, which are not yet counted.
     ``now`` None is the database's clock. ``gates`` are those that are made with them.
 
@@ -258,7 +258,7 @@ def add_jobs(
     return [batch.answers[at] for at in range(len(jobs))], batch.group_work()
 
 
-def join_roots(work: GroupWork, settled: frozenset[str], *, sql: Catalogue) -> Enqueueing[None]:
+def join_roots(work: GroupWork, settled: frozenset[str], *, sql: Catalogue) -> Queries[None]:
     """Count the roots of these groups with their members from now on. ``settled`` are the jobs
     that this transaction is ending.
     """
@@ -330,7 +330,7 @@ def _order(jobs: Sequence[NewJob]) -> list[int]:
     return positions
 
 
-def _insert(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[None]:
+def _insert(batch: _Batch, now: datetime | None, sql: Catalogue) -> Queries[None]:
     for piece in chunks(list(batch.left), _CHUNK):
         rows = yield sql["enqueue"](
             now=moment(now), alone=False, together=batch.together, **batch.sent(piece)
@@ -338,7 +338,7 @@ def _insert(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[N
         batch.note_added(rows)
 
 
-def _resolve(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[None]:
+def _resolve(batch: _Batch, now: datetime | None, sql: Catalogue) -> Queries[None]:
     """Answer for the jobs that could not be added, or raise their conflict."""
     for _ in range(_ROUNDS):
         rows = yield sql["same_ids"](ids=ids_json(batch.ids[at] for at in batch.left))
@@ -410,7 +410,7 @@ def _meet(batch: _Batch, at: int, holder: _Holder) -> None:
             raise held(claim.policy, claim.key, holder=holder.id, state=holder.state)
 
 
-def _replace(batch: _Batch, now: datetime | None, sql: Catalogue) -> Enqueueing[None]:
+def _replace(batch: _Batch, now: datetime | None, sql: Catalogue) -> Queries[None]:
     """Rewrite the holders. They are locked since they were seen waiting, so it cannot fail."""
     if not batch.replacing:
         return

@@ -40,7 +40,8 @@ from offpath.store.postgres import endpoints, messages, routers
 from offpath.store.postgres.log import Horizon, Lookout, Sight, look_steps
 from offpath.store.postgres.part import Part
 from offpath.store.postgres.parting import settle_apart
-from offpath.store.postgres.steps import embed, moment, one, to_json
+from offpath.store.postgres.steps import moment, to_json
+from offpath.store.programs.dialect import embed, one
 from offpath.store.sql import Row
 
 NOW_PATIENCE: Final = 5.0

@@ -12,16 +12,8 @@ from offpath.store.postgres.changing import dead, told
 from offpath.store.postgres.durable import wake_missed
 from offpath.store.postgres.gates import count_ends, count_left_ends, move_jobs, released
 from offpath.store.postgres.groups import GroupWork
-from offpath.store.postgres.steps import (
-    Announced,
-    Rows,
-    Send,
-    Steps,
-    ask,
-    embed,
-    ids_json,
-    moment,
-)
+from offpath.store.postgres.steps import ids_json, moment
+from offpath.store.programs.dialect import Announced, Rows, Send, Steps, ask, embed
 from offpath.store.sql import Catalogue, Row
 
 

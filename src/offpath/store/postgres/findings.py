@@ -8,7 +8,8 @@ import msgspec
 
 from offpath.model.finding import FindingRecord
 from offpath.store.postgres.part import Part
-from offpath.store.postgres.steps import Send, Steps, moment, one
+from offpath.store.postgres.steps import moment
+from offpath.store.programs.dialect import Send, Steps, one
 from offpath.store.sql import Catalogue, Query
 
 _records: Final = msgspec.json.Decoder(list[FindingRecord])

@@ -15,16 +15,8 @@ from offpath.errors import GateError, StoreBusy
 from offpath.model.gate import Counting, GateRecord, GateState, NewGate, verdict
 from offpath.model.job import Enqueued, JobState, NewJob
 from offpath.store.postgres.groups import texts
-from offpath.store.postgres.steps import (
-    Enqueueing,
-    Steps,
-    ask,
-    from_micros,
-    ids_json,
-    job_id,
-    moment,
-    to_json,
-)
+from offpath.store.postgres.steps import from_micros, ids_json, job_id, moment, to_json
+from offpath.store.programs.dialect import Queries, Steps, ask
 from offpath.store.sql import Catalogue, Query, Row
 
 COUNTED: Final = 2
@@ -36,7 +28,7 @@ _OUTCOMES = {1: "succeeded", -1: "failed"}
 
 def require_gates(
     jobs: Sequence[NewJob], gates: Sequence[NewGate], *, sql: Catalogue
-) -> Enqueueing[None]:
+) -> Queries[None]:
     """Raise ``GateError`` for what names a job or a gate that is not there; nothing is written."""
     new = {job.id for job in jobs}
     watched = {each for gate in gates for each in gate.on} - new
@@ -73,7 +65,7 @@ def add_gates(
     *,
     ended: Collection[str] = (),
     sql: Catalogue,
-) -> Enqueueing[list[Row]]:
+) -> Queries[list[Row]]:
     """Make gates, and let those that are decided at once move their jobs; the jobs that moved.
 
     ``ended`` are jobs that the same transaction counts next: the gates that watch them are locked
@@ -91,7 +83,7 @@ def add_gates(
 
 def count_ends(
     ended: Mapping[str, bool], keep: float | None, now: datetime | None, *, sql: Catalogue
-) -> Enqueueing[list[Row]]:
+) -> Queries[list[Row]]:
     """Count ended jobs (and whether they succeeded) in their gates; the jobs that moved thereby."""
     if not ended:
         return []
@@ -101,7 +93,7 @@ def count_ends(
 
 def count_left_ends(
     ended: Mapping[str, bool], keep: float | None, now: datetime | None, *, sql: Catalogue
-) -> Enqueueing[list[Row]]:
+) -> Queries[list[Row]]:
     """As :func:`count_ends`, where gates may be held already: those of others are skipped."""
     decided = yield from _count_now(ended, sql)
     return (yield from follow(decided, keep, now, sql=sql))
@@ -109,7 +101,7 @@ def count_left_ends(
 
 def follow(
     decided: Mapping[str, GateState], keep: float | None, now: datetime | None, *, sql: Catalogue
-) -> Enqueueing[list[Row]]:
+) -> Queries[list[Row]]:
     """Write what was decided, move the jobs, and so on along the chain; the jobs that moved."""
     moved: list[Row] = []
     while decided:
@@ -123,7 +115,7 @@ def follow(
 
 def move_jobs(
     decided: Mapping[str, GateState], keep: float | None, now: datetime | None, *, sql: Catalogue
-) -> Enqueueing[list[Row]]:
+) -> Queries[list[Row]]:
     """Release or end the jobs of these gates, which are held."""
     moved: list[Row] = []
     fired = [gate for gate, state in decided.items() if state is GateState.FIRED]
@@ -160,7 +152,7 @@ def _make(
     made: set[str],
     now: datetime | None,
     sql: Catalogue,
-) -> Enqueueing[tuple[dict[str, GateState], set[str]]]:
+) -> Queries[tuple[dict[str, GateState], set[str]]]:
     """Make gates; which of them are decided at once, and which were not there before."""
     if not gates:
         return {}, set()
@@ -222,7 +214,7 @@ def _join(
     made: set[str],
     ended: Collection[str],
     sql: Catalogue,
-) -> Enqueueing[dict[str, GateState]]:
+) -> Queries[dict[str, GateState]]:
     """New jobs at gates that are there already: one that is decided decides about them, too."""
     joining = {
         job.id: gate
@@ -246,7 +238,7 @@ def _join(
     }
 
 
-def _count_now(ended: Mapping[str, bool], sql: Catalogue) -> Enqueueing[dict[str, GateState]]:
+def _count_now(ended: Mapping[str, bool], sql: Catalogue) -> Queries[dict[str, GateState]]:
     if not ended:
         return {}
     rows = yield _count("count_gates_now", ended, sql)

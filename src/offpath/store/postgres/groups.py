@@ -14,7 +14,8 @@ from offpath.errors import StoreRejected
 from offpath.model.group import Contribution, GroupPolicy, GroupRecord
 from offpath.model.ledger.deciding import LedgerOp
 from offpath.store.postgres.ledger_post import OperationsFailed, carry_embedded, carry_steps
-from offpath.store.postgres.steps import Enqueueing, Send, Steps, ask, moment, to_json
+from offpath.store.postgres.steps import moment, to_json
+from offpath.store.programs.dialect import Queries, Send, Steps, ask
 from offpath.store.sql import Catalogue, Query, Row
 
 
@@ -119,7 +120,7 @@ class GroupWork:
             yield from carry_steps(self.operations, now, sql=sql)
         return left
 
-    def writing(self, now: datetime | None, *, sql: Catalogue) -> Enqueueing[dict[str, Left]]:
+    def writing(self, now: datetime | None, *, sql: Catalogue) -> Queries[dict[str, Left]]:
         """Write it all in anybody's transaction; how each group that lost members is left.
 
         Raises ``LedgerError`` for an operation that does not go, and then nothing may be committed.

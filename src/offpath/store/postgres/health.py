@@ -9,7 +9,8 @@ from offpath.model.deaths import Deaths, Whose
 from offpath.model.limit import LimitHolder
 from offpath.model.route import RouterLag
 from offpath.store.postgres.part import Part
-from offpath.store.postgres.steps import moment, one, readable_time, to_json
+from offpath.store.postgres.steps import moment, readable_time, to_json
+from offpath.store.programs.dialect import one
 
 
 class HealthTables(Part):

@@ -12,17 +12,8 @@ from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
 from offpath.store.postgres.apart import apart_steps
 from offpath.store.postgres.ordering import plain, take_steps
-from offpath.store.postgres.steps import (
-    NEVER,
-    Announced,
-    Rows,
-    Send,
-    Steps,
-    ask,
-    from_micros,
-    moment,
-    to_json,
-)
+from offpath.store.postgres.steps import NEVER, from_micros, moment, to_json
+from offpath.store.programs.dialect import Announced, Rows, Send, Steps, ask
 from offpath.store.sql import Catalogue, Row
 from offpath.store.unreadable import Shape, mark
 

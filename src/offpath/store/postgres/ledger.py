@@ -16,7 +16,7 @@ from offpath.store.postgres.ledger_post import KnownAccounts, millis, post_steps
 from offpath.store.postgres.ledger_reading import LedgerReading
 from offpath.store.postgres.part import Part
 from offpath.store.postgres.session import Snapshot
-from offpath.store.postgres.steps import Rows, one
+from offpath.store.programs.dialect import Rows, one
 from offpath.store.sql import Catalogue, Query
 
 

@@ -10,7 +10,8 @@ from msgspec.structs import asdict
 
 from offpath.errors import InvalidArgument
 from offpath.model.ledger.records import DUE_STATES, Checkpoint, Leaf, SideRow
-from offpath.store.postgres.steps import Send, Steps, ask, chunks, to_json
+from offpath.store.postgres.steps import chunks, to_json
+from offpath.store.programs.dialect import Send, Steps, ask
 from offpath.store.sql import Catalogue
 
 _CHUNK: Final = 5000

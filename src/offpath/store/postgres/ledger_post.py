@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -37,10 +37,11 @@ from offpath.model.ledger.records import (
     Totals,
 )
 from offpath.store.postgres.mailing import message_queries
-from offpath.store.postgres.steps import EPOCH, Enqueueing, Rows, Send, Steps, to_json
-from offpath.store.sql import Catalogue, Query, Row
+from offpath.store.postgres.steps import to_json
+from offpath.store.programs.dialect import Queries, Rows, Send, Steps
+from offpath.store.programs.instants import micros
+from offpath.store.sql import Catalogue, Query
 
-_MILLISECOND: Final = timedelta(milliseconds=1)
 _MOST_KNOWN: Final = 100_000
 
 
@@ -186,14 +187,13 @@ def carry_steps(
 
 def carry_embedded(
     carried: Mapping[int, Sequence[LedgerOp]], now: datetime | None, *, sql: Catalogue
-) -> Enqueueing[bool]:
+) -> Queries[bool]:
     """The same within anybody's transaction, one statement at a time."""
     operations = [op for some in carried.values() for op in some]
     answers: list[Rows] = []
     asked = Asked(operations, pinned=False)
     for query in asked.queries(now, sql):
-        rows: Sequence[Row] = yield query
-        answers.append(list(rows))
+        answers += [list((yield query))]
     deal = _deal(asked, answers)
     changes = _carried(deal.book, carried)
     for query in _closing(changes, deal, now, sql):
@@ -358,7 +358,7 @@ def _shifted(windows: Iterable[tuple[str, int]], now: int) -> tuple[tuple[str, i
 
 def millis(at: datetime) -> int:
     """A time in milliseconds since 1970, rounded down."""
-    return (at - EPOCH) // _MILLISECOND
+    return micros(at) // 1000
 
 
 def _loaded(

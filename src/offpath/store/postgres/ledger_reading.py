@@ -20,7 +20,8 @@ from offpath.model.ledger.records import (
     Totals,
 )
 from offpath.store.ledger import Counts
-from offpath.store.postgres.steps import Rows, to_json
+from offpath.store.postgres.steps import to_json
+from offpath.store.programs.dialect import Rows
 from offpath.store.sql import Catalogue, Query
 
 T = TypeVar("T")

@@ -17,7 +17,8 @@ from msgspec import Struct
 from offpath.model.limit import Admitted, LimitRecord, RateSpec
 from offpath.model.rate import RateState, decode_state, encode_state, take
 from offpath.model.settlement import Settlement, Snoozed
-from offpath.store.postgres.steps import Announced, Rows, Send, Steps, ask, moment, to_json
+from offpath.store.postgres.steps import moment, to_json
+from offpath.store.programs.dialect import Announced, Rows, Send, Steps, ask
 from offpath.store.sql import Catalogue
 from offpath.store.unreadable import UNREADABLE, Documents
 

@@ -17,7 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from offpath.model.route import LogEvent
-from offpath.store.postgres.steps import Enqueueing, from_micros
+from offpath.store.postgres.steps import from_micros
+from offpath.store.programs.dialect import Queries
 from offpath.store.sql import Catalogue, Row
 from offpath.store.unreadable import Shape, mark
 
@@ -152,7 +153,7 @@ class Lookout:
         return sight
 
 
-def look_steps(horizon: Horizon, *, sql: Catalogue) -> Enqueueing[Sight]:
+def look_steps(horizon: Horizon, *, sql: Catalogue) -> Queries[Sight]:
     """Look at the log. Two statements, for the order matters; one where nothing is new.
 
     What the transaction that looks has written itself is settled for itself, and only for itself.

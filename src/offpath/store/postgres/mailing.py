@@ -16,7 +16,8 @@ from offpath.errors import StoreRejected
 from offpath.model.job import Enqueued
 from offpath.model.new import Box, NewMessage
 from offpath.store.postgres.faults import CounterBehind
-from offpath.store.postgres.steps import Enqueueing, chunks, moment, to_json
+from offpath.store.postgres.steps import chunks, moment, to_json
+from offpath.store.programs.dialect import Queries
 from offpath.store.sql import Catalogue, Query
 
 _CHUNK: Final = 2000
@@ -56,7 +57,7 @@ def require_keys(messages: Iterable[NewMessage]) -> None:
 
 def add_messages(
     messages: Sequence[NewMessage], now: datetime | None, *, sql: Catalogue
-) -> Enqueueing[list[Enqueued]]:
+) -> Queries[list[Enqueued]]:
     """Add messages; answers in their order. Positions grow in that order, too."""
     answers: list[Enqueued] = []
     queries = message_queries(messages, now, sql=sql)
@@ -78,7 +79,7 @@ def _require_there(
     added: set[_Place],
     accepted: Mapping[_Place, str],
     sql: Catalogue,
-) -> Enqueueing[None]:
+) -> Queries[None]:
     """Raise ``CounterBehind`` unless each that was not added is a repeat of one that is there."""
     given = {each.id for each in added}
     places = {one.id: _written_as(one) for one in messages}
@@ -104,7 +105,7 @@ def message_queries(
 
 def _accepted(
     repeats: Sequence[NewMessage], added: set[str], sql: Catalogue
-) -> Enqueueing[dict[_Place, str]]:
+) -> Queries[dict[_Place, str]]:
     """Who has the keys of these. One whose own id was there before tells that instead."""
     keys = [{"id": one.id, "stream": one.stream, "key": one.key} for one in repeats]
     rows = yield sql["accepted_messages"](batch=to_json(keys))

@@ -32,17 +32,8 @@ from offpath.model.message import (
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
 from offpath.store.postgres.changing import dead, told
 from offpath.store.postgres.effects import carry_out
-from offpath.store.postgres.steps import (
-    NEVER,
-    Send,
-    Steps,
-    ask,
-    embed,
-    from_micros,
-    moment,
-    readable_time,
-    to_json,
-)
+from offpath.store.postgres.steps import NEVER, from_micros, moment, readable_time, to_json
+from offpath.store.programs.dialect import Send, Steps, ask, embed
 from offpath.store.sql import Catalogue, Query, Row
 from offpath.store.unreadable import Documents, Shape, mark
 

@@ -14,7 +14,8 @@ import psycopg
 from offpath.store.postgres.address import Address
 from offpath.store.postgres.faults import translated
 from offpath.store.postgres.session import Connection
-from offpath.store.postgres.steps import Rows, Steps, ask, from_micros
+from offpath.store.postgres.steps import from_micros
+from offpath.store.programs.dialect import Rows, Steps, ask
 from offpath.store.protocol import Migration
 from offpath.store.schema import Step, pending, steps
 from offpath.store.sql import DEFAULT_SCHEMA, Catalogue, Query, catalogue, in_schema

@@ -15,18 +15,8 @@ from offpath.store.postgres.changing import change, dead, ended, told
 from offpath.store.postgres.gates import COUNTED, count_ends
 from offpath.store.postgres.groups import GroupWork, Left, drop_steps, texts
 from offpath.store.postgres.limits import hold_again_steps
-from offpath.store.postgres.steps import (
-    Send,
-    Steps,
-    ask,
-    embed,
-    ids_json,
-    job_id,
-    moment,
-    public,
-    to_json,
-    told_the_time,
-)
+from offpath.store.postgres.steps import ids_json, job_id, moment, public, to_json, told_the_time
+from offpath.store.programs.dialect import Send, Steps, ask, embed
 from offpath.store.protocol import Pruned, Redrive
 from offpath.store.sql import Catalogue, Row
 from offpath.store.unreadable import Documents

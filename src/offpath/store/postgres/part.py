@@ -13,7 +13,7 @@ from offpath.store.changes import Changed
 from offpath.store.hints import Hint, Hints, hints_of
 from offpath.store.postgres.announcing import Announcer
 from offpath.store.postgres.session import Database
-from offpath.store.postgres.steps import Announced
+from offpath.store.programs.dialect import Announced
 from offpath.store.sql import Catalogue
 
 

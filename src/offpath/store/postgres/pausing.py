@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from offpath.model.limit import QueueRecord
-from offpath.store.postgres.steps import Steps, ask, moment
+from offpath.store.postgres.steps import moment
+from offpath.store.programs.dialect import Steps, ask
 from offpath.store.sql import Catalogue
 from offpath.store.unreadable import Documents
 

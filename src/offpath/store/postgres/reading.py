@@ -9,8 +9,6 @@ from typing import Any, Final
 from offpath.errors import InvalidArgument
 from offpath.model.job import Count, JobFilter, JobRecord, JobState, Page
 from offpath.store.postgres.steps import (
-    Steps,
-    ask,
     ids_json,
     is_state,
     job_id,
@@ -19,6 +17,7 @@ from offpath.store.postgres.steps import (
     readable_time,
     to_json,
 )
+from offpath.store.programs.dialect import Steps, ask
 from offpath.store.protocol import Backlog
 from offpath.store.sql import Catalogue, Row
 from offpath.store.unreadable import Documents

@@ -28,15 +28,8 @@ from offpath.model.table import TablePage, quoted
 from offpath.store.events import Decide
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.log import EVENTS, Horizon, Sight, look_steps
-from offpath.store.postgres.steps import (
-    Enqueueing,
-    Steps,
-    ask,
-    embed,
-    moment,
-    readable_time,
-    to_json,
-)
+from offpath.store.postgres.steps import moment, readable_time, to_json
+from offpath.store.programs.dialect import Queries, Steps, ask, embed
 from offpath.store.sql import Catalogue, Query, Row, statement
 from offpath.store.unreadable import UNREADABLE_EVENT, Documents, Shape, mark
 
@@ -139,7 +132,7 @@ def lease_cursor_steps(
 
 def read_steps(
     router: str, partition: int, after: int, limit: int, sight: Sight, *, sql: Catalogue
-) -> Enqueueing[LogPage]:
+) -> Queries[LogPage]:
     """Settled events above ``after``."""
     rows = yield sql["read_log"](
         router=router,
@@ -191,7 +184,7 @@ def route_steps(
     now: datetime | None,
     *,
     sql: Catalogue,
-) -> Enqueueing[Decisions | None]:
+) -> Queries[Decisions | None]:
     """One step of a router in a caller's transaction."""
     ((isolation,),) = yield sql["isolation"]()
     if isolation != "read committed":
@@ -220,7 +213,7 @@ def unknown_cursor(router: str, partition: int) -> Conflict:
     return Conflict(f"there is no router {router!r} with a partition {partition}: declare it first")
 
 
-def _write(effects: Effects, now: datetime | None, sql: Catalogue) -> Enqueueing[None]:
+def _write(effects: Effects, now: datetime | None, sql: Catalogue) -> Queries[None]:
     if not effects:
         return
     _, work = yield from carry_out({0: effects}, now, sql=sql)

@@ -10,20 +10,18 @@ returning 1
 -- A schedule, which stays as it is until the end of this transaction.
 select s.definition from offpath.schedule s where s.name = :name::text for update
 
+-- name: overtaken_schedule
+-- What is due of a schedule that is not paused: a change of its times finds it so.
+select offpath.micros(s.next_at)
+from offpath.schedule s
+where s.name = :name::text
+    and not s.paused
+    and s.next_at <= (select coalesce(:now::text::timestamptz, clock_timestamp()))
+
 -- name: change_schedule
--- Another definition. What is due stays due, or is recorded as skipped where the times are others.
+-- Another definition. Unless its times are others, what is due stays due.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
-),
-overtaken as (
-    insert into offpath.occurrence (schedule, at, outcome, made_at)
-    select s.name, s.next_at, 'skipped', clock.now
-    from offpath.schedule s, clock
-    where s.name = :name::text
-        and :retimed::int = 1
-        and not s.paused
-        and s.next_at <= clock.now
-    on conflict (schedule, at) do nothing
 )
 update offpath.schedule s
 set definition = :definition::text,
@@ -31,17 +29,14 @@ set definition = :definition::text,
         when :retimed::int = 0 and s.next_at <= clock.now then s.next_at
         else :next_at::text::timestamptz
     end,
-    last_at = case
-        when :retimed::int = 1 and not s.paused and s.next_at <= clock.now then s.next_at
-        else s.last_at
-    end,
+    last_at = coalesce(:last_at::text::timestamptz, s.last_at),
     updated_at = clock.now,
     version = s.version + 1
 from clock
 where s.name = :name::text
 
 -- name: schedules
--- These schedules, or all, by name, and whether the last job of each is open.
+-- These schedules, by name, and whether the last job of each is open.
 select
     s.definition, s.paused::int, offpath.micros(s.next_at),
     offpath.micros(s.created_at),
@@ -50,9 +45,20 @@ select
     coalesce(j.state not in ('succeeded', 'dead', 'cancelled'), false)::int
 from offpath.schedule s
 left join offpath.job j on j.id = s.last_job
-where
-    :names::text is null
-    or s.name = any (array(select jsonb_array_elements_text(:names::text::jsonb)))
+where s.name = any (array(select jsonb_array_elements_text(:names::text::jsonb)))
+order by s.name
+limit 10000
+
+-- name: all_schedules
+-- Every schedule by name, and whether the last job of each is open.
+select
+    s.definition, s.paused::int, offpath.micros(s.next_at),
+    offpath.micros(s.created_at),
+    offpath.micros(s.updated_at), s.version,
+    offpath.micros(s.last_at), s.last_job::text,
+    coalesce(j.state not in ('succeeded', 'dead', 'cancelled'), false)::int
+from offpath.schedule s
+left join offpath.job j on j.id = s.last_job
 order by s.name
 limit 10000
 

@@ -28,7 +28,7 @@ from offpath.store.postgres.faults import (
 )
 from offpath.store.postgres.naming import NamedConnection
 from offpath.store.postgres.outage import POOL, Outage, quieten
-from offpath.store.postgres.steps import Rows, Send, Steps, one
+from offpath.store.programs.dialect import Rows, Send, Steps, one
 from offpath.store.sql import Catalogue, Query
 
 T = TypeVar("T")

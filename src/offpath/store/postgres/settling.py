@@ -31,17 +31,8 @@ from offpath.store.postgres.enqueue import replacing_keys
 from offpath.store.postgres.gates import count_ends, released
 from offpath.store.postgres.limits import cool_down_steps, cool_downs, hold_again_steps
 from offpath.store.postgres.nudging import Nudge, many, nudge_limits
-from offpath.store.postgres.steps import (
-    Announced,
-    Send,
-    Steps,
-    ask,
-    embed,
-    ids_json,
-    moment,
-    to_json,
-    told_the_time,
-)
+from offpath.store.postgres.steps import ids_json, moment, to_json, told_the_time
+from offpath.store.programs.dialect import Announced, Send, Steps, ask, embed
 from offpath.store.sql import Catalogue, Query, Row
 
 KEPT_FAILURES: Final = 50

@@ -9,7 +9,8 @@ from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob, NewJob
 from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.leasing import job_of
-from offpath.store.postgres.steps import Announced, Steps, ask, embed, moment, to_json
+from offpath.store.postgres.steps import moment, to_json
+from offpath.store.programs.dialect import Announced, Steps, ask, embed
 from offpath.store.sql import Catalogue
 
 

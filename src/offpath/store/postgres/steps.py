@@ -1,56 +1,21 @@
-"""Transitions as generators that do no I/O: they yield statements and are sent the rows.
-
-So one transition runs on our own pool, in a caller's transaction on any driver, and in a test.
-"""
+"""How Postgres is given values and how it answers them: JSON, ids, times, states."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import msgspec
 
-from offpath.errors import StoreRejected
 from offpath.model.job import JobState
-from offpath.store.sql import Catalogue, Query, Row
+from offpath.store.programs.dialect import Rows, Send, Steps
+from offpath.store.refusals import not_unicode
+from offpath.store.sql import Catalogue, Query
 
 T = TypeVar("T")
-
-Rows = list[Row]
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Statements that go out together. ``last``: nothing follows, so COMMIT goes with them."""
-
-    queries: tuple[Query, ...]
-    last: bool = False
-    severable: bool = False
-    """It does no harm if the first of them are kept and the others are not."""
-
-
-@dataclass(slots=True)
-class Announced:
-    """Whether a transition changed jobs that are announced, so that there may be messages."""
-
-    any: bool = False
-    moved: set[JobState] = field(default_factory=set)
-    """What other jobs, of which no answer tells, have become."""
-
-    def hear(self, bits: Iterable[int | None]) -> None:
-        """Take in what the changed jobs announce."""
-        self.any = self.any or any(bits)
-
-
-Steps = Generator[Send, list[Rows], T]
-"""A transition on our own connection: it may send several statements at once."""
-
-Enqueueing = Generator[Query, Sequence[Row], T]
-"""A transition that any connection can run, one statement at a time."""
 
 _PUBLIC: Final = {
     **{state.value: state for state in JobState},
@@ -68,17 +33,6 @@ _encoder = msgspec.json.Encoder()
 _canonical: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 
 
-def ask(query: Query, *, last: bool = False) -> Steps[Rows]:
-    """Send one statement; returns its rows."""
-    (rows,) = yield Send((query,), last)
-    return rows
-
-
-def one(query: Query) -> Steps[Rows]:
-    """A transaction of one statement."""
-    return (yield from ask(query, last=True))
-
-
 def told_the_time(
     query: Query, now: datetime | None, sql: Catalogue, *, first: tuple[Query, ...] = ()
 ) -> Steps[Rows]:
@@ -92,29 +46,12 @@ def told_the_time(
     return answers[-1]
 
 
-def embed(steps: Enqueueing[T]) -> Steps[T]:
-    """Run one-at-a-time steps as a part of a transaction of our own."""
-    try:
-        query = next(steps)
-        while True:
-            try:
-                rows = yield from ask(query)
-            except GeneratorExit:
-                steps.close()
-                raise
-            query = steps.send(rows)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-
-
 def to_json(value: Any) -> str:  # noqa: ANN401 - whatever msgspec encodes
     """One JSON parameter. Raises ``StoreRejected`` for text that is not valid Unicode."""
     try:
         return _encoder.encode(value).decode()
     except (UnicodeEncodeError, ValueError) as error:
-        message = f"a value is not valid Unicode text and cannot be stored: {error}"
-        raise StoreRejected(message) from None
+        raise not_unicode() from error
 
 
 def ids_json(ids: Iterable[str]) -> str:

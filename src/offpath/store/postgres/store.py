@@ -40,6 +40,7 @@ from offpath.store.postgres.announcing import Announcer
 from offpath.store.postgres.apart import begin_steps
 from offpath.store.postgres.careful import MOMENT, Care, settle_free_steps
 from offpath.store.postgres.diagnosing import diagnose_steps
+from offpath.store.postgres.dialect import PostgresRunner
 from offpath.store.postgres.effects import commit_steps, commit_within_steps
 from offpath.store.postgres.enqueue import each_answer, enqueue_each
 from offpath.store.postgres.events import EventTables
@@ -61,7 +62,6 @@ from offpath.store.postgres.migrating import (
     script,
 )
 from offpath.store.postgres.parting import settle_apart
-from offpath.store.postgres.schedules import ScheduleTables
 from offpath.store.postgres.session import CALL_PATIENCE, Database
 from offpath.store.postgres.settling import (
     Company,
@@ -70,9 +70,11 @@ from offpath.store.postgres.settling import (
     settle_steps,
     succeed_steps,
 )
-from offpath.store.postgres.steps import embed, moment, one, to_json
+from offpath.store.postgres.steps import moment, to_json
 from offpath.store.postgres.vouching import Vouching
 from offpath.store.postgres.workflows import WorkflowTables
+from offpath.store.programs.dialect import embed, one
+from offpath.store.programs.store import SqlStore
 from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
@@ -91,12 +93,12 @@ _CAPABILITIES: Final = Capabilities(
 class PostgresStore(
     Vouching,
     EventTables,
-    ScheduleTables,
     WorkflowTables,
     FlowTables,
     LedgerTables,
     FindingTables,
     HealthTables,
+    SqlStore,
 ):
     """Jobs and events in a Postgres database, in a schema of their own.
 
@@ -126,6 +128,7 @@ class PostgresStore(
         self._clock = clock
         self._hints = Hints()
         self._announcer = Announcer(self._notify)
+        self.runner = PostgresRunner(self._database, sql, clock, self._tell)
         self._horizon = Horizon()
         self._lookout = Lookout(self._look)
         self._schema = schema_name(schema)
@@ -471,8 +474,6 @@ class PostgresStore(
         return await self._database.write(
             lambda: crew.release_claim_steps(key, holder, sql=self._sql)
         )
-
-    # -- inside ----------------------------------------------------------------------------
 
     async def _applied(self) -> list[Migration]:
         if not self._database.is_open:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from offpath.store.postgres.groups import GroupWork
-from offpath.store.postgres.steps import Send, Steps, ask, ids_json, to_json
+from offpath.store.postgres.steps import ids_json, to_json
+from offpath.store.programs.dialect import Send, Steps, ask
 from offpath.store.sql import Catalogue
 
 

@@ -14,7 +14,8 @@ from offpath.store.changes import Changed
 from offpath.store.hints import Hint
 from offpath.store.postgres import closing, durable, expiring, gates, groups, unseen
 from offpath.store.postgres.part import Part
-from offpath.store.postgres.steps import Announced, job_id
+from offpath.store.postgres.steps import job_id
+from offpath.store.programs.dialect import Announced
 
 
 class WorkflowTables(Part):

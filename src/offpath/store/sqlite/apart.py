@@ -9,8 +9,8 @@ from offpath.model import suspicion
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
 from offpath.model.suspicion import MOST_READ, Suspect
+from offpath.store.programs.instants import instant
 from offpath.store.sqlite import pausing
-from offpath.store.sqlite.instants import instant
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import leased_job
 from offpath.store.sqlite.session import SQL, Session

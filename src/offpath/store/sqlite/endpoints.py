@@ -7,8 +7,9 @@ from typing import Final
 import msgspec
 
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
+from offpath.store.programs.instants import micros, readable
 from offpath.store.sql import Row
-from offpath.store.sqlite.instants import later, micros, readable
+from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
 from offpath.store.unreadable import Shape

@@ -19,6 +19,8 @@ from offpath.model.effects import Effects
 from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.held import held
+from offpath.store.programs.dialect import Queries
+from offpath.store.programs.instants import instant, micros
 from offpath.store.sql import Row
 from offpath.store.sqlite import gating
 from offpath.store.sqlite.groups import Ended, Joined, count_steps
@@ -33,12 +35,11 @@ from offpath.store.sqlite.inserting import (
     inserts,
     row_of,
 )
-from offpath.store.sqlite.instants import instant, micros
 from offpath.store.sqlite.ledger_posting import together_steps
 from offpath.store.sqlite.limits import agreed
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER
-from offpath.store.sqlite.session import SQL, Steps
+from offpath.store.sqlite.session import SQL
 from offpath.store.sqlite.writing import Writing
 
 T = TypeVar("T")
@@ -62,7 +63,7 @@ class Inserted(NamedTuple):
     """Roots whose group was there before them."""
 
 
-def enqueue_steps(effects: Effects, now: datetime) -> Steps[list[Enqueued]]:
+def enqueue_steps(effects: Effects, now: datetime) -> Queries[list[Enqueued]]:
     """Write ``effects`` at ``now``, inside whatever transaction is open.
 
     Answers in the order of ``effects.jobs``, then of ``effects.messages``. Raises ``IdConflict``,
@@ -93,7 +94,7 @@ def refuse_contributions(*all_effects: Effects) -> None:
         raise InvalidArgument(message)
 
 
-def effect_steps(effects: Effects, now: int) -> Steps[list[Enqueued]]:
+def effect_steps(effects: Effects, now: int) -> Queries[list[Enqueued]]:
     """As :func:`enqueue_steps`, of effects that may be those of several transitions.
 
     A declined operation raises ``LedgerError``, with what was written before it in the transaction.
@@ -118,7 +119,7 @@ def effect_steps(effects: Effects, now: int) -> Steps[list[Enqueued]]:
     return answers
 
 
-def whole(steps: Steps[T]) -> Steps[T]:
+def whole(steps: Queries[T]) -> Queries[T]:
     """``steps`` on a caller's connection: where they raise, nothing of them is left behind."""
     yield SQL["transaction_begun"]()
     yield SQL["savepoint"]()
@@ -133,7 +134,7 @@ def whole(steps: Steps[T]) -> Steps[T]:
     return answer
 
 
-def on_file(path: Path, steps: Steps[T]) -> Steps[T]:
+def on_file(path: Path, steps: Queries[T]) -> Queries[T]:
     """``steps``, after making sure that the connection has this file open as its main database.
 
     Raises ``WrongConnection``: a job enqueued into another file would never run.
@@ -167,7 +168,7 @@ def joining(jobs: Iterable[NewJob], inserted: Inserted) -> Joined | None:
 
 def insert_steps(
     jobs: Sequence[NewJob], now: int, gates: gating.Known = gating.NO_GATES
-) -> Steps[Inserted]:
+) -> Queries[Inserted]:
     """The jobs alone, without their gates and the counts of their groups."""
     if not jobs:
         return Inserted([])
@@ -204,7 +205,7 @@ def _created(rows: Sequence[NewRow]) -> list[Enqueued]:
 
 def _resolved(
     jobs: Sequence[NewJob], rows: Sequence[NewRow], inserted: set[str], now: int
-) -> Steps[tuple[list[Enqueued], frozenset[str]]]:
+) -> Queries[tuple[list[Enqueued], frozenset[str]]]:
     """Some ids or keys were taken: say for each job what became of it, or take all back."""
     left = _left_out(rows, inserted)
     known = yield SQL["job_same"](ids=batch([rows[at][ID] for at in left]))
@@ -236,7 +237,7 @@ def _left_out(rows: Sequence[NewRow], inserted: set[str]) -> list[int]:
     return left
 
 
-def _carried_out(plan: _Plan, now: int) -> Steps[frozenset[str]]:
+def _carried_out(plan: _Plan, now: int) -> Queries[frozenset[str]]:
     rooted: frozenset[str] = frozenset()
     if plan.freed:
         yield SQL["slot_free"](keys=batch(list(plan.freed)), now=now)

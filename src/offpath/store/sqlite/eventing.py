@@ -32,12 +32,12 @@ from offpath.model.route import (
 from offpath.model.table import TablePage
 from offpath.store.events import Decide
 from offpath.store.hints import Hint
+from offpath.store.programs.dialect import Queries
+from offpath.store.programs.instants import micros
 from offpath.store.sql import Row
 from offpath.store.sqlite import endpoints, letters, messaging, routing
 from offpath.store.sqlite.enqueue import on_file
-from offpath.store.sqlite.instants import micros
 from offpath.store.sqlite.part import Part
-from offpath.store.sqlite.session import Steps
 
 
 class Eventing(Part):
@@ -203,7 +203,7 @@ class Eventing(Part):
 
     def _route_steps(
         self, router: str, partition: int, limit: int, decide: Decide
-    ) -> Steps[Decisions | None]:
+    ) -> Queries[Decisions | None]:
         place = router, partition
         return on_file(self.path, routing.route_steps(place, limit, decide, self._now()))
 

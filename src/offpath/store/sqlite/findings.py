@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from offpath.model.finding import FindingRecord
+from offpath.store.programs.instants import instant
 from offpath.store.sql import Row
-from offpath.store.sqlite.instants import instant
 from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import SQL, Session
 

@@ -8,8 +8,9 @@ from datetime import datetime
 from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted, LimitRecord, QueueRecord
 from offpath.store.hints import Hint
+from offpath.store.programs.instants import micros
 from offpath.store.sqlite import limits, pausing, starting
-from offpath.store.sqlite.instants import later, micros
+from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import Session
 

@@ -14,11 +14,13 @@ from offpath.errors import GateError
 from offpath.model.changes import Changed
 from offpath.model.gate import Counting, GateState, NewGate, verdict
 from offpath.model.job import DeadReason, Enqueued, Failure, JobState, NewJob
+from offpath.store.programs.dialect import Queries
+from offpath.store.programs.instants import instant
 from offpath.store.sql import Row
 from offpath.store.sqlite.histories import failure_steps
-from offpath.store.sqlite.instants import instant, later
+from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.session import SQL, Steps
+from offpath.store.sqlite.session import SQL
 
 End = tuple[str, str]
 """The id of a watched job and what it counts as: ``succeeded`` or ``failed``."""
@@ -101,7 +103,7 @@ class Following:
         self.stirred = False
         """Whether a job that moved announces that."""
 
-    def count(self, ends: Sequence[End]) -> Steps[None]:
+    def count(self, ends: Sequence[End]) -> Queries[None]:
         """Count these ends in the open gates that watch the jobs, and go on until all is told."""
         roots: dict[str, str] = {}
         while ends:
@@ -115,7 +117,7 @@ class Following:
             roots = {each.id: cause for each, cause in fallen}
             ends = [(each.id, "failed") for each, _ in fallen if each.watched]
 
-    def _add(self, rows: Sequence[Row]) -> Steps[list[tuple[str, GateState]]]:
+    def _add(self, rows: Sequence[Row]) -> Queries[list[tuple[str, GateState]]]:
         counts: dict[str, list[int]] = {}
         for _, gate, outcome in rows:
             counts.setdefault(gate, [0, 0])[outcome == "failed"] += 1
@@ -124,7 +126,7 @@ class Following:
         changes = [(gate, *numbers) for gate, numbers in sorted(counts.items())]
         return _judged((yield SQL["gate_add"](counts=batch(changes))))
 
-    def decided(self, states: Sequence[tuple[str, GateState]]) -> Steps[list[tuple[Fallen, str]]]:
+    def decided(self, states: Sequence[tuple[str, GateState]]) -> Queries[list[tuple[Fallen, str]]]:
         """Tell the jobs of gates that were decided; those that died."""
         fallen: list[tuple[Fallen, str]] = []
         if not states:
@@ -149,7 +151,7 @@ class Following:
 
     def fell(
         self, rows: Sequence[Row], queued: Collection[int] = ()
-    ) -> Steps[list[tuple[Fallen, str]]]:
+    ) -> Queries[list[tuple[Fallen, str]]]:
         """Jobs that have just died of their waiting, with their histories. ``queued`` are those
         that were not blocked.
         """
@@ -168,7 +170,7 @@ class Following:
 
     def made(
         self, known: Known, jobs: Sequence[NewJob], answers: Sequence[Enqueued]
-    ) -> Steps[None]:
+    ) -> Queries[None]:
         """File new gates beside the jobs that were just written; decide those that can be.
 
         One whose jobs were all there already, or have attached to another, is not filed: nothing
@@ -187,7 +189,7 @@ class Following:
 
     def _file(
         self, known: Known, answers: Sequence[Enqueued]
-    ) -> Steps[list[tuple[str, GateState]]]:
+    ) -> Queries[list[tuple[str, GateState]]]:
         holders = {each.id: each.job_id for each in answers}
         gates: list[tuple[Any, ...]] = []
         watches: list[tuple[str, str, int]] = []
@@ -206,7 +208,7 @@ class Following:
         return _judged((yield SQL["gate_recount"](gates=batch(list(known.new)))))
 
 
-def known_steps(jobs: Sequence[NewJob], gates: Sequence[NewGate], now: int) -> Steps[Known]:
+def known_steps(jobs: Sequence[NewJob], gates: Sequence[NewGate], now: int) -> Queries[Known]:
     """Look at the gates of a batch before it is written. Raises GateError and StoreRejected."""
     named = {job.gate: job.id for job in jobs if job.gate is not None}
     if not named and not gates:
@@ -228,7 +230,7 @@ def known_steps(jobs: Sequence[NewJob], gates: Sequence[NewGate], now: int) -> S
     return Known(new, states, deadlines, {each for gate in new.values() for each in gate.on})
 
 
-def _check_watched(new: Mapping[str, NewGate], planned: set[str]) -> Steps[None]:
+def _check_watched(new: Mapping[str, NewGate], planned: set[str]) -> Queries[None]:
     """Every watched job is there or comes along, or the gate has a timeout."""
     batch([each for gate in new.values() for each in gate.on])
     wanted = {
@@ -250,7 +252,7 @@ def _check_watched(new: Mapping[str, NewGate], planned: set[str]) -> Steps[None]
             raise GateError(message)
 
 
-def uncount_steps(jobs: Iterable[str]) -> Steps[None]:
+def uncount_steps(jobs: Iterable[str]) -> Queries[None]:
     """Ended jobs are put back: open gates do not count them any more."""
     rows = yield SQL["watch_uncount"](jobs=batch(list(jobs)))
     counts = Counter(row[0] for row in rows)

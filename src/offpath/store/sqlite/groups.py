@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from offpath.errors import StoreRejected
 from offpath.model.group import Contribution, GroupPolicy, GroupRecord
+from offpath.store.programs.dialect import Queries
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER
-from offpath.store.sqlite.session import SQL, Session, Steps
+from offpath.store.sqlite.session import SQL, Session
 
 _FAILED = frozenset({"dead", "cancelled"})
 
@@ -63,7 +64,7 @@ def count_steps(
     ended: Sequence[Ended],
     joined: Joined | None = None,
     ensured: Collection[str] = (),
-) -> Steps[Closed]:
+) -> Queries[Closed]:
     """Count jobs that ended out of their groups, and added ones in.
 
     A root that has ended just now was open when this began, which is what a new row starts with.
@@ -82,7 +83,7 @@ def count_steps(
     return Closed(done, known | {group: bool(closing) for group, _, _, closing in rows})
 
 
-def _ensure(joined: Joined, ended: Sequence[Ended], ensured: Collection[str]) -> Steps[None]:
+def _ensure(joined: Joined, ended: Sequence[Ended], ensured: Collection[str]) -> Queries[None]:
     fast = set(joined.fail_fast)
     groups = dict.fromkeys([*joined.added, *joined.fail_fast, *ensured])
     for root in joined.roots:

@@ -8,7 +8,7 @@ from datetime import datetime
 from offpath.model.deaths import Deaths, Whose
 from offpath.model.limit import LimitHolder
 from offpath.model.route import RouterLag
-from offpath.store.sqlite.instants import instant, micros
+from offpath.store.programs.instants import instant, micros
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import SQL, Session

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from offpath.model.job import Failure
+from offpath.store.programs.dialect import Queries
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import failure_text
-from offpath.store.sqlite.session import SQL, Steps
+from offpath.store.sqlite.session import SQL
 
 FAILURES_KEPT: Final = 50
 
 
-def failure_steps(now: int, failures: Sequence[tuple[int, Failure]]) -> Steps[None]:
+def failure_steps(now: int, failures: Sequence[tuple[int, Failure]]) -> Queries[None]:
     """Add failures to the histories of jobs, named by ``seq``; the oldest give way."""
     if not failures:
         return

@@ -7,8 +7,9 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from offpath.model.job import BlockReason, JobState, NewJob, UniqueClaim
+from offpath.store.programs.instants import micros
 from offpath.store.sql import Query
-from offpath.store.sqlite.instants import later, micros, span
+from offpath.store.sqlite.instants import later, span
 from offpath.store.sqlite.parameters import batch, texts
 from offpath.store.sqlite.session import SQL
 

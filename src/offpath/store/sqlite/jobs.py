@@ -12,13 +12,14 @@ from offpath.model.job import DeadReason, Failure, JobState, LeasedJob
 from offpath.model.lease import Rescued, loss_text
 from offpath.model.suspicion import Lost, judged
 from offpath.store.changes import Changed
+from offpath.store.programs.instants import instant
 from offpath.store.protocol import Pruned, Redrive
 from offpath.store.sql import Row
 from offpath.store.sqlite import groups, limits, messaging, workers
 from offpath.store.sqlite.ending import aftermath
 from offpath.store.sqlite.gating import Following, uncount_steps
 from offpath.store.sqlite.groups import Ended
-from offpath.store.sqlite.instants import instant, later
+from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.keys import in_turns
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.presence import Presence

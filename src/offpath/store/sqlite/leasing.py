@@ -7,10 +7,10 @@ from typing import Final
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest, Order
+from offpath.store.programs.instants import instant
 from offpath.store.sql import Query, Row
 from offpath.store.sqlite import ordering, pausing
 from offpath.store.sqlite.apart import lease_apart, nothing_apart
-from offpath.store.sqlite.instants import instant
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import LEASED
 from offpath.store.sqlite.session import SQL, Session

@@ -11,10 +11,11 @@ from typing import Any, Final
 from offpath.model.ledger.book import Loaded
 from offpath.model.ledger.needs import Wanted
 from offpath.model.ledger.records import Lot, SideKey, Totals
+from offpath.store.programs.dialect import Queries
 from offpath.store.sql import Row
 from offpath.store.sqlite import ledger_rows as rows
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.session import SQL, Steps
+from offpath.store.sqlite.session import SQL
 
 _ASKED: Final = (
     ("accounts", "ledger_accounts_of", "ids"),
@@ -30,7 +31,7 @@ _ASKED: Final = (
 _SPENT: Final = ":spendable"
 
 
-def load_steps(wanted: Wanted, now: int) -> Steps[Loaded]:
+def load_steps(wanted: Wanted, now: int) -> Queries[Loaded]:
     """Read it all; ``now`` is the store's clock in milliseconds."""
     found: dict[str, Any] = {}
     for name, statement, parameter in _ASKED:
@@ -59,7 +60,7 @@ def load_steps(wanted: Wanted, now: int) -> Steps[Loaded]:
     )
 
 
-def _newest_steps(wanted: Sequence[SideKey]) -> Steps[list[Row]]:
+def _newest_steps(wanted: Sequence[SideKey]) -> Queries[list[Row]]:
     """Rows by kind and owner; those of payouts have an index of their own."""
     payouts = [one for one in wanted if one.kind == "payout"]
     others = [one for one in wanted if one.kind != "payout"]
@@ -70,7 +71,7 @@ def _newest_steps(wanted: Sequence[SideKey]) -> Steps[list[Row]]:
     return found
 
 
-def totals_steps() -> Steps[Totals]:
+def totals_steps() -> Queries[Totals]:
     """Sums over all accounts and open payouts."""
     balances = yield SQL["ledger_balances"]()
     [[high, low]] = yield SQL["ledger_quotes"]()
@@ -82,7 +83,7 @@ def totals_steps() -> Steps[Totals]:
     )
 
 
-def _lots_steps(wanted: Sequence[tuple[str, int]]) -> Steps[dict[str, tuple[Lot, ...]]]:
+def _lots_steps(wanted: Sequence[tuple[str, int]]) -> Queries[dict[str, tuple[Lot, ...]]]:
     """By account, newest first; wallets from which people spend have an index for it."""
     wallets = [one for one in wanted if one[0].endswith(_SPENT)]
     others = [one for one in wanted if not one[0].endswith(_SPENT)]

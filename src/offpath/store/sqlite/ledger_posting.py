@@ -16,11 +16,12 @@ from offpath.model.ledger.deciding import (
     decide_together,
 )
 from offpath.model.ledger.requested import END
+from offpath.store.programs.dialect import Queries
 from offpath.store.sql import Query
 from offpath.store.sqlite import ledger_rows as rows
 from offpath.store.sqlite.ledger_loading import load_steps
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.session import SQL, Steps
+from offpath.store.sqlite.session import SQL
 from offpath.store.sqlite.writing import Writing
 
 MILLISECOND: Final = 1_000
@@ -34,7 +35,7 @@ class Posted(NamedTuple):
     stirred: bool
 
 
-def post_steps(operations: Sequence[LedgerOp], now: int) -> Steps[Posted]:
+def post_steps(operations: Sequence[LedgerOp], now: int) -> Queries[Posted]:
     """Decide operations in order at ``now`` (microseconds), and write what they did."""
     book = yield from _book_steps(operations, now)
     decided = decide_all(book, operations)
@@ -43,7 +44,7 @@ def post_steps(operations: Sequence[LedgerOp], now: int) -> Steps[Posted]:
     return Posted(decided, bool(changes.messages))
 
 
-def together_steps(operations: Sequence[LedgerOp], now: int) -> Steps[bool]:
+def together_steps(operations: Sequence[LedgerOp], now: int) -> Queries[bool]:
     """All of them or none, as effects are; whether they wrote messages.
 
     Raises ``LedgerError`` for one that is declined or faulty, and has then written nothing.
@@ -55,12 +56,12 @@ def together_steps(operations: Sequence[LedgerOp], now: int) -> Steps[bool]:
     return bool(changes.messages)
 
 
-def _book_steps(operations: Sequence[LedgerOp], now: int) -> Steps[Book]:
+def _book_steps(operations: Sequence[LedgerOp], now: int) -> Queries[Book]:
     at = now // MILLISECOND
     return Book((yield from load_steps(batch_wants(operations, at), at)))
 
 
-def _write_steps(changes: Changes, now: int) -> Steps[None]:
+def _write_steps(changes: Changes, now: int) -> Queries[None]:
     """Write what a book has changed, in bulk."""
     writing = Writing(changes.messages, (), now) if changes.messages else None
     if changes.postings:
@@ -78,7 +79,7 @@ def _write_steps(changes: Changes, now: int) -> Steps[None]:
         yield from writing.steps()
 
 
-def _posting_steps(changes: Changes) -> Steps[None]:
+def _posting_steps(changes: Changes) -> Queries[None]:
     new = [rows.new_account(one.account.id) for one in changes.accounts if one.was == 0]
     if new:
         yield _add("ledger_account_add", new)
@@ -91,7 +92,7 @@ def _posting_steps(changes: Changes) -> Steps[None]:
     yield _add("ledger_posting_add", map(rows.sealed, changes.postings))
 
 
-def _side_steps(changes: Sequence[SideChange]) -> Steps[None]:
+def _side_steps(changes: Sequence[SideChange]) -> Queries[None]:
     changed = [(*rows.side_columns(one.row), one.was) for one in changes if one.was]
     if changed and any(one.row.unique_key is not None for one in changes):
         yield _add("ledger_side_release", changed)

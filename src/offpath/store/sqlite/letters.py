@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from offpath.errors import StoreRejected
 from offpath.model.effects import Effects
 from offpath.model.route import Attempt, AttemptStatus, Letter, LogEvent
+from offpath.store.programs.instants import readable
 from offpath.store.sql import Row
 from offpath.store.sqlite.enqueue import effect_steps
-from offpath.store.sqlite.instants import readable
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
 from offpath.store.unreadable import UNREADABLE_EVENT, Shape, mark

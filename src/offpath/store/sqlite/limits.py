@@ -17,8 +17,9 @@ from offpath.model.job import JobState, NewJob
 from offpath.model.limit import Admitted, LimitRecord, RateSpec
 from offpath.model.rate import decode_state, encode_state, take
 from offpath.model.settlement import Settled, Settlement, SettleStatus, Snoozed
+from offpath.store.programs.instants import readable
 from offpath.store.sql import Query, Row
-from offpath.store.sqlite.instants import later, readable
+from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
 from offpath.store.unreadable import UNREADABLE, Shape

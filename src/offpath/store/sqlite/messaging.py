@@ -26,9 +26,10 @@ from offpath.model.message import (
     StreamRoom,
 )
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
+from offpath.store.programs.instants import instant, micros, readable
 from offpath.store.sql import Row
 from offpath.store.sqlite.enqueue import effect_steps, refuse_contributions
-from offpath.store.sqlite.instants import instant, later, micros, readable
+from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.isolating import isolating
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import failure_text

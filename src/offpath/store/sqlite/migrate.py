@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Final
 
+from offpath.store.programs.instants import instant
 from offpath.store.protocol import Migration
 from offpath.store.schema import Step, pending, steps
-from offpath.store.sqlite.instants import instant
 from offpath.store.sqlite.session import SQL, Session
 
 KNOWN: Final = steps("offpath.store.sqlite.migrations")

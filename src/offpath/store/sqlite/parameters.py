@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from offpath.errors import StoreRejected
+from offpath.store.refusals import not_unicode
 
 _encode = msgspec.json.Encoder().encode
 
@@ -29,12 +30,19 @@ def batch(rows: Iterable[Any]) -> str:
     try:
         text = _encode(rows if isinstance(rows, list | tuple) else list(rows)).decode()
     except UnicodeEncodeError as error:
-        message = "a text holds a lone surrogate (half a character), which cannot be stored"
-        raise StoreRejected(message) from error
+        raise not_unicode() from error
     if "\\u0000" in text and _NUL.search(text):
         message = "a text holds a NUL character, which SQLite would cut off: remove or escape it"
         raise StoreRejected(message)
     return text
+
+
+def document(value: Any) -> str:  # noqa: ANN401 - whatever msgspec encodes
+    """``value`` as JSON text that no statement takes apart. Raises ``StoreRejected``."""
+    try:
+        return _encode(value).decode()
+    except UnicodeEncodeError as error:
+        raise not_unicode() from error
 
 
 def texts(values: tuple[str, ...]) -> str | None:

@@ -10,7 +10,7 @@ from offpath.errors import StoreUnavailable
 from offpath.model.effects import Effects
 from offpath.runtime.clock import Clock
 from offpath.store.hints import Hint, Hints, hints_of
-from offpath.store.sqlite.instants import micros
+from offpath.store.programs.instants import micros
 from offpath.store.sqlite.readers import Readers
 from offpath.store.sqlite.session import Session
 from offpath.store.sqlite.writer import Shared, Writer

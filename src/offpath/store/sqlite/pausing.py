@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from offpath.model.limit import QueueRecord
-from offpath.store.sqlite.instants import readable
+from offpath.store.programs.instants import readable
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
 

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from offpath.model.job import Count, JobFilter, JobRecord, JobState, Page
+from offpath.store.programs.instants import micros, readable
 from offpath.store.protocol import Backlog
-from offpath.store.sqlite.instants import micros, readable
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import JOBS, OUTER
 from offpath.store.sqlite.session import SQL, Session

@@ -23,12 +23,14 @@ from offpath.model.route import (
 )
 from offpath.model.table import TablePage, quoted
 from offpath.store.events import Decide
+from offpath.store.programs.dialect import Queries
+from offpath.store.programs.instants import instant, readable
 from offpath.store.sql import Row, statement
 from offpath.store.sqlite.enqueue import effect_steps
-from offpath.store.sqlite.instants import instant, later, readable
+from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.letters import attempt_row, letter_row
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.session import SQL, Session, Steps
+from offpath.store.sqlite.session import SQL, Session
 from offpath.store.unreadable import Shape, mark
 
 LISTED: Final = 1_000
@@ -87,7 +89,7 @@ def _start(spec: RouterSpec, horizon: int) -> int:
         raise StoreRejected(message) from None
 
 
-def _router(name: str, now: int) -> Steps[RouterRecord]:
+def _router(name: str, now: int) -> Queries[RouterRecord]:
     rows = yield SQL["router_get"](name=name)
     for record in (yield from _records(rows, now)):
         return record
@@ -98,7 +100,7 @@ def _unknown(name: str) -> Conflict:
     return Conflict(f"there is no router {name}: declare it first")
 
 
-def _records(rows: Sequence[Row], now: int) -> Steps[list[RouterRecord]]:
+def _records(rows: Sequence[Row], now: int) -> Queries[list[RouterRecord]]:
     """Routers with their gates, routes and cursors."""
     names = batch([row[0] for row in rows])
     opened = {row[0] for row in (yield SQL["gate_list"](routers=names))}
@@ -202,7 +204,7 @@ def move_cursor(session: Session, router: str, partition: int, position: int) ->
     return bool(session.run(query))
 
 
-def _horizon() -> Steps[int]:
+def _horizon() -> Queries[int]:
     rows = yield SQL["log_horizon"]()
     return rows[0][0] if rows else 0
 
@@ -215,7 +217,7 @@ def read_log(session: Session, now: int, place: tuple[str, int], after: int, lim
     return session.drive(_page(record, partition, after, limit))
 
 
-def _page(record: RouterRecord, partition: int, after: int, limit: int) -> Steps[LogPage]:
+def _page(record: RouterRecord, partition: int, after: int, limit: int) -> Queries[LogPage]:
     """The horizon is read first: what is committed between the two reads is above it."""
     horizon = yield from _horizon()
     rows = yield SQL["log_read"](
@@ -267,7 +269,7 @@ def advance(session: Session, now: int, cursor: Cursor, decisions: Decisions) ->
 
 def _advance_steps(
     place: tuple[str, int], holder: str | None, decisions: Decisions, now: int
-) -> Steps[bool]:
+) -> Queries[bool]:
     router, partition = place
     # Made before anything is written: they raise for what cannot be stored.
     attempts = batch([attempt_row(each) for each in decisions.attempts])
@@ -294,7 +296,7 @@ def _advance_steps(
 
 def route_steps(
     place: tuple[str, int], limit: int, decide: Decide, now: int
-) -> Steps[Decisions | None]:
+) -> Queries[Decisions | None]:
     """One step of a router; None while somebody has its cursor."""
     router, partition = place
     locked = yield SQL["cursor_lock"](router=router, partition=partition, now=now)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from offpath.errors import StoreRejected
 from offpath.model.job import Failure, JobRecord, JobState, LeasedJob
 from offpath.model.lease import WorkerInfo, WorkerRecord
+from offpath.store.programs.instants import instant
 from offpath.store.sql import Row
-from offpath.store.sqlite.instants import instant
 from offpath.store.unreadable import Shape, mark
 
 _encode = msgspec.json.Encoder().encode

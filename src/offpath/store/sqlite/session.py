@@ -6,18 +6,17 @@ import os
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
 from offpath.errors import ConfigurationError, InvalidArgument, StoreUnavailable
+from offpath.store.programs.dialect import Queries, Steps
 from offpath.store.sql import Catalogue, Query, Row, Statement, catalogue
 from offpath.store.sqlite.faults import CAUGHT, is_busy, translated
 from offpath.store.sqlite.file import DatabaseFile
 
 T = TypeVar("T")
-Steps = Generator[Query, Sequence[Row], T]
-"""A transition without I/O: yields statements, is sent their rows, returns its answer."""
 
 MINIMUM: Final = (3, 38, 0)
 """RETURNING, STRICT tables, ``->>`` and JSON built in."""
@@ -149,12 +148,25 @@ class Session:
         """
         return time.monotonic() - self._stalled < _GRACE
 
-    def drive(self, steps: Steps[T]) -> T:
+    def drive(self, steps: Queries[T]) -> T:
         """Run a transition to its end."""
         try:
             query = next(steps)
             while True:
                 query = steps.send(self.run(query))
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+
+    def perform(self, steps: Steps[T]) -> T:
+        """Run a program to its end; what this database does not need is not sent."""
+        try:
+            send = next(steps)
+            while True:
+                rows = [
+                    [] if query.statement.nothing else self.run(query) for query in send.queries
+                ]
+                send = steps.send(rows)
         except StopIteration as end:
             answer: T = end.value
             return answer

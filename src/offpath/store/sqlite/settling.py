@@ -21,12 +21,13 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
+from offpath.store.programs.instants import instant, micros
 from offpath.store.sqlite import gating, groups, limits
 from offpath.store.sqlite.ending import Aftermath, aftermath
 from offpath.store.sqlite.enqueue import insert_steps, joining
 from offpath.store.sqlite.groups import Ended, Joined
 from offpath.store.sqlite.histories import failure_steps
-from offpath.store.sqlite.instants import instant, later, micros
+from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.isolating import isolating
 from offpath.store.sqlite.ledger_posting import together_steps
 from offpath.store.sqlite.parameters import batch

@@ -34,6 +34,7 @@ from offpath.runtime.threads import in_own_thread
 from offpath.store.capabilities import Capabilities
 from offpath.store.changes import Changed
 from offpath.store.hints import Hint, Hints
+from offpath.store.programs.store import SqlStore
 from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing
 from offpath.store.sqlite import (
@@ -47,6 +48,7 @@ from offpath.store.sqlite import (
     workers,
 )
 from offpath.store.sqlite.diagnosing import diagnose
+from offpath.store.sqlite.dialect import SqliteRunner
 from offpath.store.sqlite.enqueue import enqueue_steps, is_lone_job, on_file, whole
 from offpath.store.sqlite.eventing import Eventing
 from offpath.store.sqlite.file import DatabaseFile
@@ -56,7 +58,6 @@ from offpath.store.sqlite.health import Health
 from offpath.store.sqlite.ledger import Ledgering
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
-from offpath.store.sqlite.schedules import Scheduling
 from offpath.store.sqlite.session import Session, connect, file_path, require_version
 from offpath.store.sqlite.workflowing import Workflowing
 from offpath.store.sqlite.writer import Shared, Writer
@@ -74,7 +75,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class SqliteStore(Eventing, Findings, Flowing, Health, Ledgering, Scheduling, Workflowing):
+class SqliteStore(Eventing, Findings, Flowing, Health, Ledgering, Workflowing, SqlStore):
     """A :class:`~offpath.store.protocol.Store` in one SQLite file, shared by any processes.
 
     Writes go through one thread with group commit, reads through others; the event loop waits
@@ -95,6 +96,7 @@ class SqliteStore(Eventing, Findings, Flowing, Health, Ledgering, Scheduling, Wo
         self._clock = clock or SystemClock()
         self._busy_timeout = busy_timeout
         self._hints = Hints()
+        self.runner = SqliteRunner(self._now, self._write, self._read, self._hints)
         self._admitting = limits.Admitting()
         self._listeners = 0
         self._writer: Writer | None = None

@@ -13,11 +13,12 @@ from offpath.model.effects import Effects
 from offpath.model.gate import Counting, GateRecord, GateState
 from offpath.model.job import DeadReason, JobState, LeasedJob
 from offpath.model.wait import NewSignal, Undoing
+from offpath.store.programs.instants import readable
 from offpath.store.sql import Row
 from offpath.store.sqlite.ending import aftermath
 from offpath.store.sqlite.enqueue import effect_steps, refuse_contributions
 from offpath.store.sqlite.gating import Following
-from offpath.store.sqlite.instants import later, readable
+from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.keys import in_turns
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER

@@ -8,10 +8,11 @@ from typing import Any
 from offpath.errors import StoreRejected
 from offpath.model.job import Enqueued
 from offpath.model.new import SLOTS, Box, NewLogEvent, NewMessage
+from offpath.store.programs.dialect import Queries
 from offpath.store.sql import Query
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.session import SQL, Steps
+from offpath.store.sqlite.session import SQL
 
 
 class Writing:
@@ -33,7 +34,7 @@ class Writing:
         if log:
             self._events = SQL["log_append"](batch=batch(map(_event, log)), now=now)
 
-    def steps(self) -> Steps[list[Enqueued]]:
+    def steps(self) -> Queries[list[Enqueued]]:
         """Write them; what became of the messages."""
         answers: list[Enqueued] = []
         if self._insert is not None:

@@ -28,22 +28,20 @@ transaction of their own, so that a batch is never half enqueued.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
 from typing import Any, Final, Literal, TypeVar
 
 from offpath.errors import WrongConnection
-from offpath.store.sql import Query, Row
+from offpath.store.programs.dialect import Queries
 from offpath.store.within.connections import ASYNC, BLOCKING, AsyncJoined, Joined
 from offpath.store.within.translation import typed_errors
 
-__all__ = ["Dialect", "Steps", "run_within", "run_within_blocking"]
+__all__ = ["Dialect", "run_within", "run_within_blocking"]
 
 T = TypeVar("T")
 Dialect = Literal["postgres", "sqlite"]
-Steps = Generator[Query, Sequence[Row], T]
 
 
-def run_within_blocking(connection: Any, steps: Steps[T], *, dialect: Dialect) -> T:  # noqa: ANN401
+def run_within_blocking(connection: Any, steps: Queries[T], *, dialect: Dialect) -> T:  # noqa: ANN401
     """Drive ``steps`` over a blocking connection, inside of its open transaction.
 
     Raises ``WrongConnection`` before a statement is sent when the connection is of an unknown
@@ -57,7 +55,7 @@ def run_within_blocking(connection: Any, steps: Steps[T], *, dialect: Dialect) -
         return _drive(steps, joined)
 
 
-async def run_within(connection: Any, steps: Steps[T], *, dialect: Dialect) -> T:  # noqa: ANN401
+async def run_within(connection: Any, steps: Queries[T], *, dialect: Dialect) -> T:  # noqa: ANN401
     """Drive ``steps`` over an async connection, or over a blocking one in this thread.
 
     Raises as :func:`run_within_blocking`.
@@ -73,13 +71,13 @@ async def run_within(connection: Any, steps: Steps[T], *, dialect: Dialect) -> T
             return await _drive_async(steps, joined)
 
 
-def _drive(steps: Steps[T], joined: Joined) -> T:
+def _drive(steps: Queries[T], joined: Joined) -> T:
     """Whatever a query raises is raised where the steps asked for it, so that they may clean up."""
     try:
         query = next(steps)
         while True:
             try:
-                rows = joined.fetch(query)
+                rows = () if query.statement.nothing else joined.fetch(query)
             except Exception as error:  # noqa: BLE001 - it is raised again there
                 query = steps.throw(error)
             else:
@@ -91,12 +89,12 @@ def _drive(steps: Steps[T], joined: Joined) -> T:
         steps.close()
 
 
-async def _drive_async(steps: Steps[T], joined: AsyncJoined) -> T:
+async def _drive_async(steps: Queries[T], joined: AsyncJoined) -> T:
     try:
         query = next(steps)
         while True:
             try:
-                rows = await joined.fetch(query)
+                rows = () if query.statement.nothing else await joined.fetch(query)
             except Exception as error:  # noqa: BLE001 - as above
                 query = steps.throw(error)
             else:

@@ -13,8 +13,8 @@ import pytest
 
 from offpath.model.limit import LimitSpec
 from offpath.model.settlement import Settlement, Succeeded
+from offpath.store.programs.instants import micros
 from offpath.store.sqlite import SqliteStore
-from offpath.store.sqlite.instants import micros
 from offpath.store.sqlite.session import SQL
 from tests.conformance.builders import START, TASK, enqueue, join, new_job, take
 

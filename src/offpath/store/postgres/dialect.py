@@ -1,0 +1,86 @@
+"""Postgres' way to say a program, and how one is run: a transaction of our own connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from offpath.model.effects import Effects
+from offpath.model.job import Enqueued
+from offpath.runtime.clock import Clock
+from offpath.store.postgres.effects import carry_out
+from offpath.store.postgres.session import Database, Pin
+from offpath.store.postgres.steps import ids_json, moment, to_json
+from offpath.store.programs.dialect import Announced, Dialect, How, Steps, embed
+from offpath.store.sql import Catalogue
+
+T = TypeVar("T")
+
+
+class PostgresDialect:
+    """Times are ISO texts, batches JSON; without a time that was given, the server's clock."""
+
+    __slots__ = ("_now", "announced", "now", "sql")
+
+    def __init__(self, sql: Catalogue, now: datetime | None) -> None:
+        self.sql: Final = sql
+        self.now: Final = moment(now)
+        self.announced: Final = Announced()
+        self._now = now
+
+    def at(self, moment_: datetime | None) -> str | None:
+        """A time as a parameter."""
+        return moment(moment_)
+
+    def span(self, seconds: float | None) -> float | None:
+        """A duration in seconds; the server refuses one that leads to no time."""
+        return seconds
+
+    def json(self, value: Any) -> str:  # noqa: ANN401 - whatever msgspec encodes
+        """A document as it is kept."""
+        return to_json(value)
+
+    def batch(self, rows: Iterable[Any]) -> str:
+        """Rows as one parameter."""
+        return to_json(rows if isinstance(rows, list | tuple) else list(rows))
+
+    def ids(self, ids: Iterable[str]) -> str:
+        """Ids that are UUIDs, once each."""
+        return ids_json(ids)
+
+    def commit(self, effects: Effects) -> Steps[tuple[Sequence[Enqueued], Steps[None]]]:
+        """Write effects; the rows of groups are left for the end."""
+        answers, work = yield from embed(carry_out({0: effects}, self._now, sql=self.sql))
+        return answers[0], _last(work.lasting(self._now, sql=self.sql))
+
+
+class PostgresRunner:
+    """Runs programs over the pool of a store."""
+
+    def __init__(
+        self, database: Database, sql: Catalogue, clock: Clock | None, tell: Callable[..., None]
+    ) -> None:
+        self._database = database
+        self._sql = sql
+        self._clock = clock
+        self._tell = tell
+
+    async def run(
+        self,
+        program: Callable[[Dialect], Steps[T]],
+        how: How,
+        peek: Callable[[Dialect], Steps[T | None]] | None = None,  # noqa: ARG002 - no write lock here
+    ) -> T:
+        """The answer of ``program``, once it is committed."""
+        d = PostgresDialect(self._sql, None if self._clock is None else self._clock.now())
+        pin: Pin = "limit" if how.unpinned else "pin"
+        try:
+            return await self._database.write(lambda: program(d), pin, call=how.call)
+        finally:
+            # also where the outcome is unknown: a hint too much does no harm
+            self._tell(*d.announced.hints())
+
+
+def _last(steps: Steps[object]) -> Steps[None]:
+    yield from steps

@@ -1,0 +1,238 @@
+"""A transition as a program: a generator that yields statements and is sent their rows.
+
+A program is written once for every SQL database. A :class:`Dialect` says how its database writes
+it: the catalogue of its statements, and how a time or a batch becomes a parameter. The store of a
+database names its programs, one :func:`transition` a line, and its :class:`Runner` runs each in one
+transaction.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, overload
+
+from offpath.model.effects import Effects
+from offpath.model.job import TERMINAL, Enqueued, JobState
+from offpath.store.hints import Hint
+from offpath.store.sql import Catalogue, Query, Row
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+Rows = list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Statements that go out together. ``last``: nothing follows, so COMMIT goes with them."""
+
+    queries: tuple[Query, ...]
+    last: bool = False
+    severable: bool = False
+    """It does no harm if the first of them are kept and the others are not."""
+
+
+Steps = Generator[Send, list[Rows], T]
+"""A transition on our own connection: it may send several statements at once."""
+
+Queries = Generator[Query, Sequence[Row], T]
+"""A transition that any connection can run, one statement at a time."""
+
+
+@dataclass(slots=True)
+class Announced:
+    """The changes of a transition that others wait for: they are told of after the commit."""
+
+    any: bool = False
+    """Some changed jobs are announced, so there may be messages."""
+    moved: set[JobState] = field(default_factory=set)
+    """What other jobs, of which no answer tells, have become."""
+    told: set[Hint] = field(default_factory=set)
+    """What the transition itself says."""
+
+    def tell(self, *hints: Hint) -> None:
+        """Tell of this, too."""
+        self.told.update(hints)
+
+    def hear(self, bits: Iterable[int | None]) -> None:
+        """Take in what the changed jobs announce."""
+        self.any = self.any or any(bits)
+
+    def hints(self) -> list[Hint]:
+        """What is told of all this."""
+        hints = self.told.union(
+            Hint.ENDED if state in TERMINAL else Hint.WORK for state in self.moved
+        )
+        if self.any:
+            hints.add(Hint.MESSAGES)
+        return sorted(hints)
+
+
+class Dialect(Protocol):
+    """One database's way to say a program, for one transaction."""
+
+    @property
+    def sql(self) -> Catalogue:
+        """The statements by name: the same names in every database."""
+        ...
+
+    @property
+    def now(self) -> Any:  # noqa: ANN401 - a parameter of this database
+        """The store's time as a parameter; None is the database's own clock."""
+        ...
+
+    @property
+    def announced(self) -> Announced:
+        """Takes in what the transition changes for others."""
+        ...
+
+    def at(self, moment: datetime | None) -> Any:  # noqa: ANN401 - a parameter of this database
+        """A time as a parameter."""
+        ...
+
+    def span(self, seconds: float | None) -> Any:  # noqa: ANN401 - a parameter of this database
+        """A duration as a parameter that statements add to :attr:`now`.
+
+        May raise ``StoreRejected`` for one that leads to no time.
+        """
+        ...
+
+    def json(self, value: Any) -> str:  # noqa: ANN401 - whatever msgspec encodes
+        """A document as it is kept. Raises ``StoreRejected`` for text that is not Unicode."""
+        ...
+
+    def batch(self, rows: Iterable[Any]) -> str:
+        """Rows as one parameter, which the statement takes apart. Raises ``StoreRejected``."""
+        ...
+
+    def ids(self, ids: Iterable[str]) -> str:
+        """Ids as one parameter, once each; what cannot be an id is left out."""
+        ...
+
+    def commit(self, effects: Effects) -> Steps[tuple[Sequence[Enqueued], Steps[None]]]:
+        """Write effects: the answers, and the steps that must come last before the commit.
+
+        Rows of groups are locked and written in those last steps, behind all others.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """The way in which a database runs a program. A database ignores what is nothing to it."""
+
+    reads: bool = False
+    """It changes nothing: SQLite's readers do it, beside the writer."""
+    call: bool = False
+    """A request waits for it, and a repeat does no harm: Postgres does it once more where the
+    connection was lost, and gives up a silent server sooner."""
+    unpinned: bool = False
+    """Postgres plans it by its values, for what it walks depends on them."""
+    relaxed: bool = False
+    """A power cut may undo it without harm, so SQLite does not wait for the disk."""
+
+
+WRITES: Final = How()
+READS: Final = How(reads=True)
+
+
+class Runner(Protocol):
+    """Runs programs, each in one transaction, and tells of what they announced."""
+
+    async def run(
+        self,
+        program: Callable[[Dialect], Steps[T]],
+        how: How,
+        peek: Callable[[Dialect], Steps[T | None]] | None = None,
+    ) -> T:
+        """The answer of ``program``, once it is committed.
+
+        The program may be made and run again, where its transaction could not be. ``peek`` may
+        answer without a write; anything but None is the answer.
+        """
+        ...
+
+
+class HasRunner(Protocol):
+    """A store whose methods are transitions."""
+
+    @property
+    def runner(self) -> Runner:
+        """Runs them."""
+        ...
+
+
+class Transition(Generic[P, T]):
+    """A store's method: a program, and how it is run."""
+
+    def __init__(
+        self,
+        program: Callable[Concatenate[Dialect, P], Steps[T]],
+        how: How,
+        peek: Callable[Concatenate[Dialect, P], Steps[T | None]] | None,
+    ) -> None:
+        self._program = program
+        self._how = how
+        self._peek = peek
+
+    @overload
+    def __get__(self, store: None, owner: type) -> Transition[P, T]: ...
+    @overload
+    def __get__(self, store: HasRunner, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(
+        self, store: HasRunner | None, owner: type
+    ) -> Transition[P, T] | Callable[P, Coroutine[Any, Any, T]]:
+        """The transition of one store, as a method."""
+        return self if store is None else functools.partial(self._run, store.runner)
+
+    async def _run(self, runner: Runner, *args: P.args, **kwargs: P.kwargs) -> T:
+        peek = self._peek
+        return await runner.run(
+            lambda d: self._program(d, *args, **kwargs),
+            self._how,
+            None if peek is None else lambda d: peek(d, *args, **kwargs),
+        )
+
+
+def transition(
+    program: Callable[Concatenate[Dialect, P], Steps[T]],
+    how: How = WRITES,
+    *,
+    peek: Callable[Concatenate[Dialect, P], Steps[T | None]] | None = None,
+) -> Transition[P, T]:
+    """The method of a store that runs ``program`` in one transaction.
+
+    ``peek`` is a program that only reads and may answer instead, which spares SQLite the write
+    lock: None means that it does not know.
+    """
+    return Transition(program, how, peek)
+
+
+def ask(query: Query, *, last: bool = False) -> Steps[Rows]:
+    """Send one statement; returns its rows."""
+    (rows,) = yield Send((query,), last)
+    return rows
+
+
+def one(query: Query) -> Steps[Rows]:
+    """A transaction of one statement."""
+    return (yield from ask(query, last=True))
+
+
+def embed(steps: Queries[T]) -> Steps[T]:
+    """Run one-at-a-time steps as a part of a transaction of our own."""
+    try:
+        query = next(steps)
+        while True:
+            try:
+                rows = yield from ask(query)
+            except GeneratorExit:
+                steps.close()
+                raise
+            query = steps.send(rows)
+    except StopIteration as done:
+        result: T = done.value
+        return result

@@ -1,0 +1,32 @@
+"""The methods that both SQL stores have, each the one program that it runs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from offpath.store.programs import schedules
+from offpath.store.programs.dialect import READS, How, Runner, transition
+
+_ASKED: Final = How(reads=True, call=True)
+"""A read that a request waits for."""
+
+
+class SqlStore:
+    """The transitions that are the same program in every SQL database."""
+
+    runner: Runner
+
+    # -- schedules -------------------------------------------------------------------------
+
+    put_schedule = transition(schedules.put)
+    due_schedules = transition(schedules.due, READS)
+    pause_schedule = transition(schedules.pause)
+    delete_schedule = transition(schedules.delete)
+    fire = transition(schedules.fire)
+    trigger_schedule = transition(schedules.trigger)
+    occurrences = transition(schedules.occurrences, READS)
+    prune_occurrences = transition(schedules.prune)
+
+    # -- last, since these are the names of modules too: above here they mean the module ----
+
+    schedules = transition(schedules.listed, _ASKED)

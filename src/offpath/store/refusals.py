@@ -1,0 +1,12 @@
+"""The errors that every backend raises alike: each has its one text here."""
+
+from __future__ import annotations
+
+from offpath.errors import StoreRejected
+
+
+def not_unicode() -> StoreRejected:
+    """The error for text that cannot be encoded."""
+    return StoreRejected(
+        "a text holds a lone surrogate (half a character), which cannot be stored: remove it"
+    )

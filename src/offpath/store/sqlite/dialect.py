@@ -1,0 +1,113 @@
+"""SQLite's way to say a program, and how one is run: by the writer's thread, or by a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, Protocol, TypeVar
+
+from offpath.model.effects import Effects
+from offpath.model.job import Enqueued
+from offpath.store.hints import Hints
+from offpath.store.programs.dialect import Announced, Dialect, How, Steps, embed
+from offpath.store.programs.instants import micros
+from offpath.store.sql import Catalogue
+from offpath.store.sqlite.enqueue import effect_steps
+from offpath.store.sqlite.instants import later
+from offpath.store.sqlite.parameters import batch, document
+from offpath.store.sqlite.session import SQL, Session
+
+T = TypeVar("T")
+
+
+class SqliteDialect:
+    """Times are microseconds, batches JSON; the store's clock is always given."""
+
+    __slots__ = ("announced", "now")
+
+    sql: Final[Catalogue] = SQL
+
+    def __init__(self, now: int) -> None:
+        self.now: Final = now
+        self.announced: Final = Announced()
+
+    def at(self, moment: datetime | None) -> int | None:
+        """A time as a parameter."""
+        return None if moment is None else micros(moment)
+
+    def span(self, seconds: float | None) -> int | None:
+        """A duration in microseconds, which leads to a time."""
+        return None if seconds is None else later(self.now, seconds) - self.now
+
+    def json(self, value: Any) -> str:  # noqa: ANN401 - whatever msgspec encodes
+        """A document as it is kept."""
+        return document(value)
+
+    def batch(self, rows: Iterable[Any]) -> str:
+        """Rows as one parameter."""
+        return batch(rows)
+
+    def ids(self, ids: Iterable[str]) -> str:
+        """Ids, once each: any text may be one."""
+        return batch(sorted(set(ids)))
+
+    def commit(self, effects: Effects) -> Steps[tuple[Sequence[Enqueued], Steps[None]]]:
+        """Write effects, groups too: there is one writer, so nothing needs to come last."""
+        answers = (yield from embed(effect_steps(effects, self.now))) if effects else []
+        return answers, _nothing()
+
+
+def _nothing() -> Steps[None]:
+    yield from ()
+
+
+class _Write(Protocol):
+    def __call__(
+        self,
+        work: Callable[[Session], Any],
+        *,
+        peek: Callable[[Session], Any] | None = None,
+        relaxed: bool = False,
+    ) -> Any: ...  # noqa: ANN401 - what ``work`` answers
+
+
+class SqliteRunner:
+    """Runs programs by the threads of a store."""
+
+    def __init__(
+        self,
+        now: Callable[[], int],
+        write: _Write,
+        read: Callable[[Callable[[Session], Any]], Any],
+        hints: Hints,
+    ) -> None:
+        self._now = now
+        self._write = write
+        self._read = read
+        self._hints = hints
+
+    async def run(
+        self,
+        program: Callable[[Dialect], Steps[T]],
+        how: How,
+        peek: Callable[[Dialect], Steps[T | None]] | None = None,
+    ) -> T:
+        """The answer of ``program``, once it is committed."""
+        d = SqliteDialect(0)
+
+        def work(session: Session) -> T:
+            nonlocal d
+            d = SqliteDialect(self._now())  # the time when its turn has come, and anew each time
+            return session.perform(program(d))
+
+        def looked(session: Session) -> T | None:
+            return None if peek is None else session.perform(peek(SqliteDialect(self._now())))
+
+        answer: T = await (
+            self._read(work)
+            if how.reads
+            else self._write(work, peek=None if peek is None else looked, relaxed=how.relaxed)
+        )
+        for hint in d.announced.hints():
+            self._hints.emit(hint)
+        return answer

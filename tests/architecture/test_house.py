@@ -1,0 +1,42 @@
+"""The figures of the house are counted right."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.architecture.sources import ROOT
+from tools import house
+
+
+def test_every_figure_of_this_checkout_is_found() -> None:
+    figures = house.figures(ROOT)
+    assert len(figures) == 9
+    assert all(value and not value.startswith("0 ") for value in figures.values())
+
+
+def test_circles_are_found_through_any_kind_of_import() -> None:
+    modules = {
+        "p.a": "if TYPE_CHECKING:\n    from p import b",
+        "p.b": "def f():\n    from p.a import x",
+        "p.c": "import p.a",
+    }
+    graph = house.edges({name: ast.parse(text) for name, text in modules.items()})
+    assert graph == {"p.a": {"p.b"}, "p.b": {"p.a"}, "p.c": {"p.a"}}
+    assert house.circles(graph) == [["p.a", "p.b"]]
+
+
+def test_columns_that_are_named_by_numbers_are_counted() -> None:
+    assert house.row_accesses(ast.parse("row[3], row[-1], row[2:], row[name], other[1]")) == 3
+
+
+def test_class_names_docstrings_and_exports_are_read() -> None:
+    tree = ast.parse(
+        '"""Top."""\n__all__ = ["a", "b"]\nclass A:\n    """One."""\ndef f(): "Two."\nclass A: ...'
+    )
+    assert house.repeated_classes([tree]) == ["A"]
+    assert sorted(house.docstrings_of(tree)) == ["One.", "Top.", "Two."]
+    assert house.exported(tree) == ["a", "b"]
+
+
+def test_only_comments_that_say_something_count() -> None:
+    assert house.why_lines("x = 1  # beside\n# why\n# -- part --\n# noqa\n    # because\n") == 2

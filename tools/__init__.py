@@ -1,0 +1,1 @@
+"""Programs for who works on the project; none of them is shipped."""

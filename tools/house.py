@@ -1,0 +1,165 @@
+"""The house's figures: how large the store is, what repeats, and what points in a circle.
+
+``python -m tools.house`` prints them for this checkout, ``python -m tools.house FOLDER`` for
+another one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_BLOCK: Final = re.compile(r"^--[ \t]*name:[ \t]*(\S+)", re.MULTILINE)
+_HEADLESS: Final = ("What ", "Whether ", "Who ", "How ", "Those ", "That ")
+_NOT_WHY: Final = re.compile(r"#\s*(--|noqa|type:|fmt:|pragma)")
+_DEFINITIONS: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def figures(root: Path) -> dict[str, str]:
+    """Each figure of the checkout at ``root``, by its name."""
+    package = root / "src" / "offpath"
+    texts = {path: path.read_text("utf-8") for path in sorted(package.rglob("*.py"))}
+    trees = {path: ast.parse(text) for path, text in texts.items()}
+    store = {path: text for path, text in texts.items() if path.is_relative_to(package / "store")}
+    statements = sorted((package / "store").rglob("*.sql"))
+    graph = edges({name_of(path, package.parent): tree for path, tree in trees.items()})
+    top = trees[package / "__init__.py"]
+    docstrings = [text for tree in trees.values() for text in docstrings_of(tree)]
+    headless = [text for text in docstrings if text.startswith(_HEADLESS)]
+    return {
+        "store: lines of Python": str(_lines(store.values())),
+        "store: files of Python and SQL": f"{len(store)} + {len(statements)}",
+        "store: SQL statements named alike": _alike(package / "store"),
+        "store: accesses row[n]": str(sum(row_accesses(trees[path]) for path in store)),
+        "import circles, type-only imports too": str(len(circles(graph))),
+        "top-level names": str(len(exported(top))),
+        "class names used more than once": str(len(repeated_classes(trees.values()))),
+        "docstrings without a noun first": f"{len(headless)} of {len(docstrings)}",
+        "comment lines that say why": _share(texts.values()),
+    }
+
+
+def name_of(path: Path, above: Path) -> str:
+    """The dotted name of a module."""
+    parts = path.relative_to(above).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def edges(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """The modules that each imports, in whatever place."""
+    found: dict[str, set[str]] = {name: set() for name in trees}
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                named = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                inner = [f"{node.module}.{alias.name}" for alias in node.names]
+                named = [one if one in trees else node.module for one in inner]
+            else:
+                continue
+            found[name] |= {one for one in named if one in trees and one != name}
+    return found
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """The groups of modules that reach each other."""
+    reach = {name: _reachable(name, graph) for name in graph}
+    groups = {
+        tuple(sorted({name, *(other for other in ahead if name in reach[other])}))
+        for name, ahead in reach.items()
+        if name in ahead
+    }
+    return [list(group) for group in sorted(groups)]
+
+
+def _reachable(start: str, graph: Mapping[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    ahead = list(graph[start])
+    while ahead:
+        name = ahead.pop()
+        if name not in seen:
+            seen.add(name)
+            ahead.extend(graph[name])
+    return seen
+
+
+def row_accesses(tree: ast.Module) -> int:
+    """How often a row's column is named by a number."""
+    return sum(
+        isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "row"
+        and not isinstance(node.slice, ast.Name)
+        for node in ast.walk(tree)
+    )
+
+
+def repeated_classes(trees: Iterable[ast.Module]) -> list[str]:
+    """The names that several classes have."""
+    names = Counter(
+        node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    )
+    return sorted(name for name, number in names.items() if number > 1)
+
+
+def docstrings_of(tree: ast.Module) -> list[str]:
+    """The docstrings of a module and of what it defines."""
+    found = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, _DEFINITIONS)]
+    return [text for text in found if text]
+
+
+def exported(tree: ast.Module) -> list[str]:
+    """The names in the ``__all__`` of a module, as far as it is written out."""
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+            return [
+                one.value
+                for one in ast.walk(node)
+                if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            ]
+    return []
+
+
+def why_lines(text: str) -> int:
+    """Lines that are a comment, ruled lines and notes to tools left out."""
+    lines = [line.strip() for line in text.splitlines()]
+    return sum(line.startswith("#") and not _NOT_WHY.match(line) for line in lines)
+
+
+def _share(texts: Iterable[str]) -> str:
+    texts = list(texts)
+    whys, total = sum(map(why_lines, texts)), _lines(texts)
+    return f"{whys} of {total} ({100 * whys / total:.2f} %)"
+
+
+def _lines(texts: Iterable[str]) -> int:
+    return sum(text.count("\n") for text in texts)
+
+
+def _alike(store: Path) -> str:
+    postgres, sqlite = (_names(store / each) for each in ("postgres", "sqlite"))
+    return f"{len(postgres & sqlite)} of {len(postgres)} and {len(sqlite)}"
+
+
+def _names(folder: Path) -> set[str]:
+    texts = [path.read_text("utf-8") for path in folder.glob("*.sql")]
+    return {name for text in texts for name in _BLOCK.findall(text)}
+
+
+def main(arguments: list[str]) -> None:
+    """Print the figures."""
+    root = Path(arguments[0]) if arguments else Path(__file__).resolve().parents[1]
+    for name, value in figures(root).items():
+        print(f"{name:<42}{value}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
