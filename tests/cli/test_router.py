@@ -293,3 +293,21 @@ def test_wrong_usage_is_one_line(service: Service, args: list[str]) -> None:
     service.json("list", app=True)
     done = service.run("router", *args, "--url", service.url)
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_what_was_only_logged_is_decided_again(service: Service) -> None:
+    service.json("list", app=True)
+    service.json("enable", "--master")
+    service.json("enable", "iu")
+    service.json("enable", "iu", "--route", "paid")
+    assert service.json("run", "iu", app=True)["counts"] == {"dry_run": 5, "skipped": 1}
+    assert service.json("redo", "iu", "--yes", app=True)["counts"] == {"unchanged": 6}
+    service.json("enable", "iu", "--route", "paid", "--live")
+    asked = ("redo", "iu", "--yes", "--status", "dry_run", "--since", "1h")
+    told = service.json(*asked, "--limit", "2", app=True)
+    assert (told["counts"], told["more"], told["stopped"]) == ({"sent": 2}, True, None)
+    assert service.json(*asked, app=True, code=3)["counts"] == {"sent": 2, "failed": 1}
+    done = service.run("router", *asked, *service.app)
+    assert done.stdout == "iu: no event was only logged\n"
+    service.json("disable", "--master")
+    assert service.json(*asked, app=True)["stopped"] == "gate: master"

@@ -175,6 +175,21 @@ async def test_its_columns_become_an_event(
     assert (event.payload, event.at) == ({"name": "a"}, START)
 
 
+async def test_what_a_dry_run_logged_is_sent_once_it_is_live(
+    app: offpath.App, shop: Shop, sees: Sees, clock: ManualClock
+) -> None:
+    for name in ("a", "b", "c"):
+        shop.add(name)
+    clock.advance(10)
+    got: list[str] = []
+    router = own(app)
+    router.route(type="paid", name="call", deliver=lambda event: got.append(event.id), enabled=True)
+    assert await sees(router) == ["a", "b", "c"]
+    await router.switch("call", dry_run=False)
+    assert (await router.redo()).counts == {"sent": 3}
+    assert sorted(got) == ["a", "b", "c"]
+
+
 async def test_it_begins_now_or_at_a_position(
     app: offpath.App, shop: Shop, sees: Sees, clock: ManualClock
 ) -> None:

@@ -19,6 +19,7 @@ from offpath.cli.ledger import ledger
 from offpath.cli.outbox import outbox
 from offpath.cli.program import Program
 from offpath.cli.reconcile import reconcile
+from offpath.cli.redo import redo
 from offpath.cli.router import router
 from offpath.cli.schedules import schedules
 from offpath.cli.settle import settle
@@ -84,3 +85,4 @@ for each in (
 ):
     cli.add_command(each)
 config.add_command(show_config)
+router.add_command(redo)

@@ -224,6 +224,23 @@ def print_replayed(name: str, tally: Tally, asked: Sequence[str], *, as_json: bo
     return left
 
 
+def print_redone(name: str, tally: Tally, *, as_json: bool) -> None:
+    """Print what deciding again did."""
+    if as_json:
+        told = {"router": name, "counts": tally.counts, "buckets": tally.buckets}
+        output.print_json({**told, "stopped": tally.skipped, "more": tally.more})
+        return
+    if tally.skipped is not None:
+        click.echo(
+            f"{output.clean(name)}: nothing was done: {output.clean(tally.skipped)} is closed"
+        )
+        return
+    counts = ", ".join(f"{number} {bucket}" for bucket, number in tally.counts.items())
+    click.echo(f"{output.clean(name)}: {counts or 'no event was only logged'}")
+    if tally.more:
+        click.echo("more: repeat it", err=True)
+
+
 def print_letter_page(found: Sequence[Letter], limit: int, *, as_json: bool) -> None:
     """Print a page of dead letters without their payloads."""
     following = found[-1].event.position if len(found) >= limit else None

@@ -63,7 +63,7 @@ _master = click.option("--master", is_flag=True, help="The gate of all routers."
 _name = click.argument("name")
 
 
-def _shared(function: F) -> F:
+def shared(function: F) -> F:
     """The options that every command ends with."""
     for option in (json_option, url_option, _app):
         function = option(function)
@@ -76,7 +76,7 @@ def router() -> None:
 
 
 @router.command("list")
-@_shared
+@shared
 @command
 def list_routers(target: str | None, url: str | None, *, as_json: bool) -> int | None:
     r"""List every router: gates, lag, dead letters.
@@ -95,7 +95,7 @@ def list_routers(target: str | None, url: str | None, *, as_json: bool) -> int |
 
 @router.command("status")
 @click.argument("name", required=False)
-@_shared
+@shared
 @command
 def status(name: str | None, target: str | None, url: str | None, *, as_json: bool) -> int | None:
     r"""Tell how a router stands, or all.
@@ -126,7 +126,7 @@ def status(name: str | None, target: str | None, url: str | None, *, as_json: bo
     help="Most events of each partition.",
 )
 @click.option("--partition", type=click.IntRange(min=0), help="This partition alone.")
-@_shared
+@shared
 @command
 def run(
     name: str,
@@ -148,11 +148,11 @@ def run(
     configure("warning", "text")
 
     async def work(app: App) -> int:
-        done = await _declared(app, name).run_once(limit=limit, partition=partition)
+        done = await declared(app, name).run_once(limit=limit, partition=partition)
         print_run(done, as_json=as_json)
         return _EXITS[done.verdict]
 
-    return _with_routes(target, url, work)
+    return with_routes(target, url, work)
 
 
 @router.command("verify")
@@ -164,7 +164,7 @@ def run(
     show_default=True,
     help="Seconds that it may be behind.",
 )
-@_shared
+@shared
 @command
 def verify(
     name: str, most_lag: float, target: str | None, url: str | None, *, as_json: bool
@@ -195,7 +195,7 @@ def verify(
 @_master
 @_route
 @click.option("--live/--dry-run", "live", default=None, help="Let the route send, or only decide.")
-@_shared
+@shared
 @command
 def enable(
     name: str | None,
@@ -228,7 +228,7 @@ def enable(
 @click.argument("name", required=False)
 @_master
 @_route
-@_shared
+@shared
 @command
 def disable(
     name: str | None,
@@ -287,7 +287,7 @@ def _switch(
     "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Most letters."
 )
 @yes_option
-@_shared
+@shared
 @command
 def replay(
     name: str,
@@ -313,14 +313,14 @@ def replay(
         confirm(f"Deliver every unresolved dead letter of {name} again?", yes=yes, as_json=as_json)
 
     async def work(app: App) -> int:
-        tally = await _declared(app, name).replay(ids, limit=max(limit, len(ids)))
+        tally = await declared(app, name).replay(ids, limit=max(limit, len(ids)))
         left = print_replayed(name, tally, ids, as_json=as_json)
         if ids and len(left) == len(ids):
             return FAILED
         failed = tally.counts.get("failed", 0)
         return DONE if not failed else FAILED if failed == tally.total else DEGRADED
 
-    return _with_routes(target, url, work)
+    return with_routes(target, url, work)
 
 
 @router.command("letters")
@@ -329,7 +329,7 @@ def replay(
 @click.option("--all", "everything", is_flag=True, help="Also those that are resolved.")
 @limit_option
 @click.option("--after", type=click.IntRange(min=0), help="Go on after this position.")
-@_shared
+@shared
 @command
 def letters(
     name: str,
@@ -375,7 +375,7 @@ def letters(
 )
 @limit_option
 @click.option("--after", metavar="POSITION:NUMBER", help="Go on after this attempt.")
-@_shared
+@shared
 @command
 def attempts(
     name: str,
@@ -410,7 +410,7 @@ def attempts(
 @_name
 @click.argument("letter")
 @click.option("--resolution", required=True, metavar="TEXT", help="How it was resolved.")
-@_shared
+@shared
 @command
 def resolve(
     name: str,
@@ -451,7 +451,7 @@ def _with(
     return with_loaded_app(target, url, work)
 
 
-def _with_routes(
+def with_routes(
     target: str | None, url: str | None, work: Callable[[App], Awaitable[int | None]]
 ) -> int | None:
     """Do the work with an app: only it knows what its routes deliver to."""
@@ -474,7 +474,8 @@ def _found(app: App, name: str) -> Router | None:
     return next((one for one in app.routers.all() if one.name == name), None)
 
 
-def _declared(app: App, name: str) -> Router:
+def declared(app: App, name: str) -> Router:
+    """A router of the app. Raises :class:`RouterNotFound` naming those there are."""
     if (found := _found(app, name)) is None:
         known = ", ".join(one.name for one in app.routers.all()) or "none"
         raise RouterNotFound(f"the app has no router {name!r}; it has {known}")

@@ -17,8 +17,11 @@ from offpath.model.tally import Tally
 if TYPE_CHECKING:
     from offpath.store.protocol import Store
 
-CLAIM: Final = 120.0
-"""Seconds for which one replay has a letter: nobody else delivers it meanwhile."""
+MARGIN: Final = 10.0
+"""Seconds that a claim of an event outlasts the time limit of its deliverer.
+
+Nobody else delivers it meanwhile. Who is killed holds it up for as long.
+"""
 _RESOLVES: Final = {AttemptStatus.SENT, AttemptStatus.DRY_RUN}
 
 
@@ -41,7 +44,7 @@ class Replayer:
     async def _replay(self, record: RouterRecord, letter: Letter) -> str:
         """Deliver one letter again; returns the bucket that it belongs in."""
         claim = f"offpath.replay:{letter.id}:{letter.number + 1}"
-        if not await self._store.claim(claim, self._new_id(), ttl=CLAIM):
+        if not await self._store.claim(claim, self._new_id(), ttl=self._courier.patience + MARGIN):
             return "skipped"
         step = await self._delivered(record, letter)
         try:
@@ -54,9 +57,9 @@ class Replayer:
     async def _delivered(self, record: RouterRecord, letter: Letter) -> Step:
         number = letter.number + 1
         attempt = structs.replace(decide(letter.event, record.routes, gates=record), number=number)
-        step = self._courier.stored(Step(letter.event, attempt), number=number)
+        step = self._courier.stored(Step(letter.event, attempt))
         if self._courier.goes_outside(step):
-            step = await self._courier.outside(step, number=number)
+            step = await self._courier.outside(step)
         return step
 
     async def _record(self, letter: Letter, step: Step) -> bool:

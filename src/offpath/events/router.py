@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from msgspec import structs
 
 from offpath.errors import Conflict, InvalidArgument
+from offpath.events.declaring import pattern, refuse_changed
 from offpath.events.delivering import Delivery, Maker, delivery_of
 from offpath.events.holding import Holding
 from offpath.events.operating import StoredRouter
-from offpath.events.position import encode
+from offpath.events.redoing import LOGGED, Redoer, logged
 from offpath.events.replaying import Replayer
 from offpath.events.routing import (
     REFUSED,
@@ -41,7 +42,6 @@ from offpath.events.running import (
 from offpath.events.verifying import Check
 from offpath.model import checks
 from offpath.model.route import (
-    SLOTS,
     Cursor,
     Decisions,
     LogPage,
@@ -54,6 +54,8 @@ from offpath.runtime.ids import derive_id
 from offpath.runtime.loop import LoopSpec
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from offpath.events.source import EventSource
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
@@ -150,8 +152,8 @@ class Router:
         """
         new = Route(
             name=checks.name(name or f"{type}:{stream}", "route name"),
-            type=_pattern(type, "type"),
-            stream=_pattern(stream, "stream"),
+            type=pattern(type, "type"),
+            stream=pattern(stream, "stream"),
             enabled=enabled,
             dry_run=dry_run,
         )
@@ -392,6 +394,28 @@ class Router:
             record, ids, limit=checks.integer(limit, "limit", least=1, most=10_000)
         )
 
+    async def redo(
+        self,
+        status: str | Sequence[str] = LOGGED,
+        *,
+        since: datetime | None = None,
+        limit: int = PAGE,
+    ) -> Tally:
+        """Decide anew about events whose last attempt was only logged, the first in the log first.
+
+        ``status`` is one or several of ``dry_run``, ``skipped`` and ``disabled``; ``since`` leaves
+        out attempts that are older. What is decided otherwise now is carried out and recorded as
+        one more attempt, up to ``limit`` of them; what is not stays as it is, so a repeat changes
+        nothing. Buckets: the new statuses, ``unchanged``, ``gone`` (no longer in the log) and
+        ``busy`` (another redo is at it).
+        """
+        wanted = logged(status)
+        begun = None if since is None else checks.aware(since, "since")
+        checks.integer(limit, "limit", least=1, most=100_000)
+        store = await self._declared()
+        redoer = Redoer(store, self._courier, self._host.new_id, self._source)
+        return await redoer.redo(await self.record(), wanted, begun, limit)
+
     # -- inside ----------------------------------------------------------------------------
 
     async def _declared(self) -> Store:
@@ -411,7 +435,7 @@ class Router:
         spec = self._spec
         for record in await store.routers():
             if record.name == spec.name:
-                _refuse_changed(spec, record)
+                refuse_changed(spec, record)
                 same = (record.domain, record.partitions) == (spec.domain, spec.partitions)
                 there = {(route.name, route.deliver) for route in record.routes}
                 return same and all((route.name, route.deliver) in there for route in spec.routes)
@@ -440,50 +464,6 @@ class Router:
     def _may_be_live(self, route: str) -> bool:
         """Whether it is declared to send. What the store's switches add is refused under lock."""
         return any(one.name == route and not one.dry_run for one in self._spec.routes)
-
-
-def checked_spec(
-    name: str, *, domain: str, start: str | int | tuple[Any, ...], partitions: int
-) -> RouterSpec:
-    """A router's declaration. Raises ``InvalidArgument``."""
-    mark = None
-    if isinstance(start, tuple):
-        start, mark = 0, encode(start)
-    if isinstance(start, str) and start not in {"beginning", "now"}:
-        raise InvalidArgument(
-            f"start says where a new router begins: 'beginning', 'now' or a position, not {start!r}"
-        )
-    if not isinstance(start, str):
-        start = checks.integer(start, "start", least=0, most=2**63 - 1)
-    if ":" in checks.name(name, "router"):
-        raise InvalidArgument(f"a router's name has no ':', which parts it from a route: {name!r}")
-    return RouterSpec(
-        name=name,
-        domain=checks.name(domain, "domain"),
-        start=start,
-        partitions=checks.integer(partitions, "partitions", least=1, most=SLOTS),
-        mark=mark,
-    )
-
-
-def _refuse_changed(spec: RouterSpec, record: RouterRecord) -> None:
-    """A stored route takes what it took when it was made, whatever the program says now."""
-    stored = {route.name: route for route in record.routes}
-    for route in spec.routes:
-        old = stored.get(route.name, route)
-        if (old.type, old.stream) != (route.type, route.stream):
-            raise Conflict(
-                f"route {route.name!r} of router {spec.name!r} is stored for type {old.type!r} and "
-                f"stream {old.stream!r}, and declared here for {route.type!r} and "
-                f"{route.stream!r}: give the changed route another name"
-            )
-
-
-def _pattern(value: str, what: str) -> str:
-    checks.name(value, what)
-    if "*" in value and value != "*" and not value.endswith(".*"):
-        raise InvalidArgument(f"{what} is a name, 'prefix.*' or '*', not {value!r}")
-    return value
 
 
 def _itself(target: D) -> D:

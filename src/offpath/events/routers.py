@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import structs
 
 from offpath.errors import InvalidArgument
+from offpath.events.declaring import checked_spec
 from offpath.events.delivering import RoutedEvent
 from offpath.events.operating import StoredRouter
 from offpath.events.relay import decoder
-from offpath.events.router import Router, checked_spec
+from offpath.events.router import Router
 from offpath.events.source import Asked, EventSource, Keyset, Reader
 from offpath.events.table import TableReader
 from offpath.model.effects import Effects

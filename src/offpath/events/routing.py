@@ -69,8 +69,14 @@ class Courier:
     ) -> None:
         self._deliveries = deliveries
         self._decode = decode
-        self._concurrency = concurrency
+        self.concurrency = concurrency
+        """Events that are delivered outside of the database at once."""
         self._time_limit = time_limit
+
+    @property
+    def patience(self) -> float:
+        """Seconds that a deliverer outside of the database has for one event."""
+        return self._time_limit
 
     def decided(self, record: RouterRecord, events: Sequence[LogEvent]) -> list[Step]:
         """What is to be done about the events that have no attempt yet."""
@@ -80,7 +86,7 @@ class Courier:
             if not event.decided
         ]
 
-    def stored(self, step: Step, *, number: int = 1) -> Step:
+    def stored(self, step: Step) -> Step:
         """The step with the rows that its route writes; others come back as they are."""
         delivery = self._deliveries.get(step.attempt.route)
         if step.attempt.status is not AttemptStatus.SENT:
@@ -90,7 +96,7 @@ class Courier:
                 raise _not_supported(step.attempt)
             if delivery.stored is None:
                 return step
-            effects = _effects(delivery, self.routed(step, number))
+            effects = _effects(delivery, self.routed(step))
         except Exception as error:  # noqa: BLE001 - becomes the event's dead letter
             return step.failed(error)
         return Step(step.event, step.attempt, effects)
@@ -112,17 +118,17 @@ class Courier:
             if self.goes_outside(step):
                 lanes[step.event.key or step.event.id].append(at)
         if lanes:
-            slots = asyncio.Semaphore(self._concurrency)
+            slots = asyncio.Semaphore(self.concurrency)
             await asyncio.gather(*(self._lane(done, lane, slots) for lane in lanes.values()))
         return done
 
-    async def outside(self, step: Step, *, number: int = 1) -> Step:
+    async def outside(self, step: Step) -> Step:
         """One step handed over to its function, in its own error boundary and time limit."""
         function = self._deliveries[step.attempt.route].outside
         assert function is not None  # noqa: S101 - only those that go outside come here
         try:
             async with asyncio.timeout(self._time_limit):
-                await hand_over(function, self.routed(step, number))
+                await hand_over(function, self.routed(step))
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
@@ -131,11 +137,11 @@ class Courier:
             return step.failed(error)
         return step
 
-    def routed(self, step: Step, number: int) -> RoutedEvent:
+    def routed(self, step: Step) -> RoutedEvent:
         """The event as a deliverer gets it. Raises when its payload does not decode."""
         event, attempt = step.event, step.attempt
         if event.unreadable is not None:
-            raise StoreRejected(unreadable_row(event.unreadable, number).message)
+            raise StoreRejected(unreadable_row(event.unreadable, attempt.number).message)
         return RoutedEvent(
             id=event.id,
             domain=event.domain,
@@ -148,7 +154,7 @@ class Courier:
             router=attempt.router,
             route=attempt.route,
             delivery=attempt.key,
-            attempt=number,
+            attempt=attempt.number,
         )
 
     async def _lane(self, done: list[Step], lane: list[int], slots: asyncio.Semaphore) -> None:

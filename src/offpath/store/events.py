@@ -268,6 +268,32 @@ class EventStore(Protocol):
         """
         ...
 
+    async def redoable(
+        self,
+        router: str,
+        statuses: Sequence[AttemptStatus],
+        *,
+        since: datetime | None = None,
+        after: tuple[int, str] | None = None,
+        limit: int = 100,
+    ) -> list[Attempt]:
+        """The last attempt at each event, where it ended with one of these statuses at that time or
+        later: by (position, event), above ``after`` if given.
+        """
+        ...
+
+    async def find_events(self, ids: Sequence[str]) -> list[LogEvent]:
+        """Events of the log by id, in no particular order; unknown ids are left out."""
+        ...
+
+    async def record_redo(self, attempt: Attempt, letter: Letter | None, effects: Effects) -> bool:
+        """Write one more attempt at an event with its effects, and its dead letter if it failed, in
+        one transaction.
+
+        False, and nothing is written, when the event has an attempt of that number by now.
+        """
+        ...
+
     async def resolve_letter(self, letter: str, resolution: str) -> bool:
         """End a dead letter without a replay. False: unknown, or resolved before."""
         ...

@@ -305,6 +305,32 @@ class InstrumentedEvents(Watching):
             self._presume(effects)
         return recorded
 
+    async def redoable(
+        self,
+        router: str,
+        statuses: Sequence[AttemptStatus],
+        *,
+        since: datetime | None = None,
+        after: tuple[int, str] | None = None,
+        limit: int = 100,
+    ) -> list[Attempt]:
+        """As the store does."""
+        call = self._inner.redoable(router, statuses, since=since, after=after, limit=limit)
+        return await self._timed("redoable", call)
+
+    async def find_events(self, ids: Sequence[str]) -> list[LogEvent]:
+        """As the store does."""
+        return await self._timed("find_events", self._inner.find_events(ids))
+
+    async def record_redo(self, attempt: Attempt, letter: Letter | None, effects: Effects) -> bool:
+        """As the store does."""
+        call = self._inner.record_redo(attempt, letter, effects)
+        recorded = await self._timed("record_redo", call)
+        if recorded:
+            self._metering.messages.decided([attempt])
+            self._presume(effects)
+        return recorded
+
     async def resolve_letter(self, letter: str, resolution: str) -> bool:
         """As the store does."""
         return await self._timed("resolve_letter", self._inner.resolve_letter(letter, resolution))

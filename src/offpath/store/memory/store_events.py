@@ -33,7 +33,7 @@ from offpath.model.route import (
 )
 from offpath.model.table import TablePage
 from offpath.store.events import Decide
-from offpath.store.memory import endpoints, log, messages, routers
+from offpath.store.memory import endpoints, log, messages, redoing, routers
 from offpath.store.memory.part import Part
 from offpath.store.sql import Row
 
@@ -224,6 +224,30 @@ class MemoryEvents(Part):
         recorded = routers.record_replay(
             self._tables, now, letter, attempt, resolution=resolution, effects=effects
         )
+        self._tell(waiting=recorded and bool(effects.jobs))
+        return recorded
+
+    async def redoable(
+        self,
+        router: str,
+        statuses: Sequence[AttemptStatus],
+        *,
+        since: datetime | None = None,
+        after: tuple[int, str] | None = None,
+        limit: int = 100,
+    ) -> list[Attempt]:
+        """The last attempts that ended so, by position and event."""
+        return redoing.redoable(
+            self._tables, router, statuses, since=since, after=after, limit=limit
+        )
+
+    async def find_events(self, ids: Sequence[str]) -> list[LogEvent]:
+        """Events by id."""
+        return redoing.find(self._tables.log, ids)
+
+    async def record_redo(self, attempt: Attempt, letter: Letter | None, effects: Effects) -> bool:
+        """Write one more attempt at an event."""
+        recorded = redoing.record(self._tables, self._clock.now(), attempt, letter, effects)
         self._tell(waiting=recorded and bool(effects.jobs))
         return recorded
 

@@ -333,6 +333,34 @@ class EventTables(Part):
         self._tell_effects(effects if written else NOTHING)
         return written
 
+    async def redoable(
+        self,
+        router: str,
+        statuses: Sequence[AttemptStatus],
+        *,
+        since: datetime | None = None,
+        after: tuple[int, str] | None = None,
+        limit: int = 100,
+    ) -> list[Attempt]:
+        """The last attempts that ended so, by position and event."""
+        sql = self._sql
+        return await self._database.write(
+            lambda: routers.redoable_steps(router, statuses, since, after, limit, sql=sql)
+        )
+
+    async def find_events(self, ids: Sequence[str]) -> list[LogEvent]:
+        """Events of the log by id."""
+        return await self._database.write(lambda: routers.find_steps(ids, sql=self._sql))
+
+    async def record_redo(self, attempt: Attempt, letter: Letter | None, effects: Effects) -> bool:
+        """Write one more attempt at an event."""
+        now, sql = self._now(), self._sql
+        written = await self._database.write(
+            lambda: routers.redo_steps(attempt, letter, effects, now, sql=sql)
+        )
+        self._tell_effects(effects if written else NOTHING)
+        return written
+
     async def resolve_letter(self, letter: str, resolution: str) -> bool:
         """End a dead letter without a replay."""
         query = self._sql["resolve_letter"](

@@ -276,13 +276,16 @@ def attempts_steps(
         position=position,
         number=number,
     )
-    shape = Shape(
+    return _attempts(router).all((yield from ask(query, last=True)))
+
+
+def _attempts(router: str) -> Shape[Attempt]:
+    return Shape(
         lambda row: _attempt(router, row),
         ("event", "position", "status", "route", "number", "detail", "at"),
         ("", 0, "failed", "", 1, None, 0),
         lambda attempt, _: attempt,
     )
-    return shape.all((yield from ask(query, last=True)))
 
 
 def attempted_steps(router: str, events: Sequence[str], *, sql: Catalogue) -> Steps[frozenset[str]]:
@@ -351,6 +354,51 @@ def replay_steps(
     if not (yield from ask(query)):
         return False
     yield from ask(sql["add_attempt"](now=moment(now), **_fields(attempt)), last=not effects)
+    yield from embed(_write(effects, now, sql))
+    return True
+
+
+def redoable_steps(
+    router: str,
+    statuses: Sequence[AttemptStatus],
+    since: datetime | None,
+    after: tuple[int, str] | None,
+    limit: int,
+    *,
+    sql: Catalogue,
+) -> Steps[list[Attempt]]:
+    """The last attempts that ended so, by position and event."""
+    position, event = after or (-1, "")
+    query = sql["redoable"](
+        router=router,
+        statuses=to_json([one.value for one in statuses]),
+        since=moment(since),
+        position=position,
+        event=event,
+        limit=_page(limit),
+    )
+    return _attempts(router).all((yield from ask(query, last=True)))
+
+
+def find_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[LogEvent]]:
+    """Events of the log by id."""
+    return EVENTS.all((yield from ask(sql["find_events"](ids=to_json(ids)), last=True)))
+
+
+def redo_steps(
+    attempt: Attempt,
+    letter: Letter | None,
+    effects: Effects,
+    now: datetime | None,
+    *,
+    sql: Catalogue,
+) -> Steps[bool]:
+    """Write one more attempt at an event, unless there is one of that number."""
+    if not (yield from ask(sql["add_attempt"](now=moment(now), **_fields(attempt)))):
+        return False
+    if letter is not None:
+        fields = msgspec.structs.asdict(_letter(letter))
+        yield from ask(sql["add_letter"](now=moment(now), **fields))
     yield from embed(_write(effects, now, sql))
     return True
 

@@ -257,8 +257,47 @@ set number = :number::int + 1,
 where t.id = :id::text and t.number = :number::int and t.resolved_at is null
 returning 1
 
+-- name: redoable
+-- The last attempts at events that ended so, by position and event.
+select
+    a.event, a.position, a.status, a.route, a.number, a.detail,
+    offpath.micros(a.at)
+from offpath.attempt a
+where a.router = :router::text
+    and a.status = any (array(select jsonb_array_elements_text(:statuses::text::jsonb)))
+    and (:since::text is null or a.at >= :since::text::timestamptz)
+    and a.position >= :position::bigint
+    and (a.position, a.event) > (:position::bigint, :event::text)
+    and not exists (
+        select
+        from offpath.attempt b
+        where b.router = a.router and b.event = a.event and b.number > a.number
+    )
+order by a.position, a.event
+limit :limit::int
+
+-- name: find_events
+-- Events of the log by id.
+select
+    l.position, l.id, l.domain, l.type, l.stream, l.payload,
+    offpath.micros(l.at), l.key, 0
+from offpath.log l
+where l.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
+
+-- name: add_letter
+-- A dead letter of an attempt that was made again.
+insert into offpath.letter (
+    id, router, event_id, position, number, created_at, route, reason, detail, event
+)
+values (
+    :id::text, :router::text, :event_id::text, :position::bigint, :number::int,
+    coalesce(:now::text::timestamptz, clock_timestamp()), :route::text, :reason::text,
+    :detail::text, :event::text
+)
+on conflict (id) do nothing
+
 -- name: add_attempt
--- The attempt of a replay.
+-- One more attempt at an event; no row in the answer when there is one of that number.
 insert into offpath.attempt (router, event, number, position, at, status, route, detail)
 values (
     :router::text, :event::text, :number::int, :position::bigint,
@@ -266,6 +305,7 @@ values (
     :detail::text
 )
 on conflict (router, event, number) do nothing
+returning 1
 
 -- name: resolve_letter
 -- Ends a letter that has no end.

@@ -264,6 +264,36 @@ class Eventing(Part):
             self._tell_of_jobs(effects)
         return written
 
+    async def redoable(
+        self,
+        router: str,
+        statuses: Sequence[AttemptStatus],
+        *,
+        since: datetime | None = None,
+        after: tuple[int, str] | None = None,
+        limit: int = 100,
+    ) -> list[Attempt]:
+        """The last attempts that ended so, by position and event."""
+        begun = None if since is None else micros(since)
+        return await self._read(
+            lambda session: letters.redoable(
+                session, router, statuses, since=begun, after=after, limit=limit
+            )
+        )
+
+    async def find_events(self, ids: Sequence[str]) -> list[LogEvent]:
+        """Events of the log by id."""
+        return await self._read(lambda session: routing.find_events(session, ids))
+
+    async def record_redo(self, attempt: Attempt, letter: Letter | None, effects: Effects) -> bool:
+        """Write one more attempt at an event."""
+        written = await self._write(
+            lambda session: letters.record_redo(session, self._now(), attempt, letter, effects)
+        )
+        if written:
+            self._tell_of_jobs(effects)
+        return written
+
     async def resolve_letter(self, letter: str, resolution: str) -> bool:
         """End a dead letter without a replay."""
         return await self._write(

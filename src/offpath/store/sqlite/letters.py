@@ -162,6 +162,43 @@ def record_replay(
     return True
 
 
+def redoable(
+    session: Session,
+    router: str,
+    statuses: Iterable[AttemptStatus],
+    *,
+    since: int | None,
+    after: tuple[int, str] | None,
+    limit: int,
+) -> list[Attempt]:
+    """The last attempts that ended so, by position and event."""
+    position, event = after or (-1, "")
+    query = SQL["redoable"](
+        router=router,
+        statuses=batch([one.value for one in statuses]),
+        since=since,
+        position=position,
+        event=event,
+        limit=max(limit, 0),
+    )
+    return _ATTEMPTS.all(session.run(query))
+
+
+def record_redo(
+    session: Session, now: int, attempt: Attempt, letter: Letter | None, effects: Effects
+) -> bool:
+    """Write one more attempt at an event; False when there is one of that number."""
+    known = SQL["attempt_known"](router=attempt.router, event=attempt.event, number=attempt.number)
+    if session.run(known):
+        return False
+    session.stirred = session.stirred or effects.stirs_messages
+    session.run(SQL["attempt_add"](batch=batch([attempt_row(attempt)]), now=now))
+    if letter is not None:
+        session.run(SQL["letter_add"](batch=batch([letter_row(letter)]), now=now))
+    session.drive(effect_steps(effects, now))
+    return True
+
+
 def resolve(session: Session, now: int, letter: str, resolution: str) -> bool:
     """End a dead letter; False: unknown, or resolved before."""
     return bool(session.run(SQL["letter_resolve"](id=letter, resolution=resolution, now=now)))

@@ -203,6 +203,34 @@ select
     )
 from pragma_table_info(:name, :schema)
 
+-- name: redoable
+-- The last attempts at events that ended so, by position and event.
+select router, event, position, status, route, number, detail, at
+from offpath_attempt as attempt
+where
+    router = :router and (position, event) > (:position, :event)
+    and status in (select value from json_each(:statuses))
+    and (:since is null or at >= :since)
+    and not exists (
+        select 1 from offpath_attempt as later
+        where
+            later.router = attempt.router and later.event = attempt.event
+            and later.number > attempt.number
+    )
+order by position, event
+limit :limit
+
+-- name: log_find
+-- Events by id.
+select position, id, domain, type, stream, payload, at, key
+from offpath_log
+where id in (select value from json_each(:ids))
+
+-- name: attempt_known
+-- Whether an event has an attempt of that number.
+select number from offpath_attempt
+where router = :router and event = :event and number = :number
+
 -- name: attempt_add
 -- Decisions; one that exists is left as it is.
 insert into offpath_attempt (router, event, number, position, status, route, detail, at)

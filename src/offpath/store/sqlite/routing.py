@@ -364,6 +364,11 @@ def read_events(session: Session, domain: str | None, after: int, limit: int) ->
     return EVENTS.all(session.run(query))
 
 
+def find_events(session: Session, ids: Sequence[str]) -> list[LogEvent]:
+    """Events by id."""
+    return EVENTS.all(session.run(SQL["log_find"](ids=batch(list(ids)))))
+
+
 def trim(session: Session, before: int, limit: int) -> int:
     """Remove old events that everybody has passed, and the attempts at them."""
     rows = session.run(SQL["log_passed"](before=before, limit=max(limit, 0)))
