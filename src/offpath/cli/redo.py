@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from offpath.app import App
-from offpath.cli.frame import DONE, FAILED, command, confirm, yes_option
 from offpath.cli.logs import configure
 from offpath.cli.messages import moment
+from offpath.cli.older_frame import DONE, FAILED, command, confirm, yes_option
 from offpath.cli.routed import print_redone
 from offpath.cli.router import DEGRADED, declared, shared, with_routes
 
