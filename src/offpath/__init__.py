@@ -110,6 +110,7 @@ from offpath.model.settlement_run import (
     SettlementSummary,
 )
 from offpath.model.tally import SweepResult, SweepRun, Tally, Verdict
+from offpath.model.wait import SignalsFull
 from offpath.runtime.codec import Codec, JsonCodec
 
 if typing.TYPE_CHECKING:
@@ -239,6 +240,7 @@ __all__ = [
     "Share",
     "SignalError",
     "SignalTimeout",
+    "SignalsFull",
     "Snooze",
     "SourceEvent",
     "StepError",

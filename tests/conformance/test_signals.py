@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from offpath import SignalsFull
 from offpath.errors import LeaseLost
 from offpath.model.effects import Effects
 from offpath.model.job import JobFilter
@@ -18,6 +19,7 @@ from tests.conformance.builders import (
     add,
     die,
     exists,
+    fresh_id,
     join,
     new_job,
     record,
@@ -333,3 +335,41 @@ async def test_a_signal_is_taken_once_by_many(rivals: tuple[Store, ...]) -> None
         await store.send_signal(signal(str(n)))
     got = await asyncio.gather(*(taken(rivals[n % 4], job) for n, job in enumerate(jobs)))
     assert sorted(each for each in got if each is not None) == ["0", "1", "2", "3"]
+
+
+async def test_a_target_has_no_more_unread_signals_than_it_may_have(
+    store: Store, clock: ManualClock
+) -> None:
+    one = replace(signal('"1"'), most=3, keep=60.0)
+    two, three = (replace(one, id=fresh_id(), event=event) for event in ("other", one.event))
+    assert [await store.send_signal(each) for each in (one, two, three)] == [True] * 3
+    four = replace(one, id=fresh_id(), payload='"4"', keep=600.0)
+    with pytest.raises(SignalsFull, match=r"3 signals that no job has taken.*most_unread") as said:
+        await store.send_signal(four)
+    assert said.value.code == "signals_full"
+    assert not await store.send_signal(two)  # it was kept: a repeat is none too many
+    assert await store.send_signal(replace(four, id=fresh_id(), target="another"))
+    assert await store.send_signal(replace(four, id=fresh_id(), most=4))
+    clock.advance(61)
+    assert await store.send_signal(four)  # the time of three is over
+
+
+async def test_what_is_taken_makes_room(store: Store) -> None:
+    await join(store)
+    await sleeper(store)
+    one = replace(signal('"1"'), most=1)
+    assert await store.send_signal(one)
+    woken = await take_one(store)
+    two = replace(one, id=fresh_id())
+    with pytest.raises(SignalsFull):
+        await store.send_signal(two)
+    assert await taken(store, woken) == '"1"'
+    assert await store.send_signal(two)
+    assert not await store.send_signal(one)
+
+
+async def test_the_last_place_is_found_once(store: Store) -> None:
+    signals = [replace(signal(event=f"e{n % 3}"), id=fresh_id(), most=5) for n in range(12)]
+    answers = await asyncio.gather(*map(store.send_signal, signals), return_exceptions=True)
+    assert sum(answer is True for answer in answers) == 5
+    assert sum(isinstance(answer, SignalsFull) for answer in answers) == 7

@@ -161,7 +161,7 @@ async def signal_job(
     offpath jobs signal 0198c0de-… approved --payload '{"by": "Ada"}'
     offpath jobs signal order-7 paid
     """
-    given = {} if keep is None else {"keep": keep}
+    given: Any = {} if keep is None else {"keep": keep}
     sent = await app.signal(target, event, payload, id=signal_id, **given)
     warning = await _nobody_takes(app, target)
     text = "sent" if sent else "it was sent before: nothing changed"

@@ -304,7 +304,7 @@ class BlockingClient(BlockingEvents[A_co]):
         payload: Any = None,  # noqa: ANN401 - any value
         **how: Any,  # noqa: ANN401 - as the app's own
     ) -> bool:
-        """Tell a waiting job; ``id=`` and ``keep=`` as in :meth:`offpath.App.signal`."""
+        """Tell a waiting job; the options are those of :meth:`offpath.App.signal`."""
         return self.run(lambda: self._app.signal(target, event, payload, **how))
 
     def backlog(self) -> list[Backlog]:

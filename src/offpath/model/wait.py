@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from offpath.errors import OffpathError
 from offpath.model.quiet import Quiet
+
+
+class SignalsFull(OffpathError):
+    """The target has as many signals as it may have that no job has taken: this one was not kept.
+
+    Sent again, it is kept once a job has taken one of them, or its time is over.
+    """
+
+    code = "signals_full"
 
 
 class NewSignal(Quiet, frozen=True, kw_only=True):
@@ -19,6 +29,16 @@ class NewSignal(Quiet, frozen=True, kw_only=True):
     """Codec text."""
     keep: float
     """Seconds that it waits to be taken."""
+    most: int | None = None
+    """How many its target may have that are not taken, of all events; None: any number."""
+
+    def full(self) -> SignalsFull:
+        """Say that its target has as many as it may have."""
+        return SignalsFull(
+            f"{self.target!r} has {self.most} signals that no job has taken, which is the most: "
+            "this one was not kept. Send it again when ctx.wait_for has taken some, or give "
+            "most_unread= a larger number"
+        )
 
 
 class Undoing(Struct, frozen=True, kw_only=True):

@@ -92,7 +92,9 @@ class WorkflowStore(Protocol):
 
         One signal wakes one job: the longest waiting of those that wait for this target and event.
         When a job that was woken for it ends without having taken it, the next one is woken, at
-        once or by the next :meth:`expire_blocked`.
+        once or by the next :meth:`expire_blocked`. Raises ``SignalsFull``, and keeps nothing,
+        where the target has ``signal.most`` that are not taken and whose time is not over; never
+        for one that was sent before.
         """
         ...
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from offpath.runtime.codec import Codec
     from offpath.store.protocol import Store
 
+MOST_UNREAD = 10_000
+"""How many signals of one target may wait to be taken, unless it is said."""
 KEEP = timedelta(days=30)
 """How long a signal waits to be taken, unless it is said."""
 
@@ -43,6 +45,7 @@ class SignalVerbs:
         *,
         id: str | None = None,  # noqa: A002 - the word for it
         keep: float | timedelta = KEEP,
+        most_unread: int = MOST_UNREAD,
     ) -> bool:
         """Tell a job that waits with ``ctx.wait_for(event)``: ``await app.signal(job, "paid")``.
 
@@ -51,8 +54,9 @@ class SignalVerbs:
         ``keep`` seconds. With an ``id`` (a UUID) it may be sent again: that changes nothing, also
         after it was taken, and returns False.
 
-        That the job exists, or is going to wait, is not checked. Raises ``InvalidArgument``,
-        ``TooLarge`` (``max_input_bytes``) and ``StoreError`` kinds.
+        That the job exists, or is going to wait, is not checked; ``most_unread`` bounds what may
+        gather at a target that takes none: then this raises ``SignalsFull``, and nothing is kept.
+        Raises ``InvalidArgument``, ``TooLarge`` (``max_input_bytes``) and ``StoreError`` kinds.
         """
         from offpath.jobs.durable.waits import target_of
         from offpath.model.wait import NewSignal
@@ -68,6 +72,7 @@ class SignalVerbs:
             event=checks.name(event, "event"),
             payload=_payload(self._codec, payload, self.settings.max_input_bytes),
             keep=checks.seconds(keep, "keep"),
+            most=checks.integer(most_unread, "most_unread", least=1, most=1_000_000),
         )
         return await (await self._opened()).send_signal(signal)
 

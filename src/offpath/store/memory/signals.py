@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 class Signals:
     """All signals whose time is not over, taken ones included: sent again, they change nothing."""
 
-    __slots__ = ("called", "expiring", "left", "rows", "waiting")
+    __slots__ = ("called", "expiring", "left", "rows", "unread", "waiting")
 
     def __init__(self) -> None:
         self.rows: dict[str, NewSignal] = {}
         self.waiting: dict[Address, dict[str, datetime]] = {}
         """Untaken ones by address, the oldest first, with the end of each."""
+        self.unread: dict[str, dict[str, datetime]] = {}
+        """The same by target alone."""
         self.expiring: LazyHeap[datetime] = LazyHeap()
         self.called: dict[str, Address] = {}
         """Jobs that were woken for a signal and have not taken it, and for which."""
@@ -46,7 +48,15 @@ class Signals:
         """File a new one."""
         self.rows[signal.id] = signal
         self.waiting.setdefault((signal.target, signal.event), {})[signal.id] = until
+        self.unread.setdefault(signal.target, {})[signal.id] = until
         self.expiring.push(signal.id, until)
+
+    def full(self, signal: NewSignal, now: datetime) -> bool:
+        """Whether its target has as many as it may have."""
+        unread = self.unread.get(signal.target, {})
+        if signal.most is None or len(unread) < signal.most:
+            return False
+        return sum(now < until for until in unread.values()) >= signal.most
 
     def first(self, address: Address, now: datetime) -> NewSignal | None:
         """The oldest that can be taken."""
@@ -62,6 +72,10 @@ class Signals:
         waiting.pop(signal.id, None)
         if not waiting:
             self.waiting.pop(address, None)
+        unread = self.unread.get(signal.target, {})
+        unread.pop(signal.id, None)
+        if not unread:
+            self.unread.pop(signal.target, None)
 
     def expire(self, now: datetime, limit: int) -> None:
         """Forget those whose time is over."""
@@ -78,6 +92,8 @@ def send(tables: Tables, now: datetime, signal: NewSignal) -> bool:
     until = later(now, signal.keep)
     if signal.id in tables.signals.rows:
         return False
+    if tables.signals.full(signal, now):
+        raise signal.full()
     tables.signals.keep(signal, until)
     wake_first(tables, now, (signal.target, signal.event))
     return True

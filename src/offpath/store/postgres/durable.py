@@ -46,26 +46,39 @@ def send_signal_steps(signal: NewSignal, now: datetime | None, *, sql: Catalogue
     A waiter that somebody else holds is not waited for: then the signal is marked as missed.
     """
     batch = to_json([{"target": signal.target, "event": signal.event}])
-    _, added = yield Send(
-        (
-            sql["lock_signals"](batch=batch),
-            sql["add_signal"](
-                now=moment(now),
-                id=signal.id,
-                keep=signal.keep,
-                target=signal.target,
-                event=signal.event,
-                payload=signal.payload,
-            ),
-        )
-    )
+    keep = (sql["lock_signals"](batch=batch), _add(signal, now, sql))
+    *_, room, _, added = yield Send((*_room(signal, now, sql), *keep))
     if not added:
         return False
+    if signal.most is not None and room[0][0] >= signal.most:
+        raise signal.full()
     told = () if now is None else (sql["tell_the_time"](now=moment(now)),)
     answers = yield Send((*told, _wake(signal.target, signal.event, now, sql)))
     if not answers[-1]:
         yield from ask(sql["note_missed"](id=signal.id), last=True)
     return True
+
+
+def _add(signal: NewSignal, now: datetime | None, sql: Catalogue) -> Query:
+    return sql["add_signal"](
+        now=moment(now),
+        id=signal.id,
+        keep=signal.keep,
+        target=signal.target,
+        event=signal.event,
+        payload=signal.payload,
+    )
+
+
+def _room(signal: NewSignal, now: datetime | None, sql: Catalogue) -> tuple[Query, ...]:
+    """Count the signals that its target has, up to as many as it may have.
+
+    Who sends to one target takes turns, whatever the event, or several would find the last place.
+    No event is named "", so nobody who waits takes this lock. Every sender takes it first.
+    """
+    turn = sql["lock_signals"](batch=to_json([{"target": signal.target, "event": ""}]))
+    room = sql["signal_room"](now=moment(now), target=signal.target, most=signal.most or 0)
+    return (turn, room)
 
 
 def wake_missed(missed: Rows, now: datetime | None, *, sql: Catalogue) -> Steps[set[JobState]]:

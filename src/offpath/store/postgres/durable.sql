@@ -84,6 +84,16 @@ from (
     order by key
 ) as k
 
+-- name: signal_room
+-- How many signals of a target nobody has taken, counted no further than need be.
+select count(*) from (
+    select 1 from offpath.signal s
+    where
+        s.target = :target::text and s.taken_at is null
+        and s.expires_at > coalesce(:now::text::timestamptz, clock_timestamp())
+    limit :most::int
+) as unread
+
 -- name: add_signal
 -- Keeps a signal; no row in the answer when it is known.
 insert into offpath.signal (id, sent_at, expires_at, target, event, payload)

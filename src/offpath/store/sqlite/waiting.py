@@ -69,11 +69,15 @@ def send_signal(session: Session, now: int, signal: NewSignal) -> bool:
     address = {"target": signal.target, "event": signal.event}
     batch([signal.target, signal.event, signal.payload])
     expires_at = later(now, signal.keep)
+    room = SQL["signal_room"](target=signal.target, now=now, most=signal.most or 0)
+    [[unread]] = session.run(room)
     query = SQL["signal_put"](
         id=signal.id, payload=signal.payload, now=now, expires_at=expires_at, **address
     )
     if not session.run(query):
         return False
+    if signal.most is not None and unread >= signal.most:
+        raise signal.full()
     _call(session, now, signal.target, signal.event)
     return True
 

@@ -62,6 +62,14 @@ where job in (
     where gone.seq in (select value from json_each(:jobs))
 )
 
+-- name: signal_room
+-- How many signals of a target nobody has taken, counted no further than need be.
+select count(*) from (
+    select 1 from offpath_signal
+    where target = :target and taken_at is null and expires_at > :now
+    limit :most
+)
+
 -- name: signal_put
 insert into offpath_signal (id, target, event, payload, sent_at, expires_at)
 values (:id, :target, :event, :payload, :now, :expires_at)
