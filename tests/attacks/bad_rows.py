@@ -103,7 +103,10 @@ def lifted(backend: Backend, tables: Sequence[str]) -> Iterator[None]:
         guards = backend.execute(
             "select name from sqlite_schema where type = 'trigger' and name like '%readable%'"
         )
-        backend.execute_all([f"drop trigger {name}" for (name,) in guards])
+        backend.execute_all(
+            [f"drop trigger {name}" for (name,) in guards]
+            + [f"alter table {table} drop column readable" for table in _ruled(backend, tables)]
+        )
         yield
         return
     listed = ", ".join(f"'{table}'::regclass" for table in tables)
@@ -121,6 +124,15 @@ def lifted(backend: Backend, tables: Sequence[str]) -> Iterator[None]:
         backend.execute_all(
             [f'alter table {table} add constraint "{name}" {rule}' for table, name, rule in rules]
         )
+
+
+def _ruled(backend: Backend, tables: Sequence[str]) -> list[str]:
+    """The tables of a SQLite file with a column that carries rules."""
+    with_rules = backend.execute(
+        "select t.name from pragma_table_list as t, pragma_table_xinfo(t.name) as c"
+        " where c.name = 'readable'"
+    )
+    return [name for (name,) in with_rules if name in tables]
 
 
 def _statements(backend: Backend, table: str, template: str, first: int) -> Iterator[str]:
