@@ -78,7 +78,7 @@ class Writing:
     def apply(self, last: str | None = None) -> bool:
         """File it all, the job ``last`` after all others; True when that ended its group."""
         for gate, on in self._gates:
-            self._tables.gates.add(gate, on, self._now, self._tables)
+            self._tables.gates.add(gate, on, self._now, self._tables.jobs)
         group_done = self.jobs.apply(last)
         self._mail.apply()
         self._log.apply()

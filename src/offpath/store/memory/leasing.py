@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from offpath.model.job import JobRecord
 from offpath.model.lease import Leased, LeaseRequest, Order
-from offpath.store.memory import apart, pausing
+from offpath.store.memory import pauses, suspects
 from offpath.store.memory.lanes import Lane
 from offpath.store.memory.records import arrived, handed_out, leased
 from offpath.store.memory.tables import Tables
@@ -41,7 +41,7 @@ def lease(tables: Tables, now: datetime, request: LeaseRequest) -> tuple[Leased,
     lanes = _lanes(tables, now, request)
     promoted = _promote(tables, now, lanes)
     if request.apart:
-        return apart.lease(tables, now, request), promoted.held
+        return suspects.lease(tables, now, request), promoted.held
     aside = _put_aside(tables, lanes, (*request.declined, *tables.suspects.crash_of))
     taking = _Taking(tables, now, request, lanes)
     taken = taking.take()
@@ -60,8 +60,7 @@ def _lanes(tables: Tables, now: datetime, request: LeaseRequest) -> list[Lane]:
     return [
         lane
         for lane in tables.lanes.of(tasks, request.queues)
-        if request.queue_rooms.get(lane.queue, 1) > 0
-        and not pausing.paused(tables, now, lane.queue)
+        if request.queue_rooms.get(lane.queue, 1) > 0 and not pauses.paused(tables, now, lane.queue)
     ]
 
 

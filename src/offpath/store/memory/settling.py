@@ -23,6 +23,7 @@ from offpath.model.settlement import (
 )
 from offpath.store.memory import gates, groups, limits
 from offpath.store.memory.effects import Writing
+from offpath.store.memory.group_rows import Value
 from offpath.store.memory.moments import later, maybe_later
 from offpath.store.memory.records import settled, woken
 from offpath.store.memory.tables import Tables
@@ -90,7 +91,7 @@ class _End:
         self._expires_at: datetime | None = None
         self._job = held
         self._wait: Wait | None = None
-        self._value: groups.Value | None = None
+        self._value: Value | None = None
         self._writing: Writing | None = None
 
     def decide(self) -> None:

@@ -33,7 +33,6 @@ from offpath.store.capabilities import Capabilities
 from offpath.store.changes import Changed
 from offpath.store.hints import Hint, Hints
 from offpath.store.memory import (
-    apart,
     claims,
     jobs,
     leasing,
@@ -41,6 +40,7 @@ from offpath.store.memory import (
     messages,
     reading,
     settling,
+    suspects,
     workers,
 )
 from offpath.store.memory import effects as doors
@@ -155,7 +155,7 @@ class MemoryStore(
 
     async def begin(self, jobs: Sequence[LeasedJob]) -> set[str]:
         """Reserved jobs run from now on."""
-        return apart.begin(self._tables, self._clock.now(), jobs)
+        return suspects.begin(self._tables, self._clock.now(), jobs)
 
     async def progress(self, job: LeasedJob, progress: str) -> None:
         """Record how far a held job is."""

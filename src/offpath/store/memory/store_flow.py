@@ -7,7 +7,7 @@ from datetime import datetime
 
 from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted, LimitRecord, QueueRecord
-from offpath.store.memory import limits, pausing, starting
+from offpath.store.memory import limits, pauses, starting
 from offpath.store.memory.moments import maybe_later
 from offpath.store.memory.part import Part
 
@@ -52,13 +52,13 @@ class MemoryFlow(Part):
 
     async def resume_queue(self, name: str) -> bool:
         """Hand out its jobs again."""
-        was_paused = pausing.resume(self._tables, self._clock.now(), name)
+        was_paused = pauses.resume(self._tables, self._clock.now(), name)
         self._tell(waiting=was_paused)
         return was_paused
 
     async def queues(self) -> list[QueueRecord]:
         """Queues with unended jobs or a pause."""
-        return pausing.records(self._tables, self._clock.now())
+        return pauses.records(self._tables, self._clock.now())
 
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it out."""

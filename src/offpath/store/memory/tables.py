@@ -19,18 +19,18 @@ from offpath.model.lease import WorkerRecord
 from offpath.model.schedule import Occurrence, ScheduleRecord
 from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.memory.announcing import announcement, wanted
-from offpath.store.memory.apart import Suspects
-from offpath.store.memory.gates import Gates
-from offpath.store.memory.groups import Groups
+from offpath.store.memory.gate_rows import Gates
+from offpath.store.memory.group_rows import Groups
 from offpath.store.memory.heap import LazyHeap
 from offpath.store.memory.lanes import Lanes
 from offpath.store.memory.ledger import Ledger
-from offpath.store.memory.limits import Limits
+from offpath.store.memory.limit_rows import Limits
 from offpath.store.memory.log import EventLog
 from offpath.store.memory.mailbox import Mailbox
 from offpath.store.memory.router_tables import Routers
-from offpath.store.memory.signals import Signals
-from offpath.store.memory.steps import Steps
+from offpath.store.memory.signal_rows import Signals
+from offpath.store.memory.step_rows import Steps
+from offpath.store.memory.suspect_rows import Suspects
 from offpath.store.memory.tally import Tally
 from offpath.store.memory.terms import PLAIN, Terms
 from offpath.store.memory.waits import Waits

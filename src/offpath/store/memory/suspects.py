@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -12,37 +12,11 @@ from offpath.model import suspicion
 from offpath.model.job import JobRecord, JobState, LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
 from offpath.model.suspicion import CLEARED, Suspect
-from offpath.store.memory import pausing
+from offpath.store.memory import pauses
 from offpath.store.memory.records import handed_out, leased
 
 if TYPE_CHECKING:
     from offpath.store.memory.tables import Tables
-
-
-class Suspects:
-    """Which jobs are suspects, of which crash; and which of them was handed out alone."""
-
-    __slots__ = ("alone", "crash_of")
-
-    def __init__(self) -> None:
-        self.crash_of: dict[str, str] = {}
-        self.alone: set[str] = set()
-
-    def accuse(self, job_id: str, crash: str) -> None:
-        """A job belongs to the suspects of a crash from now on."""
-        self.crash_of[job_id] = crash
-        self.alone.discard(job_id)
-
-    def forget(self, job_id: str) -> None:
-        """A job has ended, or is fresh again."""
-        self.crash_of.pop(job_id, None)
-        self.alone.discard(job_id)
-
-    def clear(self, crash: str, jobs: Mapping[str, JobRecord]) -> None:
-        """Those that wait were not in the half that crashed again."""
-        for each, of in self.crash_of.items():
-            if of == crash and jobs[each].state is not JobState.RUNNING:
-                self.crash_of[each] = CLEARED
 
 
 def lease(tables: Tables, now: datetime, request: LeaseRequest) -> Leased:
@@ -74,7 +48,7 @@ def _ready(tables: Tables, now: datetime, request: LeaseRequest) -> list[JobReco
     worker = tables.workers[request.worker]
     if worker.expires_at <= now:
         return []
-    paused = {queue: True for queue in tables.pauses if pausing.paused(tables, now, queue)}
+    paused = {queue: True for queue in tables.pauses if pauses.paused(tables, now, queue)}
     known = [tables.jobs[each] for each in tables.suspects.crash_of]
     return [
         job
