@@ -62,13 +62,15 @@ from offpath.errors import (
 from offpath.events.dispatcher import BatchDispatcher, Dispatcher, Event, Undeliverable
 from offpath.events.inbox import Accepted, Duplicate, InboxContext, InboxMessage, Rejected
 from offpath.health.settlement import paged
-from offpath.jobs.batch import Batch
-from offpath.jobs.batch_context import BatchContext, BatchItem
-from offpath.jobs.batch_task import BatchTask
-from offpath.jobs.blocking import BlockingClient, BlockingHandle
-from offpath.jobs.classify import ABORT, RETRY, FailureInfo
-from offpath.jobs.context import Context
-from offpath.jobs.gates import (
+from offpath.jobs.blocking.client import BlockingClient, BlockingHandle
+from offpath.jobs.client.batch import Batch
+from offpath.jobs.define.batch_task import BatchTask
+from offpath.jobs.define.task import Task
+from offpath.jobs.handler.batch_context import BatchContext, BatchItem
+from offpath.jobs.handler.context import Context
+from offpath.jobs.retry import RetryState, retry, set_retry_defaults
+from offpath.jobs.values.classification import ABORT, RETRY, FailureInfo
+from offpath.jobs.values.gates import (
     Gate,
     all_settled,
     all_succeeded,
@@ -76,12 +78,10 @@ from offpath.jobs.gates import (
     at_least,
     gate,
 )
-from offpath.jobs.group_codecs import GroupValueError
-from offpath.jobs.handle import Handle
-from offpath.jobs.job import Job
-from offpath.jobs.plan import Plan
-from offpath.jobs.retrying import RetryState, retry, set_retry_defaults
-from offpath.jobs.task import Task
+from offpath.jobs.values.group_codecs import GroupValueError
+from offpath.jobs.values.handle import Handle
+from offpath.jobs.values.job import Job
+from offpath.jobs.values.plan import Plan
 from offpath.model.event import EventKind, JobEvent
 from offpath.model.gate import When
 from offpath.model.group import GroupPolicy
@@ -121,11 +121,10 @@ if typing.TYPE_CHECKING:
     from offpath.events.source import SourceEvent
     from offpath.events.webhook.guard import Forbidden
     from offpath.events.webhook.signing import BadSignature, Verifier, new_key_pair, new_secret
-    from offpath.jobs.group_events import Group
-    from offpath.jobs.worker.accepting import Offer
-    from offpath.jobs.worker.backpressure import AdaptiveDelay, WorkerLoad
-    from offpath.jobs.worker.falling_behind import BackedUp
-    from offpath.jobs.worker.inprocess import AppWorker as Worker
+    from offpath.jobs.client.group_events import Group
+    from offpath.jobs.values.offers import BackedUp, Offer, WorkerLoad
+    from offpath.jobs.worker.app_worker import AppWorker as Worker
+    from offpath.jobs.worker.backpressure import AdaptiveDelay
     from offpath.model.route import LogEvent
     from offpath.sweeps.context import SweepContext
 
@@ -282,13 +281,13 @@ __all__ = [
 
 _LAZY = {
     "AdaptiveDelay": "offpath.jobs.worker.backpressure",
-    "BackedUp": "offpath.jobs.worker.falling_behind",
+    "BackedUp": "offpath.jobs.values.offers",
     "BadSignature": "offpath.events.webhook.signing",
     "Forbidden": "offpath.events.webhook.guard",
-    "Group": "offpath.jobs.group_events",
+    "Group": "offpath.jobs.client.group_events",
     "Incoming": "offpath.events.door",
     "LogEvent": "offpath.model.route",
-    "Offer": "offpath.jobs.worker.accepting",
+    "Offer": "offpath.jobs.values.offers",
     "Outbox": "offpath.events.delivering",
     "RoutedEvent": "offpath.events.delivering",
     "Router": "offpath.events.router",
@@ -296,8 +295,8 @@ _LAZY = {
     "SourceEvent": "offpath.events.source",
     "SweepContext": "offpath.sweeps.context",
     "Verifier": "offpath.events.webhook.signing",
-    "Worker": "offpath.jobs.worker.inprocess",
-    "WorkerLoad": "offpath.jobs.worker.backpressure",
+    "Worker": "offpath.jobs.worker.app_worker",
+    "WorkerLoad": "offpath.jobs.values.offers",
     "new_key_pair": "offpath.events.webhook.signing",
     "new_secret": "offpath.events.webhook.signing",
 }

@@ -18,26 +18,27 @@ from offpath.events.surface import EventLog, EventVerbs
 from offpath.events.verbs import RoutingVerbs
 from offpath.events.writing import Writer
 from offpath.health.settlement import SettlementRuns
-from offpath.jobs.batch import Batch
-from offpath.jobs.blocking import BlockingClient
-from offpath.jobs.client import Client, Session
-from offpath.jobs.dead import DeadLetters
-from offpath.jobs.durable.signalling import SignalVerbs
-from offpath.jobs.fates import Fates
-from offpath.jobs.flow import FlowVerbs
-from offpath.jobs.handle import Handle
-from offpath.jobs.hooks import CLOSE_PATIENCE, EndWatch, Hooks, Reporter
-from offpath.jobs.lifecycle import Lifecycle
-from offpath.jobs.reading import JobsView
-from offpath.jobs.redrive import IdleRedrive
-from offpath.jobs.registry import Registry
-from offpath.jobs.scheduling.schedules import Schedules
-from offpath.jobs.scheduling.ticking import Ticker
-from offpath.jobs.scheduling.verbs import ScheduleVerbs
-from offpath.jobs.sending import SendVerbs
-from offpath.jobs.tasking import AnyTask, TaskVerbs
-from offpath.jobs.waiters import Waiters
-from offpath.jobs.working import WorkingVerbs
+from offpath.jobs.blocking.client import BlockingClient
+from offpath.jobs.client.batch import Batch
+from offpath.jobs.client.client import Client
+from offpath.jobs.client.dead_letters import DeadLetters
+from offpath.jobs.client.fates import Fates
+from offpath.jobs.client.flow import FlowVerbs
+from offpath.jobs.client.hooks import CLOSE_PATIENCE, EndWatch, Hooks, Reporter
+from offpath.jobs.client.jobs_view import JobsView
+from offpath.jobs.client.lifecycle import Lifecycle
+from offpath.jobs.client.redrive import IdleRedrive
+from offpath.jobs.client.send_verbs import SendVerbs
+from offpath.jobs.client.session import Session
+from offpath.jobs.client.signal_verbs import SignalVerbs
+from offpath.jobs.client.waiters import Waiters
+from offpath.jobs.client.worker_verbs import WorkingVerbs
+from offpath.jobs.define.registry import Registry
+from offpath.jobs.define.task_verbs import AnyTask, TaskVerbs
+from offpath.jobs.schedules.schedules import Schedules
+from offpath.jobs.schedules.ticker import Ticker
+from offpath.jobs.schedules.verbs import ScheduleVerbs
+from offpath.jobs.values.handle import Handle
 from offpath.model import checks
 from offpath.model.options import AppOptions, Level, Options, checked
 from offpath.model.redrive import Redrive, checked_redrive
@@ -54,11 +55,11 @@ from offpath.sweeps.verbs import SweepVerbs
 
 if TYPE_CHECKING:
     from offpath.economy import Economy
-    from offpath.jobs.group_events import OnOrphanGroup, OrphanWatch
-    from offpath.jobs.groups import GroupsView
-    from offpath.jobs.runnable import LogContext, OnError, OnEvent, OnFailure
-    from offpath.jobs.worker.configured import WorkerOverrides
-    from offpath.jobs.worker.inprocess import AppWorker, Moves
+    from offpath.jobs.client.group_events import OnOrphanGroup, OrphanWatch
+    from offpath.jobs.client.groups import GroupsView
+    from offpath.jobs.values.offers import WorkerOverrides
+    from offpath.jobs.values.runnable import LogContext, OnError, OnEvent, OnFailure
+    from offpath.jobs.worker.app_worker import AppWorker, Moves
     from offpath.model.group import GroupRecord
     from offpath.runtime.loop import LoopSpec
     from offpath.store.protocol import Migration, Store
@@ -250,7 +251,7 @@ class App(
     @property
     def groups(self) -> GroupsView:
         """Jobs that are counted together: get, members, cancel."""
-        from offpath.jobs.groups import GroupsView
+        from offpath.jobs.client.groups import GroupsView
 
         return GroupsView(self._session, self._codecs)
 
@@ -401,7 +402,7 @@ class App(
         return await self.store().groups(ids)
 
     def _orphan_watch(self, hook: OnOrphanGroup) -> OrphanWatch:
-        from offpath.jobs.group_events import OrphanWatch
+        from offpath.jobs.client.group_events import OrphanWatch
 
         return OrphanWatch(
             hook,
@@ -431,8 +432,8 @@ class App(
         # What makes workers is loaded with the first one: who only enqueues never needs it.
         from offpath.health.findings import Findings
         from offpath.health.thresholds import Thresholds
-        from offpath.jobs.worker.configured import hooks_in, overridden, worker_terms
-        from offpath.jobs.worker.inprocess import AppWorker
+        from offpath.jobs.worker.app_worker import AppWorker
+        from offpath.jobs.worker.settings import hooks_in, overridden, worker_terms
         from offpath.jobs.worker.terms import Parts
         from offpath.sweeps.fleet import WorkerSweeps
         from offpath.sweeps.sweeper import Home

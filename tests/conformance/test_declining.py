@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from offpath import App, Limit
-from offpath.jobs.worker.accepting import QUIET
+from offpath.jobs.worker.acceptance import QUIET
 from offpath.model.job import JobState
 from offpath.model.lease import LeaseRequest, Order
 from offpath.model.settlement import Released

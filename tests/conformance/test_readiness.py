@@ -10,7 +10,7 @@ import pytest
 from offpath import App, Event
 from offpath.health.fleet import FleetHealth, examine
 from offpath.health.thresholds import Thresholds
-from offpath.jobs.worker.inprocess import AppWorker
+from offpath.jobs.worker.app_worker import AppWorker
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.builders import add, die, start

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from offpath.errors import IdConflict, InvalidArgument, LeaseLost
-from offpath.jobs.durable.undo import recorded
+from offpath.jobs.handler.durable.undo import recorded
 from offpath.jobs.worker.group_check import GroupCheck
 from offpath.model.effects import Effects
 from offpath.model.group import Contribution

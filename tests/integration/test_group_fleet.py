@@ -10,7 +10,7 @@ import pytest
 
 import offpath
 from offpath import GroupFailed, JobState, WaitTimeout
-from offpath.jobs.waiters import Pace, Waiters
+from offpath.jobs.client.waiters import Pace, Waiters
 from tests.integration import workflow_service as service
 from tests.integration.conftest import migrated
 from tests.integration.fleet import Fleet, registered

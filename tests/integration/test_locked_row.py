@@ -10,7 +10,7 @@ import pytest
 
 import offpath
 from offpath import JobState
-from offpath.jobs.worker import settling
+from offpath.jobs.worker import settler
 from tests.integration.polling import eventually
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ LOCK = "update offpath.job set priority = 1 where id = %s"
 async def test_a_job_whose_row_is_locked_holds_up_no_other_end(
     make_app: MakeApp, pg_url: str, monkeypatch: pytest.MonkeyPatch, *, fails: bool
 ) -> None:
-    monkeypatch.setattr(settling, "TOLD", 2.0)
+    monkeypatch.setattr(settler, "TOLD", 2.0)
     app = make_app(pg_url)
     gate = asyncio.Event()
 

@@ -20,8 +20,8 @@ from offpath.cli import output
 from offpath.cli.older_frame import command, json_option
 from offpath.config import MEMORY_URL, load_settings
 from offpath.errors import InvalidArgument
-from offpath.jobs.context import Context
-from offpath.jobs.job import Job
+from offpath.jobs.handler.context import Context
+from offpath.jobs.values.job import Job
 from offpath.model.job import JobState
 from offpath.model.options import Unique
 from offpath.model.redact import redact_url

@@ -18,7 +18,7 @@ from offpath.cli.older_frame import (
     with_loaded_app,
 )
 from offpath.errors import InvalidArgument, JobEnded, OffpathError, WaitTimeout
-from offpath.jobs.handle import Handle
+from offpath.jobs.values.handle import Handle
 from offpath.model.json_text import decode_json
 from offpath.model.options import Options
 from offpath.model.redact import redact_text

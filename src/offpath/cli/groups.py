@@ -14,7 +14,7 @@ from offpath.cli.job_views import changed_jobs, job_document, job_table
 from offpath.cli.selection import Selection
 from offpath.cli.values import Changed, Fields, Part, Shown
 from offpath.errors import InvalidArgument, JobNotFound
-from offpath.jobs.group_codecs import unsigned
+from offpath.jobs.values.group_codecs import unsigned
 from offpath.model.group import GroupRecord
 from offpath.model.job import JobState, Page
 from offpath.model.redact import redact

@@ -12,7 +12,7 @@ from offpath.cli import output
 from offpath.cli.failures import failure_cell, failure_parts
 from offpath.cli.selection import Selection
 from offpath.cli.values import Cell, Changed, Fields, Listing, Part, Table
-from offpath.jobs.handle import progress_of
+from offpath.jobs.values.handle import progress_of
 from offpath.model.job import Changed as ChangedJob
 from offpath.model.job import Failure, JobRecord, JobState, Page, Progress
 from offpath.model.redact import redact, redact_text

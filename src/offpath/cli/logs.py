@@ -11,7 +11,7 @@ import msgspec
 
 from offpath.cli.output import clean, clean_block, json_line
 from offpath.errors import InvalidArgument
-from offpath.jobs.fates import TRACEBACK
+from offpath.jobs.client.fates import TRACEBACK
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 

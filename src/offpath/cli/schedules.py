@@ -24,7 +24,7 @@ from offpath.cli.older_frame import (
 )
 from offpath.cli.values import Cell
 from offpath.errors import InvalidArgument
-from offpath.jobs.job import Job
+from offpath.jobs.values.job import Job
 from offpath.model.json_text import decode_json
 from offpath.model.options import Options
 from offpath.model.redact import redact

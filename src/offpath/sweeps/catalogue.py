@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from offpath.config import Settings
-from offpath.jobs.scheduling.ticking import BATCH as FIRE_BATCH
-from offpath.jobs.scheduling.ticking import Ticker
+from offpath.jobs.schedules.ticker import BATCH as FIRE_BATCH
+from offpath.jobs.schedules.ticker import Ticker
 from offpath.jobs.worker.group_check import CHECK_BATCH, CHECK_EVERY
 from offpath.jobs.worker.maintenance import PRUNE_BATCH, RESCUE_BATCH
 from offpath.model.redrive import Redrive

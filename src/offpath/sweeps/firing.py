@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from offpath.jobs.scheduling.ticking import Ticker
+from offpath.jobs.schedules.ticker import Ticker
 from offpath.model.tally import Tally
 from offpath.sweeps.context import SweepContext
 

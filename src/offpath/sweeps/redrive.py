@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from offpath.jobs.redrive import IdleRedrive
+from offpath.jobs.client.redrive import IdleRedrive
 from offpath.model.redrive import Redrive
 from offpath.model.tally import Tally
 from offpath.store.protocol import Store

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 import msgspec
 
 from offpath.errors import InvalidArgument
-from offpath.jobs.job import Job
-from offpath.jobs.task import Task
+from offpath.jobs.define.task import Task
+from offpath.jobs.values.job import Job
 from offpath.model.redact import redact, redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from offpath.app import App
-    from offpath.jobs.selection import Where
+    from offpath.jobs.client.selection import Where
     from offpath.model.job import JobRecord
 
 Wanted: TypeAlias = "Task[..., Any, Any] | Job[Any, Any] | str"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from offpath.app import App
-    from offpath.jobs.worker.inprocess import AppWorker
+    from offpath.jobs.worker.app_worker import AppWorker
     from offpath.jobs.worker.terms import Active, Counts
     from offpath.model.lease import WorkerRecord
 

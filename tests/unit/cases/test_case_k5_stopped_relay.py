@@ -12,7 +12,7 @@ import offpath
 from offpath.config import Settings
 from offpath.health.fleet import FleetHealth, examine
 from offpath.health.thresholds import Thresholds
-from offpath.jobs.worker.inprocess import AppWorker
+from offpath.jobs.worker.app_worker import AppWorker
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore
 

@@ -19,7 +19,7 @@ from offpath import (
     Snooze,
     UnknownTask,
 )
-from offpath.jobs.classify import Verdict
+from offpath.jobs.values.classification import Verdict
 from offpath.model import retry
 from offpath.model.job import DeadReason
 from tests.unit.edge_cases.bench import Bench

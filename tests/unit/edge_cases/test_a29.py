@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from offpath import App, Context, Group, JobState, Plan, StoreUnavailable
-from offpath.jobs.waiters import Waiters
+from offpath.jobs.client.waiters import Waiters
 from offpath.model.event import EventKind
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore

@@ -12,7 +12,7 @@ import pytest
 
 import offpath
 from offpath import App, Context, DeadReason, JobState
-from offpath.jobs.classify import Verdict
+from offpath.jobs.values.classification import Verdict
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import STORED_VALUE
 from offpath.model.ledger.deciding import Declined, LedgerOp

@@ -8,35 +8,15 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeGuard
 
-from msgspec import Struct
-
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 
 if TYPE_CHECKING:
-    from offpath.jobs.working import Backpressure
+    from offpath.jobs.values.offers import Backpressure, WorkerLoad
     from offpath.runtime.clock import Clock
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.25, 4.0
 """Seconds for which nothing is taken after the hook failed: doubled by each further failure."""
-
-
-class WorkerLoad(Struct, frozen=True, kw_only=True):
-    """What a worker tells its ``backpressure``."""
-
-    worker: str
-    """Its id."""
-    at: float
-    """A reading of the monotonic clock, in seconds."""
-    active: int
-    """How many slots are in use."""
-    slots: int
-    """How many there are."""
-    succeeded: Mapping[str, int]
-    """Task → how many of its attempts have succeeded in this worker."""
-    failed: Mapping[str, int]
-    """Task → how many of its attempts have failed in this worker: those that will be retried, that
-    made the job dead (a passed deadline too), and that asked for a cool-down."""
 
 
 class Brake:

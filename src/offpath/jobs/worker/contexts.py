@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from offpath.jobs.batch_context import BatchItem
-from offpath.jobs.context import Context
+from offpath.jobs.handler.batch_context import BatchItem
+from offpath.jobs.handler.context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpath.jobs.context import Home
-    from offpath.jobs.runnable import LogContext
-    from offpath.jobs.worker.running import Run
+    from offpath.jobs.handler.host import Host
+    from offpath.jobs.values.run import Run
+    from offpath.jobs.values.runnable import LogContext
 
 
 class Contexts:
@@ -20,12 +20,12 @@ class Contexts:
 
     def __init__(
         self,
-        home: Home,
+        host: Host,
         *,
         report: Callable[[BaseException, str], None],
         log_context: LogContext | None = None,
     ) -> None:
-        self._home = home
+        self._host = host
         self._report = report
         self._log_context = log_context
 
@@ -34,11 +34,11 @@ class Contexts:
         task = run.task
         if task.takes_context or self._log_context or task.log_context:
             kind = Context if task.batch is None else BatchItem
-            run.context = kind(run, self._home, self._log_fields(run, args, kwargs))
+            run.context = kind(run, self._host, self._log_fields(run, args, kwargs))
 
     def item(self, run: Run, value: Any) -> BatchItem:  # noqa: ANN401 - any input
         """Give a job of a call its context."""
-        run.context = item = BatchItem(run, self._home, self._log_fields(run, (value,), {}))
+        run.context = item = BatchItem(run, self._host, self._log_fields(run, (value,), {}))
         return item
 
     def _log_fields(

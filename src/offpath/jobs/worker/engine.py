@@ -9,21 +9,22 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from offpath.errors import LeaseLost, OffpathError
-from offpath.jobs.worker.accepting import Selection, declined
-from offpath.jobs.worker.admitting import Admission
-from offpath.jobs.worker.backpressure import Brake, WorkerLoad
-from offpath.jobs.worker.batching import Batches
-from offpath.jobs.worker.claiming import Claimer
+from offpath.jobs.values.offers import WorkerLoad
+from offpath.jobs.values.run import silent
+from offpath.jobs.worker.acceptance import Selection, declined
+from offpath.jobs.worker.admission import Admission
+from offpath.jobs.worker.backpressure import Brake
+from offpath.jobs.worker.batches import Batches
+from offpath.jobs.worker.claimer import Claimer
 from offpath.jobs.worker.contexts import Contexts
 from offpath.jobs.worker.executor import Executor
 from offpath.jobs.worker.foresight import Foresight
 from offpath.jobs.worker.hand import Hand
 from offpath.jobs.worker.heartbeat import Heartbeat
 from offpath.jobs.worker.judge import Judge
-from offpath.jobs.worker.progressing import ProgressWriter
+from offpath.jobs.worker.progress import ProgressWriter
 from offpath.jobs.worker.quarantine import Quarantine
-from offpath.jobs.worker.running import silent
-from offpath.jobs.worker.settling import Settler
+from offpath.jobs.worker.settler import Settler
 from offpath.jobs.worker.telemetry import Telemetry
 from offpath.jobs.worker.terms import Counts
 from offpath.jobs.worker.watch import Watch
@@ -43,8 +44,8 @@ from offpath.model.settlement import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from offpath.jobs.runnable import Runnable
-    from offpath.jobs.worker.running import Run
+    from offpath.jobs.values.run import Run
+    from offpath.jobs.values.runnable import Runnable
     from offpath.jobs.worker.terms import Parts, WorkerSettings
     from offpath.model.settlement import Outcome, Settled, Settlement
 

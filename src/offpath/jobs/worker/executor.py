@@ -9,29 +9,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from offpath.jobs import naming
-from offpath.jobs.plan import Plan
-from offpath.jobs.worker.concluding import concluded
+from offpath.jobs.values import names
+from offpath.jobs.values.plan import Plan
+from offpath.jobs.worker.conclusion import concluded
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
+    from offpath.jobs.values.run import Run
+    from offpath.jobs.values.services import Threads
     from offpath.jobs.worker.contexts import Contexts
     from offpath.jobs.worker.judge import Judge
-    from offpath.jobs.worker.running import Run
     from offpath.jobs.worker.watch import Watch
     from offpath.model.settlement import Outcome, Settlement, Succeeded
     from offpath.runtime.clock import Clock
-
-
-class Threads(Protocol):
-    """Where sync handlers run."""
-
-    def run(self, function: Callable[[], Any], /) -> Awaitable[Any]:
-        """Call ``function`` in a thread, with the caller's context variables."""
-        ...
 
 
 class Executor:
@@ -98,7 +89,7 @@ class Executor:
             raise asyncio.CancelledError
         if task.takes_context:
             args = (run.context, *args)
-        naming.name_after(run if task.takes_context and task.batch is None else None)
+        names.name_after(run if task.takes_context and task.batch is None else None)
         run.entered_at = self._monotonic()
         if task.is_async:
             run.begin()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from offpath.jobs.values.run import Run
     from offpath.jobs.worker.hand import Hand
-    from offpath.jobs.worker.running import Run
 
 FEWEST_SLOTS = 20
 """With fewer slots a batch is too small to be worth it."""

@@ -85,7 +85,7 @@ class GroupCheck:
         return False
 
     async def _undo(self, undoing: Undoing, buckets: _Buckets) -> None:
-        from offpath.jobs.durable.undo import compensation
+        from offpath.jobs.handler.durable.undo import compensation
 
         try:
             if await self._store.compensate(undoing.id, compensation(undoing)):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import FrameType
 
-    from offpath.jobs.worker.running import Run
+    from offpath.jobs.values.run import Run
 
 _log = logger("worker")
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from offpath.jobs.runnable import Runnable
-    from offpath.jobs.worker.running import Run
+    from offpath.jobs.values.run import Run
+    from offpath.jobs.values.runnable import Runnable
     from offpath.model.job import LeasedJob
 
 

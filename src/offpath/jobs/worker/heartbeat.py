@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from offpath.errors import LeaseLost
-from offpath.jobs.worker.running import Interruption
+from offpath.jobs.values.run import Interruption
 from offpath.model.health import WorkerReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from offpath.jobs.worker.claiming import Claimer
+    from offpath.jobs.values.run import Run
+    from offpath.jobs.worker.claimer import Claimer
     from offpath.jobs.worker.hand import Hand
-    from offpath.jobs.worker.running import Run
     from offpath.jobs.worker.watch import Watch
     from offpath.model.lease import Extension, WorkerInfo
     from offpath.runtime.clock import Clock

@@ -20,12 +20,12 @@ from offpath.errors import (
     Snooze,
     StepError,
 )
-from offpath.jobs import classify
-from offpath.jobs.classify import Decision, FailureInfo, Moment
-from offpath.jobs.planning import named_anew
-from offpath.jobs.runnable import OnFailure
-from offpath.jobs.suspension import Suspended, suspended
-from offpath.jobs.worker.running import Interruption
+from offpath.jobs.handler.plan_verbs import named_anew
+from offpath.jobs.values import classification
+from offpath.jobs.values.classification import Decision, FailureInfo, Moment
+from offpath.jobs.values.run import Interruption
+from offpath.jobs.values.runnable import OnFailure
+from offpath.jobs.values.suspension import Suspended, suspended
 from offpath.model import retry
 from offpath.model.effects import NOTHING
 from offpath.model.job import DeadReason, Failure, unreadable_row
@@ -46,7 +46,7 @@ from offpath.runtime.failures import failure_of, traceback_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpath.jobs.worker.running import Run
+    from offpath.jobs.values.run import Run
     from offpath.runtime.clock import Clock
 
 _CARRIED = (Succeeded, Snoozed, Waiting)
@@ -127,7 +127,7 @@ class Judge:
                 return self._overrun(run)
             case Interruption.TIMEOUT:
                 moment, failure = self._moment(run), self._timed_out(run, None)
-                return classify.failed(failure, moment, self._backoff(run))
+                return classification.failed(failure, moment, self._backoff(run))
         assert_never(run.interrupted)
 
     async def raised(self, run: Run, error: BaseException) -> Outcome | None:
@@ -164,7 +164,7 @@ class Judge:
         if deadline is None:
             return None
         moment = self._moment(run)
-        return classify.expired(moment, deadline, "before it ran") if moment.over else None
+        return classification.expired(moment, deadline, "before it ran") if moment.over else None
 
     def unreadable(self, run: Run, error: Exception) -> Dead:
         """Judge an input, or a signal, that does not decode: no attempt of any worker can."""
@@ -182,7 +182,7 @@ class Judge:
             return self._wrong(run, error)
         if isinstance(error, Conflict) or another_time(error):
             failure = self._failure(run, error)
-            return classify.failed(failure, self._moment(run), self._backoff(run))
+            return classification.failed(failure, self._moment(run), self._backoff(run))
         text = "the store refused the job's end without a reason"
         failure = self._failure(run, error or RuntimeError(text), "unsettleable")
         return Dead(reason=DeadReason.UNSETTLEABLE, failure=failure)
@@ -214,7 +214,9 @@ class Judge:
 
     def broken(self, run: Run, error: BaseException) -> Outcome:
         """Judge an attempt that the engine itself failed to run: it counts as a failure."""
-        return classify.failed(self._failure(run, error), self._moment(run), self._backoff(run))
+        return classification.failed(
+            self._failure(run, error), self._moment(run), self._backoff(run)
+        )
 
     def stopped(self, run: Run) -> Outcome:
         """Judge an attempt that a stopping worker ended."""
@@ -242,7 +244,7 @@ class Judge:
         if isinstance(error, Snooze):
             return self._snoozed(run, error, moment, self._uncounted(run))
         if isinstance(error, Abort):
-            return classify.aborted(error, moment)
+            return classification.aborted(error, moment)
         if isinstance(error, _WRONG):
             return self._wrong(run, error)
         if isinstance(error, SignalError):
@@ -251,8 +253,10 @@ class Judge:
         if isinstance(verdict, Snooze):
             return self._snoozed(run, verdict, moment, self._uncounted(run))
         if verdict is Decision.ABORT or (verdict is None and beyond_retry(error)):
-            return classify.aborted(error, moment)
-        return classify.failed(failure or self._failure(run, error), moment, self._backoff(run))
+            return classification.aborted(error, moment)
+        return classification.failed(
+            failure or self._failure(run, error), moment, self._backoff(run)
+        )
 
     def _wrong(self, run: Run, error: BaseException) -> Dead:
         """Dead at once, by an error of the program."""
@@ -273,18 +277,18 @@ class Judge:
 
     def _snoozed(self, run: Run, snooze: Snooze, moment: Moment, uncounted: int) -> Outcome:
         try:
-            return classify.snoozed(snooze, moment, uncounted=uncounted)
+            return classification.snoozed(snooze, moment, uncounted=uncounted)
         except (TypeError, ValueError) as error:
-            return classify.failed(self._failure(run, error), moment, self._backoff(run))
+            return classification.failed(self._failure(run, error), moment, self._backoff(run))
 
-    async def _classified(self, run: Run, error: BaseException) -> classify.Verdict:
+    async def _classified(self, run: Run, error: BaseException) -> classification.Verdict:
         """Ask the task's classifier, else the app's. One that fails is reported and means retry."""
         classifier = run.task.on_failure or self._rules.on_failure
         if classifier is None:
             return None
         try:
             answer = classifier(error, self._info(run))
-            return classify.verdict(await answer if inspect.isawaitable(answer) else answer)
+            return classification.verdict(await answer if inspect.isawaitable(answer) else answer)
         except Exception as fault:  # noqa: BLE001 - the handler's error counts, not this one
             self._report(fault, "classify")
             return Decision.RETRY
@@ -305,7 +309,7 @@ class Judge:
 
     def _overrun(self, run: Run) -> Dead:
         moment = self._moment(run)
-        return classify.expired(moment, run.job.deadline or moment.now, "while it ran")
+        return classification.expired(moment, run.job.deadline or moment.now, "while it ran")
 
     @staticmethod
     def _timeout(run: Run) -> TimeoutError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpath.jobs.worker.running import Run
+    from offpath.jobs.values.run import Run
     from offpath.model.settlement import Settlement
 
 RETRY = 1.0

@@ -14,8 +14,8 @@ from offpath.errors import StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from offpath.jobs.values.run import Run
     from offpath.jobs.worker.hand import Hand
-    from offpath.jobs.worker.running import Run
     from offpath.model.job import LeasedJob
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store

@@ -14,7 +14,7 @@ from offpath.model.tally import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from offpath.jobs.worker.running import Run
+    from offpath.jobs.values.run import Run
     from offpath.model.health import Gauge
     from offpath.model.settlement import Outcome
     from offpath.runtime.loop_status import LoopStatus

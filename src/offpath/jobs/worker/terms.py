@@ -11,11 +11,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from offpath.jobs.batch import EventWriter
-from offpath.jobs.runnable import LogContext
-from offpath.jobs.worker.executor import Threads
+from offpath.jobs.values.offers import Accept, Backpressure, OnBacklog
+from offpath.jobs.values.runnable import LogContext
+from offpath.jobs.values.services import EventWriter, Threads
 from offpath.jobs.worker.judge import Rules
-from offpath.jobs.working import Accept, Backpressure, OnBacklog
 from offpath.model.finding import FindingRecord
 from offpath.model.health import Gauge, SettlementReport
 from offpath.model.lease import Order, WorkerInfo

@@ -6,12 +6,12 @@ import heapq
 import itertools
 from typing import TYPE_CHECKING
 
-from offpath.jobs.worker.running import Interruption, silent
+from offpath.jobs.values.run import Interruption, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpath.jobs.worker.running import Run
+    from offpath.jobs.values.run import Run
     from offpath.runtime.clock import Clock
 
 PATIENCE = 1.0

@@ -12,19 +12,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from offpath.errors import AppClosed, StoreError
-from offpath.jobs.worker import settling
-from offpath.jobs.worker.admitting import EVERY as ADMIT_EVERY
-from offpath.jobs.worker.beginning import Beginning
-from offpath.jobs.worker.claiming import BATCH
+from offpath.jobs.worker import settler
+from offpath.jobs.worker.admission import EVERY as ADMIT_EVERY
+from offpath.jobs.worker.claimer import BATCH
+from offpath.jobs.worker.clock_jumps import Jumps
 from offpath.jobs.worker.engine import Engine
-from offpath.jobs.worker.falling_behind import FallingBehind
+from offpath.jobs.worker.fullness import FallingBehind
 from offpath.jobs.worker.group_check import CHECK_EVERY, GroupCheck
 from offpath.jobs.worker.guard import LoopGuard
-from offpath.jobs.worker.jumps import Jumps
+from offpath.jobs.worker.inline_start import Beginning
 from offpath.jobs.worker.loops import KEEPER, Loops
 from offpath.jobs.worker.maintenance import Maintenance, Waiting
-from offpath.jobs.worker.signalling import caught
-from offpath.jobs.worker.stopping import Stopper
+from offpath.jobs.worker.os_signals import caught
+from offpath.jobs.worker.stopper import Stopper
 from offpath.jobs.worker.terms import Active, Counts, Stage, Stopped
 from offpath.model.health import WorkerReport
 from offpath.model.tally import Turn, Verdict
@@ -36,10 +36,10 @@ from offpath.store.hints import Hint
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from offpath.jobs.runnable import Runnable
-    from offpath.jobs.worker.running import Run
+    from offpath.jobs.values.offers import OnBacklog
+    from offpath.jobs.values.run import Run
+    from offpath.jobs.values.runnable import Runnable
     from offpath.jobs.worker.terms import Parts, WorkerSettings
-    from offpath.jobs.working import OnBacklog
     from offpath.model.health import LoopReport
     from offpath.model.job import NewJob
     from offpath.runtime.loop_status import LoopStatus
@@ -172,7 +172,7 @@ class Worker:
 
     def _unrecorded(self) -> tuple[str, ...]:
         oldest = self._engine.settler.oldest()
-        if oldest is None or oldest[1] <= settling.TOLD:
+        if oldest is None or oldest[1] <= settler.TOLD:
             return ()
         return (f"the end of job {oldest[0].job.id} has not been recorded for {oldest[1]:.0f} s",)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from offpath.errors import Abort, InvalidArgument
-from offpath.jobs.retrying import RetryState, retry, set_retry_defaults
+from offpath.jobs.retry import RetryState, retry, set_retry_defaults
 from offpath.model.retry import Backoff, RetryOptions
 from offpath.runtime.clock import ManualClock
 

@@ -20,11 +20,11 @@ from offpath.errors import (
     UnknownTask,
     UnsupportedType,
 )
-from offpath.jobs.context import Context
-from offpath.jobs.group_codecs import GroupCodecs
-from offpath.jobs.job import Job
-from offpath.jobs.registry import Registry
-from offpath.jobs.task import Task, TaskSettings, define, takes_context
+from offpath.jobs.define.registry import Registry
+from offpath.jobs.define.task import Task, TaskSettings, define, takes_context
+from offpath.jobs.handler.context import Context
+from offpath.jobs.values.group_codecs import GroupCodecs
+from offpath.jobs.values.job import Job
 from offpath.model.job import UniquePolicy
 from offpath.model.options import Level, Options, Unique, checked, decode_run
 from offpath.model.retry import Backoff, BackoffKind, RetryOptions, RetryPolicy

@@ -287,7 +287,7 @@ async def test_idle_workers_redrive_within_the_cap() -> None:
 
 
 async def idle_step(app: App) -> int:
-    from offpath.jobs.redrive import IdleRedrive
+    from offpath.jobs.client.redrive import IdleRedrive
 
     assert app._redrive is not None
     return await IdleRedrive(app.store(), app._redrive).step()
@@ -298,7 +298,7 @@ async def test_letters_that_are_not_due_hide_nothing() -> None:
     app = App(auto_start=False, clock=clock, redrive=Redrive(batch=2, base=100))
     async with app:
         await dead_jobs(app, 5)
-        from offpath.jobs.redrive import IdleRedrive
+        from offpath.jobs.client.redrive import IdleRedrive
 
         assert app._redrive is not None
         step = IdleRedrive(app.store(), app._redrive).step

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from offpath.errors import AppClosed, JobNotFound, StoreUnavailable, WaitTimeout
-from offpath.jobs.waiters import Pace, Waiters
+from offpath.jobs.client.waiters import Pace, Waiters
 from offpath.model.effects import Effects
 from offpath.model.job import JobRecord, JobState, NewJob
 from offpath.model.lease import LeaseRequest, WorkerInfo
@@ -274,7 +274,7 @@ async def test_a_timeout_holds_while_the_store_hangs(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(store, "get", hang)
-    monkeypatch.setattr("offpath.jobs.waiters._LAST_LOOK", 0.01)
+    monkeypatch.setattr("offpath.jobs.client.waiters._LAST_LOOK", 0.01)
     (waiting,) = start(waiters, [new_id()], timeout=2.0)
     await settle_down()
     clock.advance(2.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from offpath.errors import CoolDown, Snooze
-from offpath.jobs.classify import Moment, snoozed
-from offpath.jobs.suspension import Suspended, suspended
+from offpath.jobs.values.classification import Moment, snoozed
+from offpath.jobs.values.suspension import Suspended, suspended
 from offpath.model.settlement import Snoozed, Waiting
 
 MOMENT = Moment(attempt=1, attempts=3, now=datetime(2026, 1, 1, tzinfo=UTC))

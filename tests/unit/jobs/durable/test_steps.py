@@ -11,9 +11,9 @@ import pytest
 from msgspec import Struct
 
 from offpath.errors import StoreUnavailable
-from offpath.jobs.context import Context
-from offpath.jobs.durable.steps import is_async
-from offpath.jobs.worker.running import Interruption
+from offpath.jobs.handler.context import Context
+from offpath.jobs.handler.durable.steps import is_async
+from offpath.jobs.values.run import Interruption
 from offpath.model.job import JobState
 from offpath.store.protocol import Redrive
 from tests.unit.jobs.worker.rig import Rig, breathe, until

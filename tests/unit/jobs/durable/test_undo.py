@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from offpath.errors import StoreRejected
-from offpath.jobs.context import Context
+from offpath.jobs.handler.context import Context
 from offpath.model.job import JobFilter, JobRecord, JobState
 from offpath.model.tally import Verdict
 from offpath.store.protocol import Redrive

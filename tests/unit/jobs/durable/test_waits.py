@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 
 from offpath.errors import SignalError, SignalTimeout
-from offpath.jobs.context import Context
+from offpath.jobs.handler.context import Context
 from offpath.model.job import DeadReason, JobRecord, JobState
 from offpath.model.wait import NewSignal
 from offpath.runtime.codec import JsonCodec

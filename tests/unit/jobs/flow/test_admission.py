@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from offpath.errors import CoolDown, StoreUnavailable
-from offpath.jobs.worker.admitting import REMEMBERED
+from offpath.jobs.worker.admission import REMEMBERED
 from offpath.model.job import JobState
 from offpath.model.limit import Algorithm, LimitSpec, RateSpec
 from tests.unit.jobs.worker.rig import Rig, breathe

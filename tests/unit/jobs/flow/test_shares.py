@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from offpath.jobs.worker import sharing
-from offpath.jobs.worker.sharing import Shares
+from offpath.jobs.worker import shares as fair
+from offpath.jobs.worker.shares import Shares
 from offpath.model.job import LeasedJob
 from offpath.runtime.clock import ManualClock
 
@@ -94,6 +94,6 @@ def test_what_was_handed_in_is_not_changed_afterwards() -> None:
 
 def test_no_more_than_so_many_queues_are_remembered() -> None:
     shares = Shares()
-    for number in range(5 * sharing.MOST_QUEUES):
+    for number in range(5 * fair.MOST_QUEUES):
         shares.took([job(f"q{number}")], all_of_it=False)
-        assert len(shares.served) <= sharing.MOST_QUEUES
+        assert len(shares.served) <= fair.MOST_QUEUES

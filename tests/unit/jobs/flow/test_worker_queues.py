@@ -9,7 +9,7 @@ import pytest
 
 from offpath import App, ConfigurationError, InvalidArgument
 from offpath.config import Settings, load_settings
-from offpath.jobs.worker.configured import overridden, worker_terms
+from offpath.jobs.worker.settings import overridden, worker_terms
 from offpath.jobs.worker.terms import WorkerSettings
 from offpath.model.lease import Order
 

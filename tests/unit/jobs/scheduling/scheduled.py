@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from offpath import App, Context
-from offpath.jobs.scheduling.schedules import Schedules
-from offpath.jobs.scheduling.ticking import Ticker
+from offpath.jobs.schedules.schedules import Schedules
+from offpath.jobs.schedules.ticker import Ticker
 from offpath.model.schedule import Occurrence
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from offpath import InvalidArgument, JobState
-from offpath.jobs.scheduling.planning import RECORDED
-from offpath.jobs.scheduling.timing import Cron
+from offpath.jobs.schedules.occurrences import RECORDED
+from offpath.jobs.schedules.times import Cron
 from offpath.model.options import decode_run
 from tests.unit.jobs.scheduling.scheduled import DAY, HOUR, START, Rig
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from offpath.jobs.scheduling.planning import due_times, occurrence_id, plan
-from offpath.jobs.scheduling.timing import Cron, Every
+from offpath.jobs.schedules.occurrences import due_times, occurrence_id, plan
+from offpath.jobs.schedules.times import Cron, Every
 from offpath.model.job import NewJob
 from offpath.model.options import decode_run
 from offpath.model.schedule import (

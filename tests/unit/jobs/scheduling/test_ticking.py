@@ -11,8 +11,8 @@ import pytest
 
 from offpath import StoreUnavailable, Verdict
 from offpath.errors import InvalidArgument
-from offpath.jobs.scheduling.schedules import Schedules
-from offpath.jobs.scheduling.ticking import KEEP, PRUNE_EVERY
+from offpath.jobs.schedules.schedules import Schedules
+from offpath.jobs.schedules.ticker import KEEP, PRUNE_EVERY
 from offpath.model.schedule import Schedule, Timing, TimingKind
 from offpath.runtime.clock import ManualClock
 from tests.unit.jobs.scheduling.scheduled import DAY, HOUR, START, Rig
@@ -255,7 +255,7 @@ async def test_a_broken_one_is_named_and_the_others_go_on(rig: Rig, timing: Timi
 async def test_any_number_of_broken_ones_hides_no_other(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("offpath.jobs.scheduling.ticking.BATCH", 2)
+    monkeypatch.setattr("offpath.jobs.schedules.ticker.BATCH", 2)
     for number in range(7):
         await broken(rig, f"bad {number}", BROKEN[0])
     rig.schedules.define("good", rig.report.job(), every=HOUR)

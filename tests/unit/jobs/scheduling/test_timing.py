@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offpath.errors import InvalidArgument
-from offpath.jobs.scheduling.timing import Cron, Every, Function, NextTime, next_time
+from offpath.jobs.schedules.times import Cron, Every, Function, NextTime, next_time
 from offpath.model.schedule import Timing, TimingKind
 
 MINUTE = timedelta(minutes=1)

@@ -11,9 +11,11 @@ from datetime import datetime
 from typing import Any
 
 from offpath.events.writing import Writer
-from offpath.jobs.hooks import EndWatch, Hooks, Reporter
-from offpath.jobs.job import Job
-from offpath.jobs.runnable import BatchSpec, LogContext, OnEvent, OnFailure
+from offpath.jobs.client.hooks import EndWatch, Hooks, Reporter
+from offpath.jobs.values.group_codecs import GroupCodecs
+from offpath.jobs.values.group_values import GroupValues
+from offpath.jobs.values.job import Job
+from offpath.jobs.values.runnable import BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.jobs.worker.judge import Rules
 from offpath.jobs.worker.terms import Parts, WorkerSettings
 from offpath.jobs.worker.worker import Worker
@@ -57,7 +59,7 @@ class FakeTask:
     log_context: LogContext | None = None
     strict: bool = True
     batch: BatchSpec | None = None
-    group_values: Any = None
+    group_values: GroupValues
 
 
 class FaultyStore:
@@ -131,7 +133,8 @@ class Rig:
             is_async=inspect.iscoroutinefunction(fn),
             takes_context=context,
             inputs=InputModel(fn, context=context, name=name),
-            results=ResultModel.of(fn, name=name),
+            results=(results := ResultModel.of(fn, name=name)),
+            group_values=GroupValues(Any, results.codec, name, GroupCodecs(results.codec, {})),
             **fields,
         )
         self.tasks[name] = made

@@ -10,9 +10,9 @@ import pytest
 
 from offpath import App
 from offpath.errors import InvalidArgument, StoreUnavailable
-from offpath.jobs.worker.accepting import LONGEST, PASSED_OVER, REMEMBERED, Offer, Selection
-from offpath.jobs.worker.falling_behind import BackedUp
-from offpath.jobs.worker.running import Run, StoreTime
+from offpath.jobs.values.offers import BackedUp, Offer
+from offpath.jobs.values.run import Run, StoreTime
+from offpath.jobs.worker.acceptance import LONGEST, PASSED_OVER, REMEMBERED, Selection
 from offpath.jobs.worker.worker import Worker
 from offpath.model.job import JobState, LeasedJob
 from tests.unit.jobs.worker.rig import Rig

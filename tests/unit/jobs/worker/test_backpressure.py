@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from offpath.errors import Abort, CoolDown, InvalidArgument, Snooze
-from offpath.jobs.worker.backpressure import AdaptiveDelay, WorkerLoad
+from offpath.jobs.values.offers import WorkerLoad
+from offpath.jobs.worker.backpressure import AdaptiveDelay
 from offpath.model.job import JobState
 from tests.unit.jobs.worker.rig import Rig, breathe
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from offpath.errors import Abort, Snooze
-from offpath.jobs.classify import ABORT, RETRY
+from offpath.jobs.values.classification import ABORT, RETRY
 from offpath.jobs.worker.judge import Rules
 from offpath.model.event import EventKind
 from offpath.model.job import DeadReason, JobState

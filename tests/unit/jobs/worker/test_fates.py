@@ -11,7 +11,7 @@ import pytest
 
 from offpath import Abort, App, RetryPolicy
 from offpath.cli import logs
-from offpath.jobs.fates import Fates
+from offpath.jobs.client.fates import Fates
 from offpath.model.changes import Changed
 from offpath.model.job import DeadReason, Failure, JobState, LeasedJob
 from offpath.model.lease import Rescued

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from offpath.errors import SchemaMissing, StoreRejected, StoreUnavailable
+from offpath.jobs.values.run import Interruption
 from offpath.jobs.worker.judge import Rules
-from offpath.jobs.worker.running import Interruption
 from offpath.model.event import EventKind
 from offpath.model.job import DeadReason, JobState
 from offpath.runtime.clock import ManualClock

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from offpath.errors import Abort, Snooze
-from offpath.jobs.worker.running import Interruption
+from offpath.jobs.values.run import Interruption
 from offpath.model.event import EventKind
 from offpath.model.job import DeadReason, JobState
 from tests.unit.jobs.worker.rig import Rig, at, breathe, until

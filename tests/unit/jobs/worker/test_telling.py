@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from offpath.errors import InvalidArgument, Snooze
-from offpath.jobs.hooks import Hooks, Reporter
+from offpath.jobs.client.hooks import Hooks, Reporter
 from offpath.model.effects import Effects
 from offpath.model.event import EventKind, JobEvent
 from offpath.model.job import JobFilter, JobState

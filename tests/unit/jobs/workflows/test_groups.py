@@ -21,7 +21,7 @@ from offpath import (
     Plan,
     WaitTimeout,
 )
-from offpath.jobs.waiters import Waiters
+from offpath.jobs.client.waiters import Waiters
 from offpath.model.event import EventKind
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.ids import new_id

@@ -1,0 +1,1 @@
+"""``app.blocking``: the client for code without an event loop."""

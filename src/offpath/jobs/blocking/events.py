@@ -1,0 +1,113 @@
+"""The blocking verbs for events and the ledger: publish, append, accept, post, batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from offpath.jobs.client.batch import Batch
+from offpath.model.effects import Effects
+
+if TYPE_CHECKING:
+    from offpath.jobs.client.client import Client, Sent
+    from offpath.jobs.values.services import EventWriter
+    from offpath.model.job import Enqueued
+    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.posting import NewPosting
+
+A_co = TypeVar("A_co", covariant=True)
+
+
+class EventApp(Protocol[A_co]):
+    """The app, as these verbs need it."""
+
+    client: Client
+
+    @property
+    def writer(self) -> EventWriter:
+        """Makes events."""
+        ...
+
+    def accepted(self, answer: Enqueued) -> A_co:
+        """What the store's answer to an inbound message means."""
+        ...
+
+
+class BlockingEvents(Generic[A_co]):
+    """What :class:`offpath.BlockingClient` offers for events.
+
+    ``within`` takes a blocking connection or session, and needs no event loop at all.
+    """
+
+    _app: EventApp[A_co]
+
+    def commit(self, effects: Effects, within: object = None) -> Sequence[Enqueued]:
+        """Write effects in one commit, in the caller's transaction if ``within`` is given."""
+        raise NotImplementedError
+
+    def set_apart(self, jobs: Sequence[Sent]) -> None:
+        """See :meth:`offpath.jobs.client.client.Client.set_apart`."""
+        raise NotImplementedError
+
+    def publish(
+        self,
+        topic: str,
+        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
+        *,
+        key: str | None = None,
+        stream: str = "default",
+        headers: Mapping[str, str] | None = None,
+        within: object = None,
+    ) -> str:
+        """Write an event to the outbox; see :meth:`offpath.App.publish`."""
+        writer = self._app.writer
+        message = writer.message(topic, payload, key=key, stream=stream, headers=headers)
+        self.commit(Effects(messages=(message,)), within)
+        return message.id
+
+    def post(self, posting: NewPosting | LedgerOp, *, within: object = None) -> None:
+        """Make a posting of the ledger; see :meth:`offpath.App.post`."""
+        from offpath.model.ledger.plain import operation_of
+
+        self.commit(Effects(operations=(operation_of(posting),)), within)
+
+    def append(
+        self,
+        domain: str,
+        type: str,  # noqa: A002 - the log's word
+        stream: str,
+        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
+        *,
+        key: str | None = None,
+        within: object = None,
+    ) -> str:
+        """Append an event to the log; as ``app.log.append``."""
+        event = self._app.writer.log_event(domain, type, stream, payload, key=key)
+        self.commit(Effects(log=(event,)), within)
+        return event.id
+
+    def accept(
+        self,
+        source: str,
+        key: str,
+        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
+        *,
+        headers: Mapping[str, str] | None = None,
+        within: object = None,
+    ) -> A_co:
+        """Store a message once per source and key; see :meth:`offpath.App.accept`."""
+        message = self._app.writer.inbound(source, key, payload, headers=headers)
+        (answer,) = self.commit(Effects(messages=(message,)), within)
+        return self._app.accepted(answer)
+
+    @contextmanager
+    def batch(self, *, within: object = None) -> Iterator[Batch]:
+        """Commit jobs, events and log entries together; see :meth:`offpath.App.batch`."""
+        batch = Batch(self._app.writer, self._app.client)
+        try:
+            yield batch
+            self.set_apart(batch.jobs)
+        finally:
+            effects = batch.close()
+        batch.committed(self.commit(effects, within) if effects else [])

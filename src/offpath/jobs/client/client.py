@@ -1,0 +1,158 @@
+"""The client side of an open app: sending jobs and asking about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from offpath.errors import InvalidArgument, JobNotFound
+from offpath.jobs.client.groups import cancel_group
+from offpath.jobs.values.gates import Gate
+from offpath.jobs.values.handle import Handle
+from offpath.jobs.values.job import Job
+from offpath.jobs.values.names import in_order
+from offpath.jobs.values.reruns import set_apart
+from offpath.model.checks import seconds
+from offpath.model.effects import Effects
+from offpath.model.gate import holders, require_ends
+from offpath.model.job import Enqueued, JobFilter, JobRecord, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from datetime import timedelta
+
+    from offpath.jobs.client.session import Session
+    from offpath.model.gate import NewGate
+    from offpath.model.group import GroupRecord
+    from offpath.model.job import NewJob
+
+Sent = Job[Any, Any] | Gate[Any]
+MOST_MEMBERS = 100
+"""Members of a failed group that its error has."""
+
+
+class Client:
+    """Sends jobs and serves their handles, over whatever session is open."""
+
+    def __init__(self, opened: Callable[[], Awaitable[Session]]) -> None:
+        self._opened = opened
+
+    async def send(self, jobs: Sequence[Sent], within: object = None) -> list[Handle[Any, Any]]:
+        """Enqueue jobs and gates in one commit, or in the caller's transaction; handles in their
+        order. The handle of a gate is that of its first job.
+        """
+        if not jobs:
+            return []
+        named = len(jobs) > 1 and any(job.named for job in each_job(jobs))
+        await self.set_apart(jobs)
+        effects = effects_of(jobs)
+        if named:
+            effects = replace(effects, jobs=in_order(effects.jobs))
+        return self.handles(jobs, await self.commit(effects, within))
+
+    async def set_apart(self, jobs: Sequence[Sent]) -> None:
+        """Give jobs of a handler that runs again new ids, where its earlier runs sent theirs."""
+        if doubtful := [job for job in each_job(jobs) if job.doubtful]:
+            gates = [one for one in jobs if isinstance(one, Gate)]
+            await set_apart((await self._opened()).store, doubtful, gates)
+
+    async def commit(self, effects: Effects, within: object = None) -> list[Enqueued]:
+        """Write effects in one commit, or in the caller's transaction; the store's answers."""
+        store = (await self._opened()).store
+        if within is None:
+            return await store.commit(effects)
+        return await store.commit_within(within, effects)
+
+    def handles(self, jobs: Sequence[Sent], answers: Sequence[Enqueued]) -> list[Handle[Any, Any]]:
+        """The handles of jobs that the store answered for."""
+        left = iter(answers)
+        handles: list[Handle[Any, Any]] = []
+        for one in jobs:
+            several = one.jobs if isinstance(one, Gate) else (one,)
+            answer, *_ = [next(left) for _ in several]
+            group = one.decode_group
+            created = answer.created
+            handles.append(Handle(answer.job_id, self, several[0].decode, group, created=created))
+        return handles
+
+    async def wait(self, job_id: str, timeout: float | timedelta | None) -> JobRecord:  # noqa: ASYNC109
+        """The record of a job once it has ended."""
+        limit = None if timeout is None else seconds(timeout, "timeout")
+        return await (await self._opened()).waiters.wait(job_id, limit)
+
+    async def record(self, job_id: str) -> JobRecord:
+        """The record of a job as it is now. Raises ``JobNotFound``."""
+        found = await (await self._opened()).store.get((job_id,))
+        if not found:
+            raise JobNotFound(f"there is no job {job_id} (any more)")
+        return found[0]
+
+    async def cancel_job(self, job_id: str) -> bool:
+        """Ask for a job's cancellation; whether there was something to cancel."""
+        session = await self._opened()
+        return bool(await session.store.cancel((job_id,), keep=session.keep_cancelled))
+
+    async def wait_group(self, group_id: str, timeout: float | timedelta | None) -> GroupRecord:  # noqa: ASYNC109
+        """The record of a group once it is done."""
+        limit = None if timeout is None else seconds(timeout, "timeout")
+        session = await self._opened()
+        if session.claims_groups:
+            from offpath.jobs.client.group_events import AWAITED, KEEP_AWAITED, claim_key
+
+            key = claim_key(group_id)
+            await session.store.claim(key, AWAITED, ttl=KEEP_AWAITED + (limit or 0.0))
+        return await session.waiters.wait_group(group_id, limit)
+
+    async def failed_members(self, group_id: str) -> tuple[JobRecord, ...]:
+        """Members that are dead or cancelled, at most 100, oldest first."""
+        where = JobFilter(group_id=group_id, states=(JobState.DEAD, JobState.CANCELLED))
+        store = (await self._opened()).store
+        return (await store.find(where, limit=MOST_MEMBERS, newest=False)).items
+
+    async def cancel_group(self, group_id: str) -> int:
+        """Cancel all open jobs of a group; how many that concerns."""
+        return len(await cancel_group(await self._opened(), group_id))
+
+
+def as_jobs(given: object) -> list[Sent]:
+    """One job or gate, or several, as a list. Raises ``InvalidArgument`` for anything else."""
+    several = [given] if isinstance(given, Job | Gate) else _listed(given)
+    for each in several:
+        if not isinstance(each, Job | Gate):
+            raise InvalidArgument(
+                f"enqueue takes jobs as task.job(...) makes them, not {type(each).__name__}; "
+                "for one call write `await task.enqueue(...)`"
+            )
+    return several
+
+
+def each_job(given: Iterable[Sent]) -> Iterator[Job[Any, Any]]:
+    """The jobs of these, those that gates hold included."""
+    for one in given:
+        if isinstance(one, Gate):
+            yield from one.jobs
+        else:
+            yield one
+
+
+def effects_of(given: Iterable[Sent]) -> Effects:
+    """What to commit for these jobs and gates. Raises ``GateError``."""
+    jobs: list[NewJob] = []
+    gates: list[NewGate] = []
+    for one in given:
+        if isinstance(one, Gate):
+            jobs += one.alone()
+            gates += () if one.new is None else (one.new,)
+        else:
+            jobs.append(one.new)
+    if gates:
+        require_ends(gates, holders((job.id, job.gate) for job in jobs))
+    return Effects(jobs=tuple(jobs), gates=tuple(gates))
+
+
+def _listed(given: Any) -> list[Any]:  # noqa: ANN401 - checked by the caller
+    try:
+        return list(given)
+    except TypeError:
+        return [given]

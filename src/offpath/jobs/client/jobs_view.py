@@ -1,0 +1,161 @@
+"""``app.jobs``: every job of the fleet, read and acted on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+from msgspec.structs import replace
+
+from offpath.errors import InvalidArgument, JobNotFound
+from offpath.jobs.client.selection import Where, filter_of, ids_of, page_limit, position
+from offpath.model.checks import seconds
+from offpath.model.job import LIVE, TERMINAL, Count, JobFilter, JobRecord, JobState, Page
+from offpath.store.changes import Changed
+from offpath.store.protocol import Redrive
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from datetime import timedelta
+
+    from offpath.jobs.client.session import Session
+
+CHUNK = 500
+"""Jobs acted on in one call to the store."""
+
+
+class JobsView:
+    """Jobs of all processes. Listings are pages in the order of ids, which is that of time."""
+
+    def __init__(self, opened: Callable[[], Awaitable[Session]]) -> None:
+        self._opened = opened
+
+    async def get(self, job_id: str, /) -> JobRecord:
+        """One job, with the history of its failures. Raises ``JobNotFound``."""
+        (job_id,) = ids_of((job_id,))
+        found = await (await self._opened()).store.get((job_id,))
+        if not found:
+            raise JobNotFound(f"there is no job {job_id} (any more)")
+        return found[0]
+
+    async def find(
+        self,
+        *,
+        limit: int = 100,
+        after: str | None = None,
+        newest: bool = True,
+        **where: Unpack[Where],
+    ) -> Page:
+        """One page of jobs, newest first; ``after`` is the ``next`` of the page before."""
+        store = (await self._opened()).store
+        chosen = filter_of(where)
+        size, start = page_limit(limit), position(after)
+        return await store.find(chosen, limit=size, after=start, newest=newest)
+
+    async def each(
+        self, *, newest: bool = True, **where: Unpack[Where]
+    ) -> AsyncIterator[JobRecord]:
+        """All jobs that match, page by page."""
+        chosen = filter_of(where)
+        store = (await self._opened()).store
+        after: str | None = None
+        while True:
+            page = await store.find(chosen, limit=CHUNK, after=after, newest=newest)
+            for record in page.items:
+                yield record
+            if page.next is None:
+                return
+            after = page.next
+
+    async def count(self, **where: Unpack[Where]) -> int:
+        """How many jobs match."""
+        return sum(each.count for each in await self.counts(**where))
+
+    async def counts(self, **where: Unpack[Where]) -> list[Count]:
+        """How many jobs match, by state, queue and task."""
+        return await (await self._opened()).store.count(filter_of(where))
+
+    async def cancel(self, *ids: str, **where: Unpack[Where]) -> list[Changed]:
+        """Cancel jobs, by id or by filter: waiting ones at once, running ones are told.
+
+        Returns those it changed; ended and unknown ones are left alone. Raises
+        ``InvalidArgument`` when neither ids nor a filter is given.
+        """
+        what = chosen(ids, filter_of(where), allowed=LIVE)
+        session = await self._opened()
+        keep = session.keep_cancelled
+        return await act(session, what, lambda chunk: session.store.cancel(chunk, keep=keep))
+
+    async def retry(
+        self, *ids: str, delay: float | timedelta = 0.0, **where: Unpack[Where]
+    ) -> list[Changed]:
+        """Put dead or cancelled jobs back as fresh; make waiting ones due, ``delay`` from now.
+
+        Returns those it changed. Succeeded and running jobs are left alone, and so are those
+        whose unique key another job holds by now.
+        """
+        what = chosen(ids, filter_of(where), allowed=_RETRYABLE)
+        wait = seconds(delay, "delay")
+        store = (session := await self._opened()).store
+        return await act(
+            session, what, lambda chunk: store.redrive([Redrive(id=i, delay=wait) for i in chunk])
+        )
+
+    async def delete(self, *ids: str, **where: Unpack[Where]) -> list[Changed]:
+        """Remove ended jobs with their history; returns those that were removed.
+
+        Others are left alone, and so are jobs of which something is still to be undone
+        (``ctx.on_abort``): a worker first makes their undo jobs, within a second.
+        """
+        session = await self._opened()
+        return await act(
+            session, chosen(ids, filter_of(where), allowed=TERMINAL), session.store.delete
+        )
+
+
+_ANY = JobFilter()
+_RETRYABLE = frozenset({JobState.DEAD, JobState.CANCELLED, JobState.QUEUED})
+
+
+def chosen(
+    ids: Sequence[str], given: JobFilter, *, allowed: frozenset[JobState], everything: bool = False
+) -> JobFilter:
+    """What a bulk action is about; never everything by accident. Raises ``InvalidArgument``."""
+    if not ids and given == _ANY and not everything:
+        raise InvalidArgument(
+            "give job ids or a filter: without them nothing is chosen, rather than everything"
+        )
+    states = tuple(state for state in (given.states or tuple(JobState)) if state in allowed)
+    return replace(given, ids=ids_of(ids), states=states)
+
+
+async def act(
+    session: Session,
+    what: JobFilter,
+    action: Callable[[Sequence[str]], Awaitable[list[Changed]]],
+    *,
+    limit: int | None = None,
+) -> list[Changed]:
+    """Do it to all jobs that match, oldest first, chunk by chunk."""
+    changed: list[Changed] = []
+    async for ids in _chunks(session, what, limit):
+        changed += await action(ids)
+    return changed
+
+
+async def _chunks(
+    session: Session, what: JobFilter, limit: int | None
+) -> AsyncIterator[tuple[str, ...]]:
+    if not what.states:
+        return
+    after: str | None = None
+    left = limit
+    while left is None or left > 0:
+        size = CHUNK if left is None else min(CHUNK, left)
+        page = await session.store.find(what, limit=size, after=after, newest=False)
+        ids = tuple(record.id for record in page.items)
+        if ids:
+            yield ids
+        if page.next is None:
+            return
+        after = page.next
+        left = None if left is None else left - len(ids)

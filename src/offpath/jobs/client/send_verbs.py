@@ -1,0 +1,141 @@
+"""How an app's jobs and postings get into the store, and the choice to begin a job at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from offpath.jobs.client.client import as_jobs
+from offpath.jobs.values.gates import Gate
+from offpath.jobs.values.job import Job
+from offpath.model.effects import Effects
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from offpath.jobs.client.client import Client
+    from offpath.jobs.client.inline import InlineStarter, InlineWorker
+    from offpath.jobs.client.session import Session
+    from offpath.jobs.define.registry import Registry
+    from offpath.jobs.define.task import Sending, Task
+    from offpath.jobs.values.handle import Handle
+    from offpath.jobs.values.offers import WorkerOverrides
+    from offpath.model.job import Enqueued
+    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.posting import NewPosting
+    from offpath.model.options import Options
+
+S = TypeVar("S")
+G = TypeVar("G")
+
+
+class SendVerbs:
+    """What an app can do with jobs and postings that are not sent yet."""
+
+    client: Client
+    tasks: Registry[Task[..., Any, Any]]
+    _workers: Iterable[InlineWorker]
+    _inline: InlineStarter | None = None
+
+    if TYPE_CHECKING:
+
+        async def _session(self) -> Session: ...
+
+        def _worker(
+            self,
+            opened: Callable[[], Awaitable[object]],
+            overrides: WorkerOverrides,
+            *,
+            takes: bool = True,
+        ) -> InlineWorker: ...
+
+        def by_name(self, name: str, /, options: Options | None = None) -> Sending[..., Any, Any]:
+            """Offer a task by its name; see :meth:`TaskVerbs.by_name`."""
+            ...
+
+    @overload
+    async def enqueue(
+        self, job: Job[S, G], /, *, within: object = None, inline: bool = False
+    ) -> Handle[S, G]: ...
+    @overload
+    async def enqueue(
+        self, gate: Gate[G], /, *, within: object = None, inline: Literal[False] = False
+    ) -> Handle[Any, G]: ...
+    @overload
+    async def enqueue(
+        self, jobs: Iterable[Job[S, G]], /, *, within: object = None, inline: Literal[False] = False
+    ) -> list[Handle[S, G]]: ...
+    @overload
+    async def enqueue(
+        self,
+        jobs: Iterable[Job[Any, Any] | Gate[Any]],
+        /,
+        *,
+        within: object = None,
+        inline: Literal[False] = False,
+    ) -> list[Handle[Any, Any]]: ...
+    async def enqueue(
+        self, jobs: Any, /, *, within: object = None, inline: bool = False
+    ) -> Handle[Any, Any] | list[Handle[Any, Any]]:
+        """Enqueue one job, or several in one commit: all of them or none.
+
+        When it returns, they are stored. Sending the same jobs again changes nothing, so after
+        ``StoreUnavailable`` (the outcome is unknown) simply repeat the call.
+
+        ``within`` takes the caller's own connection or session: the jobs then appear when the
+        caller commits, and vanish when it rolls back. A gate is sent in the same way: the jobs that
+        it holds make one group, and the handle is that of its first job.
+
+        ``inline`` begins one job in this process at once: stored and leased like any other, but
+        without waiting in its queue, whatever this process runs already. Its deadline and timeout
+        hold; should the process die, or the attempt fail, it goes on as queued work. A job that was
+        stored before, or that attaches to another, is left to its queue.
+
+        Raises ``UniqueConflict``, ``IdConflict``, ``WrongConnection`` and ``StoreError`` kinds;
+        ``InvalidArgument`` and ``UnknownTask`` for what cannot begin here at once.
+        """
+        handles = await self.send(as_jobs(jobs), within, inline=inline)
+        return handles[0] if isinstance(jobs, Job | Gate) else handles
+
+    async def enqueue_by_name(
+        self,
+        name: str,
+        options: Options | None = None,
+        /,
+        **inputs: Any,  # noqa: ANN401 - checked against the task's signature
+    ) -> Handle[Any, Any]:
+        """Enqueue by a task's name: ``await app.enqueue_by_name("add", a=1, b=2)``.
+
+        All keywords are the task's arguments; options go second,
+        ``app.enqueue_by_name("add", Options(delay=5), a=1, b=2)``. Raises ``UnknownTask``,
+        ``InvalidInput`` and what :meth:`enqueue` does.
+        """
+        return await self.by_name(name, options).enqueue(**inputs)
+
+    async def post(self, posting: NewPosting | LedgerOp, *, within: object = None) -> None:
+        """Make a posting of the ledger once, in the caller's transaction if ``within`` is given.
+
+        Its id tells a repeat. Raises ``LedgerError`` kinds; then nothing is written.
+        """
+        from offpath.model.ledger.plain import operation_of
+
+        await self.client.commit(Effects(operations=(operation_of(posting),)), within)
+
+    async def commit(self, effects: Effects, within: object = None) -> list[Enqueued]:
+        """Write effects in one commit, in the caller's transaction if ``within`` is given."""
+        return await self.client.commit(effects, within)
+
+    async def send(
+        self, jobs: Sequence[Job[Any, Any] | Gate[Any]], within: object, *, inline: bool = False
+    ) -> list[Handle[Any, Any]]:
+        """Enqueue jobs; see :meth:`enqueue`."""
+        if not inline:
+            return await self.client.send(jobs, within)
+        from offpath.jobs.client.inline import InlineStarter, startable
+
+        job = startable(jobs, within, self.tasks)
+        await self._session()
+        await self.client.set_apart(jobs)
+        if self._inline is None:
+            self._inline = InlineStarter(lambda: self._workers, self._worker)
+        return [await self._inline.send(job, self.client)]

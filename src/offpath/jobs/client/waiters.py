@@ -1,0 +1,368 @@
+"""Everybody who waits for a job or a group in this process, served by one task.
+
+A waiter costs one read when it comes and one when its job ends, both in batches. Jobs that end in
+this process are announced by :meth:`Waiters.ended`; those that end elsewhere are found by a hint
+of the store or by polling the states of all awaited ids, at a pace that bounds its share of time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from itertools import islice
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from offpath.errors import AppClosed, JobNotFound, OffpathError, WaitTimeout
+from offpath.jobs.client.standing import of_group, of_job
+from offpath.store.hints import Hint
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from offpath.model.group import GroupRecord
+    from offpath.model.job import JobRecord
+    from offpath.runtime.clock import Clock
+    from offpath.store.protocol import Store
+
+READ_CHUNK = 500
+"""Records read in one call."""
+POLL_CHUNK = 1_000
+"""States asked for in one call."""
+_SHORTEST = 0.05
+_LONGEST = 1.0
+_PER_WAITER = 20e-6
+_GROWTH = 1.5
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 4.0
+_LAST_LOOK = 1.0
+"""Seconds that a wait which is over may still take to say how its job stands."""
+
+
+class Pace:
+    """How long to wait between polls: longer with many waiters, and while nothing ends."""
+
+    __slots__ = ("_quiet",)
+
+    def __init__(self) -> None:
+        self._quiet = _SHORTEST
+
+    def shortest(self, waiters: int) -> float:
+        """Seconds that must lie between two polls for so many waiters."""
+        return max(_SHORTEST, waiters * _PER_WAITER)
+
+    def interval(self, waiters: int) -> float:
+        """Seconds to the next poll."""
+        return max(self._quiet, self.shortest(waiters))
+
+    def polled(self, *, found: bool) -> None:
+        """A poll found something, or nothing: then the next one comes later."""
+        self._quiet = _SHORTEST if found else min(self._quiet * _GROWTH, _LONGEST)
+
+    def reset(self) -> None:
+        """Somebody new waits, or something may have ended."""
+        self._quiet = _SHORTEST
+
+
+class Known(Protocol):
+    """What can be waited for: a job or a group, as the store has it."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        ...
+
+
+R = TypeVar("R", bound=Known)
+
+
+class Line(Generic[R]):
+    """The waits for one kind of thing: id to futures, and the ids that are worth a read."""
+
+    def __init__(
+        self,
+        word: str,
+        read: Callable[[Sequence[str]], Awaitable[Sequence[R]]],
+        *,
+        ended: Callable[[R], bool],
+        standing: Callable[[R], str],
+    ) -> None:
+        self.word = word
+        self.standing = standing
+        self.read = read
+        self.ended = ended
+        self.waiting: dict[str, set[asyncio.Future[R | OffpathError]]] = {}
+        self.suspects: set[str] = set()
+
+    def enter(self, wanted: str) -> asyncio.Future[R | OffpathError]:
+        """Begin to wait."""
+        future: asyncio.Future[R | OffpathError] = asyncio.get_running_loop().create_future()
+        self.waiting.setdefault(wanted, set()).add(future)
+        self.suspects.add(wanted)
+        return future
+
+    def leave(self, wanted: str, future: asyncio.Future[R | OffpathError]) -> None:
+        """Wait no more."""
+        futures = self.waiting.get(wanted)
+        if futures is None:
+            return
+        futures.discard(future)
+        if not futures:
+            del self.waiting[wanted]
+            self.suspects.discard(wanted)
+
+    def suspect(self, ids: Iterable[str]) -> bool:
+        """These may have ended; whether somebody waits for one of them."""
+        found = [each for each in ids if each in self.waiting] if self.waiting else ()
+        self.suspects.update(found)
+        return bool(found)
+
+    async def read_suspects(self) -> bool:
+        """Read what may have ended, and tell who waits for what has; whether anything had."""
+        told = False
+        while self.suspects:
+            chunk = tuple(islice(self.suspects, READ_CHUNK))
+            self.suspects.difference_update(chunk)
+            try:
+                records = await self.read(chunk)
+            except BaseException:
+                self.suspects.update(each for each in chunk if each in self.waiting)
+                raise
+            found = {record.id: record for record in records}
+            for each in chunk:
+                record = found.get(each)
+                if record is None or self.ended(record):
+                    told = True
+                    self._tell(each, record)
+        return told
+
+    def _tell(self, wanted: str, record: R | None) -> None:
+        """Each waiter gets its own error: one raised twice would mix its tracebacks."""
+        for future in self.waiting.pop(wanted, ()):
+            if not future.done():
+                future.set_result(record or _not_found(self.word, wanted))
+
+    def close(self) -> None:
+        """End every wait."""
+        for futures in self.waiting.values():
+            for future in futures:
+                if not future.done():
+                    future.set_result(AppClosed("the app was closed while this wait went on"))
+
+
+class Waiters:
+    """The waits of one open app. Belongs to one event loop."""
+
+    def __init__(
+        self, store: Store, clock: Clock, on_error: Callable[[Exception, str], None]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._on_error = on_error
+        self._jobs: Line[JobRecord] = Line(
+            "job", self._get, ended=lambda job: job.state.terminal, standing=of_job
+        )
+        self._groups: Line[GroupRecord] = Line(
+            "group", self._get_groups, ended=lambda one: one.done, standing=of_group
+        )
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._unlisten: Callable[[], None] | None = None
+        self._pace = Pace()
+        self._polled_at = 0.0
+        self._hinted = False
+        self._failures = 0
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many ids are waited for."""
+        return len(self._jobs.waiting) + len(self._groups.waiting)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs here: no task, no polling."""
+        return self._task is None
+
+    async def wait(self, job_id: str, timeout: float | None) -> JobRecord:  # noqa: ASYNC109
+        """The record of a job once it has ended.
+
+        Raises ``WaitTimeout`` after ``timeout`` seconds, ``JobNotFound`` when there is no such
+        job (any more), ``AppClosed`` when the app is closed meanwhile.
+        """
+        return await self._wait(self._jobs, job_id, timeout)
+
+    async def wait_group(self, group_id: str, timeout: float | None) -> GroupRecord:  # noqa: ASYNC109
+        """The record of a group once all its jobs have ended; raises as :meth:`wait`."""
+        return await self._wait(self._groups, group_id, timeout)
+
+    def awaits_group(self, group_id: str) -> bool:
+        """Whether somebody waits for this group here."""
+        return group_id in self._groups.waiting
+
+    def ended(self, ids: Iterable[str]) -> None:
+        """Jobs ended in this process: whoever waits for one of them is told soon."""
+        if self._jobs.suspect(ids):
+            self._wake.set()
+
+    def groups_done(self, ids: Iterable[str]) -> None:
+        """Groups ended in this process."""
+        if self._groups.suspect(ids):
+            self._wake.set()
+
+    async def close(self) -> None:
+        """End every wait with ``AppClosed``. Idempotent."""
+        self._closed = True
+        if self._unlisten is not None:
+            self._unlisten()
+            self._unlisten = None
+        self._jobs.close()
+        self._groups.close()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+
+    # -- one wait ------------------------------------------------------------------------------
+
+    async def _wait(self, line: Line[R], wanted: str, timeout: float | None) -> R:  # noqa: ASYNC109
+        self._require_open()
+        if timeout is not None and timeout <= 0:
+            return await _look_once(line, wanted)
+        future = line.enter(wanted)
+        try:
+            self._serve()
+            answer = await self._first(future, timeout)
+        finally:
+            line.leave(wanted, future)
+            if not len(self):
+                self._wake.set()
+        if answer is None:
+            raise await _late(line, wanted, f"had not ended after {timeout:g} s")
+        if isinstance(answer, OffpathError):
+            raise answer
+        return answer
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise AppClosed("the app is closed: nothing can be awaited any more")
+
+    def _serve(self) -> None:
+        self._pace.reset()
+        self._wake.set()
+        if self._unlisten is None:
+            self._unlisten = self._store.listen(self._hint)
+        if self._task is None:
+            self._polled_at = self._clock.monotonic()
+            self._task = asyncio.create_task(self._run(), name="offpath waiters")
+
+    async def _first(
+        self,
+        future: asyncio.Future[R | OffpathError],
+        timeout: float | None,  # noqa: ASYNC109
+    ) -> R | OffpathError | None:
+        """The answer, or None when the clock's timeout comes first."""
+        if timeout is None:
+            return await future
+        sleeper = asyncio.ensure_future(self._clock.sleep(timeout))
+        try:
+            await asyncio.wait((future, sleeper), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeper.cancel()
+        return future.result() if future.done() else None
+
+    async def _get(self, ids: Sequence[str]) -> Sequence[JobRecord]:
+        return await self._store.get(ids)
+
+    async def _get_groups(self, ids: Sequence[str]) -> Sequence[GroupRecord]:
+        return await self._store.groups(ids)
+
+    # -- the task that serves all ----------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while len(self):
+            try:
+                await self._round()
+                self._failures = 0
+            except Exception as error:  # noqa: BLE001 - waits outlive whatever the store does
+                await self._pause(error)
+        self._task = None
+
+    async def _round(self) -> None:
+        await self._jobs.read_suspects()
+        await self._groups.read_suspects()
+        if not len(self):
+            return
+        due_in = self._polled_at + self._interval() - self._clock.monotonic()
+        if due_in > 0:
+            await self._clock.wait(self._wake, due_in)
+        else:
+            await self._poll()
+        self._wake.clear()
+
+    def _interval(self) -> float:
+        waiters = len(self)
+        return self._pace.shortest(waiters) if self._hinted else self._pace.interval(waiters)
+
+    async def _poll(self) -> None:
+        self._hinted = False
+        found = False
+        for chunk in _chunks(tuple(self._jobs.waiting)):
+            states = await self._store.states(chunk)
+            ended = [each for each in chunk if each not in states or states[each].terminal]
+            self.ended(ended)
+            found = found or bool(ended)
+        if self._groups.waiting:  # reading a group costs as little as asking whether it is done
+            self._groups.suspect(tuple(self._groups.waiting))
+            found = await self._groups.read_suspects() or found
+        self._pace.polled(found=found)
+        self._polled_at = self._clock.monotonic()
+
+    async def _pause(self, error: Exception) -> None:
+        """The store failed: report once, then look again later and later, at most 4 s apart."""
+        if self._failures == 0:
+            self._on_error(error, "wait")
+        pause = min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
+        self._failures = min(self._failures + 1, 10)
+        await self._clock.sleep(pause)
+
+    def _hint(self, hint: Hint) -> None:
+        if hint is Hint.ENDED and len(self):
+            self._hinted = True
+            self._pace.reset()
+            self._wake.set()
+
+
+def _chunks(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[start : start + POLL_CHUNK] for start in range(0, len(ids), POLL_CHUNK))
+
+
+async def _look_once(line: Line[R], wanted: str) -> R:
+    found = await line.read((wanted,))
+    if not found:
+        raise _not_found(line.word, wanted)
+    if not line.ended(found[0]):
+        raise _timed_out(line, found[0], "has not ended")
+    return found[0]
+
+
+async def _late(line: Line[R], wanted: str, what: str) -> WaitTimeout:
+    """The error of a wait that was in vain, with how things stand if the store says so in time."""
+    found: Sequence[R] = ()
+    with contextlib.suppress(OffpathError, TimeoutError):
+        async with asyncio.timeout(_LAST_LOOK):
+            found = await line.read((wanted,))
+    if found:
+        return _timed_out(line, found[0], what)
+    return WaitTimeout(f"{line.word} {wanted} {what}; it goes on")
+
+
+def _timed_out(line: Line[R], record: R, what: str) -> WaitTimeout:
+    error = WaitTimeout(f"{line.word} {record.id} {what}: {line.standing(record)}")
+    error.record = record
+    return error
+
+
+def _not_found(word: str, wanted: str) -> JobNotFound:
+    return JobNotFound(
+        f"there is no {word} {wanted}: it never was, its retention has passed, "
+        "or the transaction that enqueued it is not committed"
+    )

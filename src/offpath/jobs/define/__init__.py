@@ -1,0 +1,1 @@
+"""Definitions of tasks: what ``@app.task`` and ``@app.batch_task`` make."""

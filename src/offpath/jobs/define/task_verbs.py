@@ -1,0 +1,126 @@
+"""``app.task`` and ``app.by_name``: how an app comes by its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, Unpack, overload
+
+from offpath.jobs.define.batch_task import BatchVerbs
+from offpath.jobs.define.task import (
+    AsyncContextTask,
+    AsyncTask,
+    Decorator,
+    P,
+    R,
+    Sending,
+    SyncContextTask,
+    SyncTask,
+    Task,
+    TaskSettings,
+    define,
+)
+from offpath.jobs.handler.context import Context
+from offpath.jobs.values.blueprint import AnyInputs, Blueprint, queue_level
+from offpath.jobs.values.group_values import GroupValues
+from offpath.jobs.values.plan import Plan
+from offpath.model import checks
+from offpath.model.options import resolve
+from offpath.runtime.signature import ResultModel
+
+if TYPE_CHECKING:
+    from offpath.jobs.define.registry import Registry
+    from offpath.jobs.values.blueprint import Sender
+    from offpath.model.options import Level, Options
+    from offpath.runtime.codec import Codec
+
+S = TypeVar("S")
+G = TypeVar("G")
+AnyTask = Task[..., Any, Any]
+
+
+class TaskVerbs(BatchVerbs):
+    """What an app can do with tasks."""
+
+    tasks: Registry[AnyTask]
+    """The tasks of this app, by name."""
+    _level: Level
+    _codec: Codec
+    _strict: bool
+
+    def _sender(self) -> Sender:
+        raise NotImplementedError
+
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, Plan[S, G]]], /
+    ) -> AsyncContextTask[P, S, G]: ...
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, Plan[S, G] | None]], /
+    ) -> AsyncContextTask[P, S | None, G | None]: ...
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncContextTask[P, R, R]: ...
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, fn: Callable[Concatenate[Context, P], Plan[S, G]], /
+    ) -> SyncContextTask[P, S, G]: ...
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, fn: Callable[Concatenate[Context, P], Plan[S, G] | None], /
+    ) -> SyncContextTask[P, S | None, G | None]: ...
+    @overload
+    def task(self, fn: Callable[Concatenate[Context, P], R], /) -> SyncContextTask[P, R, R]: ...
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R, R]: ...
+    @overload
+    def task(self, fn: Callable[P, R], /) -> SyncTask[P, R, R]: ...
+    @overload
+    def task(self, /, **settings: Unpack[TaskSettings]) -> Decorator: ...
+    def task(
+        self, fn: Callable[..., Any] | None = None, /, **settings: Unpack[TaskSettings]
+    ) -> Any:
+        """Make a task of a function: ``@app.task`` or ``@app.task(name=..., retry=5)``.
+
+        The function may be sync (it runs in a thread) or async, and may take a
+        :class:`offpath.Context` first. It stays callable as before.
+
+        Raises ``DuplicateTask``, ``UnsupportedType`` and ``InvalidArgument``.
+        """
+        if fn is None:
+            return lambda function: self._register(function, settings)
+        return self._register(fn, settings)
+
+    def _register(self, fn: Callable[..., Any], settings: TaskSettings) -> AnyTask:
+        task = define(fn, settings, self._level, self._codecs, self._sender(), strict=self._strict)
+        self.tasks.add(task)
+        return task
+
+    def by_name(
+        self, name: str, /, options: Options | None = None, *, registered: bool = True
+    ) -> Sending[..., Any, Any]:
+        """A task by its name, for callers that do not import it.
+
+        ``registered=False`` accepts a task that only other services know: its arguments are given
+        by keyword and not checked here. Otherwise raises ``UnknownTask`` with names like it.
+        """
+        level = None if options is None else queue_level(options)
+        if not registered and name not in self.tasks:
+            return Sending(self._foreign(name), level)
+        return self.tasks.named(name).sending(level)
+
+    def _foreign(self, name: str) -> Blueprint:
+        name = checks.name(name, "task name")
+        results = ResultModel(Any, codec=self._codec, name=name)
+        return Blueprint(
+            name=name,
+            inputs=AnyInputs(name, self._codec),
+            decode=results.decode,
+            decode_group=GroupValues(Any, self._codec, name, self._codecs).decode,
+            sender=self._sender(),
+            levels=(self._level,),
+            plain=resolve((self._level,)),
+        )

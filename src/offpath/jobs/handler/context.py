@@ -1,0 +1,425 @@
+"""What a running handler knows of its job, and what it can ask for."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import json, structs
+
+from offpath.errors import InvalidArgument
+from offpath.jobs.handler.durable.verbs import DurableVerbs
+from offpath.jobs.handler.plan_verbs import PlanVerbs, joined
+from offpath.jobs.values.job import Job
+from offpath.jobs.values.names import in_order
+from offpath.jobs.values.plan import Plan
+from offpath.jobs.values.reruns import set_apart
+from offpath.jobs.values.run import LEASE_DOUBTED, Interruption
+from offpath.jobs.values.signals import Signal, in_loop
+from offpath.model import checks
+from offpath.model.effects import NOTHING, Effects
+from offpath.model.job import Progress
+from offpath.runtime import log
+from offpath.runtime.failures import clean
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from offpath.jobs.handler.durable.book import Book
+    from offpath.jobs.handler.host import Host
+    from offpath.jobs.values.run import Run
+    from offpath.jobs.values.suspension import Suspended
+    from offpath.model.job import JobState, NewJob
+    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.posting import NewPosting
+    from offpath.model.new import NewLogEvent, NewMessage
+
+T = TypeVar("T")
+
+NOTE_LIMIT = 1_000
+
+_making = threading.Lock()
+"""Held while a signal is made or set: a thread may ask for one while the loop interrupts.
+One for all contexts, since signals are rarely asked for and one lock per job would cost more."""
+
+
+class _Done:
+    """Awaitable that is ready: lets one method serve coroutines and threads alike."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield  # makes this a generator
+
+
+_DONE = _Done()
+
+
+class JobContext(PlanVerbs):
+    """One attempt of one job, however it is run. Usable from coroutines and threads.
+
+    Everything written through it is joined to the end of the attempt: jobs enqueued here exist
+    when, and only when, the attempt's success (or snooze) is recorded.
+    """
+
+    __slots__ = (
+        "_cancelled",
+        "_host",
+        "_jobs",
+        "_lease_lost",
+        "_log",
+        "_log_fields",
+        "_messages",
+        "_operations",
+        "_planned",
+        "_plans",
+        "_progress",
+        "_run",
+    )
+
+    def __init__(self, run: Run, host: Host, log_fields: Mapping[str, Any] | None = None) -> None:
+        self._run = run
+        self._host = host
+        self._log_fields = log_fields
+        self._jobs: list[Job[Any, Any]] = []
+        self._messages: list[NewMessage] = []
+        self._log: list[NewLogEvent] = []
+        self._operations: list[LedgerOp] = []
+        self._plans: list[Plan[Any, Any]] = []
+        self._planned: Effects = NOTHING
+        self._progress: Progress | None = None
+        self._cancelled: Signal | None = None
+        self._lease_lost: Signal | None = None
+
+    def __repr__(self) -> str:
+        """Show which attempt of which job; never its input."""
+        job, kind = self._run.job, type(self).__name__
+        return f"<{kind} task={job.task!r} id={job.id!r} attempt={job.attempt}>"
+
+    # -- what it is --------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The job's id: the same at every attempt, so fit as an idempotency key."""
+        return self._run.job.id
+
+    @property
+    def group_id(self) -> str:
+        """The group the job is counted in."""
+        return self._run.job.group_id
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1. Snoozes, releases and lost workers do not count."""
+        return self._run.job.attempt
+
+    @property
+    def deliveries(self) -> int:
+        """How often the job was handed to a worker, this time included."""
+        return self._run.job.deliveries
+
+    @property
+    def parent(self) -> str | None:
+        """Id of the job whose handler enqueued this one."""
+        return self._run.job.parent
+
+    @property
+    def dependents(self) -> tuple[str, ...]:
+        """Ids of the jobs that this one waited for."""
+        return self._run.job.dependents
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return self._run.job.task
+
+    @property
+    def queue_name(self) -> str:
+        """The queue it came from."""
+        return self._run.job.queue
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the whole job must have succeeded, by the store's clock; None: never too late."""
+        return self._run.job.deadline
+
+    @property
+    def scheduled_for(self) -> datetime | None:
+        """The occurrence that a schedule made it for: the nominal time, however late it runs.
+
+        The same at every attempt. None for a job that no schedule made.
+        """
+        return self._run.options.scheduled_for
+
+    def now(self) -> datetime:
+        """Return the store's present time (the clock that deadlines go by)."""
+        return self._run.store_time.at(self._host.clock.monotonic())
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose records carry job id, task, attempt and the ``log_context``."""
+        job = self._run.job
+        fields = {"job_id": job.id, "task": job.task, "queue": job.queue, "attempt": job.attempt}
+        return log.adapter("job", {**fields, **(self._log_fields or {})}, self._host.secrets)
+
+    # -- must it end? ------------------------------------------------------------------------
+
+    @property
+    def cancelled(self) -> Signal:
+        """Set when this attempt must end: cancelled, timed out, past its deadline, worker stopping.
+
+        An async handler is also cancelled where it awaits; a sync one should look now and then.
+        """
+        with _making:
+            if self._cancelled is None:
+                told = self._run.interrupted is not None
+                self._cancelled = Signal(self._host.loop, is_set=told)
+            return self._cancelled
+
+    @property
+    def lease_lost(self) -> Signal:
+        """Set when another worker may be running this job: nothing this attempt does counts."""
+        with _making:
+            if self._lease_lost is None:
+                told = self._run.interrupted in LEASE_DOUBTED
+                self._lease_lost = Signal(self._host.loop, is_set=told)
+            return self._lease_lost
+
+    @property
+    def interruption(self) -> Interruption | None:
+        """Why the attempt must end; None while it may go on."""
+        return self._run.interrupted
+
+    # -- asking and writing --------------------------------------------------------------------
+
+    async def states(self, ids: Sequence[str]) -> dict[str, JobState]:
+        """Return the states of these jobs; unknown ids are absent."""
+        return await self._host.store.states(ids)
+
+    async def claim(self, key: str, *, ttl: float | None = None) -> bool:
+        """Claim ``key`` once in the fleet; whether this job has it.
+
+        The claim is held by the job, not by the attempt: a re-run of this job gets True again.
+        ``ttl`` seconds later it is free again; None keeps it for good.
+        """
+        return await self._host.store.claim(key, self._run.job.id, ttl=ttl)
+
+    async def cool_down(self, seconds: float | timedelta) -> bool:
+        """Start no more jobs of this job's limit key for so long, on any worker; this one goes on.
+
+        To run this job again later as well, raise :class:`offpath.CoolDown` instead. False: the
+        job has no limit, nothing was done. Raises ``InvalidArgument``.
+        """
+        rest = checks.seconds(seconds, "seconds")
+        key = self._run.job.limit_key
+        if key is None:
+            return False
+        await self._host.store.close_limit(key, seconds=rest)
+        return True
+
+    def enqueue(self, jobs: Job[Any, Any] | Iterable[Job[Any, Any]], /) -> None:
+        """Enqueue jobs together with the end of this attempt.
+
+        They join this job's group with it as their parent. Dropped when the attempt fails, so a
+        retry does not enqueue them twice. Raises InvalidArgument after the attempt has ended.
+        """
+        self._require_going()
+        several = (jobs,) if isinstance(jobs, Job) else tuple(jobs)
+        self._jobs.extend(several)
+
+    def publish(
+        self,
+        topic: str,
+        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
+        *,
+        key: str | None = None,
+        stream: str = "default",
+        headers: Mapping[str, str] | None = None,
+    ) -> str:
+        """Publish an event together with the end of this attempt; returns the event's id.
+
+        As :meth:`enqueue`: dropped when the attempt fails. Events do not count in this job's
+        group: a group is done when its work is, whether or not everybody has been told.
+        """
+        self._require_going()
+        writer = self._host.writer
+        event = writer.message(topic, payload, key=key, stream=stream, headers=headers)
+        self._messages.append(event)
+        return event.id
+
+    def append(
+        self,
+        domain: str,
+        type: str,  # noqa: A002 - the log's word
+        stream: str,
+        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
+        *,
+        key: str | None = None,
+    ) -> str:
+        """Append an event to the log together with the end of this attempt; returns its id.
+
+        As :meth:`publish`: dropped when the attempt fails.
+        """
+        self._require_going()
+        event = self._host.writer.log_event(domain, type, stream, payload, key=key)
+        self._log.append(event)
+        return event.id
+
+    def post(self, posting: NewPosting | LedgerOp) -> None:
+        """Make a posting of the ledger together with the end of this attempt.
+
+        As :meth:`enqueue`: dropped when the attempt fails. Give the posting an id that every
+        attempt gives, made of :attr:`id` for instance, and it is made once. When the ledger does
+        not take it, the attempt's success is refused. An overdraft counts as its failure and is
+        retried; an operation that is declined (``OperationDeclined``), or one that cannot be, such
+        as another posting under a known id, ends the job as dead with that error at once. Raises
+        ``LedgerError`` kinds for a posting that cannot be.
+        """
+        from offpath.model.ledger.plain import operation_of
+
+        self._require_going()
+        self._operations.append(operation_of(posting))
+
+    def _require_going(self) -> None:
+        if self._run.over:
+            msg = f"the attempt of job {self.id} has ended: nothing can be joined to it any more"
+            raise InvalidArgument(msg)
+
+    def progress(self, done: float, total: float | None = None, note: str | None = None) -> _Done:
+        """Tell how far the job is. Written at most about once a second, the last call wins.
+
+        Both ``await ctx.progress(...)`` and a plain call (from a sync handler) do it.
+        """
+        _check_amount(done, "done")
+        if total is not None:
+            _check_amount(total, "total")
+        text = None if note is None else clean(note, NOTE_LIMIT)
+        self._progress = Progress(done=done, total=total, note=text, at=self.now())
+        if in_loop(self._host.loop):
+            self._host.progressed(self._run)
+        else:
+            self._host.loop.call_soon_threadsafe(self._host.progressed, self._run)
+        return _DONE
+
+    def blocking(self, call: Coroutine[Any, Any, T]) -> T:
+        """Wait in a sync handler's thread for a coroutine that runs in the worker's loop.
+
+        ``ctx.blocking(ctx.claim("x"))``. A blocking function that the coroutine has to call
+        (``ctx.blocking(ctx.step("x", blocking_function))``) runs in this thread. Raises
+        RuntimeError inside the loop: await it there.
+        """
+        if in_loop(self._host.loop):
+            call.close()
+            msg = "Context.blocking() is for sync handlers: in a coroutine use await instead"
+            raise RuntimeError(msg)
+        from offpath.jobs.handler.durable.lent_thread import Thread
+
+        return Thread(self._host.loop).wait_for(call)
+
+    # -- the engine's side ---------------------------------------------------------------------
+
+    @property
+    def suspension(self) -> Suspended | None:
+        """What ends this attempt, if it sleeps or waits."""
+        return None
+
+    def _tell(self, why: Interruption) -> None:
+        with _making:
+            if self._cancelled is not None:
+                self._cancelled.set()
+            if self._lease_lost is not None and why in LEASE_DOUBTED:
+                self._lease_lost.set()
+
+    def effects(self) -> Effects:
+        """Return what is joined to the end of this attempt so far.
+
+        Nothing while it sleeps or waits: the handler runs again from its first line, and joins it
+        again.
+        """
+        if self.suspension is not None:
+            return NOTHING
+        if not (self._jobs or self._messages or self._log or self._operations):
+            return self._planned
+        noted = Effects(
+            jobs=self._enqueued(),
+            messages=tuple(self._messages),
+            log=tuple(self._log),
+            operations=tuple(self._operations),
+        )
+        return joined(noted, self._planned)
+
+    def _enqueued(self) -> tuple[NewJob, ...]:
+        parent, group = self._run.job.id, self._run.job.group_id
+        made = [structs.replace(one.new, parent=parent, group_id=group) for one in self._jobs]
+        return in_order(made)
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Ids of enqueued jobs that every run of the handler gives."""
+        return frozenset(job.id for job in self._jobs if job.named)
+
+    async def set_apart(self, returned: object) -> None:
+        """See to it that no job of this run is taken for one that an earlier run has sent."""
+        plans = tuple(returned.reach()) if isinstance(returned, Plan) else ()
+        jobs = [*self._jobs, *(job for plan in plans for job in plan.jobs())]
+        if any(job.doubtful for job in jobs):
+            gates = [gate for plan in plans for gate in plan.gates()]
+            await set_apart(self._host.store, jobs, gates)
+
+    @property
+    def plans(self) -> Sequence[Plan[Any, Any]]:
+        """Every plan made so far."""
+        return self._plans
+
+    def plan(self, effects: Effects) -> None:
+        """Join the effects of the plan that the handler returned."""
+        joined(Effects(jobs=self._enqueued()), effects)
+        self._planned = effects
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether progress was reported that is not written yet."""
+        return self._progress is not None
+
+    def take_progress(self) -> str | None:
+        """Return what is not written yet, encoded, and forget it."""
+        latest, self._progress = self._progress, None
+        return None if latest is None else json.encode(latest).decode()
+
+
+class Context(DurableVerbs, JobContext):
+    """One attempt of one job, as its handler sees it. Usable from coroutines and threads.
+
+    Everything written through it is joined to the end of the attempt: jobs enqueued here exist
+    when, and only when, the attempt's success (or snooze) is recorded.
+    """
+
+    __slots__ = ("_book",)
+
+    def __init__(self, run: Run, host: Host, log_fields: Mapping[str, Any] | None = None) -> None:
+        super().__init__(run, host, log_fields)
+        self._book: Book | None = None
+
+    @property
+    def suspension(self) -> Suspended | None:
+        """What ends this attempt, if it sleeps or waits."""
+        return None if self._book is None else self._book.suspension
+
+    def _opened(self) -> Book:
+        if self._book is None:
+            from offpath.jobs.handler.durable.book import Book
+
+            self._book = Book(self._run, self._host)
+        self._book.require_going()
+        return self._book
+
+
+def _check_amount(value: object, name: str) -> None:
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return
+    msg = f"progress: {name} must be a finite number, not {value!r}"
+    raise InvalidArgument(msg)

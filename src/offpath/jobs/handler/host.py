@@ -1,0 +1,35 @@
+"""The host of a handler: the worker that runs it, as far as a context needs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from offpath.jobs.values.run import Run
+    from offpath.jobs.values.services import EventWriter, Threads
+    from offpath.runtime.clock import Clock
+    from offpath.runtime.codec import Codec
+    from offpath.store.protocol import Store
+
+
+class Host(Protocol):
+    """What a context needs of the worker that runs it."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    store: Store
+    secrets: frozenset[str]
+    """Names of fields that no log record shows."""
+    writer: EventWriter
+    """Makes events."""
+    codec: Codec
+    """The app's: signals are written with it."""
+    threads: Threads
+    """Where blocking functions run."""
+    max_result_bytes: int
+
+    def progressed(self, run: Run) -> None:
+        """Note that ``run`` has progress to write."""
+        ...

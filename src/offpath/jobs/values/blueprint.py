@@ -1,0 +1,232 @@
+"""From a call's arguments to a job: bound, checked, encoded, every option resolved.
+
+Everything that can be refused is refused here, before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from offpath.errors import InvalidArgument, TooLarge
+from offpath.jobs.values import names
+from offpath.jobs.values.job import Job
+from offpath.model.job import NewJob
+from offpath.model.limiting import Limit, checked_limit, limit_of
+from offpath.model.limiting import fair_key as checked_fair_key
+from offpath.model.options import (
+    Level,
+    Options,
+    Resolved,
+    Unique,
+    checked_queue_time,
+    checked_unique,
+    claim_of,
+    over,
+    resolve,
+    resolve_keys,
+)
+from offpath.runtime.codec import Codec, fingerprint
+from offpath.runtime.ids import parse_id
+
+if TYPE_CHECKING:
+    from offpath.jobs.values.handle import Handle
+
+Computed = Callable[..., Options | None]
+UniqueOf = Callable[..., Unique | str | None]
+LimitOf = Callable[..., Limit | Literal[False] | None]
+FairKeyOf = Callable[..., str | None]
+
+
+class InputForm(Protocol):
+    """How arguments become text."""
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        """Check a call's arguments. Raises ``InvalidInput``."""
+        ...
+
+    def encode(self, bound: Any) -> str:  # noqa: ANN401
+        """The text to store."""
+        ...
+
+    def fingerprint(self, bound: Any, text: str) -> str:  # noqa: ANN401
+        """Tells a repeat from another call."""
+        ...
+
+
+class Sender(Protocol):
+    """Where jobs go: the app."""
+
+    @property
+    def max_input_bytes(self) -> int:
+        """The largest input."""
+        ...
+
+    def new_id(self) -> str:
+        """A new id."""
+        ...
+
+    async def send(
+        self, jobs: Sequence[Job[Any, Any]], within: object, *, inline: bool = False
+    ) -> list[Handle[Any, Any]]:
+        """Enqueue jobs in one commit, or begin one."""
+        ...
+
+    def handle(
+        self,
+        job_id: str,
+        decode: Callable[[str | None], Any],
+        decode_group: Callable[[str | None], Any] | None = None,
+    ) -> Handle[Any, Any]:
+        """The handle of a job that was enqueued before."""
+        ...
+
+
+class Blueprint(Struct, frozen=True, kw_only=True):
+    """All that makes a call of one task into a job."""
+
+    name: str
+    inputs: InputForm
+    decode: Callable[[str | None], Any]
+    """How to read its result."""
+    decode_group: Callable[[str | None], Any] | None = None
+    """How to read the value of a group of which its job is the first; None: as its result."""
+    sender: Sender
+    levels: tuple[Level, ...] = ()
+    """The task's own defaults, then the app's."""
+    plain: Resolved = Resolved()
+    """What these levels alone resolve to: most jobs need nothing else."""
+    computed: Computed | None = None
+    unique_of: UniqueOf | None = None
+    limit_of: LimitOf | None = None
+    fair_key_of: FairKeyOf | None = None
+
+    def job(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        level: Level | None,
+        *,
+        sent: bool = False,
+    ) -> Job[Any, Any]:
+        """One job. ``level`` is what was given at queue time. ``sent``: it is sent at once."""
+        bound = self.inputs.bind(args, kwargs)
+        text = self.inputs.encode(bound)
+        _check_size(self.name, text, self.sender.max_input_bytes)
+        mark = self.inputs.fingerprint(bound, text)
+        resolved = self._resolved(args, kwargs, level)
+        name = None if resolved.id else names.child_name(mark, sent=sent)
+        job_id = resolved.id or (self.sender.new_id() if name is None else name.id)
+        new = self._new(job_id, text, mark, resolved)
+        again = partial(self._again, args, kwargs, level)
+        return Job(new, self.decode, self.decode_group, again, name)
+
+    def _again(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        level: Level | None,
+        new: NewJob,
+        upper: Level,
+    ) -> NewJob:
+        """The same job with other options over those it was made with."""
+        resolved = self._resolved(args, kwargs, over(upper, level))
+        return self._new(new.id, new.input, new.fingerprint, resolved)
+
+    def _new(self, job_id: str, text: str, fingerprint: str, resolved: Resolved) -> NewJob:
+        return NewJob(
+            id=job_id,
+            task=self.name,
+            input=text,
+            fingerprint=fingerprint,
+            queue=resolved.queue,
+            priority=resolved.priority,
+            delay=resolved.delay,
+            run_at=resolved.run_at,
+            deadline=resolved.deadline,
+            deadline_in=resolved.deadline_in,
+            options=resolved.run,
+            unique=claim_of(self.name, resolved.unique),
+            tags=resolved.tags,
+            announce=resolved.announce,
+            group_policy=resolved.group_policy,
+            limit=limit_of(self.name, resolved.limit),
+            fair_key=resolved.fair_key,
+        )
+
+    def _resolved(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], level: Level | None
+    ) -> Resolved:
+        if level is None and self.computed is None:
+            keys = self._keyed(args, kwargs)
+            return self.plain if keys is None else resolve_keys(keys, self.plain)
+        asked = (level, self._computed(args, kwargs), self._keyed(args, kwargs))
+        return resolve((*(one for one in asked if one is not None), *self.levels))
+
+    def _computed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Level | None:
+        options = None if self.computed is None else self.computed(*args, **kwargs)
+        return None if options is None else _computed_level(self.name, options)
+
+    def _keyed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Level | None:
+        if self.unique_of is None and self.limit_of is None and self.fair_key_of is None:
+            return None
+        unique = None if self.unique_of is None else self.unique_of(*args, **kwargs)
+        limit = None if self.limit_of is None else self.limit_of(*args, **kwargs)
+        fair = None if self.fair_key_of is None else self.fair_key_of(*args, **kwargs)
+        return Level(
+            unique=checked_unique(unique),
+            limit=checked_limit(limit),
+            fair_key=checked_fair_key(fair),
+        )
+
+
+class AnyInputs:
+    """The input of a task that this app does not know: keyword arguments, taken as they are."""
+
+    def __init__(self, name: str, codec: Codec) -> None:
+        self._name = name
+        self._codec = codec
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Keyword arguments only: their names are all that is known."""
+        if args:
+            raise InvalidArgument(
+                f"task {self._name!r} is not registered here: give its arguments by keyword"
+            )
+        return kwargs
+
+    def encode(self, bound: Any) -> str:  # noqa: ANN401 - a mapping of anything
+        """A JSON object (or whatever the app's codec makes of a dict)."""
+        return self._codec.encode(bound)
+
+    def fingerprint(self, bound: Any, text: str) -> str:  # noqa: ANN401, ARG002
+        """By name and text, as for a registered task with a plain input."""
+        return fingerprint(self._name, text)
+
+
+def queue_level(options: Options) -> Level:
+    """Checked options of one enqueue. Raises ``InvalidArgument``."""
+    level = checked_queue_time(options)
+    return level if level.id is None else replace(level, id=parse_id(level.id, "id"))
+
+
+def _computed_level(name: str, options: object) -> Level:
+    if not isinstance(options, Options):
+        raise InvalidArgument(
+            f"options= of task {name!r} must return offpath.Options or None, "
+            f"not {type(options).__name__}"
+        )
+    return queue_level(options)
+
+
+def _check_size(name: str, text: str, limit: int) -> None:
+    # A character is at most four bytes: only a large text is worth encoding to be measured.
+    if len(text) * 4 > limit and (size := len(text.encode())) > limit:
+        raise TooLarge(
+            f"the input of task {name!r} has {size} bytes, over the limit of {limit} "
+            "(max_input_bytes); store the data elsewhere and enqueue a reference to it"
+        )

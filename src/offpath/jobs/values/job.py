@@ -1,0 +1,125 @@
+"""An unsent job: a value with an id, so that it can be referred to before it is enqueued."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+
+from msgspec.structs import replace
+
+from offpath.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Never
+
+    from offpath.jobs.values.names import Name
+    from offpath.model.job import NewJob
+    from offpath.model.options import Level
+
+S_co = TypeVar("S_co", covariant=True)
+"""What the job's own result is."""
+G_co = TypeVar("G_co", covariant=True)
+"""What the job's group gives: the same as the result while the handler returns a plain value."""
+
+
+class Unknowable:
+    """Nothing is of this type: it lets type checkers tell ``Any`` from None."""
+
+
+class Member(Protocol[G_co]):
+    """What can be queued in a plan, by what it may give to the group's value.
+
+    Only for type checkers: jobs, plans and gates that give nothing (None) are members of ``Never``,
+    which vanishes from the union of all.
+    """
+
+    def _gives(self) -> G_co: ...
+
+
+class Job(Generic[S_co, G_co]):
+    """A job as ``task.job(...)`` makes it: checked, encoded, and not sent.
+
+    ``app.enqueue(job)`` sends it. Sending it again is safe: the id makes the repeat harmless, also
+    when the first call ended with :class:`offpath.StoreUnavailable` and its outcome is unknown.
+    Inside a handler, ``ctx.queue(job)`` and ``ctx.enqueue(job)`` join it to the end of the attempt;
+    its id then is the same whenever the handler runs again and makes the same job. Sent by
+    ``app.enqueue(job)`` it is another job in each run: it gets a new id then, if the store has one
+    of its id from an earlier run.
+    """
+
+    __slots__ = ("_again", "_decode", "_decode_group", "_name", "_new")
+
+    def __init__(
+        self,
+        new: NewJob,
+        decode: Callable[[str | None], Any],
+        decode_group: Callable[[str | None], Any] | None = None,
+        again: Callable[[NewJob, Level], NewJob] | None = None,
+        name: Name | None = None,
+    ) -> None:
+        self._new = new
+        self._name = name
+        self._decode = decode
+        self._decode_group = decode_group or decode
+        self._again = again
+
+    def __repr__(self) -> str:
+        """Show task and id; never the input."""
+        return f"<Job {self._new.task} {self._new.id}>"
+
+    @property
+    def id(self) -> str:
+        """Its id: a time-ordered UUID as text."""
+        return self._new.id
+
+    @property
+    def task(self) -> str:
+        """The name of its task."""
+        return self._new.task
+
+    @property
+    def new(self) -> NewJob:
+        """The job as the store takes it."""
+        return self._new
+
+    @property
+    def decode(self) -> Callable[[str | None], Any]:
+        """How to read its result."""
+        return self._decode
+
+    @property
+    def decode_group(self) -> Callable[[str | None], Any]:
+        """How to read the value of its group, where it is the group's first job."""
+        return self._decode_group
+
+    @property
+    def named(self) -> bool:
+        """Whether its id is one that a handler gives at every run."""
+        return self._name is not None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a job of its id may be stored that an earlier run of the handler has sent."""
+        return self._name is not None and self._name.again
+
+    def sent_as(self, job_id: str) -> None:
+        """Fix its id from now on: it is about to be sent."""
+        self._name = None
+        if job_id != self._new.id:
+            self._new = replace(self._new, id=job_id)
+
+    def with_options(self, level: Level) -> NewJob:
+        """The job as the store takes it, with other options over its own."""
+        if self._again is None:
+            raise InvalidArgument(f"{self!r} was not made by a task: it takes no other options")
+        return self._again(self._new, level)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def _gives(self: Job[Any, Unknowable]) -> Any: ...  # noqa: ANN401 - see Member
+        @overload
+        def _gives(self: Job[Any, None]) -> Never: ...
+        @overload
+        def _gives(self) -> G_co: ...
+        def _gives(self) -> Any: ...

@@ -1,0 +1,281 @@
+"""Taking work: asking the store for as much as there is room for, when there may be some."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+from msgspec import MsgspecError
+
+from offpath.jobs.values.run import Run, StoreTime, silent
+from offpath.jobs.worker.shares import Shares
+from offpath.model.lease import Leased, LeaseRequest, Order
+from offpath.model.options import RunOptions, decode_run
+from offpath.model.tally import Turn, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from offpath.jobs.worker.backpressure import Brake
+    from offpath.jobs.worker.hand import Hand
+    from offpath.jobs.worker.quarantine import Quarantine
+    from offpath.model.job import LeasedJob
+    from offpath.runtime.clock import Clock
+    from offpath.store.protocol import Store
+
+BATCH = 500
+"""Most jobs asked for at once."""
+DOUBT = 60.0
+"""Seconds after a lease that went unanswered in which it may still be carried out: twice the time
+limit of a statement."""
+_NO_OPTIONS = RunOptions()
+_SHUT = Turn(verdict=Verdict.DEGRADED, cause="no jobs may be taken: the lease is not held")
+_SOONEST = 0.001
+"""Seconds: a job that is due in no time must not make the loop spin until the store agrees."""
+
+
+class Start(Protocol):
+    """Begins a leased job."""
+
+    def __call__(self, run: Run, /, *, apart: bool = False) -> None:
+        """Begin it; ``apart``: when nothing else runs."""
+        ...
+
+
+class Claimer:
+    """Leases jobs and hands them to ``start``.
+
+    It asks when something may have changed: work was announced, a slot was freed after an answer
+    that left work behind, a job has come due, or the poll interval has passed.
+    """
+
+    def __init__(  # noqa: PLR0913 - a worker puts it together, once
+        self,
+        store: Store,
+        clock: Clock,
+        hand: Hand,
+        *,
+        worker: str,
+        queues: tuple[str, ...],
+        start: Start,
+        brake: Brake,
+        resting: Callable[[], Collection[str]],
+        declined: Callable[[], tuple[str, ...]],
+        quarantine: Quarantine,
+        order: Order = Order.PRIORITY,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._hand = hand
+        self._worker = worker
+        self._queues = queues
+        self._order = order
+        self._shares = Shares()
+        self._start = start
+        self._brake = brake
+        self._resting = resting
+        self._declined = declined
+        self._quarantine = quarantine
+        self.expected: set[str] = set()
+        """Jobs that begin here by themselves: an answer on its way brings them."""
+        self.more = False
+        """Whether the last lease that was asked for left work behind."""
+        self._left_behind = True
+        """Whether the store may have more than was taken: then a free slot is a reason to ask."""
+        self.wake: Callable[[], None] = silent
+        """Makes the next step come soon; set by who repeats it."""
+        self._doubt_until: float | None = None
+        """Until when a lease that went unanswered may still turn out to have been given."""
+        self.open = False
+        """Whether jobs may be taken: this worker is registered and not stopping."""
+
+        self.asking = False
+        """Whether the store is being asked right now: its answer may bring jobs."""
+
+    def announce(self) -> None:
+        """Work may be ready: ask soon, or as soon as there is room."""
+        self._left_behind = True
+        self._quarantine.announce()
+        self.wake()
+
+    def slot_freed(self) -> None:
+        """Ask again if there was more than could be taken."""
+        if self._left_behind:
+            self.wake()
+
+    async def step(self) -> Turn | bool | float | None:
+        """Ask once; returns when to ask again unbidden (True: at once, None: at the next poll).
+
+        A worker whose slots are all in use does well: its heartbeat vouches for what runs in them.
+        One that may not ask does not, although it cannot help it.
+        """
+        if not self.open:
+            self._left_behind = True
+            return _SHUT
+        rest = await self._brake.rest() if self._hand.free or self._hand.joinable else 0.0
+        if rest > 0:
+            self._left_behind = True
+            return Turn(verdict=Verdict.EMPTY, again=rest)
+        again, taken = await self.claim()
+        return again if taken else Turn(verdict=Verdict.EMPTY, again=again)
+
+    async def claim(self, limit: int = BATCH) -> tuple[bool | float | None, int]:
+        """Take what there is room for; returns when to ask again, and how many came."""
+        apart = await self._claim_apart(limit)
+        if self._quarantine.occupied:
+            self._left_behind = True
+            return None, apart
+        again, taken = await self._claim_beside(limit)
+        if again is not True and self._quarantine.expected:
+            soon = max(self._quarantine.due_in(), _SOONEST)
+            again = soon if again is None or again is False else min(again, soon)
+        return again, taken
+
+    async def _claim_apart(self, limit: int) -> int:
+        """Take suspects, if it is time to look for some; how many came."""
+        quarantine = self._quarantine
+        if not self.open or quarantine.occupied or quarantine.due_in() > 0:
+            return 0
+        room = min(quarantine.room(), limit)
+        request = self._request_of(room, self._hand.rooms_when_empty(self._resting()), apart=True)
+        leased = await self._asked(request)
+        quarantine.looked(more=leased.more, taken=len(leased.jobs))
+        self._begin(leased, apart=True)
+        return len(leased.jobs)
+
+    async def _claim_beside(self, limit: int) -> tuple[bool | float | None, int]:
+        """Take what there is room for beside what runs."""
+        most = min(self._hand.free, limit, BATCH)
+        request = self._request(most) if self.open and most else None
+        if request is None:
+            self._left_behind = True
+            return None, await self._claim_to_join(limit)
+        again, taken = await self._claim(request)
+        if self._left_behind or taken == most:
+            taken += await self._claim_to_join(limit - taken)
+        return again, taken
+
+    async def _claim_to_join(self, limit: int) -> int:
+        """Take what needs no slot, since it joins a call that waits for more; how many came."""
+        rooms = self._hand.room_to_join
+        most = min(sum(rooms.values()), limit, BATCH)
+        if most <= 0 or not self.open:
+            return 0
+        behind = self._left_behind
+        request = self._request(most)
+        if request is None:
+            return 0
+        _, taken = await self._claim(msgspec.structs.replace(request, tasks=rooms))
+        self._left_behind = self._left_behind or behind
+        return taken
+
+    async def _claim(self, request: LeaseRequest) -> tuple[bool | float | None, int]:
+        most = request.limit
+        self._left_behind = False
+        adopted = await self._adopt(request) if self._doubtful() else 0
+        if adopted:
+            return True, adopted
+        leased = await self._asked(request)
+        taken = len(leased.jobs)
+        self.more = leased.more
+        self._begin(leased)
+        self._shares.took(leased.jobs, all_of_it=taken < most and not leased.more)
+        # A task at its limit was not asked for, or not any further: it may have more.
+        self._left_behind = self._left_behind or leased.more or self._hand.saturated
+        return self._next(more=leased.more, due_in=leased.due_in), taken
+
+    async def _asked(self, request: LeaseRequest) -> Leased:
+        self.asking = True
+        try:
+            return await self._store.lease(request)
+        except BaseException:
+            self._left_behind = True
+            self._doubt_until = self._clock.monotonic() + DOUBT
+            raise
+        finally:
+            self._answered()
+
+    def _begin(self, leased: Leased, *, apart: bool = False) -> None:
+        if leased.jobs:
+            at = self._clock.monotonic()
+            time = StoreTime(leased.now, at)
+            for job in leased.jobs:
+                self._start(self.run_of(job, time, at), apart=apart)
+
+    def _answered(self) -> None:
+        """The store is asked no more. Who stops may wait for just that, though no job came."""
+        self.asking = False
+        if not self.open:
+            self._hand.changed.set()
+
+    def _request(self, most: int) -> LeaseRequest | None:
+        """What to ask for; None when there is no room for anything that could be had."""
+        resting = self._resting()
+        tasks = {name: room for name, room in self._hand.room(most).items() if name not in resting}
+        rooms = self._hand.queue_rooms(most)
+        if not tasks or (self._queues and not any(rooms.get(each, 1) for each in self._queues)):
+            return None
+        return self._request_of(most, (tasks, rooms))
+
+    def _request_of(
+        self, most: int, rooms: tuple[dict[str, int], dict[str, int]], *, apart: bool = False
+    ) -> LeaseRequest:
+        tasks, queue_rooms = rooms
+        return LeaseRequest(
+            worker=self._worker,
+            limit=most,
+            tasks=tasks,
+            queues=self._queues,
+            queue_rooms=queue_rooms,
+            served=self._shares.served,
+            order=self._order,
+            declined=self._declined(),
+            apart=apart,
+        )
+
+    def _doubtful(self) -> bool:
+        return self._doubt_until is not None and self._clock.monotonic() < self._doubt_until
+
+    async def _adopt(self, request: LeaseRequest) -> int:
+        """Start what an unanswered lease handed to us, as far as there is room for it."""
+        # Before asking: they may end meanwhile.
+        known = {job.id for job in self._hand.jobs()} | self.expected
+        self.asking = True
+        try:
+            now = await self._store.ping()
+            held = await self._store.held(self._worker)
+        finally:
+            self._answered()
+        at = self._clock.monotonic()
+        time = StoreTime(now, at)
+        strays = [job for job in held if job.id not in known]
+        room, queues = dict(request.tasks), dict(request.queue_rooms)
+        taken = 0
+        for job in strays:
+            free = room.get(job.task, 0) > 0 and queues.get(job.queue, 1) > 0
+            if free and self._hand.free:
+                room[job.task] -= 1
+                queues[job.queue] = queues.get(job.queue, self._hand.capacity) - 1
+                taken += 1
+                apart = self._quarantine.suspects(job)
+                self._start(self.run_of(job, time, at), apart=apart)
+        return taken
+
+    def _next(self, *, more: bool, due_in: float | None) -> bool | float | None:
+        if more and self._hand.free:
+            return True
+        return None if due_in is None else max(due_in, _SOONEST)
+
+    def run_of(self, job: LeasedJob, time: StoreTime, at: float) -> Run:
+        """An attempt of a leased job."""
+        fault: Exception | None = None
+        try:
+            options = decode_run(job.options)
+        except MsgspecError as error:
+            options, fault = _NO_OPTIONS, error
+        task = self._hand.tasks[job.task]
+        if options.of_task:
+            options = task.own_options
+        run = Run(job, task, options, store_time=time, leased_at=at)
+        run.fault = fault
+        return run

@@ -1,0 +1,119 @@
+"""From an app's settings to a worker's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+import msgspec
+
+from offpath.config import Settings, by_queue, refused_queues
+from offpath.errors import InvalidArgument
+from offpath.jobs.values.offers import HOOKS, WorkerHooks, WorkerOverrides
+from offpath.jobs.worker.judge import Rules
+from offpath.jobs.worker.terms import WorkerSettings
+from offpath.model import checks
+from offpath.model.lease import Order
+
+if TYPE_CHECKING:
+    from offpath.jobs.values.runnable import OnFailure
+
+
+def overridden(settings: Settings, overrides: WorkerOverrides) -> Settings:
+    """The same settings but for these. Raises ``InvalidArgument``."""
+    unknown = [name for name in overrides if name not in WorkerOverrides.__annotations__]
+    if unknown:
+        known = ", ".join(WorkerOverrides.__annotations__)
+        raise InvalidArgument(f"a worker has no setting {unknown[0]!r}; it has {known}")
+    given = {
+        name: value for name, value in overrides.items() if value is not None and name not in HOOKS
+    }
+    queues = given.get("queues")
+    if isinstance(queues, str):
+        raise InvalidArgument(f"queues must be a list, not one str: write queues=[{queues!r}]")
+    if queues is not None:
+        given["queues"] = _checked_queues(by_queue(queues))
+    try:
+        result = msgspec.convert({**msgspec.structs.asdict(settings), **given}, Settings)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"worker setting: {_explained(error)}") from error
+    for queue in result.queues:
+        checks.name(queue, "queue")
+    if refused := refused_queues(result.queues):
+        raise InvalidArgument(refused)
+    return result
+
+
+def _checked_queues(queues: object) -> object:
+    """Queues whose limits are numbers of jobs. Raises ``InvalidArgument``."""
+    for name, most in queues.items() if isinstance(queues, Mapping) else ():
+        if most is not None and (type(most) is not int or most < 1):
+            raise InvalidArgument(
+                f"queue {name!r}: how many of its jobs run at once is 1 or more, or None, not "
+                f"{most!r}; a worker serves those that are named, and app.queues.pause stops one"
+            )
+    return queues
+
+
+def _explained(error: Exception) -> str:
+    """What is wrong with a setting, with the words that it may be."""
+    text = str(error)
+    name = text.rpartition("`$.")[2].rstrip("`")
+    words = get_args(get_type_hints(Settings).get(name))
+    if text.startswith("Invalid enum value") and words:
+        return f"{name} is one of {', '.join(map(str, words))}: {text}"
+    return text
+
+
+def hooks_in(overrides: WorkerOverrides) -> WorkerHooks:
+    """The hooks among what a worker was given."""
+    given: Any = {name: hook for name, hook in overrides.items() if name in HOOKS}
+    found: WorkerHooks = given
+    return found
+
+
+def worker_terms(
+    settings: Settings,
+    on_failure: OnFailure | None,
+    hooks: WorkerHooks | None = None,
+    *,
+    takes: bool = True,
+) -> WorkerSettings:
+    """What a worker is told of the app's settings."""
+    hooks = hooks or {}
+    rules = Rules(
+        keep_succeeded=settings.keep_succeeded,
+        keep_dead=settings.keep_dead,
+        keep_cancelled=settings.keep_cancelled,
+        on_failure=on_failure,
+        abort_fails=settings.abort == "fail",
+    )
+    return WorkerSettings(
+        concurrency=settings.concurrency,
+        queues=settings.served_queues,
+        queue_limits=settings.queue_limits,
+        order=Order(settings.dispatch),
+        lease_seconds=settings.lease_seconds,
+        poll_interval=settings.poll_interval,
+        drain_timeout=settings.drain_timeout,
+        max_deliveries=settings.max_deliveries,
+        max_result_bytes=settings.max_result_bytes,
+        redact=settings.redact,
+        on_dead_loop=settings.on_dead_loop,
+        rules=rules,
+        version=_version(),
+        backpressure=hooks.get("backpressure"),
+        accept=hooks.get("accept"),
+        on_backlog=hooks.get("on_backlog"),
+        backlog_after=settings.backlog_after,
+        backlog_every=settings.backlog_every,
+        takes=takes,
+    )
+
+
+def _version() -> str:
+    try:
+        return version("offpath")
+    except PackageNotFoundError:  # run from a copy of the sources
+        return "unknown"
