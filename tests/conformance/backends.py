@@ -28,6 +28,9 @@ from offpath.store.schema import steps as shipped
 
 NAMES = ("memory", "sqlite", "postgres")
 
+PATIENCE = 60.0
+"""Seconds that a call may wait for a server: how fast a busy machine is, no test asks."""
+
 _CLASSES = {"memory": "MemoryStore", "sqlite": "SqliteStore", "postgres": "PostgresStore"}
 
 
@@ -45,7 +48,10 @@ class Backend:
         """A new store, not yet open; None takes the clock that users get."""
         module, name, *arguments = self.address()
         made = getattr(importlib.import_module(module), name)
-        return cast("Store", made(*arguments) if clock is None else made(*arguments, clock=clock))
+        given: dict[str, Any] = {} if clock is None else {"clock": clock}
+        if self.name == "postgres":
+            given["call_timeout"] = PATIENCE
+        return cast("Store", made(*arguments, **given))
 
     def address(self) -> tuple[str, ...]:
         """Module and name of the store's class, and what it is made with."""
