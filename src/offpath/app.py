@@ -138,7 +138,7 @@ class App(
         self._auto_start = auto_start
         self.clock: Clock = clock or SystemClock()
         """The clock of this process; the store may have its own."""
-        self.metrics = Metrics()
+        self.metrics = Metrics(self.clock.monotonic, most_names=self.settings.metric_names)
         """Counters, gauges and summaries of this process: get, list, subscribe."""
         self.tasks: Registry[AnyTask] = Registry()
         """The tasks of this app, by name."""

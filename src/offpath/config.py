@@ -137,6 +137,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The share of dead letters in what ended meanwhile that it bears, from 5 on; 1 is any."""
     findings: Literal["warn", "red"] = "warn"
     """Whether a finding that nobody has accepted makes the fleet unhealthy, or is a warning."""
+    metric_names: Count = 100
+    """Names of one kind (queues of a task, streams, …) that have metric series of their own."""
     origins: tuple[tuple[str, str], ...] = ()
     """Field and origin of what was not left at its default; see :meth:`sources`."""
 
@@ -191,14 +193,8 @@ _FOREVER = frozenset(
     }
 )
 _DURATIONS = _FOREVER | {
-    *(
-        "lease_seconds",
-        "poll_interval",
-        "drain_timeout",
-        "store_timeout",
-        "backlog_after",
-        "backlog_every",
-    )
+    *("lease_seconds", "poll_interval", "drain_timeout", "store_timeout"),
+    *("backlog_after", "backlog_every"),
 }
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": _DAY, "w": 7 * _DAY, "": 1.0}
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w|)\s*")

@@ -8,7 +8,7 @@ from offpath.app import App
 from offpath.cli.apps import require_schema
 from offpath.cli.output import short
 from offpath.errors import SchemaError
-from offpath.health.fleet import Presence, dying_in, member, orphans, pauses
+from offpath.health.fleet import Presence, crowded, dying_in, member, orphans, pauses
 from offpath.health.thresholds import Thresholds
 from offpath.model.deaths import Whose
 from offpath.model.job import JobState
@@ -74,6 +74,7 @@ async def look(app: App) -> list[Finding]:
         await _dying(app, workers, now),
         await _found(app),
         await _orphans(app, workers),
+        _crowded(workers),
         await _long_running(app, now),
         await _secrets(app),
         *await store.diagnose(),
@@ -110,6 +111,14 @@ def _ill(workers: list[WorkerRecord]) -> Finding:
         return _finding("loops", Level.FINE, f"those of {len(live)} live workers make progress")
     names = "; ".join(f"{one.record.info.host}:{one.record.info.pid} {one.ill}" for one in ill[:5])
     return _finding("loops", Level.PROBLEM, names)
+
+
+def _crowded(workers: list[WorkerRecord]) -> Finding:
+    """Names of others that workers' metrics count together, since there are too many."""
+    found = crowded(map(member, workers))
+    if not found:
+        return _finding("metrics", Level.FINE, "every name in use has series of its own")
+    return _finding("metrics", Level.WARNING, "; ".join(found))
 
 
 def _untaken(backlog: list[Backlog], workers: list[WorkerRecord]) -> Finding:

@@ -105,7 +105,7 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
             for one in pauses(self.queues, self.limits)
             if not any(one in line for line in self._found)
         )
-        return (*runs, *deaths, *found, *self.orphans, *paused)
+        return (*runs, *deaths, *found, *self.orphans, *paused, *crowded(self.members))
 
     @property
     def healthy(self) -> bool:
@@ -122,6 +122,12 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
             yield "no worker is live"
         elif all(one.ill for one in live):
             yield from (f"worker {one.record.info.id}: {one.ill}" for one in live)
+
+
+def crowded(members: Iterable[Member]) -> tuple[str, ...]:
+    """What live workers say of the cap of metric names, each line once."""
+    live = [one.report for one in members if one.presence is Presence.LIVE]
+    return tuple(dict.fromkeys(line for report in live if report for line in report.crowded))
 
 
 def pauses(queues: Iterable[QueueRecord], limits: Iterable[LimitRecord]) -> Iterator[str]:

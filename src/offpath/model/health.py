@@ -204,13 +204,15 @@ class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What ended in its process in the last quarter of an hour, by label, where some of it died."""
     findings: tuple[str, ...] = ()
     """Findings of the store that nobody has accepted, as it last saw them."""
+    crowded: tuple[str, ...] = ()
+    """Kinds of names that its metrics count together from the cap on, one line each."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What somebody should look at although its loops go well, one line each."""
         runs = (one for run in self.settlements if (one := run.warning))
         waiting = (one for gauge in self.gauges if (one := gauge.reason))
-        return (*waiting, *self.findings, *runs)
+        return (*waiting, *self.findings, *runs, *self.crowded)
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -42,6 +42,8 @@ class Metric(Struct, frozen=True):
 
 
 _JOB = ("task", "queue")
+_TASK = ("task",)
+"""For histograms, each of which is some twenty series."""
 _MESSAGE = ("box", "stream")
 _TURN = ("loop", "outcome")
 
@@ -54,7 +56,7 @@ def _gauge(name: str, help_text: str, labels: tuple[str, ...] = _JOB) -> Metric:
     return Metric(f"offpath_{name}", MetricKind.GAUGE, labels, help_text)
 
 
-def _time(name: str, help_text: str, labels: tuple[str, ...] = _JOB) -> Metric:
+def _time(name: str, help_text: str, labels: tuple[str, ...] = _TASK) -> Metric:
     name = f"offpath_{name}_seconds"
     return Metric(name, MetricKind.SUMMARY, labels, help_text, TIME_BOUNDS)
 
@@ -107,7 +109,7 @@ ROWS = (
     Metric(
         "offpath_job_attempts",
         MetricKind.SUMMARY,
-        _JOB,
+        _TASK,
         "Attempts that ended jobs had.",
         COUNT_BOUNDS,
     ),
@@ -177,6 +179,16 @@ ROWS = (
     _gauge("worker_slots", "Jobs that this worker may run at once.", ()),
     _gauge("worker_up", "1 while this process runs a worker.", ()),
 )
+
+MOVES = frozenset({"offpath_job_moves_total", "offpath_message_moves_total"})
+"""Counters whose sums say how many rows there are: they outlive the names that they were of."""
+LIVE = frozenset(
+    {
+        *("offpath_jobs_active", "offpath_jobs_pending", "offpath_jobs_running"),
+        *("offpath_jobs_ready", "offpath_router_lag_seconds", "offpath_router_open"),
+    }
+)
+"""Gauges that say that something is there as long as they are not zero."""
 
 CATALOGUE: dict[str, Metric] = {row.name: row for row in ROWS}
 """The table by name. The engine makes no metric that is not in it."""

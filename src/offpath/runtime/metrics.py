@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -17,17 +18,18 @@ from typing import TypeVar
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument
-from offpath.runtime.catalogue import CATALOGUE, DEFAULT_BOUNDS, Metric, MetricKind
+from offpath.runtime.catalogue import CATALOGUE, DEFAULT_BOUNDS, LIVE, MOVES, Metric, MetricKind
 from offpath.runtime.log import logger
+from offpath.runtime.series_names import MOST, OPEN, OTHER, Idleness, Labels, SeriesNames, opened
 
 _log = logger("metrics")
-
-Labels = tuple[tuple[str, str], ...]
-"""Names and values, sorted by name."""
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 SERIES_LIMIT = 10_000
 """Series of one metric; what is beyond is counted together under the label ``overflow``."""
+
+LOOK_EVERY = 60.0
+"""Seconds between two looks for idle names: each reads every series."""
 
 OWN_PREFIX = "offpath_"
 
@@ -58,6 +60,11 @@ class Series:
         self.metric = metric
         self.labels = labels
 
+    @property
+    def mark(self) -> float:
+        """A number that differs after a change."""
+        raise NotImplementedError
+
     def read(self) -> Reading:
         """The present state."""
         raise NotImplementedError
@@ -84,6 +91,11 @@ class Counter(Series):
         self.value += amount
         if self._owner.watched:
             self._owner.changed(self)
+
+    @property
+    def mark(self) -> float:
+        """The present count."""
+        return self.value
 
     def read(self) -> Reading:
         """The present count."""
@@ -115,6 +127,11 @@ class Gauge(Series):
         """Be ``value`` if that is more."""
         if value > self.value:
             self.set(value)
+
+    @property
+    def mark(self) -> float:
+        """The present value."""
+        return self.value
 
     def read(self) -> Reading:
         """The present value."""
@@ -188,6 +205,11 @@ class Summary(Series):
             below += number
         return self.max
 
+    @property
+    def mark(self) -> float:
+        """How often something was observed."""
+        return self.count
+
     def read(self) -> Reading:
         """Everything known of it; zeros when nothing was observed."""
         seen = self.count > 0
@@ -229,9 +251,20 @@ class Metrics:
     in the catalogue; any other name is the user's, with the labels the user likes.
     """
 
-    __slots__ = ("_metrics", "_series", "_sizes", "_watchers", "watched")
+    __slots__ = (
+        *("_idleness", "_looked_at", "_metrics", "_monotonic", "_names", "_series", "_sizes"),
+        *("_watchers", "generation", "watched"),
+    )
 
-    def __init__(self) -> None:
+    def __init__(
+        self, monotonic: Callable[[], float] = time.monotonic, *, most_names: int = MOST
+    ) -> None:
+        self._monotonic = monotonic
+        self._names = SeriesNames(most_names, _log.warning)
+        self._idleness = Idleness()
+        self._looked_at = -math.inf
+        self.generation = 0
+        """Changes when series were dropped: whoever keeps some looks them up again."""
         self._metrics: dict[str, Metric] = {}
         self._series: dict[tuple[str, Labels], Series] = {}
         self._sizes: dict[str, int] = {}
@@ -250,6 +283,34 @@ class Metrics:
     def summary(self, name: str, **labels: str) -> Summary:
         """The summary of this name and these labels; raises InvalidArgument on another kind."""
         return self._of(Summary, name, labels)
+
+    def keep(self, **name: str) -> None:
+        """Give these labels series of their own past the cap too, which are never dropped."""
+        self._names.keep(name)
+
+    def labelled(self, **labels: str) -> dict[str, str]:
+        """The labels under which a series of the engine's is counted, by the cap of names."""
+        return dict(self._names.bounded(_sorted(labels)))
+
+    @property
+    def crowded(self) -> tuple[str, ...]:
+        """One line for each kind of names whose cap was reached."""
+        return tuple(self._names.crowded.values())
+
+    def drop_idle(self) -> None:
+        """Drop the series of names that did not change for an hour, at most once a minute.
+
+        What moved under such a name stays in the sum: it is counted under ``other``. All else
+        would be a rise there that never happened.
+        """
+        now = self._monotonic()
+        if now - self._looked_at < LOOK_EVERY:
+            return
+        self._looked_at = now
+        idle = self._idleness.look(*self._marks(), now)
+        for name in idle:
+            self._drop(name)
+        self.generation += bool(idle)
 
     def describe(self, metric: Metric) -> None:
         """Give a metric of the user's its help, labels and buckets, before its first use."""
@@ -270,6 +331,31 @@ class Metrics:
         """What one series says; None when it has never been used."""
         series = self._series.get((name, _sorted(labels)))
         return None if series is None else series.read()
+
+    def _marks(self) -> tuple[dict[Labels, float], set[Labels]]:
+        """A number for each name that may be dropped, and those of which something is there."""
+        marks: dict[Labels, float] = {}
+        live: set[Labels] = set()
+        for one in self._series.values():
+            name = opened(one.labels)
+            if not one.metric.name.startswith(OWN_PREFIX) or not name or self._names.lasting(name):
+                continue
+            marks[name] = marks.get(name, 0.0) + one.mark
+            if one.metric.name in LIVE and one.mark:
+                live.add(name)
+        return marks, live
+
+    def _drop(self, name: Labels) -> None:
+        of_name = [key for key, one in self._series.items() if opened(one.labels) == name]
+        for key in of_name:
+            if not key[0].startswith(OWN_PREFIX):
+                continue
+            gone = self._series.pop(key)
+            self._sizes[key[0]] -= 1
+            if gone.metric.name in MOVES and isinstance(gone, Counter):
+                labels = {label: OTHER if label in OPEN else value for label, value in gone.labels}
+                self.counter(key[0], **labels).add(gone.value)
+        self._names.forget(name)
 
     def list(self, name: str | None = None) -> list[Reading]:
         """Every series, or those of one metric, in the order in which they were first used."""
@@ -318,6 +404,8 @@ class Metrics:
     def _made(self, cls: type[_S], key: tuple[str, Labels]) -> _S:
         name = key[0]
         labels = tuple((label, str(value)) for label, value in key[1])  # an enum's text is a str
+        if name.startswith(OWN_PREFIX) and labels != (bounded := self._names.bounded(labels)):
+            return self._of(cls, name, dict(bounded))
         metric = self._metric(name, _KINDS[cls], labels)
         if metric.kind is not _KINDS[cls]:
             raise InvalidArgument(f"{name} is a {metric.kind}, not a {_KINDS[cls]}")

@@ -73,6 +73,8 @@ class RecentEnds:
 
 
 def _since(key: str, first: Mapping[str, Ends], last: Mapping[str, Ends]) -> Ends:
-    """What came between; a process that just began saw nothing before."""
+    """What came between; a process that just began saw nothing before, nor one that forgot."""
     before, now = first.get(key, Ends(0, 0)), last[key]
+    if now.ended < before.ended:  # its series were dropped, and began anew
+        before = Ends(0, 0)
     return Ends(now.dead - before.dead, now.ended - before.ended)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 NOWHERE = "none"
 """The state of a job before it is enqueued and after it is deleted, as a label."""
 PRUNED = "ended"
+MOST_KEPT = 10_000
+"""Kinds of moves whose series are kept at hand."""
 COMMITTED = "committed"
 """An operation of the ledger that did something; as an effect, also one that was done before."""
 
@@ -83,13 +85,13 @@ class _Way:
 
 
 class _Times:
-    """The summaries of one task and queue, looked up once."""
+    """The summaries of one task, looked up once."""
 
     __slots__ = ("attempts", "snooze", "total", "wait")
 
-    def __init__(self, registry: Metrics, task: str, queue: str) -> None:
+    def __init__(self, registry: Metrics, task: str) -> None:
         def summary(name: str) -> metrics.Summary:
-            return registry.summary(name, task=task, queue=queue)
+            return registry.summary(name, task=task)
 
         self.wait = summary("offpath_job_wait_seconds")
         self.total = summary("offpath_job_total_seconds")
@@ -104,7 +106,8 @@ class Metering:
         self._registry = registry
         self._backend = backend
         self._ways: dict[Move, _Way] = {}
-        self._times: dict[tuple[str, str], _Times] = {}
+        self._times: dict[str, _Times] = {}
+        self._generation = registry.generation
         self._operations: dict[str, metrics.Summary] = {}
         self.messages = MessageMetering(registry)
         """Those of messages, the log and its routers."""
@@ -117,6 +120,7 @@ class Metering:
         ways: defaultdict[Move, list[Step]] = defaultdict(list)
         for step in steps:
             ways[step.move].append(step)
+        self._forget()
         for move, same in ways.items():
             way = self._way(move)
             for counter in way.counters:
@@ -169,6 +173,17 @@ class Metering:
         """So many jobs were let in by their limits."""
         self._admitted.add(count)
 
+    def _forget(self) -> None:
+        """Keep no series that were dropped, nor one for each name that somebody thinks of.
+
+        Here idle names are looked for: while a step is counted, its series must stay.
+        """
+        self._registry.drop_idle()
+        if self._generation != self._registry.generation or len(self._ways) > MOST_KEPT:
+            self._generation = self._registry.generation
+            self._ways.clear()
+            self._times.clear()
+
     def _way(self, move: Move) -> _Way:
         way = self._ways.get(move)
         if way is None:
@@ -180,7 +195,7 @@ class Metering:
         jobs = [step.job for step in steps if isinstance(step.job, LeasedJob)]
         if not jobs:
             return
-        times = self._times_of(move.task, move.queue)
+        times = self._times_of(move.task)
         if move.entered is JobState.RUNNING:
             times.wait.observe_all([(at - job.run_at).total_seconds() for job in jobs])
         elif move.entered is not None and move.entered.terminal:
@@ -189,10 +204,10 @@ class Metering:
         elif EventKind.SNOOZED in move.kinds:
             times.snooze.observe_all([_asked(step, at) for step in steps if not _waits(step)])
 
-    def _times_of(self, task: str, queue: str) -> _Times:
-        times = self._times.get((task, queue))
+    def _times_of(self, task: str) -> _Times:
+        times = self._times.get(task)
         if times is None:
-            times = self._times[task, queue] = _Times(self._registry, task, queue)
+            times = self._times[task] = _Times(self._registry, task)
         return times
 
 

@@ -33,6 +33,7 @@ class MessageMetering:
 
     def moved(self, moves: Iterable[MessageMove]) -> None:
         """Count the ways that messages went."""
+        self._registry.drop_idle()
         for move, count in Counter(moves).items():
             labels = {"box": move.box.value, "stream": move.stream}
             self._registry.counter("offpath_messages_total", **labels, outcome=move.outcome).add(

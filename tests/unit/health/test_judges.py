@@ -206,6 +206,12 @@ async def orphan(scene: Scene) -> None:
     await other.schedules.create("nightly", gone.job(), cron="0 3 1 1 *")
 
 
+async def crowd(scene: Scene) -> None:
+    for number in range(scene.settings.metric_names + 1):
+        await scene.app.log.append(f"d{number}", "paid", "s", number)
+    await scene.pass_time(16)
+
+
 TROUBLES: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "the event loop is blocked": blocked,
     "a loop of this worker fails or hangs": loop_fails,
@@ -221,6 +227,7 @@ TROUBLES: dict[str, Callable[[Scene], Awaitable[None]]] = {
     'a finding stands, with `findings = "red"`': finding,
     "a queue is paused and jobs wait": paused,
     "a schedule's task is unknown to every worker": orphan,
+    "more names of one kind than metrics keep apart": crowd,
 }
 
 

@@ -102,7 +102,7 @@ def test_an_empty_summary_reads_as_zeros() -> None:
 
 
 def test_our_times_are_never_below_zero() -> None:
-    summary = Metrics().summary("offpath_job_wait_seconds", task="t", queue="q")
+    summary = Metrics().summary("offpath_job_wait_seconds", task="t")
     summary.observe(-3)
     assert summary.read().min == 0
 

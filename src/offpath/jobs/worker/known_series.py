@@ -22,13 +22,16 @@ def of_loop(metrics: Metrics, loop: str) -> None:
     """Make the counters of what a loop moves."""
     kind, _, name = loop.partition(":")
     for counter, labels in _of(kind, name):
+        metrics.keep(**{label: labels[label] for label in ("stream", "router") if label in labels})
         metrics.counter(counter, **labels)
 
 
 def of_tasks(metrics: Metrics, tasks: Iterable[str], queues: Iterable[str]) -> None:
     """Make the counters of the tasks that a worker runs, in the queues that it serves by name."""
     for task in tasks:
+        metrics.keep(task=task)
         for queue in tuple(queues) or (DEFAULT_QUEUE,):
+            metrics.keep(task=task, queue=queue)
             for name in ("dead", "rescued"):
                 metrics.counter(f"offpath_jobs_{name}_total", task=task, queue=queue)
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from offpath.store.protocol import Backlog
 
 
+MOST_KEPT = 10_000
+"""Lanes whose series are kept at hand."""
+
+
 class Lane:
     """The series of one task and queue in one worker."""
 
@@ -43,8 +47,8 @@ class Lane:
         self._pending = registry.gauge("offpath_jobs_pending", **labels)
         self._running = registry.gauge("offpath_jobs_running", **labels)
         self._peak = registry.gauge("offpath_jobs_peak_active", **labels)
-        self._success = registry.summary("offpath_job_success_seconds", **labels)
-        self._error = registry.summary("offpath_job_error_seconds", **labels)
+        self._success = registry.summary("offpath_job_success_seconds", task=task)
+        self._error = registry.summary("offpath_job_error_seconds", task=task)
         self._timed_out = registry.counter("offpath_jobs_timed_out_total", **labels)
         self.lease_lost = registry.counter("offpath_jobs_lease_lost_total", **labels)
         self.unsettleable = registry.counter("offpath_jobs_unsettleable_total", **labels)
@@ -140,6 +144,7 @@ class Telemetry:
     def __init__(self, registry: Metrics) -> None:
         self._registry = registry
         self._lanes: dict[tuple[str, str], Lane] = {}
+        self._generation = registry.generation
         self._loops: dict[str, LoopSeries] = {}
         self._waiting: set[str] = set()
         self._routers: set[str] = set()
@@ -148,6 +153,9 @@ class Telemetry:
 
     def lane(self, task: str, queue: str) -> Lane:
         """Return the series of a task and queue."""
+        if self._generation != self._registry.generation or len(self._lanes) > MOST_KEPT:
+            self._generation = self._registry.generation
+            self._lanes.clear()
         key = (task, queue)
         lane = self._lanes.get(key)
         if lane is None:
@@ -177,15 +185,21 @@ class Telemetry:
 
     def due(self, backlog: Sequence[Backlog], now: datetime) -> None:
         """Tell how much is due; a lane that is no longer in the backlog has nothing due."""
-        for task, queue in self._due.difference((one.task, one.queue) for one in backlog):
-            self._set_due(task, queue, 0, 0.0)
-        self._due = {(one.task, one.queue) for one in backlog}
+        ready: Counter[tuple[str, str]] = Counter()
+        oldest: dict[tuple[str, str], float] = {}
         for one in backlog:
-            waited = max((now - one.oldest_run_at).total_seconds(), 0.0)
-            self._set_due(one.task, one.queue, one.ready, waited)
+            # several lanes past the cap of names are one
+            labels = self._registry.labelled(task=one.task, queue=one.queue)
+            lane = (labels["task"], labels["queue"])
+            ready[lane] += one.ready
+            waited = (now - one.oldest_run_at).total_seconds()
+            oldest[lane] = max(oldest.get(lane, 0.0), waited)
+        for lane in self._due.union(ready):
+            self._set_due(lane, ready[lane], oldest.get(lane, 0.0))
+        self._due = set(ready)
 
-    def _set_due(self, task: str, queue: str, ready: int, oldest: float) -> None:
-        gauge, labels = self._registry.gauge, {"task": task, "queue": queue}
+    def _set_due(self, lane: tuple[str, str], ready: int, oldest: float) -> None:
+        gauge, labels = self._registry.gauge, {"task": lane[0], "queue": lane[1]}
         gauge("offpath_jobs_ready", **labels).set(ready)
         gauge("offpath_jobs_ready_oldest_seconds", **labels).set(oldest)
 
@@ -195,13 +209,24 @@ class Telemetry:
 
     def waiting(self, gauges: Sequence[Gauge]) -> None:
         """Tell how long the oldest of each kind of work has waited; what is gone waits no more."""
-        told = {gauge.name: gauge.age or 0.0 for gauge in gauges}
+        told: dict[str, float] = {}
+        for gauge in gauges:
+            name = self._what(gauge.name)
+            told[name] = max(told.get(name, 0.0), gauge.age or 0.0)
         self._lags({gauge.router: gauge for gauge in gauges if gauge.router is not None})
         for name in self._waiting.difference(told):
             self._registry.gauge("offpath_waiting_oldest_seconds", what=name).set(0)
         self._waiting = set(told)
         for name, age in told.items():
             self._registry.gauge("offpath_waiting_oldest_seconds", what=name).set(age)
+
+    def _what(self, name: str) -> str:
+        """The name under which it is told; those past the cap are told by their kind of work."""
+        if self._registry.labelled(what=name)["what"] == name:
+            return name
+        together = f"{name.partition(' of ')[0]} of others"
+        self._registry.keep(what=together)
+        return together
 
     def found(self, kinds: Iterable[str]) -> None:
         """Tell how many findings of each kind stand."""

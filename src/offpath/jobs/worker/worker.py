@@ -160,6 +160,7 @@ class Worker:
             settlements=self._parts.settled(),
             ends=self._waiting.ends.ends,
             findings=self._waiting.findings,
+            crowded=self._parts.metrics.crowded,
         )
 
     def _problems(self) -> tuple[str, ...]:

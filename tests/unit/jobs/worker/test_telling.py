@@ -276,7 +276,7 @@ async def test_times_and_gauges(rig: Rig) -> None:
     gate.set()
     await breathe()
     totals = {
-        name: rig.metrics.get(f"offpath_job_{name}", **labels)
+        name: rig.metrics.get(f"offpath_job_{name}", task="slow")
         for name in ("wait_seconds", "total_seconds", "success_seconds", "attempts")
     }
     assert {name: each and each.total for name, each in totals.items()} == {
