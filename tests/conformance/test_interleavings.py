@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from offpath.model.effects import Effects
 from offpath.model.job import JobState, UniquePolicy
+from offpath.model.ledger.book import Book
 from offpath.model.settlement import Settlement, Succeeded
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.backends import Backend
 from tests.conformance.builders import add, enqueue, join, new_job, record, take, unique
 from tests.conformance.interleaving import before
+from tests.conformance.ledger_builders import STORED_VALUE, done, move, op, plain, why
 from tests.conformance.workflow_builders import LATER, gate_on, hold_one
 
 
@@ -78,3 +81,45 @@ async def test_a_gate_that_fired_does_not_time_out_for_a_job_that_was_locked(
     await store.expire_blocked(limit=10)
     job = await record(store, held)
     assert (job.state, job.reason) == (JobState.QUEUED, None)
+
+
+# -- a ledger's accounts that seldom exist ---------------------------------------------------------
+
+SAM, SAMS_DEBT = "sam:spendable", "sam:owed"
+
+
+async def _until_it_waits(place: Backend, task: asyncio.Task[Any]) -> None:
+    """Return once a session of this database waits for a lock."""
+    asked = (
+        "select count(*) from pg_stat_activity "
+        "where datname = current_database() and wait_event_type = 'Lock'"
+    )
+    while not place.execute(asked)[0][0]:
+        assert not task.done(), "it waited for nobody"
+        await asyncio.sleep(0)
+
+
+async def test_income_sees_a_debt_that_is_born_while_it_waits_for_its_debtor(
+    store: Store, place: Backend
+) -> None:
+    """Else income would go to a wallet while its owner owes.
+
+    The statement that waits for the wallet does not see the row of the debt: it was made behind
+    its back. The lock is taken once more, by a statement that sees it.
+    """
+    await done(store, plain(100, SAM))
+    owing = op(lambda book: book.post(move(70, SAM, given=SAMS_DEBT)), accounts={SAM, SAMS_DEBT})
+    seen: list[int] = []
+
+    def take_in(book: Book) -> None:
+        seen.append(book.balance(SAMS_DEBT))
+        book.post(move(30, SAM))
+
+    income = op(take_in, accounts={SAM, STORED_VALUE}, perhaps={SAMS_DEBT})
+    async with place.async_transaction() as connection:
+        await store.commit_within(connection, Effects(operations=(owing,)))
+        coming = asyncio.create_task(store.post([income]))
+        await _until_it_waits(place, coming)
+        await connection.commit()
+    assert why((await coming)[0]) is None
+    assert seen[-1] == 70
