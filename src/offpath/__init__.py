@@ -100,12 +100,12 @@ from offpath.model.message import MessageRecord, MessageState
 from offpath.model.options import Options, Unique
 from offpath.model.redrive import Redrive
 from offpath.model.retry import Backoff, BackoffKind, RetryOptions, RetryPolicy
+from offpath.model.settlement_counts import SettlementOutcome
 from offpath.model.settlement_period import Period
 from offpath.model.settlement_rates import Cashback, Lossback, PlayerActivity, Rebate, Share
 from offpath.model.settlement_run import (
     AlreadyCredited,
     Credited,
-    SettlementOutcome,
     SettlementStatus,
     SettlementSummary,
 )

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from offpath.model.job import DeadReason, Failure, JobRecord
-    from offpath.model.settlement_run import SettlementSummary
+    from offpath.model.settlement_counts import SettlementCounts
     from offpath.model.tally import Tally
 
 
@@ -438,7 +438,7 @@ class SettlementFailed(OffpathError):
     code = "settlement_failed"
     retryable = True
 
-    def __init__(self, message: str, *, summary: SettlementSummary) -> None:
+    def __init__(self, message: str, *, summary: SettlementCounts) -> None:
         super().__init__(message)
         self.summary = summary
 

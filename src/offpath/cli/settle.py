@@ -15,7 +15,7 @@ from offpath.cli.logs import configure
 from offpath.cli.older_frame import DONE, FAILED, command, explain, json_option
 from offpath.cli.output import print_json, print_table
 from offpath.errors import SettlementFailed
-from offpath.model.settlement_run import SettlementOutcome, SettlementSummary
+from offpath.model.settlement_counts import SettlementCounts, SettlementOutcome
 
 DEGRADED = 3
 
@@ -57,7 +57,7 @@ def run(
     configure("warning", "text")
     app = _loaded(target)
 
-    async def work() -> SettlementSummary:
+    async def work() -> SettlementCounts:
         return await app.settlements.run(kind, period, concurrency=concurrency)
 
     try:
@@ -112,7 +112,7 @@ def _failed(error: SettlementFailed, *, as_json: bool) -> int:
     return FAILED
 
 
-def _show(summary: SettlementSummary, *, as_json: bool) -> None:
+def _show(summary: SettlementCounts, *, as_json: bool) -> None:
     if as_json:
         print_json({"ok": summary.outcome is SettlementOutcome.CLEAN, **_document(summary)})
         return
@@ -123,6 +123,6 @@ def _show(summary: SettlementSummary, *, as_json: bool) -> None:
         print_table(("record", "error"), rows, empty="")
 
 
-def _document(summary: SettlementSummary) -> dict[str, Any]:
+def _document(summary: SettlementCounts) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(summary)
     return {**plain, **summary.counts(), "outcome": summary.outcome.value}

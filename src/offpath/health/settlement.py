@@ -18,14 +18,9 @@ from offpath.errors import InvalidArgument, SettlementFailed
 from offpath.health.settlement_crediting import Calculate, Credit, Definition, Record, Records, Run
 from offpath.model import checks
 from offpath.model.health import SettlementReport
+from offpath.model.settlement_counts import SettlementOutcome
 from offpath.model.settlement_period import Period, PeriodUnit, parse_period
-from offpath.model.settlement_run import (
-    SettlementOutcome,
-    SettlementStatus,
-    SettlementSummary,
-    failure_text,
-    run_kind,
-)
+from offpath.model.settlement_run import SettlementStatus, SettlementSummary, failure_text, run_kind
 from offpath.runtime.clock import Clock
 from offpath.runtime.log import logger
 from offpath.runtime.loop import Report

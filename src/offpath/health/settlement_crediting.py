@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from offpath.errors import InvalidArgument, OffpathError
 from offpath.model import checks
+from offpath.model.settlement_counts import FailedCredit
 from offpath.model.settlement_period import Period, PeriodUnit
 from offpath.model.settlement_run import (
     MAX_FAILURES,
     AlreadyCredited,
     CreditAnswer,
     Credited,
-    FailedCredit,
     SettlementSummary,
     credit_amount,
     credit_key,

@@ -16,6 +16,7 @@ from offpath import (
     SettlementSummary,
     Share,
 )
+from offpath.model.settlement_counts import SettlementCounts
 from offpath.testing import FakeCredits, FakeRecords, ManualClock
 
 NOVEMBER = "2026-11"
@@ -65,5 +66,5 @@ async def reach(condition: Callable[[], bool]) -> None:
     pytest.fail("it never came to that")
 
 
-def counts(summary: SettlementSummary) -> tuple[int, int, int, int]:
+def counts(summary: SettlementCounts) -> tuple[int, int, int, int]:
     return summary.attempted, summary.credited, summary.failed, summary.skipped
