@@ -48,8 +48,8 @@ from offpath.runtime.ids import IdGenerator, new_id, parse_id
 from offpath.runtime.metrics import Metrics
 from offpath.runtime.threads import Threads
 from offpath.store.backends import Backend
-from offpath.store.instrumented import InstrumentedStore
-from offpath.store.metering import Metering
+from offpath.store.seam import ObservedStore
+from offpath.store.telemetry.meter import StoreMeter
 from offpath.sweeps.registry import SweepRegistry
 from offpath.sweeps.verbs import SweepVerbs
 
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from offpath.model.group import GroupRecord
     from offpath.runtime.loop import LoopSpec
     from offpath.store.protocol import Migration, Store
-    from offpath.store.watching import Observer
+    from offpath.store.telemetry.observers import Observer
     from offpath.sweeps.registry import Sweep
 
 S = TypeVar("S")
@@ -147,7 +147,7 @@ class App(
         self._orphans = None if on_orphan_group is None else self._orphan_watch(on_orphan_group)
         self._workers: weakref.WeakSet[AppWorker] = weakref.WeakSet()
         self._backend = Backend.of(self.settings, store=store, clock=clock)
-        self._store: InstrumentedStore | None = None
+        self._store: ObservedStore | None = None
         self._lifecycle: Lifecycle[Session] = Lifecycle(self._start, self._finish, self._forked)
         self.client = Client(self._session)
         writer = Writer(self._codec, self.new_id, self.settings.max_input_bytes)
@@ -315,12 +315,12 @@ class App(
         """The store behind this app, open or not, seen by metrics and hooks."""
         if self._store is None:
             inner = self._backend.make()
-            metering = Metering(self.metrics, inner.capabilities.name)
+            meter = StoreMeter(self.metrics, inner.capabilities.name)
             observers: list[Observer] = [Fates(self.tasks, self.settings.log_errors), self._hooks]
             observers.append(EndWatch(self._ended, self._groups_done))
             if self._orphans is not None:
                 observers.append(self._orphans)
-            self._store = InstrumentedStore(inner, self.clock, metering, observers)
+            self._store = ObservedStore(inner, self.clock, meter, observers)
         return self._store
 
     def swap_store(

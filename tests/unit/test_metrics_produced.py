@@ -13,14 +13,14 @@ from offpath.runtime.catalogue import CATALOGUE
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
 from offpath.runtime.recent_ends import RecentEnds
-from offpath.store import metering
 from offpath.store.protocol import Backlog
+from offpath.store.telemetry import meter
 from tests.architecture import sources
 
 _DERIVED = {
-    *(f"offpath_jobs_{name}_total" for name in metering._COUNTED.values()),
+    *(f"offpath_jobs_{name}_total" for name in meter._COUNTED.values()),
     *(f"offpath_jobs_{name}_total" for name in ("retried", "redriven", "deleted")),
-    *(f"offpath_jobs_last_{name}_timestamp_seconds" for name in metering._LAST.values()),
+    *(f"offpath_jobs_last_{name}_timestamp_seconds" for name in meter._LAST.values()),
 }
 """Names that metering puts together from what moved."""
 

@@ -16,8 +16,8 @@ from offpath.store.protocol import Store
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from offpath.store.instrumented import InstrumentedStore as _Shape
     from offpath.store.ledger import LedgerReads
+    from offpath.store.seam import ObservedStore as _Shape
 else:
     # Any wrapper of a store has its shape; what it does is found at run time, by name.
     _Shape = object

@@ -24,7 +24,7 @@ from offpath.runtime import log
 
 if TYPE_CHECKING:
     from offpath.jobs.values.runnable import Runnable
-    from offpath.store.observed import Step
+    from offpath.store.telemetry.moves import Step
 
 TRACEBACK: Final = "traceback"
 """The field of a record that has an attempt's traceback, which is no part of the line."""

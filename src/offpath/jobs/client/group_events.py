@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from offpath.jobs.client.hooks import Reporter
     from offpath.jobs.values.group_codecs import GroupCodecs
     from offpath.runtime.clock import Clock
-    from offpath.store.observed import Step
     from offpath.store.protocol import Store
+    from offpath.store.telemetry.moves import Step
 
 GRACE = 0.1
 """Seconds in which somebody may still begin to wait for a group that is done."""

@@ -25,7 +25,7 @@ from offpath.model.settlement import Succeeded
 from offpath.runtime import log
 from offpath.runtime.clock import SystemClock
 from offpath.runtime.seats import contained, refuse_unrun, seated
-from offpath.store import observed
+from offpath.store.telemetry import moves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from offpath.model.group import GroupRecord
     from offpath.runtime.clock import Clock
     from offpath.runtime.metrics import Metrics
-    from offpath.store.observed import Step
+    from offpath.store.telemetry.moves import Step
 
 ReadGroups = Callable[[Sequence[str]], Awaitable[Sequence["GroupRecord"]]]
 MOST_READ = 500
@@ -160,7 +160,7 @@ class Hooks:
             deaf = {task for task in {step.move.task for step in steps} if self._own(task) is None}
             steps = [step for step in steps if step.move.task not in deaf]
         for step in steps:
-            self.deliver([self._with_value(one, step) for one in observed.events(step, at)])
+            self.deliver([self._with_value(one, step) for one in moves.events(step, at)])
 
     def deliver(self, events: Sequence[JobEvent]) -> None:
         """Tell the hooks of these events, in this order. Never raises."""
@@ -258,7 +258,7 @@ class EndWatch:
 
     def moved(self, steps: Sequence[Step], at: datetime) -> None:  # noqa: ARG002 - an observer's
         """Pass on the ids of jobs that ended."""
-        ids = observed.ended(steps)
+        ids = moves.ended(steps)
         if ids:
             self._ended(ids)
         if self._groups_done is not None and (groups := done_groups(steps)):

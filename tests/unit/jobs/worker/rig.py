@@ -30,9 +30,9 @@ from offpath.runtime.ids import new_id
 from offpath.runtime.metrics import Metrics
 from offpath.runtime.signature import InputModel, ResultModel
 from offpath.runtime.threads import Threads
-from offpath.store.instrumented import InstrumentedStore
 from offpath.store.memory import MemoryStore
-from offpath.store.metering import Metering
+from offpath.store.seam import ObservedStore
+from offpath.store.telemetry.meter import StoreMeter
 
 PATIENCE = 10.0
 """Real seconds after which a wait has failed."""
@@ -118,8 +118,8 @@ class Rig:
         self.report = Reporter(lambda error, phase: self.errors.append((error, phase)), self.clock)
         self.hooks = Hooks(self.report, self.events.append, self.tasks)
         watch = EndWatch(self.ended.extend)
-        metering = Metering(self.metrics, "memory")
-        self.store = InstrumentedStore(self.faulty, self.clock, metering, (self.hooks, watch))
+        meter = StoreMeter(self.metrics, "memory")
+        self.store = ObservedStore(self.faulty, self.clock, meter, (self.hooks, watch))
         self.threads = Threads(8)
         self.workers: list[Worker] = []
 

@@ -29,8 +29,8 @@ from offpath.model.settlement import (
     Waiting,
 )
 from offpath.runtime import log
-from offpath.store import observed
-from offpath.store.observed import Step
+from offpath.store.telemetry import moves
+from offpath.store.telemetry.moves import Step
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ID = "0199c0de-0000-7000-8000-000000000001"
@@ -54,18 +54,18 @@ JOB = LeasedJob(
 
 def ended(outcome: Outcome, state: JobState, run_at: datetime | None = None) -> list[Step]:
     answer = Settled(id=ID, status=SettleStatus.APPLIED, state=state, run_at=run_at)
-    return list(observed.settled([Settlement(job=JOB, outcome=outcome)], [answer]))
+    return list(moves.settled([Settlement(job=JOB, outcome=outcome)], [answer]))
 
 
 def rescued(state: JobState) -> list[Step]:
-    return list(observed.rescued([Rescued(job=JOB, state=state)]))
+    return list(moves.rescued([Rescued(job=JOB, state=state)]))
 
 
 def changed(was: JobState, state: JobState, reason: DeadReason | None = None) -> list[Step]:
     answer = Changed(
         id=ID, task="charge", queue="money", group_id=ID, was=was, state=state, reason=reason
     )
-    return list(observed.changed([answer]))
+    return list(moves.changed([answer]))
 
 
 _S = JobState

@@ -163,7 +163,7 @@ async def test_async_hooks_keep_the_order_app_first(rig: Rig) -> None:
 
     rig.task(quick, on_event=of_task)
     hooks = Hooks(rig.report, of_app, rig.tasks)
-    rig.store._observers = (rig.store._metering, hooks)
+    rig.store._telemetry.observers = (rig.store._meter, hooks)
     await rig.enqueue("quick")
     await rig.run()
     await hooks.flush()

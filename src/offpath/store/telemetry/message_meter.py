@@ -17,7 +17,7 @@ from offpath.model.route import Attempt
 
 if TYPE_CHECKING:
     from offpath.runtime.metrics import Metrics
-    from offpath.store.observed_events import MessageMove
+    from offpath.store.telemetry.message_moves import MessageMove
 
 PRUNED = "ended"
 """The state that pruned messages leave: which of the ended ones is not known."""
@@ -25,7 +25,7 @@ NOWHERE = "none"
 """The state of a message before it is written and after it is deleted, as a label."""
 
 
-class MessageMetering:
+class MessageMeter:
     """Keeps these metrics."""
 
     def __init__(self, registry: Metrics) -> None:

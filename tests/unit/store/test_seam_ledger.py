@@ -12,10 +12,10 @@ from offpath.model.ledger.deciding import Declined, LedgerOp
 from offpath.model.ledger.faults import Overdraft
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
-from offpath.store.instrumented import InstrumentedStore
 from offpath.store.ledger import LedgerStore
 from offpath.store.memory import MemoryStore
-from offpath.store.metering import Metering
+from offpath.store.seam import ObservedStore
+from offpath.store.telemetry.meter import StoreMeter
 from offpath.testing.faults import FlakyStore
 from tests.conformance.ledger_builders import ANN, balance, op, plain
 
@@ -27,7 +27,7 @@ class Rig:
         clock = ManualClock()
         self.metrics = Metrics()
         self.flaky = FlakyStore(MemoryStore(clock))
-        self.store = InstrumentedStore(self.flaky, clock, Metering(self.metrics, "memory"))
+        self.store = ObservedStore(self.flaky, clock, StoreMeter(self.metrics, "memory"))
 
     def outcomes(self) -> dict[str, float]:
         """How many operations had which outcome."""

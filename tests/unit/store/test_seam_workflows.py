@@ -15,11 +15,11 @@ from offpath.model.settlement import Settlement, Waiting
 from offpath.model.wait import NewSignal
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
-from offpath.store import observed
-from offpath.store.instrumented import InstrumentedStore
 from offpath.store.memory import MemoryStore
-from offpath.store.metering import Metering
-from offpath.store.observed import Step
+from offpath.store.seam import ObservedStore
+from offpath.store.telemetry import moves
+from offpath.store.telemetry.meter import StoreMeter
+from offpath.store.telemetry.moves import Step
 from tests.conformance.builders import (
     die,
     enqueue,
@@ -39,14 +39,14 @@ class Rig:
         self.clock = ManualClock()
         self.metrics = Metrics()
         self.events: list[JobEvent] = []
-        self.store = InstrumentedStore(
-            MemoryStore(self.clock), self.clock, Metering(self.metrics, "memory"), [self]
+        self.store = ObservedStore(
+            MemoryStore(self.clock), self.clock, StoreMeter(self.metrics, "memory"), [self]
         )
 
     def moved(self, steps: Sequence[Step], at: datetime) -> None:
         """Keep what hooks would be told."""
         for step in steps:
-            self.events += observed.events(step, at)
+            self.events += moves.events(step, at)
 
     def kinds(self, job_id: str) -> list[EventKind]:
         """What was told of a job, in order."""

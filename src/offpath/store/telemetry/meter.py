@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 from offpath.model.event import EventKind
 from offpath.model.job import JobState, LeasedJob
 from offpath.model.settlement import Snoozed, Waiting
-from offpath.store.metering_events import MessageMetering
+from offpath.store.telemetry.message_meter import MessageMeter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from offpath.model.ledger.deciding import Decided
     from offpath.runtime import metrics
     from offpath.runtime.metrics import Metrics
-    from offpath.store.observed import Move, Step
+    from offpath.store.telemetry.moves import Move, Step
 
 NOWHERE = "none"
 """The state of a job before it is enqueued and after it is deleted, as a label."""
@@ -99,7 +99,22 @@ class _Times:
         self.snooze = summary("offpath_job_snooze_seconds")
 
 
-class Metering:
+class _OperationTimes(dict[str, "metrics.Summary"]):
+    """The summary of each operation, made when it is first looked up."""
+
+    def __init__(self, registry: Metrics, backend: str) -> None:
+        super().__init__()
+        self._registry = registry
+        self._backend = backend
+
+    def __missing__(self, operation: str) -> metrics.Summary:
+        made = self[operation] = self._registry.summary(
+            "offpath_store_operation_seconds", backend=self._backend, operation=operation
+        )
+        return made
+
+
+class StoreMeter:
     """An observer of the instrumented store that keeps the engine's metrics."""
 
     def __init__(self, registry: Metrics, backend: str) -> None:
@@ -108,8 +123,9 @@ class Metering:
         self._ways: dict[Move, _Way] = {}
         self._times: dict[str, _Times] = {}
         self._generation = registry.generation
-        self._operations: dict[str, metrics.Summary] = {}
-        self.messages = MessageMetering(registry)
+        self.times: Mapping[str, metrics.Summary] = _OperationTimes(registry, backend)
+        """How long each operation of the store took, by its name."""
+        self.messages = MessageMeter(registry)
         """Those of messages, the log and its routers."""
         self._groups = registry.counter("offpath_groups_done_total")
         self._admitted = registry.counter("offpath_jobs_admitted_total")
@@ -136,14 +152,8 @@ class Metering:
         """So many rows of a table could not be read."""
         self._registry.counter("offpath_unreadable_rows_total", table=table).add(count)
 
-    def called(self, operation: str, seconds: float, error: BaseException | None) -> None:
-        """Time one call; count its error."""
-        summary = self._operations.get(operation)
-        if summary is None:
-            summary = self._operations[operation] = self._registry.summary(
-                "offpath_store_operation_seconds", backend=self._backend, operation=operation
-            )
-        summary.observe(seconds)
+    def failed(self, operation: str, error: BaseException) -> None:
+        """Count the error of one call; a call that was cancelled has none."""
         if isinstance(error, Exception):
             self._registry.counter(
                 "offpath_store_errors_total",

@@ -20,10 +20,10 @@ from offpath.model.new import NewLogEvent
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
-from offpath.store.instrumented import InstrumentedStore
 from offpath.store.memory import MemoryStore
-from offpath.store.metering import Metering
 from offpath.store.protocol import Pruned
+from offpath.store.seam import ObservedStore
+from offpath.store.telemetry.meter import StoreMeter
 from offpath.testing.faults import FlakyStore
 
 _FAILURE = Failure(kind="error", type="E", message="no")
@@ -36,7 +36,7 @@ class Rig:
         self.clock = ManualClock()
         self.metrics = Metrics()
         self.flaky = FlakyStore(MemoryStore(self.clock))
-        self.store = InstrumentedStore(self.flaky, self.clock, Metering(self.metrics, "memory"))
+        self.store = ObservedStore(self.flaky, self.clock, StoreMeter(self.metrics, "memory"))
 
     async def put(self, count: int) -> None:
         """Commit this many messages."""

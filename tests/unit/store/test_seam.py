@@ -1,0 +1,109 @@
+"""The seam's table has every method of the store, and each line of it passes the call on."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from offpath.errors import StoreUnavailable
+from offpath.runtime.clock import ManualClock
+from offpath.runtime.metrics import Metrics
+from offpath.store.memory import MemoryStore
+from offpath.store.protocol import Store
+from offpath.store.seam import ObservedStore
+from offpath.store.telemetry.meter import StoreMeter
+from offpath.testing.faults import FlakyStore
+
+METHODS = [
+    name for name, _ in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")
+]
+UNTIMED = {
+    "commit_within_blocking",
+    "ledger_snapshot",
+    "listen",
+    "migration_script",
+    "route_within_blocking",
+    "vouch",
+}
+
+
+class Recorder:
+    """A store that keeps how it was called, and answers with what a test can recognise."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def blocking(*args: Any, **kwargs: Any) -> str:
+            self.calls.append((name, args, kwargs))
+            return f"the answer of {name}"
+
+        async def call(*args: Any, **kwargs: Any) -> str:
+            return blocking(*args, **kwargs)
+
+        return blocking if name in UNTIMED else call
+
+
+class Rig:
+    """The seam around a recorder."""
+
+    def __init__(self, inner: Any) -> None:
+        self.metrics = Metrics()
+        self.clock = ManualClock()
+        self.store = ObservedStore(inner, self.clock, StoreMeter(self.metrics, "memory"))
+
+    def timed(self) -> dict[str, float]:
+        """How often each operation was timed."""
+        found = self.metrics.list("offpath_store_operation_seconds")
+        return {dict(one.labels)["operation"]: one.value for one in found}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_method_of_the_protocol_is_in_the_table(name: str) -> None:
+    assert name in vars(ObservedStore), f"say what to tell of {name}: _timed(Store.{name}).quiet?"
+    wanted, there = (inspect.signature(getattr(each, name)) for each in (Store, ObservedStore))
+    assert list(there.parameters.values()) == list(wanted.parameters.values())
+
+
+def test_the_table_has_nothing_that_the_protocol_has_not() -> None:
+    public = {name for name in vars(ObservedStore) if not name.startswith("_")}
+    assert public == {*METHODS, "capabilities"}
+
+
+def is_quiet(name: str) -> bool:
+    """Whether the table says that there is nothing to tell of it."""
+    kept = inspect.getclosurevars(vars(ObservedStore)[name]).nonlocals
+    return "of_answer" in kept and kept["of_answer"] is None and kept["of_call"] is None
+
+
+async def test_a_method_with_nothing_to_tell_passes_its_call_on_and_is_timed() -> None:
+    names = [name for name in METHODS if is_quiet(name)]
+    assert len(names) > 60
+    for name in names:
+        inner = Recorder()
+        rig = Rig(inner)
+        answer = await getattr(rig.store, name)("a", 2, key="word")
+        assert answer == f"the answer of {name}"
+        assert inner.calls == [(name, ("a", 2), {"key": "word"})]
+        assert rig.timed() == {name: 1}
+
+
+@pytest.mark.parametrize("name", sorted(UNTIMED - {"ledger_snapshot"}))
+def test_a_method_that_only_subscribes_describes_or_blocks_is_not_timed(name: str) -> None:
+    inner = Recorder()
+    rig = Rig(inner)
+    assert getattr(rig.store, name)("a", key="word") == f"the answer of {name}"
+    assert inner.calls == [(name, ("a",), {"key": "word"})]
+    assert rig.timed() == {}
+
+
+async def test_an_error_is_timed_counted_and_raised() -> None:
+    rig = Rig(FlakyStore(MemoryStore(ManualClock())))
+    rig.store._inner.fail("ping")  # type: ignore[attr-defined]
+    with pytest.raises(StoreUnavailable):
+        await rig.store.ping()
+    labels = {"backend": "memory", "operation": "ping", "error": "StoreUnavailable"}
+    assert rig.metrics.counter("offpath_store_errors_total", **labels).value == 1
+    assert rig.timed() == {"ping": 1}
