@@ -21,13 +21,12 @@ from typing import Annotated, Any, Literal, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
-from offpath.errors import ConfigurationError
+from offpath.errors import ConfigurationError, InvalidArgument
 from offpath.model.redact import HIDDEN, redact_url
+from offpath.model.served import OTHERS, by_queue, refused_queues
 
 PREFIX = "OFFPATH_"
 MEMORY_URL = "memory://"
-OTHERS = "*"
-"""Among the queues of a worker: all that are not named."""
 
 _DAY = 86_400.0
 _log = logging.getLogger("offpath.config")
@@ -386,10 +385,10 @@ def _distrust(path: Path) -> str | None:
 
 
 def _value(name: str, given: object, where: str) -> object:
-    prepared = _prepared(name, given)
     try:
+        prepared = _prepared(name, given)
         value = msgspec.convert(prepared, _HINTS[name], strict=not isinstance(given, str))
-    except (msgspec.ValidationError, TypeError) as error:
+    except (msgspec.ValidationError, TypeError, InvalidArgument) as error:
         raise ConfigurationError(f"{name}, from {where}: {error}{_hint(name)}") from error
     if name == "queues" and (refused := refused_queues(value)):
         raise ConfigurationError(f"{name}, from {where}: {refused}")
@@ -415,35 +414,6 @@ def _prepared(name: str, given: object) -> object:
 
 
 _LISTS = frozenset({"redact", "webhook_networks"})
-
-
-def by_queue(given: object) -> object:
-    """``emails:5, reports``, a list of these or a mapping, as a mapping from queue to limit.
-
-    Anything else as it is. A name that itself ends with a colon and a number needs the mapping.
-    """
-    if isinstance(given, str):
-        given = [part.strip() for part in given.split(",") if part.strip()]
-    if isinstance(given, Mapping):
-        return dict(given)
-    if not isinstance(given, list | tuple | set | frozenset):
-        return given
-    return dict(_queue_and_limit(each) for each in given)
-
-
-def _queue_and_limit(given: object) -> tuple[object, object]:
-    match = _QUEUE_LIMIT.fullmatch(given) if isinstance(given, str) else None
-    return (given, None) if match is None else (match[1].strip(), int(match[2]))
-
-
-_QUEUE_LIMIT = re.compile(r"(.+):\s*(\d{1,9})", re.DOTALL)
-
-
-def refused_queues(queues: Mapping[str, int | None]) -> str | None:
-    """Why a worker cannot serve these; None when it can."""
-    if queues.get(OTHERS) is not None:
-        return "* stands for all other queues, which have no common limit: give each one its own"
-    return None
 
 
 def _seconds(given: object) -> object:

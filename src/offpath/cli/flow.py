@@ -67,7 +67,10 @@ def pause_queue(
 
     async def work(app: App) -> None:
         end = await _end(app, until, seconds)
+        told = await app.queues.unknown(name)
         await app.queues.pause(name, until=end)
+        if told and not as_json:
+            click.echo(f"warning: {told}", err=True)
         _tell({"name": name, "paused": True, "until": end}, _paused(name, end), as_json=as_json)
 
     return with_app(url, work)

@@ -22,12 +22,13 @@ from offpath.cli.logs import configure
 from offpath.cli.notifying import notifier, signs_of
 from offpath.cli.older_frame import command
 from offpath.cli.processes import Parent
-from offpath.config import Settings, by_queue
+from offpath.config import Settings
 from offpath.errors import StoreUnavailable
 from offpath.health.probe import Probe, require_token
 from offpath.health.supervisor import Sibling
 from offpath.jobs.worker.worker import Worker
 from offpath.model.lease import Order
+from offpath.model.served import by_queue
 from offpath.runtime.notify import Notifier, telling
 from offpath.store.backends import place_of
 

@@ -93,6 +93,17 @@ def _fields(value: Any) -> tuple[str, ...]:
     return tuple(one.name for one in getattr(type(value), "__attrs_attrs__", ()))
 
 
+def naive(value: Any, path: str = "$") -> str | None:
+    """The path of the first moment without a zone; None when there is none."""
+    if isinstance(value, datetime):
+        return path if value.tzinfo is None else None
+    if isinstance(value, Mapping | list | tuple | set | frozenset):
+        parts = _parts(value, path)
+    else:
+        parts = ((getattr(value, name), f"{path}.{name}") for name in _fields(value))
+    return next((found for part, at in parts if (found := naive(part, at))), None)
+
+
 def in_utc(value: Any) -> Any:
     """The value with its moments told in UTC, where their own offset has odd seconds.
 

@@ -16,7 +16,7 @@ from offpath.runtime.canonical import canonical
 from offpath.runtime.codec import Codec, JsonCodec, fingerprint, shown
 from offpath.runtime.hooks import Hooks
 from offpath.runtime.parameters import Kind, Parameter, parameters, return_type
-from offpath.runtime.round_trip import changed, in_utc
+from offpath.runtime.round_trip import changed, in_utc, naive
 from offpath.runtime.shape import EXACT, Shape
 
 Bound = Struct
@@ -37,7 +37,17 @@ class InputModel:
     Raises TaskError or UnsupportedType when a signature cannot be stored.
     """
 
-    __slots__ = ("_check", "_codec", "_encode", "_layout", "_read", "_shapes", "_type", "name")
+    __slots__ = (
+        "_check",
+        "_codec",
+        "_encode",
+        "_layout",
+        "_read",
+        "_shapes",
+        "_type",
+        "_zoned",
+        "name",
+    )
 
     def __init__(
         self,
@@ -60,6 +70,7 @@ class InputModel:
         self._type = self._layout.type
         plain = all(shape.plain for shape in shapes.values())
         self._check = _converter(self._type, hooks, plain=plain)
+        self._zoned = _any_zone(self._type)
         self._codec = codec
         self._encode = codec.encode
         self._read = _decoder(codec, self._type)
@@ -86,6 +97,8 @@ class InputModel:
             text = self._encode(bound)
             if not self._check.plain:
                 text = _kept(bound, text, self._encode, self._read)
+                if self._zoned:
+                    _refuse_naive(bound)
         except Exception as error:
             raise self._refusal(error) from error
         return text
@@ -253,6 +266,24 @@ def _kept(
         "its own type, or give what JSON has (text, numbers, lists, dicts with text keys) "
         f"- at `{path}`"
     )
+
+
+def _any_zone(kind: Any) -> bool:
+    """Whether it has datetimes of which nothing says that they have no zone.
+
+    An annotation that says so in one place is taken to know what it does.
+    """
+    told = repr(msgspec.inspect.type_info(kind))
+    return "DateTimeType(tz=None)" in told and "DateTimeType(tz=False)" not in told
+
+
+def _refuse_naive(value: Any) -> None:
+    if path := naive(value):
+        raise InvalidArgument(
+            "a time without a zone is another moment on another machine: give one with a zone, "
+            "datetime.now(UTC), or annotate a time of the clock on the wall as "
+            f"Annotated[datetime, msgspec.Meta(tz=False)] - at `{path}`"
+        )
 
 
 class _Converter(Struct, frozen=True):

@@ -1,5 +1,6 @@
 """Inputs and results: what fits comes back equal, what does not is refused before it is stored."""
 
+import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import Meta
+from msgspec import Meta, Struct
 from pydantic import SecretStr
 
 from offpath.errors import InvalidInput, TaskError, UnsupportedType
@@ -358,3 +359,45 @@ def test_any_stored_text_is_read_or_refused(text: str) -> None:
     except InvalidInput:
         return
     assert isinstance(msgspec.json.decode(text)["value"], int)
+
+
+NAIVE = datetime(2026, 3, 1, 12)  # noqa: DTZ001 - without a zone is the point
+
+
+class Visit(Struct):
+    at: datetime
+
+
+class Wall(Struct):
+    at: Annotated[datetime, Meta(tz=False)]
+
+
+def at_time(at: datetime) -> None: ...
+def at_times(at: list[datetime]) -> None: ...
+def at_perhaps(at: dict[str, datetime | None]) -> None: ...
+def at_visit(at: Visit) -> None: ...
+def at_wall(at: Wall) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "value", "path"),
+    [
+        (at_time, NAIVE, "$.at"),
+        (at_times, [NAIVE.replace(tzinfo=UTC), NAIVE], "$.at[1]"),
+        (at_perhaps, {"a": None, "b": NAIVE}, "$.at.b"),
+        (at_visit, Visit(NAIVE), "$.at.at"),
+    ],
+)
+def test_a_time_without_a_zone_is_refused_with_its_place(
+    function: Any, value: Any, path: str
+) -> None:
+    model = InputModel(function)
+    with pytest.raises(InvalidInput, match=re.escape(f"at `{path}`")) as said:
+        model.encode(model.bind((value,), {}))
+    assert "datetime.now(UTC)" in str(said.value)
+
+
+def test_a_time_of_the_clock_on_the_wall_is_kept_where_it_is_annotated() -> None:
+    model = InputModel(at_wall)
+    text = model.encode(model.bind((Wall(NAIVE),), {}))
+    assert model.decode(text) == ((Wall(NAIVE),), {})

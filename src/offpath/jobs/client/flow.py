@@ -8,10 +8,15 @@ from typing import Any, Protocol
 
 from offpath.errors import InvalidArgument, NotFound
 from offpath.model import checks
+from offpath.model.lease import WorkerRecord
 from offpath.model.limit import LimitRecord, QueueRecord
 from offpath.model.limiting import limit_key
+from offpath.runtime import log
 
 MOST = 10_000
+_SHOWN = 10
+"""Names of queues in one line."""
+_log = log.logger("jobs")
 _LimitRecords = list[LimitRecord]  # inside of the classes, `list` is the verb
 _QueueRecords = list[QueueRecord]
 
@@ -47,6 +52,10 @@ class FlowPlace(Protocol):
         """Hand out again."""
         ...
 
+    async def workers(self) -> Sequence[WorkerRecord]:
+        """Workers, and which queues they name."""
+        ...
+
     async def queues(self) -> list[QueueRecord]:
         """Queues with unended jobs or a pause."""
         ...
@@ -66,11 +75,33 @@ class Queues:
         """Hand out none of its jobs from now on, to any worker: what runs goes on.
 
         Until a time (aware, in the future), or until it is resumed. Pausing it again changes the
-        end. Raises ``InvalidArgument``.
+        end. A queue that has no jobs yet may be paused as well: :meth:`unknown` tells which those
+        are, and the log of ``offpath.jobs`` says so (WARNING). Raises ``InvalidArgument``.
         """
         name = checks.name(name, "queue")
         store = await self._opened()
-        await store.pause_queue(name, until=await _future(store, until))
+        end = await _future(store, until)
+        told = await self.unknown(name)
+        await store.pause_queue(name, until=end)
+        if told:
+            _log.warning("%s: paused all the same", told)
+
+    async def unknown(self, name: str, /) -> str | None:
+        """Say that a queue may be a mistyped one: it has no job that has not ended, is not paused,
+        and no live worker names it. None for one that is known.
+        """
+        store = await self._opened()
+        known = {one.name for one in await store.queues()}
+        known.update(
+            queue
+            for one in await store.workers()
+            if one.gone_at is None
+            for queue in one.info.queues
+        )
+        if name in known:
+            return None
+        others = f"; known: {', '.join(sorted(known)[:_SHOWN])}" if known else ""
+        return f"no job is in the queue {name!r}, and no worker names it{others}"
 
     async def resume(self, name: str, /) -> bool:
         """Hand out its jobs again. False: it was not paused."""

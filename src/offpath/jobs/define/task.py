@@ -342,7 +342,7 @@ def _definition(
 ) -> Definition:
     _refuse_unfit(fn)
     _refuse_unknown(settings)
-    name = checks.name(settings.get("name") or getattr(fn, "__name__", ""), "task name")
+    name = _name_of(fn, settings.get("name"))
     concurrency = settings.get("concurrency")
     if concurrency is not None:
         checks.integer(concurrency, "concurrency", least=1, most=1_000_000)
@@ -388,6 +388,7 @@ def _refuse_unfit(fn: object) -> None:
     if isinstance(fn, staticmethod | classmethod | type) or not callable(fn):
         raise TaskError(f"@app.task goes on a function, not on {fn!r}; put it directly above `def`")
     plain = inspect.unwrap(fn)
+    _refuse_method(plain)
     if takes_context(fn, BatchContext):
         raise TaskError(
             f"task {plain.__qualname__}: a BatchContext is for @app.batch_task; annotate it as "
@@ -395,6 +396,30 @@ def _refuse_unfit(fn: object) -> None:
         )
     if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
         raise TaskError(f"task {plain.__qualname__}: a handler returns a value, it cannot `yield`")
+
+
+def _refuse_method(fn: object) -> None:
+    """A function in a class gets its object where it is called on one, which no worker does."""
+    outer, _, name = getattr(fn, "__qualname__", "").rpartition(".")
+    first = next(iter(inspect.signature(fn).parameters), None)  # type: ignore[arg-type]
+    if first in {"self", "cls"} and outer and not outer.endswith("<locals>"):
+        raise TaskError(
+            f"task {outer}.{name} is a method: `{first}` would be an argument of its jobs. Put "
+            "@app.task on a function, or register the method of one object: "
+            f"app.task(name=...)(thing.{name})"
+        )
+
+
+def _name_of(fn: Callable[..., Any], given: str | None) -> str:
+    """The name in the store. Raises ``TaskError`` for a function that has none to be found by."""
+    own = getattr(inspect.unwrap(fn), "__name__", "")
+    if given is None and own in {"", "<lambda>"}:
+        what = "a lambda" if own else f"an object of {type(fn).__name__}"
+        raise TaskError(
+            f"{what} has no name by which a worker could find it: give one, "
+            'app.task(name="mail.send")(...), or write a function with def'
+        )
+    return checks.name(given or own, "task name")
 
 
 def _refuse_unknown(settings: TaskSettings) -> None:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import msgspec
 
-from offpath.config import Settings, by_queue, refused_queues
+from offpath.config import Settings
 from offpath.errors import InvalidArgument
 from offpath.jobs.values.offers import HOOKS, WorkerHooks, WorkerOverrides
 from offpath.jobs.worker.judge import Rules
 from offpath.jobs.worker.terms import WorkerSettings
 from offpath.model import checks
 from offpath.model.lease import Order
+from offpath.model.served import by_queue, refused_queues
 
 if TYPE_CHECKING:
     from offpath.jobs.values.runnable import OnFailure

@@ -373,3 +373,44 @@ def test_a_handle_can_be_had_again() -> None:
     assert handle == job_id
     with pytest.raises(InvalidArgument):
         task_of(add).handle("nonsense")
+
+
+class Mailer:
+    """A class with a handler in it."""
+
+    def send(self, to: str) -> str:
+        return to
+
+    @classmethod
+    def sent(cls, to: str) -> str:
+        return to
+
+    def __call__(self, to: str) -> str:
+        return to
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda to: to, r"a lambda has no name.*app\.task\(name="),
+        (Mailer(), r"an object of Mailer has no name"),
+        (Mailer.send, r"Mailer\.send is a method: `self` would be an argument"),
+    ],
+)
+def test_what_no_worker_could_find_or_call_is_refused_where_it_is_defined(
+    function: Any, said: str
+) -> None:
+    with pytest.raises(TaskError, match=said):
+        task_of(function)
+
+
+@pytest.mark.parametrize("function", [lambda to: to, Mailer(), Mailer().send, Mailer.sent])
+def test_with_a_name_it_is_a_task(function: Any) -> None:
+    assert task_of(function, name="send")("ann") == "ann"
+
+
+def test_a_function_in_a_function_is_found_by_its_name() -> None:
+    def inner(to: str) -> str:
+        return to
+
+    assert task_of(inner).name == "inner"

@@ -81,3 +81,26 @@ def test_the_same_without_an_event_loop() -> None:
         blocking.queues.pause("default")
         assert [one.paused for one in blocking.queues.list()] == [True]
         assert blocking.queues.resume("default")
+
+
+async def test_who_pauses_a_queue_that_nobody_knows_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with App(auto_start=False) as app:
+
+        @app.task(queue="mail")
+        async def send() -> None: ...
+
+        await send.enqueue()
+        with caplog.at_level("WARNING", logger="offpath.jobs"):
+            await app.queues.pause("mail")
+            assert caplog.messages == []
+            await app.queues.pause("mial")
+            (said,) = caplog.messages
+            assert said == (
+                "no job is in the queue 'mial', and no worker names it; known: mail: "
+                "paused all the same"
+            )
+            await app.queues.pause("mial")  # it is known by its pause
+        assert len(caplog.messages) == 1
+        assert {one.name for one in await app.queues.list() if one.paused} == {"mail", "mial"}

@@ -128,7 +128,7 @@ def test_what_cannot_be_a_limit_is_refused_at_every_level(limit: Any, message: s
         App(limit=limit)
     app = App()
     with pytest.raises(InvalidArgument, match=message):
-        app.task(limit=limit)(lambda: None)
+        app.task(name="named", limit=limit)(lambda: None)
 
     @app.task
     def work() -> None: ...

@@ -12,6 +12,7 @@ from offpath.config import Settings, load_settings
 from offpath.jobs.worker.settings import overridden, worker_terms
 from offpath.jobs.worker.terms import WorkerSettings
 from offpath.model.lease import Order
+from offpath.model.served import by_queue
 
 
 def load(where: Path, project: str = "", **environ: str) -> Settings:
@@ -101,3 +102,15 @@ def test_a_refusal_says_what_may_be(bad: dict[str, Any], says: str) -> None:
 def test_what_cannot_be_served_is_refused_in_the_environment(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigurationError, match="OFFPATH_QUEUES"):
         load(tmp_path, OFFPATH_QUEUES=text)
+
+
+@pytest.mark.parametrize("text", ["emails:x", "reports, emails:", "a:b:c", "emails:-5"])
+def test_what_is_no_number_of_jobs_is_refused_with_the_form(text: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"is not a number of jobs; the form is .*:5"):
+        by_queue(text)
+    with pytest.raises(ConfigurationError, match=r"OFFPATH_QUEUES.*the form is"):
+        load_settings(environ={"OFFPATH_QUEUES": text, "OFFPATH_URL": "memory://"})
+
+
+def test_a_list_may_name_a_queue_with_a_colon() -> None:
+    assert by_queue(["mail:urgent", "bulk:3"]) == {"mail:urgent": None, "bulk": 3}

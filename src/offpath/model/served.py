@@ -1,0 +1,52 @@
+"""The queues that a worker serves, as people write them: names, with or without a limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from offpath.errors import InvalidArgument
+
+OTHERS = "*"
+"""Among the queues of a worker: all that are not named."""
+
+
+def by_queue(given: object) -> object:
+    """``emails:5, reports``, a list of these or a mapping, as a mapping from queue to limit.
+
+    Anything else as it is. A name that itself ends with a colon and a number needs the mapping.
+    Raises ``InvalidArgument`` for what stands behind a colon in a text and is no number.
+    """
+    if isinstance(given, str):
+        given = [_unmistaken(part.strip()) for part in given.split(",") if part.strip()]
+    if isinstance(given, Mapping):
+        return dict(given)
+    if not isinstance(given, list | tuple | set | frozenset):
+        return given
+    return dict(_queue_and_limit(each) for each in given)
+
+
+def _unmistaken(part: str) -> str:
+    """One part of a text. A list is code, and may well name a queue with a colon in it."""
+    name, colon, limit = part.rpartition(":")
+    if colon and not _QUEUE_LIMIT.fullmatch(part):
+        raise InvalidArgument(
+            f"queue {part!r}: {limit.strip()!r} is not a number of jobs; the form is {name}:5, or "
+            f'{name} without a limit. A queue whose name has a colon is given in a list: ["{part}"]'
+        )
+    return part
+
+
+def _queue_and_limit(given: object) -> tuple[object, object]:
+    match = _QUEUE_LIMIT.fullmatch(given) if isinstance(given, str) else None
+    return (given, None) if match is None else (match[1].strip(), int(match[2]))
+
+
+_QUEUE_LIMIT = re.compile(r"(.+):\s*(\d{1,9})", re.DOTALL)
+
+
+def refused_queues(queues: Mapping[str, int | None]) -> str | None:
+    """Why a worker cannot serve these; None when it can."""
+    if queues.get(OTHERS) is not None:
+        return "* stands for all other queues, which have no common limit: give each one its own"
+    return None
