@@ -15,10 +15,12 @@ from tests.architecture.statements import STORE, blocks, columns
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SHARED = {"schedules"}
+SHARED = {"claims", "pauses", "reading", "schedules", "workers"}
 """The files of statements that programs of ``store/programs`` use, by their stems."""
 
-ONE_SIDED: dict[str, str] = {}
+ONE_SIDED = {
+    "find_some": "SQLite plans without the values, so few jobs have one of their own",
+}
 """Blocks of those files that one database has alone, each with the reason."""
 
 _POSTGRES = blocks("postgres")

@@ -10,7 +10,7 @@ import pytest
 from offpath.model.job import Count, DeadReason, JobFilter, JobState
 from offpath.model.settlement import Dead, Retry, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Backlog, Redrive, Store
+from offpath.store.protocol import MOST_ON_A_PAGE, Backlog, Redrive, Store
 from tests.conformance.builders import (
     START,
     TASK,
@@ -281,3 +281,11 @@ async def test_the_backlog_counts_up_to_its_limit(store: Store) -> None:
 async def test_no_backlog(store: Store) -> None:
     await add(store, delay=10)
     assert await store.backlog() == []
+
+
+async def test_a_page_has_a_bound_whatever_was_asked_for(store: Store) -> None:
+    await enqueue(store, *(new_job() for _ in range(MOST_ON_A_PAGE + 1)))
+    page = await store.find(JobFilter(), limit=10 * MOST_ON_A_PAGE)
+    assert len(page.items) == MOST_ON_A_PAGE
+    rest = await store.find(JobFilter(), limit=10 * MOST_ON_A_PAGE, after=page.next)
+    assert (len(rest.items), rest.next) == (1, None)

@@ -23,12 +23,14 @@ from offpath.model.job import Failure, LeasedJob, NewJob, UniqueClaim
 from offpath.model.lease import LeaseRequest, WorkerInfo
 from offpath.model.settlement import Retry, Settlement, Succeeded
 from offpath.runtime.ids import new_id
-from offpath.store.postgres import PostgresStore, crew, operating, reading
+from offpath.store.postgres import PostgresStore, operating
+from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.leasing import Reach, lease_steps
 from offpath.store.postgres.migrating import PACKAGE
 from offpath.store.postgres.settling import settle_steps, succeed_steps
+from offpath.store.programs import reading, workers
 from offpath.store.sql import Query, catalogue
 from tests.servers import Databases
 
@@ -39,6 +41,7 @@ MOST_READ = 2_000
 _BIG = {"job", "failure", "gate_watch"}
 
 SQL = catalogue(PACKAGE)
+D = PostgresDialect(SQL, None)
 Explain = Callable[[psycopg.Connection[Any], Query], list[dict[str, Any]]]
 
 _FILL = """
@@ -293,14 +296,12 @@ def _rarely(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
 
 
 def _extend(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
-    worker = WorkerInfo(
-        id="worker-3", host="h", pid=1, version="1", concurrency=1, tasks=("task-1",)
-    )
-    return next(crew.extend_steps(worker, 30.0, None, _held(connection), None, sql=SQL)).queries
+    worker = WorkerInfo(id="worker-3", host="h", pid=1, version="1", concurrency=1, tasks=("t",))
+    return next(workers.extend(D, worker, 30.0, None, _held(connection))).queries
 
 
 def _signals(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
-    return next(crew.signals_steps("worker-3", _held(connection), None, sql=SQL)).queries
+    return next(workers.signals(D, "worker-3", _held(connection))).queries
 
 
 def _rescue(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
@@ -384,11 +385,11 @@ def _commit(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
 
 
 def _states(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
-    return next(reading.states_steps(_ids(connection, "running"), sql=SQL)).queries
+    return next(reading.states(D, _ids(connection, "running"))).queries
 
 
 def _get(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
-    return next(reading.get_steps(_ids(connection, "dead"), sql=SQL)).queries
+    return next(reading.get(D, _ids(connection, "dead"))).queries
 
 
 _TRANSITIONS = {

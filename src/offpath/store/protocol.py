@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -82,6 +82,10 @@ class Migration(Struct, frozen=True, kw_only=True):
     name: str
     checksum: str
     applied_at: datetime | None = None
+
+
+MOST_ON_A_PAGE: Final = 1000
+"""Jobs on one page of :meth:`Store.find`, whatever was asked for."""
 
 
 class Level(StrEnum):
@@ -343,7 +347,7 @@ class Store(
     async def find(
         self, where: JobFilter, *, limit: int = 100, after: str | None = None, newest: bool = True
     ) -> Page:
-        """Jobs that match, ordered by id (newest first by default), one page.
+        """Jobs that match, ordered by id (newest first by default), one page: at most 1,000.
 
         ``failures`` holds only the last one here. ``after`` is the ``next`` of the page before.
         """

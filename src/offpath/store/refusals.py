@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offpath.errors import StoreRejected
+from offpath.errors import InvalidArgument, StoreRejected
 
 
 def not_unicode() -> StoreRejected:
@@ -10,3 +10,8 @@ def not_unicode() -> StoreRejected:
     return StoreRejected(
         "a text holds a lone surrogate (half a character), which cannot be stored: remove it"
     )
+
+
+def no_position() -> InvalidArgument:
+    """The error for a position that no page has given."""
+    return InvalidArgument("after= is not a position: give the `next` of the page before")

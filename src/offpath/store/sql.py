@@ -126,6 +126,9 @@ class Catalogue(Mapping[str, Statement]):
             message = f"no statement named {name!r} in {self._package}"
             raise LookupError(message) from None
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._statements
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._statements)
 

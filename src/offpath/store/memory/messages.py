@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
-from offpath.errors import Conflict, InvalidArgument, StoreRejected
+from offpath.errors import Conflict, StoreRejected
 from offpath.model.ledger.faults import LedgerError
 from offpath.model.message import (
     Box,
@@ -34,6 +34,7 @@ from offpath.store.memory.message_rows import (
 )
 from offpath.store.memory.moments import later, maybe_later
 from offpath.store.memory.tables import Tables
+from offpath.store.refusals import no_position
 
 _PENDING = MessageState.PENDING
 _LOST = SettleStatus.LEASE_LOST
@@ -212,7 +213,7 @@ def _position(after: str | None) -> int | None:
     try:
         return None if after is None else int(after)
     except ValueError:
-        raise InvalidArgument("`after` must be the `next` of the page before") from None
+        raise no_position() from None
 
 
 def _candidates(mailbox: Mailbox, where: MessageFilter, *, newest: bool) -> Iterator[MessageRow]:

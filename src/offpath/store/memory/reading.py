@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from offpath.model.job import Count, JobFilter, JobRecord, JobState, Page
 from offpath.store.memory.lanes import Lane
 from offpath.store.memory.tables import Tables
-from offpath.store.protocol import Backlog
+from offpath.store.protocol import MOST_ON_A_PAGE, Backlog
 
 _ANY = JobFilter()
 
@@ -42,6 +42,7 @@ def find(tables: Tables, where: JobFilter, *, limit: int, after: str | None, new
     if limit <= 0:
         return Page(items=())
     found = (job for job in _matching(tables, where) if _beyond(job.id, after, newest=newest))
+    limit = min(limit, MOST_ON_A_PAGE)
     pick = heapq.nlargest if newest else heapq.nsmallest
     jobs = pick(limit + 1, found, key=lambda job: job.id)
     items = tuple(_with_wait(tables, _with_last_failure(job)) for job in jobs[:limit])

@@ -11,7 +11,7 @@ from offpath.model.job import Enqueued
 from offpath.runtime.clock import Clock
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.session import Database, Pin
-from offpath.store.postgres.steps import ids_json, moment, to_json
+from offpath.store.postgres.steps import ids_json, job_id, moment, to_json
 from offpath.store.programs.dialect import Announced, Dialect, How, Steps, embed
 from offpath.store.sql import Catalogue
 
@@ -48,6 +48,14 @@ class PostgresDialect:
     def ids(self, ids: Iterable[str]) -> str:
         """Ids that are UUIDs, once each."""
         return ids_json(ids)
+
+    def id(self, text: str) -> str | None:
+        """An id that is a UUID."""
+        return job_id(text)
+
+    def any_of(self, values: Sequence[str]) -> list[str] | None:
+        """A list, by which the server chooses an index."""
+        return list(values) or None
 
     def commit(self, effects: Effects) -> Steps[tuple[Sequence[Enqueued], Steps[None]]]:
         """Write effects; the rows of groups are left for the end."""

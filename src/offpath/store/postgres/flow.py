@@ -9,10 +9,10 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob, NewJob
-from offpath.model.limit import Admitted, LimitRecord, QueueRecord
+from offpath.model.limit import Admitted, LimitRecord
 from offpath.model.settlement import Settlement, Snoozed
 from offpath.store.hints import Hint
-from offpath.store.postgres import limits, pausing, starting
+from offpath.store.postgres import limits, starting
 from offpath.store.postgres.part import Part
 
 
@@ -106,25 +106,6 @@ class FlowTables(Part):
         if was_closed:
             self._tell(Hint.WORK)
         return was_closed
-
-    async def pause_queue(self, name: str, *, until: datetime | None = None) -> None:
-        """Hand out nothing of a queue."""
-        await self._database.write(lambda: pausing.pause_steps(name, until, sql=self._sql))
-
-    async def resume_queue(self, name: str) -> bool:
-        """Hand out its jobs again."""
-        now = self._now()
-        was_paused = await self._database.write(
-            lambda: pausing.resume_steps(name, now, sql=self._sql)
-        )
-        if was_paused:
-            self._tell(Hint.WORK)
-        return was_paused
-
-    async def queues(self) -> list[QueueRecord]:
-        """Queues with unended jobs or a pause."""
-        now = self._now()
-        return await self._database.call(lambda: pausing.queues_steps(now, sql=self._sql), "limit")
 
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it out."""

@@ -12,14 +12,9 @@ import msgspec
 from offpath.errors import LeaseLost
 from offpath.model.effects import Effects
 from offpath.model.job import (
-    Count,
     Enqueued,
-    JobFilter,
-    JobRecord,
-    JobState,
     LeasedJob,
     NewJob,
-    Page,
 )
 from offpath.model.lease import (
     Extension,
@@ -27,14 +22,13 @@ from offpath.model.lease import (
     LeaseRequest,
     Rescued,
     WorkerInfo,
-    WorkerRecord,
 )
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock
 from offpath.store.capabilities import Capabilities
 from offpath.store.changes import Changed
 from offpath.store.hints import Hint, Hints
-from offpath.store.postgres import crew, operating, reading
+from offpath.store.postgres import deaths, operating
 from offpath.store.postgres.address import parse_address
 from offpath.store.postgres.announcing import Announcer
 from offpath.store.postgres.apart import begin_steps
@@ -73,9 +67,10 @@ from offpath.store.postgres.settling import (
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.postgres.vouching import Vouching
 from offpath.store.postgres.workflows import WorkflowTables
-from offpath.store.programs.dialect import embed, one
+from offpath.store.programs import workers
+from offpath.store.programs.dialect import WRITES, embed, one
 from offpath.store.programs.store import SqlStore
-from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
+from offpath.store.protocol import Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
 
@@ -375,49 +370,22 @@ class PostgresStore(
     async def notice_deaths(self) -> list[str]:
         """Expire workers whose lock was missing twice."""
         now = self._now()
-        return await self._database.write(lambda: crew.notice_deaths_steps(now, sql=self._sql))
+        return await self._database.write(lambda: deaths.notice_deaths_steps(now, sql=self._sql))
 
     async def prune(self, *, limit: int) -> Pruned:
         """Remove what has been kept long enough."""
         now = self._now()
         return await self._database.write(lambda: operating.prune_steps(limit, now, sql=self._sql))
 
-    async def get(self, ids: Sequence[str]) -> list[JobRecord]:
-        """Jobs by id, with their failures."""
-        return await self._database.call(lambda: reading.get_steps(ids, sql=self._sql))
-
-    async def states(self, ids: Sequence[str]) -> dict[str, JobState]:
-        """States by id."""
-        return await self._database.call(lambda: reading.states_steps(ids, sql=self._sql))
-
-    async def find(
-        self, where: JobFilter, *, limit: int = 100, after: str | None = None, newest: bool = True
-    ) -> Page:
-        """One page of jobs that match."""
-        return await self._database.write(
-            lambda: reading.find_steps(where, limit, after, newest=newest, sql=self._sql), "limit"
-        )
-
-    async def count(self, where: JobFilter) -> list[Count]:
-        """How many jobs match."""
-        return await self._database.write(
-            lambda: reading.count_steps(where, sql=self._sql), "limit"
-        )
-
-    async def backlog(self, *, limit: int = 1000) -> list[Backlog]:
-        """Due work by queue and task."""
-        now = self._now()
-        return await self._database.write(lambda: reading.backlog_steps(limit, now, sql=self._sql))
-
     # -- workers ---------------------------------------------------------------------------
 
     async def register(self, worker: WorkerInfo, *, lease_seconds: float) -> bool:
         """Add a worker, and take its presence lock where that is possible."""
-        key = crew.presence_key(self._schema, worker.id)
+        key = deaths.presence_key(self._schema, worker.id)
         seen = self._ear is not None and await self._ear.hold(key)
-        presence, now = key if seen else None, self._now()
-        await self._database.write(
-            lambda: crew.register_steps(worker, lease_seconds, presence, now, sql=self._sql)
+        presence = key if seen else None
+        await self.runner.run(
+            lambda d: workers.register(d, worker, lease_seconds, presence), WRITES
         )
         return seen
 
@@ -430,20 +398,11 @@ class PostgresStore(
         report: str | None = None,
     ) -> Extension:
         """The heartbeat."""
-        key = crew.presence_key(self._schema, worker.id)
+        key = deaths.presence_key(self._schema, worker.id)
         presence = key if self._ear is not None and self._ear.holds(key) else None
-        now = self._now()
-        return await self._database.write(
-            lambda: crew.extend_steps(
-                worker, lease_seconds, presence, held, now, report=report, sql=self._sql
-            )
-        )
-
-    async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:
-        """Cancellations and losses among the held jobs."""
-        now = self._now()
-        return await self._database.write(
-            lambda: crew.signals_steps(worker, held, now, sql=self._sql)
+        return await self.runner.run(
+            lambda d: workers.extend(d, worker, lease_seconds, presence, held, report=report),
+            WRITES,
         )
 
     async def held(self, worker: str) -> list[LeasedJob]:
@@ -452,28 +411,9 @@ class PostgresStore(
 
     async def deregister(self, worker: str) -> None:
         """Note that a worker has stopped, and drop its lock."""
-        gone = self._sql["deregister"](worker=worker, now=moment(self._now()))
-        await self._database.write(lambda: one(gone))
+        await self.runner.run(lambda d: workers.deregister(d, worker), WRITES)
         if self._ear is not None:
-            await self._ear.drop(crew.presence_key(self._schema, worker))
-
-    async def workers(self) -> list[WorkerRecord]:
-        """Every registered worker."""
-        now = self._now()
-        return await self._database.call(lambda: crew.workers_steps(now, sql=self._sql))
-
-    async def claim(self, key: str, holder: str, *, ttl: float | None = None) -> bool:
-        """Claim a name once in the fleet."""
-        now = self._now()
-        return await self._database.write(
-            lambda: crew.claim_steps(key, holder, ttl, now, sql=self._sql)
-        )
-
-    async def release_claim(self, key: str, holder: str) -> bool:
-        """Give a name back."""
-        return await self._database.write(
-            lambda: crew.release_claim_steps(key, holder, sql=self._sql)
-        )
+            await self._ear.drop(deaths.presence_key(self._schema, worker))
 
     async def _applied(self) -> list[Migration]:
         if not self._database.is_open:

@@ -11,9 +11,10 @@ from datetime import datetime
 import psycopg
 
 from offpath.store.postgres.address import Address
+from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.faults import translated
 from offpath.store.postgres.part import Part
-from offpath.store.postgres.steps import moment
+from offpath.store.programs import workers
 from offpath.store.sql import Catalogue
 
 
@@ -28,7 +29,7 @@ def vouch(
 ) -> bool:
     """Renew a known worker's lease; whether it is known. Blocks."""
     limits = sql["pin"]().statement.pyformat.encode()
-    query = sql["vouch"](worker=worker, lease_seconds=lease_seconds, report=report, now=moment(now))
+    query = workers.vouch(PostgresDialect(sql, now), worker, lease_seconds, report)
     text = query.statement.pyformat.encode()
     try:
         with psycopg.connect(address.conninfo, prepare_threshold=None) as connection:

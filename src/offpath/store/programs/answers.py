@@ -5,7 +5,64 @@ Times are microseconds since 1970, truths are 0 and 1, in every database.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from offpath.model.job import JobState
+
+STATES: Final = {
+    **{state.value: state for state in JobState},
+    "ready": JobState.QUEUED,
+    "scheduled": JobState.QUEUED,
+}
+"""States as others see them, by the state that is kept: queued is kept as two."""
+
+
+class JobRow(NamedTuple):
+    """A job as it is looked at."""
+
+    id: str
+    task: str
+    queue: str
+    state: str
+    priority: int
+    run_at: int
+    enqueued_at: int
+    attempt: int
+    deliveries: int
+    losses: int
+    redrives: int
+    group_id: str
+    input: str
+    options: str
+    fingerprint: str
+    parent: str | None
+    dependents: str | None
+    deadline: int | None
+    unique_key: str | None
+    tags: str | None
+    worker: str | None
+    cancel_requested: int
+    started_at: int | None
+    finished_at: int | None
+    expires_at: int | None
+    result: str | None
+    reason: str | None
+    progress: str | None
+    failures: str | None
+    gate: str | None
+    limit_key: str | None
+    fair_key: str | None
+    wait_target: str | None
+    wait_event: str | None
+
+
+class BacklogRow(NamedTuple):
+    """Due work of a queue and a task."""
+
+    queue: str
+    task: str
+    ready: int
+    oldest: int
 
 
 class ScheduleRow(NamedTuple):
@@ -30,3 +87,30 @@ class OccurrenceRow(NamedTuple):
     outcome: str
     job: str | None
     made_at: int
+
+
+class QueueRow(NamedTuple):
+    """A queue, its jobs by state, and its pause."""
+
+    name: str
+    blocked: int
+    held: int
+    scheduled: int
+    ready: int
+    running: int
+    paused: int
+    paused_until: int | None
+
+
+class WorkerRow(NamedTuple):
+    """A worker, and how many jobs it holds."""
+
+    info: str
+    started_at: int
+    seen_at: int
+    expires_at: int
+    late: int
+    presence: int
+    running: int
+    report: str | None
+    gone_at: int | None

@@ -112,6 +112,14 @@ class Dialect(Protocol):
         """Ids as one parameter, once each; what cannot be an id is left out."""
         ...
 
+    def id(self, text: str) -> str | None:
+        """One id as a parameter, None for what cannot be an id."""
+        ...
+
+    def any_of(self, values: Sequence[str]) -> Any:  # noqa: ANN401 - a parameter of this database
+        """A choice of texts as one parameter, by which a statement may be planned; None: any."""
+        ...
+
     def commit(self, effects: Effects) -> Steps[tuple[Sequence[Enqueued], Steps[None]]]:
         """Write effects: the answers, and the steps that must come last before the commit.
 

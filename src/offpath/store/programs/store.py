@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from offpath.store.programs import schedules
+from offpath.store.programs import claims, pauses, reading, schedules, workers
 from offpath.store.programs.dialect import READS, How, Runner, transition
 
 _ASKED: Final = How(reads=True, call=True)
@@ -27,6 +27,27 @@ class SqlStore:
     occurrences = transition(schedules.occurrences, READS)
     prune_occurrences = transition(schedules.prune)
 
+    # -- looking at jobs -------------------------------------------------------------------
+
+    get = transition(reading.get, _ASKED)
+    states = transition(reading.states, _ASKED)
+    find = transition(reading.find, How(reads=True, unpinned=True))
+    count = transition(reading.count, How(reads=True, unpinned=True))
+    backlog = transition(reading.backlog, READS)
+
+    # -- pauses ----------------------------------------------------------------------------
+
+    pause_queue = transition(pauses.pause)
+    resume_queue = transition(pauses.resume)
+    queues = transition(pauses.queues, How(reads=True, call=True, unpinned=True))
+
+    # -- workers and claims ----------------------------------------------------------------
+
+    signals = transition(workers.signals, READS)
+    claim = transition(claims.claim)
+    release_claim = transition(claims.release)
+
     # -- last, since these are the names of modules too: above here they mean the module ----
 
     schedules = transition(schedules.listed, _ASKED)
+    workers = transition(workers.listed, _ASKED)

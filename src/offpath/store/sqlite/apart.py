@@ -10,7 +10,6 @@ from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
 from offpath.model.suspicion import MOST_READ, Suspect
 from offpath.store.programs.instants import instant
-from offpath.store.sqlite import pausing
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import leased_job
 from offpath.store.sqlite.session import SQL, Session
@@ -54,16 +53,22 @@ def begin(session: Session, now: int, jobs: Sequence[LeasedJob]) -> set[str]:
     return begun
 
 
+def paused_queues(session: Session, now: int) -> dict[str, int | None]:
+    """The queues that hand out nothing now, and until when (None: until they are resumed)."""
+    rows = session.run(SQL["paused_queues"](now=now))
+    return {name: until for name, until in rows}  # noqa: C416 - typed rows
+
+
 def _ready(
     session: Session, now: int, request: LeaseRequest
 ) -> dict[str, list[tuple[Suspect, int]]]:
     """The suspects that may be had, with their ``seq``, best first, by their crash."""
     rows = session.run(SQL["suspects"](now=now, limit=MOST_READ))
-    if not rows or not session.run(SQL["worker_alive"](id=request.worker, now=now)):
+    if not rows or not session.run(SQL["alive"](worker=request.worker, now=now)):
         return {}
     if session.run(SQL["suspects_held"](worker=request.worker)):
         return {}
-    paused = pausing.paused(session, now)
+    paused = paused_queues(session, now)
     ready: dict[str, list[tuple[Suspect, int]]] = defaultdict(list)
     for *place, crash, seq in rows:
         suspect = Suspect(*place)

@@ -1,19 +1,13 @@
--- name: claim_put
--- Takes a name that is free or whose time has passed; the holder keeps it.
-insert into offpath_claim (key, holder, expires_at) values (:key, :holder, :expires_at)
+-- name: claim
+-- Takes a name that is free, or is held by the one who asks; no row in the answer when it is not.
+insert into offpath_claim as held (key, holder, expires_at)
+values (:key, :holder, :now + :span)
 on conflict (key) do update set
     holder = excluded.holder,
-    expires_at = excluded.expires_at
-where offpath_claim.expires_at <= :now
+    expires_at = case when held.expires_at <= :now then excluded.expires_at else held.expires_at end
+where held.holder = excluded.holder or held.expires_at <= :now
+returning 1
 
--- name: claim_holder
-select holder from offpath_claim where key = :key
-
--- name: claim_release
+-- name: release_claim
+-- Gives a name back; no row in the answer when it is not held by the one who asks.
 delete from offpath_claim where key = :key and holder = :holder returning 1
-
--- name: claim_prune
-delete from offpath_claim
-where key in (
-    select key from offpath_claim where expires_at <= :now order by expires_at limit :limit
-)

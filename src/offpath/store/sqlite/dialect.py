@@ -51,6 +51,14 @@ class SqliteDialect:
         """Ids, once each: any text may be one."""
         return batch(sorted(set(ids)))
 
+    def id(self, text: str) -> str | None:
+        """An id: any text may be one."""
+        return text
+
+    def any_of(self, values: Sequence[str]) -> str | None:
+        """A JSON list."""
+        return batch(list(values)) if values else None
+
     def commit(self, effects: Effects) -> Steps[tuple[Sequence[Enqueued], Steps[None]]]:
         """Write effects, groups too: there is one writer, so nothing needs to come last."""
         answers = (yield from embed(effect_steps(effects, self.now))) if effects else []

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from offpath.model.job import LeasedJob, NewJob
-from offpath.model.limit import Admitted, LimitRecord, QueueRecord
+from offpath.model.limit import Admitted, LimitRecord
 from offpath.store.hints import Hint
 from offpath.store.programs.instants import micros
-from offpath.store.sqlite import limits, pausing, starting
+from offpath.store.sqlite import limits, starting
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import Session
@@ -62,22 +62,6 @@ class Flowing(Part):
         if was_closed:
             self._hints.emit(Hint.WORK)
         return was_closed
-
-    async def pause_queue(self, name: str, *, until: datetime | None = None) -> None:
-        """Hand out nothing of a queue."""
-        end = None if until is None else micros(until)
-        await self._write(lambda session: pausing.pause(session, name, end))
-
-    async def resume_queue(self, name: str) -> bool:
-        """Hand out its jobs again."""
-        was_paused = await self._write(lambda session: pausing.resume(session, self._now(), name))
-        if was_paused:
-            self._hints.emit(Hint.WORK)
-        return was_paused
-
-    async def queues(self) -> list[QueueRecord]:
-        """Queues with unended jobs or a pause."""
-        return await self._read(lambda session: pausing.records(session, self._now()))
 
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it out."""

@@ -15,7 +15,7 @@ from offpath.store.changes import Changed
 from offpath.store.programs.instants import instant
 from offpath.store.protocol import Pruned, Redrive
 from offpath.store.sql import Row
-from offpath.store.sqlite import groups, limits, messaging, workers
+from offpath.store.sqlite import deaths, groups, limits, messaging
 from offpath.store.sqlite.ending import aftermath
 from offpath.store.sqlite.gating import Following, uncount_steps
 from offpath.store.sqlite.groups import Ended
@@ -238,7 +238,7 @@ def nothing_to_rescue(session: Session, now: int, presence: Presence) -> list[Re
 
 def _kept(session: Session, now: int, presence: Presence) -> str:
     """The late workers that keep their jobs, since their processes are there and run."""
-    return batch(workers.silent(session, now, presence))
+    return batch(deaths.silent(session, now, presence))
 
 
 def rescue(session: Session, now: int, rules: Rules, presence: Presence) -> list[Rescued]:
@@ -291,7 +291,7 @@ def _move_on(
     if crashes:
         session.run(SQL["suspects_clear"](crashes=batch(crashes)))
     dead = [orphan for orphan in orphans if orphan.state is JobState.DEAD]
-    ended_workers = workers.gone(session, [orphan.job.worker for orphan in dead])
+    ended_workers = deaths.gone(session, [orphan.job.worker for orphan in dead])
     record_failures(
         session,
         now,

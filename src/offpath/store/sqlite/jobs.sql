@@ -188,3 +188,10 @@ where
     )
 order by expires_at
 limit :limit
+
+-- name: claim_prune
+-- Forgets claims whose time has passed.
+delete from offpath_claim
+where key in (
+    select key from offpath_claim where expires_at <= :now order by expires_at limit :limit
+)

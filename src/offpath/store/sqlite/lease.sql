@@ -244,3 +244,17 @@ where seq in (
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
     enqueued_at, losses, parent, dependents, deadline, limit_key, announce
+
+-- name: paused_queues
+-- Queues that hand out nothing now.
+select name, until from offpath_queue_pause where until is null or until > :now
+
+-- name: held
+-- What a worker holds.
+select
+    id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
+    enqueued_at, losses, parent, dependents, deadline, limit_key
+from offpath_job
+where state = 'running' and worker = :worker
+order by seq
+limit 1000

@@ -9,8 +9,8 @@ from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest, Order
 from offpath.store.programs.instants import instant
 from offpath.store.sql import Query, Row
-from offpath.store.sqlite import ordering, pausing
-from offpath.store.sqlite.apart import lease_apart, nothing_apart
+from offpath.store.sqlite import ordering
+from offpath.store.sqlite.apart import lease_apart, nothing_apart, paused_queues
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import LEASED
 from offpath.store.sqlite.session import SQL, Session
@@ -67,7 +67,7 @@ def lease(session: Session, now: int, request: LeaseRequest) -> Leased:
 
 
 def _may_lease(session: Session, now: int, request: LeaseRequest) -> bool:
-    return bool(session.run(SQL["worker_alive"](id=request.worker, now=now)))
+    return bool(session.run(SQL["alive"](worker=request.worker, now=now)))
 
 
 def _lanes(session: Session, now: int, statement: str, request: LeaseRequest) -> list[Row]:
@@ -79,7 +79,7 @@ def _lanes(session: Session, now: int, statement: str, request: LeaseRequest) ->
         and (not request.queues or lane[0] in request.queues)
         and request.queue_rooms.get(lane[0], 1) > 0
     ]
-    stopped = pausing.paused(session, now) if lanes else {}
+    stopped = paused_queues(session, now) if lanes else {}
     return [lane for lane in lanes if lane[0] not in stopped] if stopped else lanes
 
 
@@ -146,3 +146,8 @@ def _rank(row: Row) -> tuple[int, int, str]:
 def _seconds_until(due: Iterable[int], now: int) -> float | None:
     first = min(due, default=None)
     return None if first is None else max(first - now, 0) / 1_000_000
+
+
+def held(session: Session, worker: str) -> list[LeasedJob]:
+    """What a worker holds."""
+    return LEASED.all(session.run(SQL["held"](worker=worker)))

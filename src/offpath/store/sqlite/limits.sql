@@ -75,32 +75,6 @@ where
             )
     )
 
--- name: held_lines
--- In which queues these keys have held jobs.
-with recursive lane (key, queue) as (
-    select
-        wanted.value,
-        (
-            select job.queue from offpath_job as job
-            where
-                job.state = 'blocked' and job.reason = 'limit' and job.limit_key = wanted.value
-            order by job.queue limit 1
-        )
-    from json_each(:keys) as wanted
-    union all
-    select
-        lane.key,
-        (
-            select job.queue from offpath_job as job
-            where
-                job.state = 'blocked' and job.reason = 'limit' and job.limit_key = lane.key
-                and job.queue > lane.queue
-            order by job.queue limit 1
-        )
-    from lane where lane.queue is not null
-)
-select key, queue from lane where queue is not null
-
 -- name: held_rooms
 -- In which queues these keys have held jobs, whether the queue is paused and until when, and what
 -- is known of the key.
@@ -348,16 +322,6 @@ where key in (select value from json_each(:keys))
 
 -- name: limit_forget
 delete from offpath_limit where key in (select value from json_each(:keys))
-
--- name: held_count
--- The held jobs of a key in a queue, counted up to a limit.
-select count(*) from (
-    select 1 from offpath_job as job
-    where
-        job.state = 'blocked' and job.reason = 'limit'
-        and job.limit_key = :key and job.queue = :queue
-    limit :limit
-)
 
 -- name: held_total
 -- Held jobs of all keys, counted up to a limit. (The order keeps the planner on the index of them.)

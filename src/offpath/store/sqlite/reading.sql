@@ -1,5 +1,5 @@
 -- name: get
--- Jobs with their failures.
+-- Jobs by id with all their failures.
 select
     id, task, queue, state, priority, run_at, enqueued_at, attempt, deliveries, losses, redrives,
     group_id, input, options, fingerprint, parent, dependents, deadline, unique_key, tags, worker,
@@ -7,142 +7,198 @@ select
     (
         select '[' || group_concat(failure, ',') || ']' from (
             select failure from offpath_failure as past
-            where past.job = offpath_job.seq
+            where past.job = job.seq
             order by past.seq
         )
     ),
     case when gate_left = 0 then gate end, limit_key, fair_key,
     case when state = 'blocked' and reason = 'signal' then wait_target end,
     case when state = 'blocked' and reason = 'signal' then wait_event end
-from offpath_job
-where id in (select value from json_each(:ids))
+from offpath_job as job
+where job.id in (select value from json_each(:ids))
 
 -- name: states
+-- The states of jobs by id.
 select id, state from offpath_job where id in (select value from json_each(:ids))
 
 -- name: find_newest
--- Ids of jobs that match, newest first.
-select job.id from offpath_job as job
-where
-    (:after is null or job.id < :after)
-    and (:states is null or job.state in (select value from json_each(:states)))
-    and (:tasks is null or job.task in (select value from json_each(:tasks)))
-    and (:queues is null or job.queue in (select value from json_each(:queues)))
-    and (:reasons is null or job.reason in (select value from json_each(:reasons)))
-    and (:parent is null or job.parent = :parent)
-    and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
-    and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
-    and (:finished_after is null or job.finished_at >= :finished_after)
-    and (:finished_before is null or job.finished_at < :finished_before)
-    and (:redrives_below is null or job.redrives < :redrives_below)
-    and (
-        :error_types is null
-        or (
-            select past.type from offpath_failure as past
-            where past.job = job.seq order by past.seq desc limit 1
-        ) in (select value from json_each(:error_types))
-    )
-    and not exists (
-        select 1 from json_each(coalesce(:tags, '[]')) as wanted
-        where
-            not exists (
-                select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
-                where tag.value = wanted.value
-            )
-    )
+-- Jobs that match, with their last failure. Newest first.
+select
+    job.id, job.task, job.queue, job.state, job.priority, job.run_at, job.enqueued_at, job.attempt, job.deliveries, job.losses, job.redrives,
+    job.group_id, job.input, job.options, job.fingerprint, job.parent, job.dependents, job.deadline, job.unique_key, job.tags, job.worker,
+    job.cancel_requested, job.started_at, job.finished_at, job.expires_at, job.result, job.reason, job.progress,
+    (
+        select '[' || past.failure || ']' from offpath_failure as past
+        where past.job = job.seq
+        order by past.seq desc
+        limit 1
+    ),
+    case when job.gate_left = 0 then job.gate end, job.limit_key, job.fair_key,
+    case when job.state = 'blocked' and job.reason = 'signal' then job.wait_target end,
+    case when job.state = 'blocked' and job.reason = 'signal' then job.wait_event end
+from (
+    select job.id from offpath_job as job
+    where
+        (:ids is null or job.id in (select value from json_each(:ids)))
+        and (:group_id is null or job.group_id = :group_id or job.id = :root)
+        and (:after is null or job.id < :after)
+        and (:states is null or job.state in (select value from json_each(:states)))
+        and (:tasks is null or job.task in (select value from json_each(:tasks)))
+        and (:queues is null or job.queue in (select value from json_each(:queues)))
+        and (:reasons is null or job.reason in (select value from json_each(:reasons)))
+        and (:parent is null or job.parent = :parent)
+        and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
+        and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
+        and (:finished_after is null or job.finished_at >= :finished_after)
+        and (:finished_before is null or job.finished_at < :finished_before)
+        and (:redrives_below is null or job.redrives < :redrives_below)
+        and (
+            :error_types is null
+            or (
+                select past.type from offpath_failure as past
+                where past.job = job.seq order by past.seq desc limit 1
+            ) in (select value from json_each(:error_types))
+        )
+        and not exists (
+            select 1 from json_each(coalesce(:tags, '[]')) as wanted
+            where
+                not exists (
+                    select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
+                    where tag.value = wanted.value
+                )
+        )
+    order by job.id desc
+    limit :limit
+) as found
+cross join offpath_job as job on job.id = found.id
 order by job.id desc
-limit :limit
 
 -- name: find_oldest
--- Ids of jobs that match, oldest first.
-select job.id from offpath_job as job
-where
-    (:after is null or job.id > :after)
-    and (:states is null or job.state in (select value from json_each(:states)))
-    and (:tasks is null or job.task in (select value from json_each(:tasks)))
-    and (:queues is null or job.queue in (select value from json_each(:queues)))
-    and (:reasons is null or job.reason in (select value from json_each(:reasons)))
-    and (:parent is null or job.parent = :parent)
-    and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
-    and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
-    and (:finished_after is null or job.finished_at >= :finished_after)
-    and (:finished_before is null or job.finished_at < :finished_before)
-    and (:redrives_below is null or job.redrives < :redrives_below)
-    and (
-        :error_types is null
-        or (
-            select past.type from offpath_failure as past
-            where past.job = job.seq order by past.seq desc limit 1
-        ) in (select value from json_each(:error_types))
-    )
-    and not exists (
-        select 1 from json_each(coalesce(:tags, '[]')) as wanted
-        where
-            not exists (
-                select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
-                where tag.value = wanted.value
-            )
-    )
+-- Jobs that match, with their last failure. Oldest first.
+select
+    job.id, job.task, job.queue, job.state, job.priority, job.run_at, job.enqueued_at, job.attempt, job.deliveries, job.losses, job.redrives,
+    job.group_id, job.input, job.options, job.fingerprint, job.parent, job.dependents, job.deadline, job.unique_key, job.tags, job.worker,
+    job.cancel_requested, job.started_at, job.finished_at, job.expires_at, job.result, job.reason, job.progress,
+    (
+        select '[' || past.failure || ']' from offpath_failure as past
+        where past.job = job.seq
+        order by past.seq desc
+        limit 1
+    ),
+    case when job.gate_left = 0 then job.gate end, job.limit_key, job.fair_key,
+    case when job.state = 'blocked' and job.reason = 'signal' then job.wait_target end,
+    case when job.state = 'blocked' and job.reason = 'signal' then job.wait_event end
+from (
+    select job.id from offpath_job as job
+    where
+        (:ids is null or job.id in (select value from json_each(:ids)))
+        and (:group_id is null or job.group_id = :group_id or job.id = :root)
+        and (:after is null or job.id > :after)
+        and (:states is null or job.state in (select value from json_each(:states)))
+        and (:tasks is null or job.task in (select value from json_each(:tasks)))
+        and (:queues is null or job.queue in (select value from json_each(:queues)))
+        and (:reasons is null or job.reason in (select value from json_each(:reasons)))
+        and (:parent is null or job.parent = :parent)
+        and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
+        and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
+        and (:finished_after is null or job.finished_at >= :finished_after)
+        and (:finished_before is null or job.finished_at < :finished_before)
+        and (:redrives_below is null or job.redrives < :redrives_below)
+        and (
+            :error_types is null
+            or (
+                select past.type from offpath_failure as past
+                where past.job = job.seq order by past.seq desc limit 1
+            ) in (select value from json_each(:error_types))
+        )
+        and not exists (
+            select 1 from json_each(coalesce(:tags, '[]')) as wanted
+            where
+                not exists (
+                    select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
+                    where tag.value = wanted.value
+                )
+        )
+    order by job.id
+    limit :limit
+) as found
+cross join offpath_job as job on job.id = found.id
 order by job.id
-limit :limit
 
 -- name: find_some
 -- As the two above, but only among given ids, the jobs of a group, or the dead ones: a table of
 -- millions is not walked for a handful.
-select job.id
+select
+    job.id, job.task, job.queue, job.state, job.priority, job.run_at, job.enqueued_at, job.attempt, job.deliveries, job.losses, job.redrives,
+    job.group_id, job.input, job.options, job.fingerprint, job.parent, job.dependents, job.deadline, job.unique_key, job.tags, job.worker,
+    job.cancel_requested, job.started_at, job.finished_at, job.expires_at, job.result, job.reason, job.progress,
+    (
+        select '[' || past.failure || ']' from offpath_failure as past
+        where past.job = job.seq
+        order by past.seq desc
+        limit 1
+    ),
+    case when job.gate_left = 0 then job.gate end, job.limit_key, job.fair_key,
+    case when job.state = 'blocked' and job.reason = 'signal' then job.wait_target end,
+    case when job.state = 'blocked' and job.reason = 'signal' then job.wait_event end
 from (
-    select value as id from json_each(coalesce(:ids, '[]'))
-    union
-    select :group_id where :group_id is not null
-    union
-    select member.id from offpath_job as member
-    where member.group_id = :group_id and member.group_id <> member.id
-    union
-    select dead.id from offpath_job as dead indexed by offpath_job_dead
+    select job.id
+    from (
+        select value as id from json_each(coalesce(:ids, '[]'))
+        union
+        select :group_id where :group_id is not null
+        union
+        select member.id from offpath_job as member
+        where member.group_id = :group_id and member.group_id <> member.id
+        union
+        select dead.id from offpath_job as dead indexed by offpath_job_dead
+        where
+            :dead
+            and dead.state = 'dead'
+            and (
+                :after is null
+                or case when :newest then dead.id < :after else dead.id > :after end
+            )
+    ) as candidate
+    cross join offpath_job as job
     where
-        :dead
-        and dead.state = 'dead'
+        job.id = candidate.id
         and (
             :after is null
-            or case when :newest then dead.id < :after else dead.id > :after end
+            or case when :newest then job.id < :after else job.id > :after end
         )
-) as candidate
-cross join offpath_job as job
-where
-    job.id = candidate.id
-    and (
-        :after is null
-        or case when :newest then job.id < :after else job.id > :after end
-    )
-    and (:ids is null or job.id in (select value from json_each(:ids)))
-    and (:group_id is null or job.group_id = :group_id)
-    and (:states is null or job.state in (select value from json_each(:states)))
-    and (:tasks is null or job.task in (select value from json_each(:tasks)))
-    and (:queues is null or job.queue in (select value from json_each(:queues)))
-    and (:reasons is null or job.reason in (select value from json_each(:reasons)))
-    and (:parent is null or job.parent = :parent)
-    and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
-    and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
-    and (:finished_after is null or job.finished_at >= :finished_after)
-    and (:finished_before is null or job.finished_at < :finished_before)
-    and (:redrives_below is null or job.redrives < :redrives_below)
-    and (
-        :error_types is null
-        or (
-            select past.type from offpath_failure as past
-            where past.job = job.seq order by past.seq desc limit 1
-        ) in (select value from json_each(:error_types))
-    )
-    and not exists (
-        select 1 from json_each(coalesce(:tags, '[]')) as wanted
-        where
-            not exists (
-                select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
-                where tag.value = wanted.value
-            )
-    )
+        and (:ids is null or job.id in (select value from json_each(:ids)))
+        and (:group_id is null or job.group_id = :group_id or job.id = :root)
+        and (:states is null or job.state in (select value from json_each(:states)))
+        and (:tasks is null or job.task in (select value from json_each(:tasks)))
+        and (:queues is null or job.queue in (select value from json_each(:queues)))
+        and (:reasons is null or job.reason in (select value from json_each(:reasons)))
+        and (:parent is null or job.parent = :parent)
+        and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
+        and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
+        and (:finished_after is null or job.finished_at >= :finished_after)
+        and (:finished_before is null or job.finished_at < :finished_before)
+        and (:redrives_below is null or job.redrives < :redrives_below)
+        and (
+            :error_types is null
+            or (
+                select past.type from offpath_failure as past
+                where past.job = job.seq order by past.seq desc limit 1
+            ) in (select value from json_each(:error_types))
+        )
+        and not exists (
+            select 1 from json_each(coalesce(:tags, '[]')) as wanted
+            where
+                not exists (
+                    select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
+                    where tag.value = wanted.value
+                )
+        )
+    order by case when :newest then job.id end desc, job.id
+    limit :limit
+) as found
+cross join offpath_job as job on job.id = found.id
 order by case when :newest then job.id end desc, job.id
-limit :limit
 
 -- name: count
 -- How many jobs match, by state, queue and task.
@@ -150,7 +206,7 @@ select job.state, job.queue, job.task, count(*)
 from offpath_job as job
 where
     (:ids is null or job.id in (select value from json_each(:ids)))
-    and (:group_id is null or job.group_id = :group_id)
+    and (:group_id is null or job.group_id = :group_id or job.id = :root)
     and (:states is null or job.state in (select value from json_each(:states)))
     and (:tasks is null or job.task in (select value from json_each(:tasks)))
     and (:queues is null or job.queue in (select value from json_each(:queues)))
@@ -178,32 +234,114 @@ where
     )
 group by 1, 2, 3
 
--- name: backlog_lane
--- The due jobs of one lane, counted up to a limit, and when the first of all became due.
-select
-    (
-        select count(*) from (
-            select 1 from offpath_job as job
-            where job.state = 'ready' and job.queue = :queue and job.task = :task
-            limit :limit
-        )
-    ),
-    (
-        select count(*) from (
-            select 1 from offpath_job as job
-            where
-                job.state = 'scheduled' and job.queue = :queue and job.task = :task
-                and job.run_at <= :now
-            limit :limit
-        )
-    ),
-    (
-        select min(job.run_at) from offpath_job as job
-        where job.state = 'ready' and job.queue = :queue and job.task = :task
-    ),
-    (
-        select min(job.run_at) from offpath_job as job
-        where
-            job.state = 'scheduled' and job.queue = :queue and job.task = :task
-            and job.run_at <= :now
+-- name: backlog
+-- Due work by queue and task, counted up to a limit, with the time the oldest became due.
+--
+-- The lanes of each kind are stepped to where an index has the next one, and a lane is looked at alone.
+with recursive
+ready_line (queue) as (
+    select (
+        select job.queue from offpath_job as job
+        where job.state = 'ready'
+        order by job.queue limit 1
     )
+    union all
+    select (
+        select job.queue from offpath_job as job
+        where job.state = 'ready' and job.queue > ready_line.queue
+        order by job.queue limit 1
+    )
+    from ready_line where ready_line.queue is not null
+),
+ready_lane (queue, task) as (
+    select
+        ready_line.queue,
+        (
+            select job.task from offpath_job as job
+            where job.state = 'ready' and job.queue = ready_line.queue
+            order by job.task limit 1
+        )
+    from ready_line where ready_line.queue is not null
+    union all
+    select
+        ready_lane.queue,
+        (
+            select job.task from offpath_job as job
+            where job.state = 'ready' and job.queue = ready_lane.queue and job.task > ready_lane.task
+            order by job.task limit 1
+        )
+    from ready_lane where ready_lane.task is not null
+),
+scheduled_line (queue) as (
+    select (
+        select job.queue from offpath_job as job
+        where job.state = 'scheduled'
+        order by job.queue limit 1
+    )
+    union all
+    select (
+        select job.queue from offpath_job as job
+        where job.state = 'scheduled' and job.queue > scheduled_line.queue
+        order by job.queue limit 1
+    )
+    from scheduled_line where scheduled_line.queue is not null
+),
+scheduled_lane (queue, task) as (
+    select
+        scheduled_line.queue,
+        (
+            select job.task from offpath_job as job
+            where job.state = 'scheduled' and job.queue = scheduled_line.queue
+            order by job.task limit 1
+        )
+    from scheduled_line where scheduled_line.queue is not null
+    union all
+    select
+        scheduled_lane.queue,
+        (
+            select job.task from offpath_job as job
+            where job.state = 'scheduled' and job.queue = scheduled_lane.queue and job.task > scheduled_lane.task
+            order by job.task limit 1
+        )
+    from scheduled_lane where scheduled_lane.task is not null
+),
+lanes (queue, task) as (
+    select queue, task from ready_lane where task is not null
+    union select queue, task from scheduled_lane where task is not null
+),
+due as (
+    select
+        lanes.queue,
+        lanes.task,
+        (
+            select count(*) from (
+                select 1 from offpath_job as job
+                where job.state = 'ready' and job.queue = lanes.queue and job.task = lanes.task
+                limit :limit
+            )
+        ) + (
+            select count(*) from (
+                select 1 from offpath_job as job
+                where
+                    job.state = 'scheduled' and job.queue = lanes.queue and job.task = lanes.task
+                    and job.run_at <= :now
+                limit :limit
+            )
+        ) as jobs,
+        (
+            select min(job.run_at) from offpath_job as job
+            where job.state = 'ready' and job.queue = lanes.queue and job.task = lanes.task
+        ) as ready_at,
+        (
+            select min(job.run_at) from offpath_job as job
+            where
+                job.state = 'scheduled' and job.queue = lanes.queue and job.task = lanes.task
+                and job.run_at <= :now
+        ) as scheduled_at
+    from lanes
+)
+select
+    due.queue, due.task, min(due.jobs, :limit),
+    coalesce(min(due.ready_at, due.scheduled_at), due.ready_at, due.scheduled_at)
+from due
+where due.jobs > 0 and :limit > 0

@@ -15,7 +15,7 @@ def start(session: Session, now: int, job: NewJob, worker: str) -> LeasedJob | N
     if job.gate is not None or job.limit is not None:
         message = f"job {job.id} has a gate or a limit, so it cannot begin at once: enqueue it"
         raise InvalidArgument(message)
-    if not session.run(SQL["worker_alive"](id=worker, now=now)):
+    if not session.run(SQL["alive"](worker=worker, now=now)):
         message = f"worker {worker} is not registered any more: nothing was enqueued"
         raise LeaseLost(message)
     (answer,) = session.drive(effect_steps(Effects(jobs=(job,)), now))

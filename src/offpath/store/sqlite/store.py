@@ -11,14 +11,10 @@ from typing import Any, Final, TypeVar
 
 from offpath.model.effects import Effects
 from offpath.model.job import (
-    Count,
     Enqueued,
-    JobFilter,
-    JobRecord,
     JobState,
     LeasedJob,
     NewJob,
-    Page,
 )
 from offpath.model.lease import (
     Extension,
@@ -26,7 +22,6 @@ from offpath.model.lease import (
     LeaseRequest,
     Rescued,
     WorkerInfo,
-    WorkerRecord,
 )
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
@@ -34,21 +29,23 @@ from offpath.runtime.threads import in_own_thread
 from offpath.store.capabilities import Capabilities
 from offpath.store.changes import Changed
 from offpath.store.hints import Hint, Hints
+from offpath.store.programs import workers
+from offpath.store.programs.dialect import WRITES, How
 from offpath.store.programs.store import SqlStore
-from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
+from offpath.store.protocol import Finding, Migration, Pruned, Redrive
 from offpath.store.schema import listing
+from offpath.store.sql import Query
 from offpath.store.sqlite import (
     apart,
+    deaths,
     jobs,
     leasing,
     limits,
     migrate,
-    reading,
     settling,
-    workers,
 )
 from offpath.store.sqlite.diagnosing import diagnose
-from offpath.store.sqlite.dialect import SqliteRunner
+from offpath.store.sqlite.dialect import SqliteDialect, SqliteRunner
 from offpath.store.sqlite.enqueue import enqueue_steps, is_lone_job, on_file, whole
 from offpath.store.sqlite.eventing import Eventing
 from offpath.store.sqlite.file import DatabaseFile
@@ -286,52 +283,29 @@ class SqliteStore(Eventing, Findings, Flowing, Health, Ledgering, Workflowing, S
         """End the lease of workers whose lock was twice seen to be free."""
         if not AVAILABLE:
             return []
-        present = await self._read(lambda session: workers.present(session, self._now()))
+        present = await self._read(lambda session: deaths.present(session, self._now()))
         missing = await self._block(lambda: self._presence.missing(present))
         dead = self._suspicion.confirmed(missing, self._clock.monotonic())
         if not dead:
             return []
-        expired = await self._write(lambda session: workers.expire(session, self._now(), dead))
+        expired = await self._write(lambda session: deaths.expire(session, self._now(), dead))
         await self._block(lambda: self._presence.forget(expired))
         return expired
 
     async def prune(self, *, limit: int) -> Pruned:
         """Remove what has ended and whose time has passed, and lock files nobody has."""
         removed = await self._write(lambda session: jobs.prune(session, self._now(), limit))
-        known = await self._read(workers.known)
+        known = await self._read(deaths.known)
         await self._block(lambda: self._presence.sweep(known))
         return removed
-
-    async def get(self, ids: Sequence[str]) -> list[JobRecord]:
-        """The jobs of these ids that exist."""
-        return await self._read(lambda session: reading.get(session, ids))
-
-    async def states(self, ids: Sequence[str]) -> dict[str, JobState]:
-        """The states of those that exist."""
-        return await self._read(lambda session: reading.states(session, ids))
-
-    async def find(
-        self, where: JobFilter, *, limit: int = 100, after: str | None = None, newest: bool = True
-    ) -> Page:
-        """One page of the jobs that match, by id."""
-        return await self._read(lambda session: reading.find(session, where, limit, after, newest))
-
-    async def count(self, where: JobFilter) -> list[Count]:
-        """How many match, by state, queue and task."""
-        return await self._read(lambda session: reading.count(session, where))
-
-    async def backlog(self, *, limit: int = 1000) -> list[Backlog]:
-        """Due work by queue and task."""
-        return await self._read(lambda session: reading.backlog(session, self._now(), limit))
 
     # -- workers ---------------------------------------------------------------------------
 
     async def register(self, worker: WorkerInfo, *, lease_seconds: float) -> bool:
         """Add a worker, or renew its lease; takes its presence lock."""
         presence = await self._block(lambda: self._presence.hold(worker.id))
-        await self._write(
-            lambda session: workers.register(session, self._now(), worker, lease_seconds, presence)
-        )
+        lock = 1 if presence else None
+        await self.runner.run(lambda d: workers.register(d, worker, lease_seconds, lock), WRITES)
         return presence
 
     async def extend(
@@ -344,51 +318,31 @@ class SqliteStore(Eventing, Findings, Flowing, Health, Ledgering, Workflowing, S
     ) -> Extension:
         """Renew a worker's lease, and tell it about its jobs."""
         presence = await self._block(lambda: self._presence.hold(worker.id))
-
-        def renew(session: Session) -> Extension:
-            now = self._now()
-            told = workers.told(session, now, worker.id, held)
-            workers.register(session, now, worker, lease_seconds, presence, report)
-            return told
-
-        return await self._write(renew, relaxed=True)
+        lock = 1 if presence else None
+        return await self.runner.run(
+            lambda d: workers.extend(d, worker, lease_seconds, lock, held, report=report),
+            How(relaxed=True),
+        )
 
     def vouch(self, worker: str, *, lease_seconds: float, report: str | None = None) -> bool:
         """Renew the lease of a worker whose event loop is blocked, by the writer's thread."""
         if self._writer is None:
             return False
         return self._writer.do_waiting(
-            lambda session: workers.vouch(session, self._now(), worker, lease_seconds, report)
+            lambda session: bool(session.run(self._vouch(worker, lease_seconds, report)))
         )
 
-    async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:
-        """Tell a worker about its jobs."""
-        return await self._read(lambda session: workers.told(session, self._now(), worker, held))
+    def _vouch(self, worker: str, lease_seconds: float, report: str | None) -> Query:
+        return workers.vouch(SqliteDialect(self._now()), worker, lease_seconds, report)
 
     async def held(self, worker: str) -> list[LeasedJob]:
         """What a worker holds."""
-        return await self._read(lambda session: workers.held(session, worker))
+        return await self._read(lambda session: leasing.held(session, worker))
 
     async def deregister(self, worker: str) -> None:
         """A worker is gone; what it holds is up for rescue."""
-        await self._write(lambda session: workers.deregister(session, self._now(), worker))
+        await self.runner.run(lambda d: workers.deregister(d, worker), WRITES)
         await self._block(lambda: self._presence.release(worker))
-
-    async def workers(self) -> list[WorkerRecord]:
-        """Every worker, oldest first."""
-        return await self._read(lambda session: workers.listed(session, self._now()))
-
-    # -- singletons ------------------------------------------------------------------------
-
-    async def claim(self, key: str, holder: str, *, ttl: float | None = None) -> bool:
-        """Claim a name once in the fleet."""
-        return await self._write(
-            lambda session: workers.claim(session, self._now(), key, holder, ttl)
-        )
-
-    async def release_claim(self, key: str, holder: str) -> bool:
-        """Give a name back."""
-        return await self._write(lambda session: workers.release_claim(session, key, holder))
 
     # -- inside ----------------------------------------------------------------------------
 

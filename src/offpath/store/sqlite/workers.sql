@@ -1,7 +1,11 @@
--- name: worker_put
--- A worker starts its lease, or renews it.
+-- name: hold_worker
+-- Whether a worker's lease is running.
+select expires_at > :now from offpath_worker where id = :worker
+
+-- name: register
+-- Adds a worker or renews it.
 insert into offpath_worker (id, info, started_at, seen_at, expires_at, presence, report)
-values (:id, :info, :now, :now, :expires_at, :presence, :report)
+values (:worker, :info, :now, :now, :now + :span, :presence is not null, :report)
 on conflict (id) do update set
     info = excluded.info,
     seen_at = excluded.seen_at,
@@ -11,21 +15,35 @@ on conflict (id) do update set
     started_at = case when gone_at is null then started_at else excluded.started_at end,
     gone_at = null
 
--- name: worker_alive
--- Whether a worker's lease runs.
-select 1 from offpath_worker where id = :id and expires_at > :now
+-- name: signals
+-- Of the jobs a worker holds: which were asked to be cancelled (1) and which it lost (-1). (The
+-- signs keep the planner on the ids.)
+select wanted.value ->> 'id', coalesce(job.cancel_requested, -1)
+from json_each(:held) as wanted
+left join offpath_job as job
+    on job.id = wanted.value ->> 'id'
+    and +job.worker = :worker
+    and +job.state = 'running'
+    and +job.deliveries = wanted.value ->> 'deliveries'
+where job.cancel_requested is not 0
 
--- name: worker_leave
+-- name: alive
+-- Whether a worker's lease runs.
+select 1 from offpath_worker where id = :worker and expires_at > :now
+
+-- name: deregister
 -- What it holds is up for rescue at once; that it was there is remembered for a time.
 update offpath_worker set
     gone_at = coalesce(gone_at, :now),
     expires_at = min(expires_at, :now)
-where id = :id
+where id = :worker
 
--- name: worker_list
--- Every worker with the number of jobs it holds.
+-- name: workers
+-- Every worker, oldest first.
 select
-    worker.info, worker.started_at, worker.seen_at, worker.expires_at, worker.presence,
+    worker.info, worker.started_at, worker.seen_at, worker.expires_at,
+    worker.expires_at <= :now,
+    worker.presence,
     (
         select count(*) from offpath_job as job
         where job.state = 'running' and job.worker = worker.id
@@ -33,56 +51,13 @@ select
     worker.report, worker.gone_at
 from offpath_worker as worker
 order by worker.started_at, worker.id
-limit :limit
+limit 10000
 
--- name: worker_present
--- Workers with a presence lock whose lease still runs.
-select id from offpath_worker where presence = 1 and expires_at > :now and gone_at is null
-
--- name: worker_silent
--- Late workers with a presence lock that have not been silent for so many leases.
-select id, info from offpath_worker
-where
-    presence = 1
-    and gone_at is null
-    and expires_at <= :now
-    and seen_at + :leases * (expires_at - seen_at) > :now
-
--- name: worker_vouch
+-- name: vouch
 -- A worker of this process lives, though it renews nothing by itself.
 update offpath_worker set
     seen_at = :now,
-    expires_at = :expires_at,
+    expires_at = :now + :span,
     report = coalesce(:report, report)
-where id = :id and gone_at is null
-returning id
-
--- name: worker_ended
--- Which of these stopped, or were seen to be dead.
-select id from offpath_worker
-where id in (select value from json_each(:ids)) and gone_at is not null
-
--- name: worker_ids
--- Those that are not gone.
-select id from offpath_worker where gone_at is null
-
--- name: worker_expire
--- Ends the lease of workers that were seen to be dead.
-update offpath_worker set expires_at = :now, gone_at = :now
-where id in (select value from json_each(:ids)) and expires_at > :now
-returning id
-
--- name: held
--- What is known of the jobs that a worker believes to hold.
-select id, deliveries, cancel_requested from offpath_job
-where id in (select value from json_each(:ids)) and +worker = :worker and +state = 'running'
-
--- name: worker_jobs
--- What a worker holds.
-select
-    id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline, limit_key
-from offpath_job
-where state = 'running' and worker = :worker
-order by seq
-limit 1000
+where id = :worker and gone_at is null
+returning 1

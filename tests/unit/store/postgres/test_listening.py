@@ -14,7 +14,7 @@ import pytest
 from offpath.model.effects import Effects
 from offpath.model.lease import LeaseRequest
 from offpath.store.hints import Hint
-from offpath.store.postgres import PostgresStore, crew
+from offpath.store.postgres import PostgresStore, deaths
 from tests.conformance.builders import TASK, new_job, worker_info
 
 from .conftest import Ask, Opened, until
@@ -152,7 +152,7 @@ async def _looks(store: PostgresStore, ask: Ask) -> list[str]:
 async def test_a_killed_worker_is_noticed(
     opened: Opened, url: str, ask: Ask, monkeypatch: pytest.MonkeyPatch, manner: str
 ) -> None:
-    monkeypatch.setattr(crew, "RESTART_GRACE", 0.0)
+    monkeypatch.setattr(deaths, "RESTART_GRACE", 0.0)
     store = await opened()
     with subprocess.Popen(  # noqa: ASYNC220 - it is only started here
         [sys.executable, "-c", _WORKER, url, manner], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -171,7 +171,7 @@ async def test_a_killed_worker_is_noticed(
 async def test_a_worker_that_comes_back_is_not_suspected_any_more(
     opened: Opened, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crew, "RESTART_GRACE", 0.0)
+    monkeypatch.setattr(deaths, "RESTART_GRACE", 0.0)
     store = await opened()
     await store.register(worker_info(), lease_seconds=30)
     ask("update offpath.worker set presence = 1")  # a lock that nobody holds
@@ -184,7 +184,7 @@ async def test_a_worker_that_comes_back_is_not_suspected_any_more(
 async def test_nobody_is_suspected_soon_after_the_server_started(
     opened: Opened, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crew, "RESTART_GRACE", 1e9)
+    monkeypatch.setattr(deaths, "RESTART_GRACE", 1e9)
     store = await opened()
     await store.register(worker_info(), lease_seconds=30)
     ask("update offpath.worker set presence = 1")

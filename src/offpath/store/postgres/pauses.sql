@@ -13,7 +13,7 @@ returning (
 )::int
 
 -- name: queues
--- Queues with unended jobs or a pause, as JSON; each count stops at 100,000.
+-- Queues with unended jobs or a pause; each count stops at 100,000.
 --
 -- The lanes are stepped to where an index has the queue; scheduled and running jobs are
 -- counted as a whole, blocked ones by what they wait for, since each kind has an index.
@@ -68,14 +68,12 @@ pauses as (
     from offpath.queue_pause p
     where p.until is null or p.until > (select clock.now from clock)
 )
-select json_build_object(
-    'name', n.queue,
-    'blocked', coalesce(c.blocked, 0), 'held', coalesce(c.held, 0),
-    'scheduled', coalesce(c.scheduled, 0),
-    'ready', coalesce(c.ready, 0), 'running', coalesce(c.running, 0),
-    'paused', p.queue is not null and p.until is null,
-    'paused_until', p.until
-)::text
+select
+    n.queue,
+    coalesce(c.blocked, 0)::bigint, coalesce(c.held, 0)::bigint, coalesce(c.scheduled, 0)::bigint,
+    coalesce(c.ready, 0)::bigint, coalesce(c.running, 0)::bigint,
+    (p.queue is not null and p.until is null)::int,
+    offpath.micros(p.until)
 from (select c.queue from counts c union select p.queue from pauses p) as n
 left join (
     select

@@ -1,0 +1,34 @@
+"""Workers that are dead: their locks are gone, or their processes stand still."""
+
+from __future__ import annotations
+
+import socket
+from datetime import datetime
+from hashlib import blake2b
+from typing import Final
+
+from offpath.runtime.process import stopped
+from offpath.store.postgres.steps import moment, to_json
+from offpath.store.programs.dialect import Send, Steps, ask
+from offpath.store.sql import Catalogue
+
+RESTART_GRACE: Final = 15.0
+"""Seconds after the server's start in which a missing lock says nothing: workers reconnect."""
+
+
+def presence_key(schema: str, worker: str) -> int:
+    """The number of a worker's advisory lock: 64 bits, so that two never share one."""
+    digest = blake2b(f"{schema}/{worker}".encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest, signed=True)
+
+
+def notice_deaths_steps(now: datetime | None, *, sql: Catalogue) -> Steps[list[str]]:
+    """Expire workers that were seen missing twice.
+
+    A late worker of this machine whose process is stopped keeps nothing by its presence any more.
+    """
+    deaths = sql["notice_deaths"](now=moment(now), grace=RESTART_GRACE)
+    dead, silent = yield Send((deaths, sql["silent"](now=moment(now), host=socket.gethostname())))
+    if still := [worker for worker, pid in silent if stopped(pid)]:
+        yield from ask(sql["forget_stopped"](ids=to_json(still)), last=True)
+    return [row[0] for row in dead]

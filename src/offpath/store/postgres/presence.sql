@@ -1,0 +1,88 @@
+-- name: notice_deaths
+-- Looks for workers whose lock is not held. One that is missing for the second time, a second or
+-- more after the first, is expired. Never soon after the server started: a restart frees the locks
+-- of workers that live.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+locks as materialized (
+    select (l.classid::bigint << 32) | l.objid::bigint as key
+    from pg_locks l
+    where l.locktype = 'advisory'
+        and l.objsubid = 1
+        and l.granted
+        and l.database = (select d.oid from pg_database d where d.datname = current_database())
+),
+seen as materialized (
+    select w.id, exists (select from locks l where l.key = w.presence) as there
+    from offpath.worker w
+    where w.presence is not null
+    order by w.id
+),
+looked as (
+    update offpath.worker w
+    set missing_since = case when s.there then null else coalesce(w.missing_since, clock.now) end,
+        expires_at = case
+            when not s.there and w.missing_since <= clock.now - interval '1 second'
+                then clock.now
+            else w.expires_at
+        end,
+        gone_at = case
+            when not s.there and w.missing_since <= clock.now - interval '1 second'
+                then clock.now
+        end
+    from seen s
+    cross join clock
+    where w.id = s.id
+        and w.expires_at > clock.now
+        and (not s.there or w.missing_since is not null)
+        and clock_timestamp() > pg_postmaster_start_time()
+            + :grace::double precision * interval '1 second'
+    returning w.id, w.expires_at <= clock.now as expired
+)
+select l.id from looked l where l.expired
+
+-- name: silent
+-- Late workers of this machine that keep their jobs by their presence, and their processes.
+select w.id, w.pid
+from offpath.worker w
+where w.presence is not null
+    and w.gone_at is null
+    and w.host = :host::text
+    and w.expires_at <= coalesce(:now::text::timestamptz, clock_timestamp())
+
+-- name: forget_stopped
+-- These workers' processes are there and stand still: only their leases count.
+update offpath.worker w
+set presence = null, missing_since = null
+where w.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
+
+-- name: forget_presence
+-- These workers' locks say nothing any more: only their leases count.
+update offpath.worker w
+set presence = null, missing_since = null
+where w.presence = any (array(select jsonb_array_elements_text(:keys::text::jsonb)::bigint))
+
+-- name: hold_presence
+-- Takes the lock that shows that a worker lives, for as long as this session does. The session keeps
+-- its own path, as everywhere below.
+select pg_catalog.pg_try_advisory_lock(:key::bigint)::int
+
+-- name: watch_client
+-- Has the server notice within about eleven seconds that the machine at the other end is gone.
+select
+    set_config('tcp_keepalives_idle', '5', false),
+    set_config('tcp_keepalives_interval', '2', false),
+    set_config('tcp_keepalives_count', '3', false)
+
+-- name: drop_presence
+-- Gives the lock back.
+select pg_catalog.pg_advisory_unlock(:key::bigint)::int
+
+-- name: backend
+-- The process that serves this session; a pooler's clients are told another one.
+select pg_catalog.pg_backend_pid()
+
+-- name: notify
+-- Tells listeners of every process to look.
+select pg_catalog.pg_notify(:channel::pg_catalog.text, '')

@@ -1,0 +1,266 @@
+-- name: get
+-- Jobs by id with all their failures.
+select
+    j.id::text, j.task, j.queue, j.state, j.priority, offpath.micros(j.run_at),
+    offpath.micros(j.enqueued_at), j.attempt, j.deliveries, j.losses, j.redrives,
+    coalesce(j.group_id, j.id::text), j.input, j.options, j.fingerprint, j.parent,
+    j.dependents::text, offpath.micros(j.deadline), j.unique_key, j.tags::text, j.worker,
+    j.cancel_requested::int, offpath.micros(j.started_at), offpath.micros(j.finished_at),
+    offpath.micros(j.expires_at), j.result, j.reason, j.progress,
+    (
+        select json_agg(
+            json_build_object(
+                'kind', f.kind, 'type', f.type, 'message', f.message,
+                'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at
+            )
+            order by f.delivery
+        )::text
+        from (
+            select o.*
+            from offpath.failure o
+            where o.job = j.id
+            order by o.delivery desc
+            limit 50
+        ) as f
+    ),
+    j.gate::text, j.limit_key, j.fair_key,
+    case when j.state = 'blocked' and j.reason = 'signal' then j.wait_target end,
+    case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end
+from offpath.job j
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+
+-- name: states
+-- The states of jobs by id.
+select j.id::text, j.state
+from offpath.job j
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+
+-- name: find_newest
+-- Jobs that match, with their last failure. Newest first.
+select
+    j.id::text, j.task, j.queue, j.state, j.priority, offpath.micros(j.run_at),
+    offpath.micros(j.enqueued_at), j.attempt, j.deliveries, j.losses, j.redrives,
+    coalesce(j.group_id, j.id::text), j.input, j.options, j.fingerprint, j.parent,
+    j.dependents::text, offpath.micros(j.deadline), j.unique_key, j.tags::text, j.worker,
+    j.cancel_requested::int, offpath.micros(j.started_at), offpath.micros(j.finished_at),
+    offpath.micros(j.expires_at), j.result, j.reason, j.progress,
+    (
+        select json_agg(
+            json_build_object(
+                'kind', f.kind, 'type', f.type, 'message', f.message,
+                'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at
+            )
+            order by f.delivery
+        )::text
+        from (
+            select o.*
+            from offpath.failure o
+            where o.job = j.id
+            order by o.delivery desc
+            limit 1
+        ) as f
+    ),
+    j.gate::text, j.limit_key, j.fair_key,
+    case when j.state = 'blocked' and j.reason = 'signal' then j.wait_target end,
+    case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end
+from offpath.job j
+where (:ids::text is null or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid)))
+    and (:states::text[] is null or j.state = any (:states::text[]))
+    and (:tasks::text[] is null or j.task = any (:tasks::text[]))
+    and (:queues::text[] is null or j.queue = any (:queues::text[]))
+    and (:reasons::text[] is null or j.reason = any (:reasons::text[]))
+    and (:tags::text is null or j.tags @> :tags::text::jsonb)
+    and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
+    and (
+        :parent::text is null
+        or (j.group_id = :parent::text and j.parent = :parent::text)
+        or (j.parent = :parent::text and j.group_id is distinct from j.parent)
+    )
+    and (:enqueued_after::text is null or j.enqueued_at >= :enqueued_after::text::timestamptz)
+    and (:enqueued_before::text is null or j.enqueued_at < :enqueued_before::text::timestamptz)
+    and (:finished_after::text is null or j.finished_at >= :finished_after::text::timestamptz)
+    and (:finished_before::text is null or j.finished_at < :finished_before::text::timestamptz)
+    and (:redrives_below::bigint is null or j.redrives < :redrives_below::bigint)
+    and (
+        :error_types::text[] is null
+        or (
+            select f.type from offpath.failure f
+            where f.job = j.id
+            order by f.delivery desc
+            limit 1
+        ) = any (:error_types::text[])
+    )
+    and (:after::text is null or j.id < :after::text::uuid)
+order by j.id desc
+limit :limit::int
+
+-- name: find_oldest
+-- Jobs that match, with their last failure. Oldest first.
+select
+    j.id::text, j.task, j.queue, j.state, j.priority, offpath.micros(j.run_at),
+    offpath.micros(j.enqueued_at), j.attempt, j.deliveries, j.losses, j.redrives,
+    coalesce(j.group_id, j.id::text), j.input, j.options, j.fingerprint, j.parent,
+    j.dependents::text, offpath.micros(j.deadline), j.unique_key, j.tags::text, j.worker,
+    j.cancel_requested::int, offpath.micros(j.started_at), offpath.micros(j.finished_at),
+    offpath.micros(j.expires_at), j.result, j.reason, j.progress,
+    (
+        select json_agg(
+            json_build_object(
+                'kind', f.kind, 'type', f.type, 'message', f.message,
+                'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at
+            )
+            order by f.delivery
+        )::text
+        from (
+            select o.*
+            from offpath.failure o
+            where o.job = j.id
+            order by o.delivery desc
+            limit 1
+        ) as f
+    ),
+    j.gate::text, j.limit_key, j.fair_key,
+    case when j.state = 'blocked' and j.reason = 'signal' then j.wait_target end,
+    case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end
+from offpath.job j
+where (:ids::text is null or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid)))
+    and (:states::text[] is null or j.state = any (:states::text[]))
+    and (:tasks::text[] is null or j.task = any (:tasks::text[]))
+    and (:queues::text[] is null or j.queue = any (:queues::text[]))
+    and (:reasons::text[] is null or j.reason = any (:reasons::text[]))
+    and (:tags::text is null or j.tags @> :tags::text::jsonb)
+    and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
+    and (
+        :parent::text is null
+        or (j.group_id = :parent::text and j.parent = :parent::text)
+        or (j.parent = :parent::text and j.group_id is distinct from j.parent)
+    )
+    and (:enqueued_after::text is null or j.enqueued_at >= :enqueued_after::text::timestamptz)
+    and (:enqueued_before::text is null or j.enqueued_at < :enqueued_before::text::timestamptz)
+    and (:finished_after::text is null or j.finished_at >= :finished_after::text::timestamptz)
+    and (:finished_before::text is null or j.finished_at < :finished_before::text::timestamptz)
+    and (:redrives_below::bigint is null or j.redrives < :redrives_below::bigint)
+    and (
+        :error_types::text[] is null
+        or (
+            select f.type from offpath.failure f
+            where f.job = j.id
+            order by f.delivery desc
+            limit 1
+        ) = any (:error_types::text[])
+    )
+    and (:after::text is null or j.id > :after::text::uuid)
+order by j.id
+limit :limit::int
+
+-- name: count
+-- How many jobs match, by state, queue and task.
+select
+    case when j.state in ('scheduled', 'ready') then 'queued' else j.state end as public,
+    j.queue, j.task, count(*)
+from offpath.job j
+where (:ids::text is null or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid)))
+        and (:states::text[] is null or j.state = any (:states::text[]))
+        and (:tasks::text[] is null or j.task = any (:tasks::text[]))
+        and (:queues::text[] is null or j.queue = any (:queues::text[]))
+        and (:reasons::text[] is null or j.reason = any (:reasons::text[]))
+        and (:tags::text is null or j.tags @> :tags::text::jsonb)
+        and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
+        and (
+            :parent::text is null
+            or (j.group_id = :parent::text and j.parent = :parent::text)
+            or (j.parent = :parent::text and j.group_id is distinct from j.parent)
+        )
+        and (:enqueued_after::text is null or j.enqueued_at >= :enqueued_after::text::timestamptz)
+        and (:enqueued_before::text is null or j.enqueued_at < :enqueued_before::text::timestamptz)
+        and (:finished_after::text is null or j.finished_at >= :finished_after::text::timestamptz)
+        and (:finished_before::text is null or j.finished_at < :finished_before::text::timestamptz)
+        and (:redrives_below::bigint is null or j.redrives < :redrives_below::bigint)
+        and (
+            :error_types::text[] is null
+            or (
+                select f.type from offpath.failure f
+                where f.job = j.id
+                order by f.delivery desc
+                limit 1
+            ) = any (:error_types::text[])
+        )
+group by public, j.queue, j.task
+
+-- name: backlog
+-- Due work by queue and task, counted up to a limit, with the time the oldest became due.
+--
+-- Every priority of a lane is stepped to, for the head of each is its oldest.
+with recursive clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+lanes (queue, task) as (
+    (
+        select j.queue, j.task
+        from offpath.job j
+        where j.state = 'ready'
+        order by j.queue, j.task
+        limit 1
+    )
+    union all
+    select next.queue, next.task
+    from lanes l
+    cross join lateral (
+        select j.queue, j.task
+        from offpath.job j
+        where j.state = 'ready' and (j.queue, j.task) > (l.queue, l.task)
+        order by j.queue, j.task
+        limit 1
+    ) as next
+),
+due as (
+    select l.queue, l.task, counted.ready, oldest.run_at
+    from lanes l
+    cross join lateral (
+        select count(*) as ready
+        from (
+            select from offpath.job j
+            where j.state = 'ready' and j.queue = l.queue and j.task = l.task
+            limit :limit::int
+        ) as few
+    ) as counted
+    cross join lateral (
+        with recursive heads (priority, run_at) as (
+            (
+                select j.priority, j.run_at
+                from offpath.job j
+                where j.state = 'ready' and j.queue = l.queue and j.task = l.task
+                order by j.priority desc, j.run_at
+                limit 1
+            )
+            union all
+            select next.priority, next.run_at
+            from heads h
+            cross join lateral (
+                select j.priority, j.run_at
+                from offpath.job j
+                where j.state = 'ready' and j.queue = l.queue and j.task = l.task
+                    and j.priority < h.priority
+                order by j.priority desc, j.run_at
+                limit 1
+            ) as next
+        )
+        select min(h.run_at) as run_at from heads h
+    ) as oldest
+    union all
+    select s.queue, s.task, count(*), min(s.run_at)
+    from (
+        select j.queue, j.task, j.run_at
+        from offpath.job j
+        where j.state = 'scheduled' and j.run_at <= (select clock.now from clock)
+        order by j.run_at
+        limit :limit::int
+    ) as s
+    group by s.queue, s.task
+)
+select
+    d.queue, d.task, least(sum(d.ready), :limit::int)::bigint,
+    offpath.micros(min(d.run_at))
+from due d
+where d.run_at is not null
+group by d.queue, d.task

@@ -1,0 +1,132 @@
+"""Workers: their leases, and what they should know of the jobs that they hold.
+
+How a database sees that a worker has died is its own: a lock of its session, or a locked file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from offpath.model.job import LeasedJob
+from offpath.model.lease import Extension, WorkerInfo, WorkerRecord
+from offpath.store.programs.answers import WorkerRow
+from offpath.store.programs.dialect import Dialect, Rows, Send, Steps, one
+from offpath.store.programs.instants import instant
+from offpath.store.sql import Query
+from offpath.store.unreadable import Documents, Shape
+
+_info: Final = Documents(WorkerInfo)
+
+
+class _Held(msgspec.Struct):
+    """A job that a worker believes to hold, as ``signals`` takes it."""
+
+    id: str
+    deliveries: int
+
+
+def register(
+    d: Dialect, worker: WorkerInfo, lease_seconds: float, presence: int | None
+) -> Steps[None]:
+    """Add a worker, or renew its lease. ``presence`` is the number of its lock, if it has one."""
+    yield from one(_register(d, worker, lease_seconds, presence))
+
+
+def extend(
+    d: Dialect,
+    worker: WorkerInfo,
+    lease_seconds: float,
+    presence: int | None,
+    held: Sequence[LeasedJob],
+    *,
+    report: str | None = None,
+) -> Steps[Extension]:
+    """Renew a worker, and tell it what happened to the jobs that it holds."""
+    # whether it is alive is looked at before its lease is renewed, and under its lock: else another
+    # process could end the lease in between, and the worker would not hear of it
+    renewing = (
+        d.sql["hold_worker"](worker=worker.id, now=d.now),
+        _register(d, worker, lease_seconds, presence, report),
+    )
+    before, _, *news = yield Send((*renewing, *_signals(d, worker.id, held)), last=True)
+    return _extension(news, alive=any(alive for (alive,) in before))
+
+
+def signals(d: Dialect, worker: str, held: Sequence[LeasedJob]) -> Steps[Extension]:
+    """Tell a worker what happened to the jobs that it holds."""
+    looking = d.sql["alive"](worker=worker, now=d.now)
+    alive, *news = yield Send((looking, *_signals(d, worker, held)), last=True)
+    return _extension(news, alive=bool(alive))
+
+
+def vouch(d: Dialect, worker: str, lease_seconds: float, report: str | None) -> Query:
+    """The statement that renews the lease of a worker whose event loop is blocked."""
+    return d.sql["vouch"](worker=worker, span=d.span(lease_seconds), report=report, now=d.now)
+
+
+def deregister(d: Dialect, worker: str) -> Steps[None]:
+    """Note that a worker has stopped: what it holds is up for rescue."""
+    yield from one(d.sql["deregister"](worker=worker, now=d.now))
+
+
+def listed(d: Dialect) -> Steps[list[WorkerRecord]]:
+    """Every worker, oldest first."""
+    return _RECORDS.all((yield from one(d.sql["workers"](now=d.now))))
+
+
+def _register(
+    d: Dialect,
+    worker: WorkerInfo,
+    lease_seconds: float,
+    presence: int | None,
+    report: str | None = None,
+) -> Query:
+    return d.sql["register"](
+        worker=worker.id,
+        info=d.json(worker),
+        span=d.span(lease_seconds),
+        presence=presence,
+        report=report,
+        now=d.now,
+    )
+
+
+def _signals(d: Dialect, worker: str, held: Sequence[LeasedJob]) -> list[Query]:
+    if not held:
+        return []
+    jobs = [_Held(job.id, job.deliveries) for job in held]
+    return [d.sql["signals"](worker=worker, held=d.batch(jobs))]
+
+
+def _extension(news: Sequence[Rows], *, alive: bool) -> Extension:
+    rows = [row for rows in news for row in rows]
+    return Extension(
+        alive=alive,
+        cancelled=tuple(job for job, asked in rows if asked == 1),
+        lost=tuple(job for job, asked in rows if asked == -1),
+    )
+
+
+def _record(row: WorkerRow) -> WorkerRecord:
+    return WorkerRecord(
+        info=_info.one(row.info),
+        started_at=instant(row.started_at),
+        seen_at=instant(row.seen_at),
+        expires_at=instant(row.expires_at),
+        late=bool(row.late),
+        presence=bool(row.presence),
+        running=row.running,
+        report=row.report,
+        gone_at=instant(row.gone_at),
+    )
+
+
+_NOBODY: Final = '{"id":"","host":"","pid":0,"version":"","concurrency":0,"tasks":[],"queues":[]}'
+"""Stands for a worker of which nothing can be read."""
+
+_RECORDS: Final = Shape.of(
+    WorkerRow(_NOBODY, 0, 0, 0, 0, 0, 0, None, None), _record, lambda worker, _: worker
+)
