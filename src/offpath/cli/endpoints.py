@@ -5,33 +5,51 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.messages import moment
-from offpath.cli.older_frame import (
-    command,
-    confirm,
-    json_option,
-    options,
-    url_option,
-    with_app,
-    yes_option,
-)
-from offpath.cli.values import Cell
+from offpath.cli.frame import confirmed, option_group, plain_command, store_command
+from offpath.cli.option_values import pairs, past_time
+from offpath.cli.values import Cell, Fields, Listing, Said, Shown, Table
 from offpath.errors import InvalidArgument
-from offpath.events.webhook.endpoints import Added, Receiver
+from offpath.events.webhook.endpoints import Receiver
 from offpath.events.webhook.sealing import new_key
 from offpath.events.webhook.signing import new_key_pair
 from offpath.model.endpoint import EndpointState, stream_of
 from offpath.model.message import Box, MessageBacklog
 from offpath.model.redact import redact_text
 
-_secret_options = options(
+
+class _Key(NamedTuple):
+    """What an endpoint is to sign with; the store's side makes a secret where none is given."""
+
+    secret: str | None = None
+    public: str | None = None
+
+
+def _key(secret_file: str | None, *, ed25519: bool) -> _Key:
+    if ed25519:
+        if secret_file is not None:
+            raise InvalidArgument("give --secret-file or --ed25519, not both")
+        return _Key(*new_key_pair())
+    if secret_file is None:
+        return _Key()
+    try:
+        if secret_file == "-":  # noqa: S105 - a file's name
+            return _Key(sys.stdin.readline().strip())
+        return _Key(Path(secret_file).read_text("utf-8").strip())
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not text"
+        raise InvalidArgument(f"the secret cannot be read from {secret_file}: {why}") from None
+
+
+_key_options = option_group(
+    "key",
+    _key,
     click.option(
         "--secret-file",
         metavar="FILE",
@@ -39,6 +57,7 @@ _secret_options = options(
     ),
     click.option("--ed25519", is_flag=True, help="Sign with a new Ed25519 key, not a shared one."),
 )
+_name = click.argument("name")
 
 
 @click.group()
@@ -47,27 +66,29 @@ def endpoints() -> None:
 
 
 @endpoints.command("add")
-@click.argument("name")
+@_name
 @click.argument("address", metavar="URL")
 @click.option("--topic", multiple=True, help="A topic, prefix.* or * (the default); repeatable.")
 @click.option("--stream", multiple=True, help="An outbox stream, prefix.* or *; repeatable.")
-@click.option("--header", multiple=True, metavar="NAME=VALUE", help="Sent along; repeatable.")
-@_secret_options
-@url_option
-@json_option
-@command
-def add(
+@click.option(
+    "--header",
+    callback=pairs("a header is written NAME=VALUE"),
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A header that is sent along; repeatable.",
+)
+@_key_options
+@store_command
+async def add(
+    app: App,
+    *,
     name: str,
     address: str,
     topic: tuple[str, ...],
     stream: tuple[str, ...],
-    header: tuple[str, ...],
-    secret_file: str | None,
-    url: str | None,
-    *,
-    ed25519: bool,
-    as_json: bool,
-) -> int | None:
+    header: tuple[tuple[str, str], ...],
+    key: _Key,
+) -> Shown:
     r"""Add the endpoint NAME at URL, or change the one of that name.
 
     A new one gets a new secret, which is shown now and never again; one that exists keeps its own.
@@ -76,94 +97,69 @@ def add(
     offpath endpoints add shop https://shop.example/hooks --topic 'order.*'
     offpath endpoints add shop https://shop.example/hooks --secret-file secret.txt
     """
-    headers = dict(_pair(one) for one in header)
-    secret, public = _given(secret_file, ed25519=ed25519)
-
-    async def work(app: App) -> None:
-        added = await app.webhooks.add(
-            name,
-            address,
-            secret=secret,
-            topics=topic or ("*",),
-            streams=stream or ("*",),
-            headers=headers,
-        )
-        made = added.secret if added.new and secret is None else None
-        receiver = await app.webhooks.get(name)
-        _tell(receiver, "added" if added.new else "changed", made, public, as_json=as_json)
-
-    return with_app(url, work)
+    topics, streams = topic or ("*",), stream or ("*",)
+    added = await app.webhooks.add(
+        name, address, secret=key.secret, topics=topics, streams=streams, headers=dict(header)
+    )
+    made = added.secret if added.new and key.secret is None else None
+    done = "added" if added.new else "changed"
+    return await _now(app, name, done, _Key(made, key.public))
 
 
 @endpoints.command("list")
-@url_option
-@json_option
-@command
-def list_endpoints(url: str | None, *, as_json: bool) -> int | None:
+@store_command
+async def list_endpoints(app: App) -> Listing:
     r"""List the endpoints: how they are, and how much waits for each.
 
     \b
     offpath endpoints list
     """
-
-    async def work(app: App) -> None:
-        found = await app.webhooks.list()
-        waiting = await _waiting(app)
-        if as_json:
-            output.print_json({"items": [_document(one, waiting) for one in found]})
-            return
-        columns = ("endpoint", "state", "url", "topics", "due", "dead", "failures", "note")
-        rows = [_row(one, waiting) for one in found]
-        output.print_table(columns, rows, empty="there are no endpoints")
-
-    return with_app(url, work)
+    waiting = await _waiting(app)
+    found = [(one, _document(one, waiting)) for one in await app.webhooks.list()]
+    columns = ("endpoint", "state", "url", "topics", "due", "dead", "failures", "note")
+    rows = [_row(one, document) for one, document in found]
+    documents = [document for _, document in found]
+    return Listing(documents, Table(columns, rows, "there are no endpoints"))
 
 
 @endpoints.command("show")
-@click.argument("name")
-@url_option
-@json_option
-@command
-def show(name: str, url: str | None, *, as_json: bool) -> int | None:
+@_name
+@store_command
+async def show(app: App, *, name: str) -> Shown:
     r"""Show one endpoint. Its secrets are counted, never shown.
 
     \b
     offpath endpoints show shop
     """
-
-    async def work(app: App) -> None:
-        one = await app.webhooks.get(name)
-        told = _document(one, await _waiting(app))
-        if as_json:
-            output.print_json(told)
-            return
-        lines: dict[str, Cell] = {
-            "endpoint": one.name,
-            "url": redact_text(one.url),
-            "state": f"{one.state} ({one.reason})" if one.reason else str(one.state),
-            "topics": ", ".join(one.topics),
-            "streams": ", ".join(one.streams),
-            "secrets": f"{one.secrets} (not shown)",
-            "failures": f"{one.failures} in a row",
-            "failing since": output.when(one.failing_since),
-            "blocked until": output.when(one.blocked_until),
-            "added": output.when(one.created_at),
-            "due": told["due"],
-            "dead": told["dead"],
-        }
-        for label, value in lines.items():
-            click.echo(f"{label:>13}  {output.clean(str(value))}")
-
-    return with_app(url, work)
+    one = await app.webhooks.get(name)
+    document = _document(one, await _waiting(app))
+    fields: dict[str, Cell] = {
+        "endpoint": one.name,
+        "url": redact_text(one.url),
+        "state": f"{one.state} ({one.reason})" if one.reason else str(one.state),
+        "topics": ", ".join(one.topics),
+        "streams": ", ".join(one.streams),
+        "secrets": f"{one.secrets} (not shown)",
+        "failures": f"{one.failures} in a row",
+        "failing since": output.when(one.failing_since),
+        "blocked until": output.when(one.blocked_until),
+        "added": output.when(one.created_at),
+        "due": document["due"],
+        "dead": document["dead"],
+    }
+    return Shown(document, [Fields(fields)])
 
 
 @endpoints.command("pause")
-@click.argument("name")
-@click.option("--reason", default="paused by an operator", show_default=True, help="Why.")
-@url_option
-@json_option
-@command
-def pause(name: str, reason: str, url: str | None, *, as_json: bool) -> int | None:
+@_name
+@click.option(
+    "--reason",
+    default="paused by an operator",
+    show_default=True,
+    help="The reason that `show` gives.",
+)
+@store_command
+async def pause(app: App, *, name: str, reason: str) -> Shown:
     r"""Post nothing to an endpoint until it is resumed.
 
     What there is for it waits.
@@ -171,20 +167,14 @@ def pause(name: str, reason: str, url: str | None, *, as_json: bool) -> int | No
     \b
     offpath endpoints pause shop
     """
-
-    async def work(app: App) -> None:
-        await app.webhooks.pause(name, reason)
-        _tell(await app.webhooks.get(name), "paused", as_json=as_json)
-
-    return with_app(url, work)
+    await app.webhooks.pause(name, reason)
+    return await _now(app, name, "paused")
 
 
 @endpoints.command("resume")
-@click.argument("name")
-@url_option
-@json_option
-@command
-def resume(name: str, url: str | None, *, as_json: bool) -> int | None:
+@_name
+@store_command
+async def resume(app: App, *, name: str) -> Shown:
     r"""Post to an endpoint again.
 
     Also when it was disabled: its failures are forgotten.
@@ -192,23 +182,15 @@ def resume(name: str, url: str | None, *, as_json: bool) -> int | None:
     \b
     offpath endpoints resume shop
     """
-
-    async def work(app: App) -> None:
-        await app.webhooks.resume(name)
-        _tell(await app.webhooks.get(name), "resumed", as_json=as_json)
-
-    return with_app(url, work)
+    await app.webhooks.resume(name)
+    return await _now(app, name, "resumed")
 
 
 @endpoints.command("rotate")
-@click.argument("name")
-@_secret_options
-@url_option
-@json_option
-@command
-def rotate(
-    name: str, secret_file: str | None, url: str | None, *, ed25519: bool, as_json: bool
-) -> int | None:
+@_name
+@_key_options
+@store_command
+async def rotate(app: App, *, name: str, key: _Key) -> Shown:
     r"""Sign with a new secret, too.
 
     Posts are signed with it and with the ones before it, until `retire`. It is shown now and never
@@ -218,85 +200,62 @@ def rotate(
     offpath endpoints rotate shop
     offpath endpoints retire shop     # when the receiver has the new one
     """
-    secret, public = _given(secret_file, ed25519=ed25519)
-
-    async def work(app: App) -> None:
-        added: Added = await app.webhooks.rotate(name, secret)
-        made = added.secret if secret is None else None
-        _tell(await app.webhooks.get(name), "rotated", made, public, as_json=as_json)
-
-    return with_app(url, work)
+    added = await app.webhooks.rotate(name, key.secret)
+    made = added.secret if key.secret is None else None
+    return await _now(app, name, "rotated", _Key(made, key.public))
 
 
 @endpoints.command("retire")
-@click.argument("name")
-@url_option
-@json_option
-@command
-def retire(name: str, url: str | None, *, as_json: bool) -> int | None:
+@_name
+@store_command
+async def retire(app: App, *, name: str) -> Said:
     r"""Forget all secrets of an endpoint but the newest.
 
     \b
     offpath endpoints retire shop
     """
-
-    async def work(app: App) -> None:
-        gone = await app.webhooks.retire(name)
-        if as_json:
-            output.print_json({"retired": gone})
-        else:
-            click.echo(f"{output.clean(name)}: old secrets retired: {gone}")
-
-    return with_app(url, work)
+    gone = await app.webhooks.retire(name)
+    return Said({"retired": gone}, f"{name}: old secrets retired: {gone}")
 
 
 @endpoints.command("remove")
-@click.argument("name")
-@yes_option
-@url_option
-@json_option
-@command
-def remove(name: str, url: str | None, *, yes: bool, as_json: bool) -> int | None:
+@_name
+@confirmed("Remove the endpoint {name}?")
+@store_command
+async def remove(app: App, *, name: str) -> Said:
     r"""Remove an endpoint with its secrets. What waits for it is never posted.
 
     \b
     offpath endpoints remove shop --yes
     """
-    confirm(f"Remove the endpoint {name}?", yes=yes, as_json=as_json)
-
-    async def work(app: App) -> None:
-        await app.webhooks.remove(name)
-        if as_json:
-            output.print_json({"removed": name})
-        else:
-            click.echo(f"{output.clean(name)}: removed")
-
-    return with_app(url, work)
+    await app.webhooks.remove(name)
+    return Said({"removed": name}, f"{name}: removed")
 
 
 @endpoints.command("replay")
-@click.argument("name")
+@_name
 @click.option(
-    "--since", required=True, metavar="TIME", help="2026-11-27T09:00Z, or how long ago: 90s, 2h, 3d"
+    "--since",
+    required=True,
+    callback=past_time,
+    metavar="TIME",
+    help="2026-11-27T09:00Z, or how long ago: 90s, 2h, 3d",
 )
-@click.option("--until", metavar="TIME", help="Up to this time; else up to now.")
 @click.option(
-    "--limit", type=click.IntRange(1, 1_000_000), default=10_000, show_default=True, help="Most."
+    "--until", callback=past_time, metavar="TIME", help="The end, written alike.  [default: now]"
 )
-@yes_option
-@url_option
-@json_option
-@command
-def replay(
-    name: str,
-    since: str,
-    until: str | None,
-    limit: int,
-    url: str | None,
-    *,
-    yes: bool,
-    as_json: bool,
-) -> int | None:
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1_000_000),
+    default=10_000,
+    show_default=True,
+    help="The most events to post again.",
+)
+@confirmed("Post everything since {since} to {name} again?")
+@store_command
+async def replay(
+    app: App, *, name: str, since: datetime, until: datetime | None, limit: int
+) -> Said:
     r"""Post again what was delivered or given up.
 
     Since a time, the oldest first. Receivers get the same ids again, by which they drop what they
@@ -305,25 +264,13 @@ def replay(
     \b
     offpath endpoints replay shop --since 2h
     """
-    begun = moment(since, "--since")
-    ended: datetime | None = None if until is None else moment(until, "--until")
-    asked = f"Post everything since {output.when(begun)} to {name} again?"
-    confirm(asked, yes=yes, as_json=as_json)
-
-    async def work(app: App) -> None:
-        count = await app.webhooks.replay(name, since=begun, until=ended, limit=limit)
-        if as_json:
-            output.print_json({"replayed": count})
-        else:
-            click.echo(f"{output.clean(name)}: {count} to be posted again")
-
-    return with_app(url, work)
+    count = await app.webhooks.replay(name, since=since, until=until, limit=limit)
+    return Said({"replayed": count}, f"{name}: {count} to be posted again")
 
 
 @endpoints.command("new-key")
-@json_option
-@command
-def make_key(*, as_json: bool) -> None:
+@plain_command
+def make_key() -> Said:
     r"""Make a key for OFFPATH_SECRET_KEY. It is not stored anywhere.
 
     \b
@@ -331,17 +278,12 @@ def make_key(*, as_json: bool) -> None:
     OFFPATH_SECRET_KEY_FILE=secret.key offpath endpoints reseal
     """
     key = new_key()
-    if as_json:
-        output.print_json({"key": key})
-    else:
-        click.echo(key)
+    return Said({"key": key}, key)
 
 
 @endpoints.command()
-@url_option
-@json_option
-@command
-def reseal(url: str | None, *, as_json: bool) -> int | None:
+@store_command
+async def reseal(app: App) -> Said:
     r"""Seal all secrets under the first key of OFFPATH_SECRET_KEY.
 
     Run it once with the first key, and after a new key was put before the old one; then the old
@@ -350,62 +292,23 @@ def reseal(url: str | None, *, as_json: bool) -> int | None:
     \b
     offpath endpoints reseal
     """
-
-    async def work(app: App) -> None:
-        count = await app.webhooks.reseal()
-        if as_json:
-            output.print_json({"resealed": count})
-        else:
-            click.echo(f"secrets of {count} endpoints sealed")
-
-    return with_app(url, work)
+    count = await app.webhooks.reseal()
+    return Said({"resealed": count}, f"secrets of {count} endpoints sealed")
 
 
-def _given(secret_file: str | None, *, ed25519: bool) -> tuple[str | None, str | None]:
-    """The secret to sign with, if it is not to be made by the store's side, and its public key."""
-    if ed25519:
-        if secret_file is not None:
-            raise InvalidArgument("give --secret-file or --ed25519, not both")
-        return new_key_pair()
-    if secret_file is None:
-        return None, None
-    try:
-        if secret_file == "-":  # noqa: S105 - a file's name
-            return sys.stdin.readline().strip(), None
-        return Path(secret_file).read_text("utf-8").strip(), None
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
-        raise InvalidArgument(f"the secret cannot be read from {secret_file}: {why}") from None
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign:
-        raise InvalidArgument(f"a header is written NAME=VALUE, not {name[:60]!r}")
-    return name, value
-
-
-def _tell(
-    one: Receiver,
-    what: str,
-    secret: str | None = None,
-    public: str | None = None,
-    *,
-    as_json: bool,
-) -> None:
-    """What was done, and the secret if one was made: this once."""
-    if as_json:
-        plain = _shown(one)
-        output.print_json({**plain, "done": what, "secret": secret, "public_key": public})
-        return
-    state = "" if what == one.state else f", {one.state}"
-    click.echo(f"{output.clean(one.name)}: {what}{state}")
-    if secret:
-        click.echo(f"secret: {secret}")
-        click.echo("give it to the receiver now: it is not shown again", err=True)
-    if public:
-        click.echo(f"public key: {public}")
-        click.echo("the receiver verifies with it; it is no secret", err=True)
+async def _now(app: App, name: str, done: str, key: _Key = _Key()) -> Shown:  # noqa: B008 - frozen
+    """An endpoint after it was changed, and the secret if one was made: this once."""
+    one = await app.webhooks.get(name)
+    lines = [f"{one.name}: {done}" + ("" if done == one.state else f", {one.state}")]
+    notes = []
+    if key.secret:
+        lines.append(f"secret: {key.secret}")
+        notes.append("give it to the receiver now: it is not shown again")
+    if key.public:
+        lines.append(f"public key: {key.public}")
+        notes.append("the receiver verifies with it; it is not a secret")
+    made = {"done": done, "secret": key.secret, "public_key": key.public}
+    return Shown({**_plain(one), **made}, lines, notes)
 
 
 async def _waiting(app: App) -> dict[str, MessageBacklog]:
@@ -414,24 +317,23 @@ async def _waiting(app: App) -> dict[str, MessageBacklog]:
 
 
 def _document(one: Receiver, waiting: dict[str, MessageBacklog]) -> dict[str, Any]:
-    plain = _shown(one)
+    plain = _plain(one)
     backlog = waiting.get(stream_of(one.name))
     plain["due"] = backlog.due if backlog else 0
     plain["dead"] = backlog.dead if backlog else 0
     return plain
 
 
-def _shown(one: Receiver) -> dict[str, Any]:
+def _plain(one: Receiver) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(one)
     plain["url"] = redact_text(one.url)
     return plain
 
 
-def _row(one: Receiver, waiting: dict[str, MessageBacklog]) -> tuple[Cell, ...]:
-    told = _document(one, waiting)
+def _row(one: Receiver, document: dict[str, Any]) -> tuple[Cell, ...]:
     note = one.reason or ""
     if one.state is EndpointState.ENABLED and one.failing_since:
         note = f"failing since {output.ago(one.failing_since)}"
-    topics = ", ".join(one.topics)
-    waits = told["due"], told["dead"]
-    return one.name, one.state, told["url"], topics, *waits, one.failures, note
+    waits = document["due"], document["dead"]
+    url, topics = document["url"], ", ".join(one.topics)
+    return one.name, one.state, url, topics, *waits, one.failures, note

@@ -3,24 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.older_frame import command, json_option, limit_option, url_option, with_app
+from offpath.cli.frame import after_option, limit_option, option_group, store_command
+from offpath.cli.option_values import iso_time
+from offpath.cli.values import Listing, Said, Table, next_of
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.limit import LimitRecord, QueueRecord, RateSpec
 
 COUNTED = 100_000
-"""Where the store stops counting."""
+"""The number at which the store stops counting."""
 
-until_option = click.option("--until", metavar="TIME", help="ISO time with a zone when it ends.")
-for_option = click.option("--for", "seconds", type=float, metavar="SECONDS", help="How long.")
+
+class _End(NamedTuple):
+    """The end of a pause: a time, a number of seconds from now, or none until it is resumed."""
+
+    until: datetime | None
+    seconds: float | None
+
+    async def at(self, app: App) -> datetime | None:
+        """The time by the store's clock."""
+        if self.seconds is None:
+            return self.until
+        return await app.store().ping() + timedelta(seconds=self.seconds)
+
+
+def _end(until: datetime | None, seconds: float | None) -> _End:
+    if until is not None and seconds is not None:
+        raise InvalidArgument("--until and --for say the same: give one of them")
+    return _End(until, None if seconds is None else checks.seconds(seconds, "--for"))
+
+
+_end_options = option_group(
+    "end",
+    _end,
+    click.option(
+        "--until", callback=iso_time, metavar="TIME", help="ISO time with a zone when it ends."
+    ),
+    click.option("--for", "seconds", type=float, metavar="SECONDS", help="How long it lasts."),
+)
 
 
 @click.group()
@@ -29,70 +57,45 @@ def queues() -> None:
 
 
 @queues.command("list")
-@url_option
-@json_option
-@command
-def list_queues(url: str | None, *, as_json: bool) -> int | None:
+@store_command
+async def list_queues(app: App) -> Listing:
     r"""List the queues that have jobs or are paused.
 
     \b
     offpath queues list
     """
-
-    async def work(app: App) -> None:
-        found = await app.queues.list()
-        if as_json:
-            output.print_json({"items": [queue_document(one) for one in found]})
-        else:
-            print_queues(found)
-
-    return with_app(url, work)
+    found = await app.queues.list()
+    return Listing([queue_document(one) for one in found], _queue_table(found))
 
 
 @queues.command("pause")
 @click.argument("name")
-@until_option
-@for_option
-@url_option
-@json_option
-@command
-def pause_queue(
-    name: str, until: str | None, seconds: float | None, url: str | None, *, as_json: bool
-) -> int | None:
+@_end_options
+@store_command
+async def pause_queue(app: App, *, name: str, end: _End) -> Said:
     r"""Hand out no more jobs of the queue NAME, to any worker. What runs goes on.
 
     \b
     offpath queues pause mail --for 3600
     """
-
-    async def work(app: App) -> None:
-        end = await _end(app, until, seconds)
-        told = await app.queues.unknown(name)
-        await app.queues.pause(name, until=end)
-        if told and not as_json:
-            click.echo(f"warning: {told}", err=True)
-        _tell({"name": name, "paused": True, "until": end}, _paused(name, end), as_json=as_json)
-
-    return with_app(url, work)
+    until = await end.at(app)
+    unknown = await app.queues.unknown(name)
+    await app.queues.pause(name, until=until)
+    document = {"ok": True, "name": name, "paused": True, "until": until}
+    return Said(document, _paused(name, until), [f"warning: {unknown}"] if unknown else ())
 
 
 @queues.command("resume")
 @click.argument("name")
-@url_option
-@json_option
-@command
-def resume_queue(name: str, url: str | None, *, as_json: bool) -> int | None:
+@store_command
+async def resume_queue(app: App, *, name: str) -> Said:
     r"""Hand out the jobs of the queue NAME again.
 
     \b
     offpath queues resume mail
     """
-
-    async def work(app: App) -> None:
-        changed = await app.queues.resume(name)
-        _tell({"name": name, "changed": changed}, _resumed(name, changed), as_json=as_json)
-
-    return with_app(url, work)
+    changed = await app.queues.resume(name)
+    return Said({"ok": True, "name": name, "changed": changed}, _resumed(name, changed))
 
 
 @click.group()
@@ -102,102 +105,52 @@ def limits() -> None:
 
 @limits.command("list")
 @limit_option
-@click.option("--after", metavar="KEY", help="Go on after this key (the last page's).")
-@url_option
-@json_option
-@command
-def list_limits(limit: int, after: str | None, url: str | None, *, as_json: bool) -> int | None:
+@after_option("KEY")
+@store_command
+async def list_limits(app: App, *, limit: int, after: str | None) -> Listing:
     r"""List the keys: how many may run, run, and are held.
 
     \b
     offpath limits list
     """
-
-    async def work(app: App) -> None:
-        found = await app.limits.list(limit=limit, after=after)
-        if as_json:
-            following = found[-1].key if len(found) == limit else None
-            items = [limit_document(one) for one in found]
-            output.print_json({"items": items, "next": following})
-        else:
-            print_limits(found)
-
-    return with_app(url, work)
+    found = await app.limits.list(limit=limit, after=after)
+    following = next_of(found, limit, lambda one: one.key)
+    return Listing([limit_document(one) for one in found], limit_table(found), following)
 
 
 @limits.command("pause")
 @click.argument("key")
-@until_option
-@for_option
-@url_option
-@json_option
-@command
-def pause_limit(
-    key: str, until: str | None, seconds: float | None, url: str | None, *, as_json: bool
-) -> int | None:
+@_end_options
+@store_command
+async def pause_limit(app: App, *, key: str, end: _End) -> Said:
     r"""Start no more jobs of KEY, on any worker. What runs goes on.
 
     \b
     offpath limits pause api.example.org --for 600
     """
-
-    async def work(app: App) -> None:
-        end = await _end(app, until, seconds)
-        back = await app.limits.pause(key, until=end)
-        text = f"{_paused(key, end)}; {back} ready jobs are held again"
-        document = {"key": key, "paused": True, "until": end, "held_again": back}
-        _tell(document, text, as_json=as_json)
-
-    return with_app(url, work)
+    until = await end.at(app)
+    back = await app.limits.pause(key, until=until)
+    document = {"ok": True, "key": key, "paused": True, "until": until, "held_again": back}
+    return Said(document, f"{_paused(key, until)}; {back} ready jobs are held again")
 
 
 @limits.command("resume")
 @click.argument("key")
-@url_option
-@json_option
-@command
-def resume_limit(key: str, url: str | None, *, as_json: bool) -> int | None:
+@store_command
+async def resume_limit(app: App, *, key: str) -> Said:
     r"""End the pause and the cool-down of KEY.
 
     \b
     offpath limits resume api.example.org
     """
-
-    async def work(app: App) -> None:
-        changed = await app.limits.resume(key)
-        _tell({"key": key, "changed": changed}, _resumed(key, changed), as_json=as_json)
-
-    return with_app(url, work)
-
-
-# -- what was given --------------------------------------------------------------------------------
-
-
-async def _end(app: App, until: str | None, seconds: float | None) -> datetime | None:
-    """When the pause ends, by the store's clock; None: when somebody resumes it."""
-    if until is not None and seconds is not None:
-        raise InvalidArgument("--until and --for say the same: give one of them")
-    if seconds is not None:
-        rest = timedelta(seconds=checks.seconds(seconds, "--for"))
-        return await app.store().ping() + rest
-    if until is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(until)
-    except ValueError:
-        moment = datetime.min  # noqa: DTZ901 - refused below, as any without a zone
-    if moment.utcoffset() is None:
-        raise InvalidArgument(
-            f"--until is no ISO time with a zone: write 2026-01-31T08:00Z, not {until!r}"
-        )
-    return moment.astimezone(UTC)
+    changed = await app.limits.resume(key)
+    return Said({"ok": True, "key": key, "changed": changed}, _resumed(key, changed))
 
 
 # -- what is shown ---------------------------------------------------------------------------------
 
 
-def print_queues(found: Sequence[QueueRecord]) -> None:
-    """A table of queues."""
+def _queue_table(found: Sequence[QueueRecord]) -> Table:
     columns = ("queue", "state", "ready", "running", "scheduled", "blocked", "held")
     rows = [
         (
@@ -207,10 +160,10 @@ def print_queues(found: Sequence[QueueRecord]) -> None:
         )
         for one in found
     ]
-    output.print_table(columns, rows, empty="no queue has jobs or is paused")
+    return Table(columns, rows, "no queue has jobs or is paused")
 
 
-def print_limits(found: Sequence[LimitRecord]) -> None:
+def limit_table(found: Sequence[LimitRecord]) -> Table:
     """A table of limits."""
     columns = ("key", "state", "max", "rate", "admitted", "running", "held")
     rows = [
@@ -225,7 +178,7 @@ def print_limits(found: Sequence[LimitRecord]) -> None:
         )
         for one in found
     ]
-    output.print_table(columns, rows, empty="no limit is known: no stored job has one")
+    return Table(columns, rows, "no limit is known: no stored job has one")
 
 
 def queue_state(one: QueueRecord) -> str:
@@ -271,10 +224,3 @@ def _paused(name: str, end: datetime | None) -> str:
 
 def _resumed(name: str, changed: bool) -> str:
     return f"{name} goes on" if changed else f"{name} was not paused"
-
-
-def _tell(document: dict[str, Any], text: str, *, as_json: bool) -> None:
-    if as_json:
-        output.print_json({"ok": True, **document})
-    else:
-        click.echo(output.clean(text))

@@ -14,8 +14,9 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import require_schema, store_settings
-from offpath.cli.flow import limit_document, print_limits, queue_document
-from offpath.cli.older_frame import command, json_option
+from offpath.cli.flow import limit_document, limit_table, queue_document
+from offpath.cli.frame import plain_command
+from offpath.cli.values import Failed, Part, Shown, Table, Value
 from offpath.config import Settings, load_settings
 from offpath.errors import ConfigurationError, InvalidArgument, OffpathError, StoreUnavailable
 from offpath.health.fleet import FleetHealth, Member, examine
@@ -51,11 +52,10 @@ class ProbeUnreachable(OffpathError):
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="Patience.",
+    help="How long to wait for the answer.",
 )
-@json_option
-@command
-def health(url: str | None, timeout: float, *, as_json: bool) -> int:
+@plain_command
+def health(url: str | None, timeout: float) -> Value:
     r"""Tell whether work moves.
 
     Asks the probe of a worker, when its URL is given or a health_port is set; else the store: is a
@@ -71,16 +71,12 @@ def health(url: str | None, timeout: float, *, as_json: bool) -> int:
     try:
         place = _place(url)
         if place is not None:
-            return _of_worker(place, timeout, all_of_them=url is None, as_json=as_json)
-        return asyncio.run(_of_fleet(store_settings(url), timeout, as_json=as_json))
+            return _of_worker(place, timeout, all_of_them=url is None)
+        return asyncio.run(_of_fleet(store_settings(url), timeout))
     except (ProbeUnreachable, StoreUnavailable, TimeoutError) as error:
         text = str(error) or f"no answer within {timeout:g} s"
         code = getattr(error, "code", "timeout")
-        if as_json:
-            output.print_json({"ok": False, "error": {"code": code, "message": text}})
-        else:
-            click.echo(f"unreachable: {output.clean_block(text)} ({code})", err=True)
-        return UNREACHABLE
+        return Failed(code, text, UNREACHABLE, word="unreachable")
 
 
 def _place(url: str | None) -> SplitResult | None:
@@ -111,19 +107,18 @@ def _probe_of(url: str) -> SplitResult | None:
 # -- a worker --------------------------------------------------------------------------------------
 
 
-def _of_worker(place: SplitResult, timeout: float, *, all_of_them: bool, as_json: bool) -> int:
+def _of_worker(place: SplitResult, timeout: float, *, all_of_them: bool) -> Shown:
     token = load_settings().health_token
     report = _asked(place, token, timeout)
     if all_of_them and (reasons := _of_siblings(place, report, token, timeout)):
         report = {**report, "ready": False, "reasons": [*report["reasons"], *reasons]}
-    if as_json:
-        output.print_json(report)
-    else:
-        _print_loops(report["loops"])
-        _print_waiting(report["waiting"])
-        _print_settlements(report.get("settlements", ()))  # an older worker's probe has none
-        _print_verdict(report["reasons"], report.get("warnings", ()))
-    return HEALTHY if report["ready"] else UNHEALTHY
+    parts: list[Part] = [
+        _loop_table(report["loops"]),
+        _waiting_table(report["waiting"]),
+        _settlement_table(report.get("settlements", ())),  # an older worker's probe has none
+        *_verdict(report["reasons"], report.get("warnings", ())),
+    ]
+    return Shown(report, parts, exit=HEALTHY if report["ready"] else UNHEALTHY)
 
 
 def _of_siblings(
@@ -184,7 +179,7 @@ def _read(where: str, status: int, body: bytes) -> dict[str, Any]:
     return report
 
 
-def _print_loops(loops: Iterable[Mapping[str, Any]]) -> None:
+def _loop_table(loops: Iterable[Mapping[str, Any]]) -> Table:
     rows = [
         (
             one["name"],
@@ -198,50 +193,44 @@ def _print_loops(loops: Iterable[Mapping[str, Any]]) -> None:
         for one in loops
     ]
     columns = ("loop", "health", "state", "last success", "failures", "restarts", "reason")
-    output.print_table(columns, rows, empty="no loops run")
+    return Table(columns, rows, "no loops run")
 
 
-def _print_waiting(gauges: Iterable[Mapping[str, Any]]) -> None:
+def _waiting_table(gauges: Iterable[Mapping[str, Any]]) -> Table:
     waiting = [one for one in gauges if one["age"] is not None]
     rows = [(one["name"], _seconds(one["age"]), _seconds(one["limit"])) for one in waiting]
-    output.print_table(("waiting", "for", "limit"), rows, empty="nothing waits")
+    return Table(("waiting", "for", "limit"), rows, "nothing waits")
 
 
-def _print_dying(dying: Iterable[Dying]) -> None:
+def _dying_table(dying: Iterable[Dying]) -> Table:
     rows = [(one.whose, one.name, one.dead, _share(one.share)) for one in dying]
-    if rows:
-        columns = ("died of", "name", "in 15 min", "of what ended")
-        output.print_table(columns, rows, empty="")
+    return Table(("died of", "name", "in 15 min", "of what ended"), rows)
 
 
-def _print_findings(found: Iterable[FindingRecord]) -> None:
+def _finding_table(found: Iterable[FindingRecord]) -> Table:
     rows = [
         (one.name, output.ago(one.since), "" if one.hinders else one.reason, one.text)
         for one in found
     ]
-    if rows:
-        output.print_table(("finding", "since", "accepted", "what"), rows, empty="")
+    return Table(("finding", "since", "accepted", "what"), rows)
 
 
 def _share(share: float | None) -> str:
     return "-" if share is None else f"{share:.0%}"
 
 
-def _print_settlements(runs: Iterable[Mapping[str, Any]]) -> None:
+def _settlement_table(runs: Iterable[Mapping[str, Any]]) -> Table:
     counts = ("attempted", "credited", "failed", "skipped")
     rows = [
         (one["kind"], one["period"], one["verdict"], *(one[name] for name in counts))
         for one in runs
     ]
-    if rows:
-        output.print_table(("settlement", "period", "last run", *counts), rows, empty="")
+    return Table(("settlement", "period", "last run", *counts), rows)
 
 
-def _print_verdict(reasons: Iterable[str], warnings: Iterable[str]) -> None:
-    for one in warnings:
-        click.echo(f"warning: {output.clean(one)}")
-    lines = [f"unhealthy: {output.clean(one)}" for one in reasons]
-    click.echo("\n".join(lines) or "healthy")
+def _verdict(reasons: Iterable[str], warnings: Iterable[str]) -> list[str]:
+    told = [f"warning: {one}" for one in warnings]
+    return [*told, *([f"unhealthy: {one}" for one in reasons] or ["healthy"])]
 
 
 def _seconds(value: float | None) -> str:
@@ -251,25 +240,24 @@ def _seconds(value: float | None) -> str:
 # -- the fleet -------------------------------------------------------------------------------------
 
 
-async def _of_fleet(settings: Settings, timeout: float, *, as_json: bool) -> int:  # noqa: ASYNC109 - of all of it
+async def _of_fleet(settings: Settings, timeout: float) -> Shown:  # noqa: ASYNC109 - of all of it
     app = App(settings=settings, auto_start=False)
     async with asyncio.timeout(timeout):
         await require_schema(app)
         async with app:
             store = app.store()
             fleet = await examine(store, Thresholds(store, settings))
-    if as_json:
-        output.print_json(_document(fleet))
-    else:
-        print_members(fleet.members)
-        _print_waiting([msgspec.structs.asdict(one) for one in fleet.gauges])
-        _print_dying(fleet.dying)
-        _print_findings(fleet.findings)
-        _print_settlements([msgspec.structs.asdict(one) for one in fleet.settlements])
-        if fleet.limits:
-            print_limits(fleet.limits)
-        _print_verdict(fleet.reasons, fleet.warnings)
-    return HEALTHY if fleet.healthy else UNHEALTHY
+    limits = [limit_table(fleet.limits)] if fleet.limits else []
+    parts: list[Part] = [
+        member_table(fleet.members),
+        _waiting_table([msgspec.structs.asdict(one) for one in fleet.gauges]),
+        _dying_table(fleet.dying),
+        _finding_table(fleet.findings),
+        _settlement_table([msgspec.structs.asdict(one) for one in fleet.settlements]),
+        *limits,
+        *_verdict(fleet.reasons, fleet.warnings),
+    ]
+    return Shown(_document(fleet), parts, exit=HEALTHY if fleet.healthy else UNHEALTHY)
 
 
 def _document(fleet: FleetHealth) -> dict[str, Any]:
@@ -294,8 +282,8 @@ def member_document(member: Member) -> dict[str, Any]:
     return {**plain, "presence": member.presence, "report": report, "ill": member.ill}
 
 
-def print_members(members: Iterable[Member]) -> None:
-    """Print the workers of a fleet."""
+def member_table(members: Iterable[Member]) -> Table:
+    """The workers of a fleet."""
     rows = [
         (
             one.record.info.id,
@@ -311,7 +299,7 @@ def print_members(members: Iterable[Member]) -> None:
         for one in members
     ]
     columns = ("id", "process", "state", "loops", "busy", "runs", "seen", "queues", "tasks")
-    output.print_table(columns, rows, empty="no workers are registered")
+    return Table(columns, rows, "no workers are registered")
 
 
 def _health(member: Member) -> str:

@@ -13,10 +13,9 @@ from offpath.cli.enqueue import enqueue
 from offpath.cli.flow import limits, queues
 from offpath.cli.groups import groups
 from offpath.cli.health import health
-from offpath.cli.inbox import inbox
 from offpath.cli.jobs import jobs
 from offpath.cli.ledger import ledger
-from offpath.cli.outbox import outbox
+from offpath.cli.messages import inbox, outbox
 from offpath.cli.program import Program
 from offpath.cli.reconcile import reconcile
 from offpath.cli.redo import redo

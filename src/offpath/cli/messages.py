@@ -1,101 +1,206 @@
-"""What ``offpath outbox`` and ``offpath inbox`` share: how messages are chosen and shown."""
+"""``offpath outbox`` and ``offpath inbox``: one group of commands, made for each box."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import Awaitable, Callable
+from datetime import datetime
 
 import click
-import msgspec
+from msgspec import Struct
 
 from offpath.app import App
-from offpath.cli import output
-from offpath.cli.older_frame import NOT_FOUND, confirm
-from offpath.cli.values import Cell
+from offpath.cli.frame import (
+    Filters,
+    Option,
+    after_option,
+    confirmed,
+    filters,
+    limit_option,
+    store_command,
+    yes_option,
+)
+from offpath.cli.message_views import BOXES, message_page, message_shown
+from offpath.cli.option_values import past_time
+from offpath.cli.selection import Rows, Selection, most_option
+from offpath.cli.values import Changed, Listing, Shown
 from offpath.errors import InvalidArgument, MessageNotFound
-from offpath.model.message import Box, MessagePage, MessageRecord, MessageState
-from offpath.model.redact import redact, redact_text
+from offpath.model.job import DeadReason
+from offpath.model.message import Box, MessageState
 
-STATES = click.Choice([str(one) for one in MessageState])
-_SPAN = re.compile(r"(\d{1,6})(s|m|h|d)")
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_WORDS = {Box.OUT: "outbox", Box.IN: "inbox"}
+_state = click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([str(one) for one in MessageState]),
+    help="Only those in this state; may be repeated.",
+)
+_stream = click.option("--stream", "streams", multiple=True, help="Only this stream; repeatable.")
+_source = click.option("--source", "streams", multiple=True, help="Only this source; repeatable.")
+_topic = click.option("--topic", "topics", multiple=True, help="Only this topic; repeatable.")
+_key = click.option("--key", "keys", multiple=True, help="Only this key; repeatable.")
+_rejected = click.option(
+    "--rejected", is_flag=True, help="Those that a handler rejected, and only those."
+)
 
 
-def moment(text: str, what: str) -> datetime:
-    """A time as people write it: ISO 8601 with its zone, or how long ago, as ``90s`` or ``2h``."""
-    if span := _SPAN.fullmatch(text):
-        seconds = int(span[1]) * _UNITS[span[2]]
-        return datetime.now(UTC) - timedelta(seconds=seconds)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise InvalidArgument(
-            f"{what} takes a time with its zone, as 2026-11-27T09:00Z, or how long ago, as 90s, "
-            f"15m, 2h or 3d; not {text[:60]!r}"
+def _only_rejected(where: Filters) -> Filters:
+    if not where.pop("rejected", False):
+        return where
+    if "reasons" in where:
+        raise InvalidArgument("give --rejected or --reason, not both")
+    return {**where, "reasons": (DeadReason.REJECTED,)}
+
+
+class _Kind(Struct, frozen=True, kw_only=True):
+    """The differences between the commands of the two boxes."""
+
+    box: Box
+    noun: str
+    names: tuple[Option, ...]
+    """Options that filter by what a message is called."""
+    reasons: str
+    listed: str
+    """An example of a filter."""
+    verb: str
+    """The command that puts dead messages back."""
+    examples: tuple[str, ...]
+    revived: str
+    discarded: str
+
+    @property
+    def filters(self) -> tuple[Option, ...]:
+        """Options that filter the messages of this box."""
+        text = f"Why it died: {self.reasons}, …"
+        return (*self.names, click.option("--reason", "reasons", multiple=True, help=text))
+
+    @property
+    def dead(self) -> Rows:
+        """The choice among dead messages."""
+        return Rows(
+            many="dead messages",
+            every="dead message",
+            missing="give message ids, a filter such as --key, or --all",
+            ids=click.argument("ids", metavar="[ID]…", nargs=-1),
+            filters=self.filters,
+            together="message ids",
+            refine=_only_rejected,
         )
-    return found
+
+    @property
+    def all_of(self) -> str:
+        """The help of --all."""
+        return f"All dead messages of the {BOXES[self.box]}."
+
+    def help(self, text: str, *examples: str) -> str:
+        """The help of a command, with its examples."""
+        lines = "\n".join(f"offpath {BOXES[self.box]} {one}" for one in examples)
+        return f"{text}\n\n\b\n{lines}"
 
 
-def chosen(given: dict[str, Any]) -> dict[str, Any]:
-    """The filter options of a command as the app's filters; those not given are left out."""
-    names = {
-        "stream": "streams",
-        "source": "streams",
-        "topic": "topics",
-        "state": "states",
-        "key": "keys",
-        "reason": "reasons",
-    }
-    return {names[name]: value for name, value in given.items() if value}
+_OUT = _Kind(
+    box=Box.OUT,
+    noun="event",
+    names=(_stream, _topic, _key),
+    reasons="exhausted, aborted, worker_lost",
+    listed="--stream mail --state pending --limit 10",
+    verb="retry",
+    examples=("0198c0de-…", "--stream mail --yes"),
+    revived="Put dead events back as fresh.\n\nDue at once, attempt 1, the oldest first.",
+    discarded="Delete dead events for good.",
+)
+_IN = _Kind(
+    box=Box.IN,
+    noun="message",
+    names=(_source, _key),
+    reasons="exhausted, aborted, rejected, bad_input",
+    listed="--source stripe --key evt_1",
+    verb="revive",
+    examples=("0198c0de-…", "--source stripe --yes", "--source stripe --rejected --yes"),
+    revived="Put dead messages back as fresh.\n\nDue at once, attempt 1, the oldest first. Those "
+    "that a handler rejected only by id or with --rejected.",
+    discarded="Delete dead messages for good. Their keys are free again: a repeat is accepted as "
+    "new.",
+)
 
 
-def ask(
-    ids: tuple[str, ...],
-    where: dict[str, Any],
-    verb: str,
-    *,
-    everything: bool,
-    yes: bool,
-    as_json: bool,
-    always: bool = False,
-) -> None:
-    """A bulk action is confirmed, and so is what loses something."""
-    if ids and (everything or where):
-        raise InvalidArgument("give message ids or a filter, not both")
-    if everything and where:
-        raise InvalidArgument("give --all or a filter, not both")
-    if not (ids or everything or where):
-        raise InvalidArgument("give message ids, a filter such as --key, or --all")
-    if always or not ids:
-        what = "these dead messages" if ids else "every dead message that matches"
-        confirm(f"{verb} {'all dead messages' if everything else what}?", yes=yes, as_json=as_json)
+def messages(kind: _Kind, about: str) -> click.Group:
+    """The commands of a box."""
+    group = click.Group(BOXES[kind.box], help=about)
+    _add_list(group, kind)
+    _add_show(group, kind)
+    _add_revive(group, kind)
+    _add_discard(group, kind)
+    return group
 
 
-async def one_of(app: App, box: Box, message_id: str) -> MessageRecord:
-    """One message of this box. Raises ``MessageNotFound``."""
-    found = await app.messages.get(message_id)
-    if found.box is not box:
-        other = _WORDS[found.box]
-        raise MessageNotFound(f"{message_id} is in the {other}: offpath {other} show {message_id}")
-    return found
+def _add_list(group: click.Group, kind: _Kind) -> None:
+    text = f"List {kind.noun}s, newest first. Payloads are shown by `show` only."
+
+    @group.command("list", help=kind.help(text, "list --state dead", f"list {kind.listed}"))
+    @filters(_state, *kind.filters)
+    @limit_option
+    @after_option()
+    @store_command
+    async def list_messages(app: App, *, limit: int, after: str | None, where: Filters) -> Listing:
+        page = await app.messages.find(limit=limit, after=after, box=kind.box, **where)
+        return message_page(page, kind.box)
 
 
-async def change(
+def _add_show(group: click.Group, kind: _Kind) -> None:
+    text = (
+        f"Show one {kind.noun} with its payload, headers and last failure.\n\n"
+        "Secrets (fields such as password or token) are hidden."
+    )
+
+    @group.command("show", help=kind.help(text, "show 0198c0de-…"))
+    @click.argument("message_id", metavar="ID")
+    @store_command
+    async def show_message(app: App, *, message_id: str) -> Shown:
+        found = await app.messages.get(message_id)
+        if found.box is not kind.box:
+            other = BOXES[found.box]
+            raise MessageNotFound(
+                f"{message_id} is in the {other}: offpath {other} show {message_id}"
+            )
+        return message_shown(found)
+
+
+def _add_revive(group: click.Group, kind: _Kind) -> None:
+    examples = [f"{kind.verb} {one}" for one in kind.examples]
+    more = (_rejected,) if kind.box is Box.IN else ()
+
+    @group.command(kind.verb, help=kind.help(kind.revived, *examples))
+    @kind.dead.chosen(kind.verb.capitalize(), *more, all_of=kind.all_of)
+    @most_option
+    @yes_option
+    @store_command
+    async def revive_messages(app: App, *, which: Selection, limit: int | None) -> Changed:
+        changed = await _act(app.messages.revive, app, kind.box, which, limit)
+        return _changed(changed, which.ids, "pending again")
+
+
+def _add_discard(group: click.Group, kind: _Kind) -> None:
+    @group.command("discard", help=kind.help(kind.discarded, "discard 0198c0de-… --yes"))
+    @kind.dead.chosen("Delete", all_of=kind.all_of, lost=True)
+    @most_option
+    @yes_option
+    @store_command
+    async def discard_messages(app: App, *, which: Selection, limit: int | None) -> Changed:
+        changed = await _act(app.messages.discard, app, kind.box, which, limit)
+        return _changed(changed, which.ids, "deleted")
+
+
+async def _act(
+    act: Callable[..., Awaitable[list[str]]],
     app: App,
     box: Box,
-    ids: Sequence[str],
-    act: Callable[..., Awaitable[list[str]]],
-    **where: Any,  # noqa: ANN401 - the filters of messages
+    which: Selection,
+    limit: int | None,
 ) -> list[str]:
     """Act on messages of this box alone, by id or by filter; the ids of those changed."""
-    if not ids:
-        return await act(box=box, **where)
-    own = [one for one in dict.fromkeys(ids) if await _is_in(app, box, one)]
+    if not which.ids:
+        return await act(box=box, limit=limit, **which.where)
+    own = [one for one in dict.fromkeys(which.ids) if await _is_in(app, box, one)]
     return await act(*own) if own else []
 
 
@@ -106,99 +211,34 @@ async def _is_in(app: App, box: Box, message_id: str) -> bool:
         return False
 
 
-def print_changed(changed: list[str], asked: tuple[str, ...], what: str, *, as_json: bool) -> int:
-    """Print what was changed; not found when ids were given and none of them was."""
-    left = [one for one in asked if one not in changed]
-    if as_json:
-        output.print_json({"changed": changed, "unchanged": left})
-    else:
-        for one in changed:
-            click.echo(f"{one}  {what}")
-        for one in left:
-            click.echo(f"{output.clean(one)}  left alone: unknown, or not dead")
-        click.echo(f"{len(changed)} {what}")
-    return NOT_FOUND if asked and not changed else 0
+def _changed(changed: list[str], asked: tuple[str, ...], verb: str) -> Changed:
+    return Changed(dict.fromkeys(changed, verb), asked, verb, "unknown, or not dead")
 
 
-def print_page(page: MessagePage, box: Box, *, as_json: bool) -> None:
-    """Print a page of messages without their payloads, and how to see the next one."""
-    if as_json:
-        items = [_listed(one) for one in page.items]
-        output.print_json({"items": items, "next": page.next})
-        return
-    middle = ("stream", "topic") if box is Box.OUT else ("source",)
-    columns = ("id", *middle, "key", "state", "attempt", "written", "due", "last error")
-    rows = [_row(one) for one in page.items]
-    output.print_table(columns, rows, empty=f"the {_WORDS[box]} has no such message")
-    if page.next:
-        click.echo(f"more: add --after {page.next}", err=True)
+outbox = messages(_OUT, "Events on their way out: list, show, retry, replay, discard.")
+inbox = messages(_IN, "Messages that were taken in: list, show, revive, discard.")
 
 
-def _row(one: MessageRecord) -> tuple[Cell, ...]:
-    middle = (one.stream, one.topic) if one.box is Box.OUT else (one.stream,)
-    failure = one.failure
-    error = redact_text(f"{failure.type}: {failure.message}"[:100]) if failure else ""
-    due = ""
-    if one.state is MessageState.PENDING:
-        due = "in hand" if one.held else output.ago(one.due_at)
-    state = _state(one)
-    written = output.ago(one.created_at)
-    return one.id, *middle, one.key, state, one.attempt, written, due, error
+@outbox.command("replay")
+@click.option(
+    "--since",
+    required=True,
+    callback=past_time,
+    metavar="TIME",
+    help="2026-11-27T09:00Z, or how long ago: 90s, 2h, 3d",
+)
+@filters(*_OUT.names)
+@most_option
+@confirmed("Send again what was delivered since {since}?")
+@store_command
+async def replay(app: App, *, since: datetime, limit: int | None, where: Filters) -> Changed:
+    r"""Send again what was delivered, the oldest first.
 
+    What was written since a time. Receivers get the same ids again. Delivered events are kept for a
+    day by default (keep_delivered).
 
-def _state(one: MessageRecord) -> str:
-    return f"{one.state} ({one.reason})" if one.reason else str(one.state)
-
-
-def document(one: MessageRecord) -> dict[str, Any]:
-    """A message as JSON: payload and headers decoded, secrets hidden."""
-    plain = _listed(one)
-    for name, value in (("headers", one.headers), ("payload", one.payload)):
-        plain[name] = redact(output.decoded(value))
-    return plain
-
-
-def _listed(one: MessageRecord) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(one)
-    for name in ("payload", "headers"):
-        del plain[name]
-    if (failure := plain["failure"]) is not None:
-        failure["message"] = redact_text(failure["message"])
-        if failure.get("traceback"):
-            failure["traceback"] = redact_text(failure["traceback"])
-    return plain
-
-
-def print_message(one: MessageRecord, *, as_json: bool) -> None:
-    """Print one message whole, its secrets hidden."""
-    told = document(one)
-    if as_json:
-        output.print_json(told)
-        return
-    middle = {"stream": one.stream, "topic": one.topic}
-    lines: dict[str, Cell] = {
-        "id": one.id,
-        **(middle if one.box is Box.OUT else {"source": one.stream}),
-        "key": one.key or "-",
-        "state": _state(one),
-        "attempt": one.attempt,
-        "deliveries": one.deliveries,
-        "in hand": "yes" if one.held else "no",
-        "written": output.when(one.created_at),
-        "due": output.when(one.due_at if one.state is MessageState.PENDING else None),
-        "finished": output.when(one.finished_at),
-        "kept until": output.when(one.expires_at),
-        "headers": _json_text(told["headers"]),
-        "payload": _json_text(told["payload"]),
-    }
-    for name, value in lines.items():
-        click.echo(f"{name:>10}  {output.clean(str(value))}")
-    if (failure := one.failure) is not None:
-        kind = output.clean(failure.kind)
-        click.echo(f"\nattempt {failure.attempt} failed {output.when(failure.at)} ({kind})")
-        shown = failure.traceback or f"{failure.type}: {failure.message}"
-        click.echo(f"  {output.clean_block(redact_text(shown)).rstrip()}")
-
-
-def _json_text(value: Any) -> str:  # noqa: ANN401 - any JSON
-    return msgspec.json.encode(value).decode()
+    \b
+    offpath outbox replay --since 2h --stream mail
+    """
+    changed = await app.messages.replay(since=since, limit=limit, **where)
+    return _changed(changed, (), "pending again")

@@ -32,14 +32,6 @@ def _callback(read: Callable[[str, str], Any]) -> Callable[..., Any]:
     return convert
 
 
-def pair(text: str, what: str) -> tuple[str, str]:
-    """The name and the value of NAME=VALUE."""
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise InvalidArgument(f"{what}, not {text[:60]!r}")
-    return name, value
-
-
 def _iso_time(text: str, option: str) -> datetime:
     try:
         return checks.aware(datetime.fromisoformat(text), option)
@@ -66,3 +58,15 @@ def _past_time(text: str, option: str) -> datetime:
 json_value = _callback(decode_json)
 iso_time = _callback(_iso_time)
 past_time = _callback(_past_time)
+
+
+def pairs(rule: str) -> Callable[..., Any]:
+    """A callback for NAME=VALUE; ``rule`` begins the error of another text."""
+
+    def pair(text: str, _option: str) -> tuple[str, str]:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise InvalidArgument(f"{rule}, not {name[:60]!r}")  # the value may be a secret
+        return name, value
+
+    return _callback(pair)

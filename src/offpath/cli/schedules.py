@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
@@ -11,18 +10,9 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.older_frame import (
-    command,
-    confirm,
-    json_option,
-    limit_option,
-    options,
-    url_option,
-    with_app,
-    with_loaded_app,
-    yes_option,
-)
-from offpath.cli.values import Cell
+from offpath.cli.frame import app_command, confirmed, limit_option, option_group, store_command
+from offpath.cli.option_values import iso_time
+from offpath.cli.values import Cell, Fields, Listing, Said, Shown, Table
 from offpath.errors import InvalidArgument
 from offpath.jobs.values.job import Job
 from offpath.model.json_text import decode_json
@@ -31,33 +21,62 @@ from offpath.model.redact import redact
 from offpath.model.schedule import Missed, Occurrence, Overlap, ScheduleRecord, Timing, TimingKind
 from offpath.runtime.zones import zone_of
 
-_term_options = options(
+_terms = (
     click.option("--cron", metavar="EXPRESSION", help="'0 3 * * *', '30 8 * * MON-FRI', @daily."),
-    click.option("--zone", metavar="ZONE", help="IANA zone that --cron is read in; else UTC."),
-    click.option("--every", type=float, metavar="SECONDS", help="An interval, at least 1."),
-    click.option("--anchor", metavar="TIME", help="ISO time that --every is counted from."),
+    click.option(
+        "--zone", metavar="ZONE", help="IANA zone that --cron is read in.  [default: UTC]"
+    ),
+    click.option("--every", type=float, metavar="SECONDS", help="The interval; 1 or more."),
+    click.option(
+        "--anchor", callback=iso_time, metavar="TIME", help="ISO time that --every counts from."
+    ),
     click.option("--when", metavar="NAME", help="A next-time function of the app (--app)."),
     click.option(
         "--overlap",
         type=click.Choice([one.value for one in Overlap]),
-        help="While the job before has not ended.",
+        help="What to do while the job before has not ended.",
     ),
     click.option(
         "--missed",
         type=click.Choice([one.value for one in Missed]),
-        help="What was due while no worker ran.",
+        help="What to do about times at which no worker ran.",
     ),
-    click.option("--missed-limit", type=int, metavar="N", help="Most that 'all' makes up for."),
-    click.option("--grace", type=float, metavar="SECONDS", help="Later than this is missed."),
-    click.option("--input", "document", metavar="JSON", help="Its arguments as a JSON object."),
-    click.option("--queue", help="Queue to put its jobs in."),
-    click.option("--priority", type=int, help="Higher runs first."),
+    click.option(
+        "--missed-limit",
+        type=int,
+        metavar="N",
+        help="The most missed times that `--missed all` makes up for.",
+    ),
+    click.option(
+        "--grace",
+        type=float,
+        metavar="SECONDS",
+        help="How late an occurrence may be made before it is missed.",
+    ),
+    click.option(
+        "--input", "document", metavar="JSON", help="The job's arguments as a JSON object."
+    ),
+    click.option("--queue", help="The queue of its jobs."),
+    click.option("--priority", type=int, help="The priority of its jobs; higher ones run first."),
     click.option("--tag", "tags", multiple=True, help="A tag of its jobs; may be repeated."),
 )
 
-app_option = click.option(
-    "--app", "target", metavar="MODULE:APP", help="The app that has the task or the function."
-)
+_JOB_NAMES = ("document", "queue", "priority", "tags")
+
+
+def _given(**given: Any) -> dict[str, Any]:  # noqa: ANN401 - any term
+    """The terms that were given; those of the job apart from the others. Raises ``InvalidArgument``
+    when the job's are given without a task.
+    """
+    terms = {name: value for name, value in given.items() if value not in (None, ())}
+    job = {name: terms.pop(name) for name in _JOB_NAMES if name in terms}
+    if job and given["task"] is None:
+        raise InvalidArgument("--input, --queue, --priority and --tag go with --task")
+    return {"task": terms.pop("task", None), "job": job, "terms": terms}
+
+
+_command = app_command("The app that has the task or the function.")
+_name = click.argument("name")
 
 
 @click.group()
@@ -66,64 +85,45 @@ def schedules() -> None:
 
 
 @schedules.command("list")
-@url_option
-@json_option
-@command
-def list_schedules(url: str | None, *, as_json: bool) -> int | None:
+@store_command
+async def list_schedules(app: App) -> Listing:
     r"""List the schedules: what comes next, how the last went.
 
     \b
     offpath schedules list
     """
-
-    async def work(app: App) -> None:
-        found = await app.schedules.list()
-        if as_json:
-            output.print_json({"items": [_document(one) for one in found]})
-            return
-        columns = ("schedule", "when", "task", "state", "next", "last", "by")
-        output.print_table(columns, [_row(one) for one in found], empty="there are no schedules")
-
-    return with_app(url, work)
+    found = await app.schedules.list()
+    columns = ("schedule", "when", "task", "state", "next", "last", "by")
+    table = Table(columns, [_row(one) for one in found], "there are no schedules")
+    return Listing([_document(one) for one in found], table)
 
 
 @schedules.command("show")
-@click.argument("name")
-@url_option
-@json_option
-@command
-def show_schedule(name: str, url: str | None, *, as_json: bool) -> int | None:
+@_name
+@store_command
+async def show_schedule(app: App, *, name: str) -> Shown:
     r"""Show a schedule, its job and its latest occurrences.
 
     \b
     offpath schedules show nightly
     """
-
-    async def work(app: App) -> None:
-        record = await app.schedules.get(name)
-        latest = await app.schedules.history(name, limit=5)
-        if as_json:
-            history = [_occurrence(one) for one in latest]
-            output.print_json({**_document(record), "history": history})
-        else:
-            _print(record)
-            _print_history(latest)
-
-    return with_app(url, work)
+    record = await app.schedules.get(name)
+    latest = await app.schedules.history(name, limit=5)
+    document = {**_document(record), "history": [_occurrence(one) for one in latest]}
+    return Shown(document, [_fields(record), _history(latest)])
 
 
 @schedules.command("next")
-@click.argument("name")
+@_name
 @click.option(
-    "--count", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many times."
+    "--count",
+    type=click.IntRange(1, 10_000),
+    default=10,
+    show_default=True,
+    help="How many times to print.",
 )
-@app_option
-@url_option
-@json_option
-@command
-def next_occurrences(
-    name: str, count: int, target: str | None, url: str | None, *, as_json: bool
-) -> int | None:
+@_command
+async def next_occurrences(app: App, *, name: str, count: int) -> Listing:
     r"""Print when NAME comes next, in UTC and its zone.
 
     A paused one as if resumed now.
@@ -131,37 +131,24 @@ def next_occurrences(
     \b
     offpath schedules next nightly --count 5
     """
-
-    async def work(app: App) -> None:
-        record = await app.schedules.get(name)
-        times = await app.schedules.next(name, count=count)
-        zone = record.schedule.timing.zone
-        if as_json:
-            output.print_json({"name": name, "zone": zone, "items": times})
-            return
-        rows = [(output.when(at), at.astimezone(zone_of(zone)).isoformat()) for at in times]
-        output.print_table(("utc", zone), rows, empty="it does not come any more")
-
-    return _with(target, url, work)
+    record = await app.schedules.get(name)
+    times = await app.schedules.next(name, count=count)
+    zone = record.schedule.timing.zone
+    rows = [(output.when(at), at.astimezone(zone_of(zone)).isoformat()) for at in times]
+    table = Table(("utc", zone), rows, "it does not come any more")
+    return Listing(times, table, about={"name": name, "zone": zone})
 
 
 @schedules.command("create")
-@click.argument("name")
-@click.option("--task", required=True, help="The task to make jobs of.")
-@_term_options
-@app_option
-@url_option
-@json_option
-@command
-def create(
-    name: str,
-    task: str,
-    target: str | None,
-    url: str | None,
-    *,
-    as_json: bool,
-    **given: Any,  # noqa: ANN401 - click passes the terms
-) -> int | None:
+@_name
+@option_group(
+    "given",
+    _given,
+    click.option("--task", required=True, help="The task to make jobs of."),
+    *_terms,
+)
+@_command
+async def create(app: App, *, name: str, given: dict[str, Any], target: str | None) -> Said:
     r"""Add the schedule NAME. Workers that run take it up; nothing is deployed.
 
     With --app, task and arguments are checked against that app.
@@ -170,74 +157,47 @@ def create(
     offpath schedules create nightly --cron '0 3 * * *' --zone Europe/Berlin --task report
     offpath schedules create poll --every 30 --task fetch --input '{"feed": "eu"}'
     """
-
-    async def work(app: App) -> None:
-        job = _job(app, task, given, registered=target is not None)
-        record = await app.schedules.create(name, job, **_terms(given))
-        _tell(record, "created", as_json=as_json)
-
-    return _with(target, url, work)
+    job = _job(app, given["task"], given["job"], registered=target is not None)
+    return _now(await app.schedules.create(name, job, **given["terms"]), "created")
 
 
 @schedules.command("change")
-@click.argument("name")
-@click.option("--task", help="The task to make jobs of from now on, with --input.")
-@_term_options
-@app_option
-@url_option
-@json_option
-@command
-def change(
-    name: str,
-    task: str | None,
-    target: str | None,
-    url: str | None,
-    *,
-    as_json: bool,
-    **given: Any,  # noqa: ANN401 - click passes the terms
-) -> int | None:
+@_name
+@option_group(
+    "given",
+    _given,
+    click.option("--task", help="The task to make jobs of from now on, with --input."),
+    *_terms,
+)
+@_command
+async def change(app: App, *, name: str, given: dict[str, Any], target: str | None) -> Said:
     r"""Change what is given of the schedule NAME, and keep the rest.
 
     \b
     offpath schedules change nightly --cron '30 3 * * *'
     """
-    if task is None and any(given[each] not in (None, ()) for each in _JOB_NAMES):
-        raise InvalidArgument("--input, --queue, --priority and --tag go with --task")
-
-    async def work(app: App) -> None:
-        job = None if task is None else _job(app, task, given, registered=target is not None)
-        record = await app.schedules.change(name, job, **_terms(given))
-        _tell(record, "changed", as_json=as_json)
-
-    return _with(target, url, work)
+    task = given["task"]
+    job = task and _job(app, task, given["job"], registered=target is not None)
+    return _now(await app.schedules.change(name, job, **given["terms"]), "changed")
 
 
 @schedules.command("pause")
-@click.argument("name")
-@url_option
-@json_option
-@command
-def pause(name: str, url: str | None, *, as_json: bool) -> int | None:
+@_name
+@store_command
+async def pause(app: App, *, name: str) -> Said:
     r"""Make no jobs of NAME until it is resumed.
 
     \b
     offpath schedules pause nightly
     """
-
-    async def work(app: App) -> None:
-        await app.schedules.pause(name)
-        _tell(await app.schedules.get(name), "paused", as_json=as_json)
-
-    return with_app(url, work)
+    await app.schedules.pause(name)
+    return _now(await app.schedules.get(name), "paused")
 
 
 @schedules.command("resume")
-@click.argument("name")
-@app_option
-@url_option
-@json_option
-@command
-def resume(name: str, target: str | None, url: str | None, *, as_json: bool) -> int | None:
+@_name
+@_command
+async def resume(app: App, *, name: str) -> Said:
     r"""Go on with NAME from now.
 
     What was due during the pause is not made up for.
@@ -245,122 +205,59 @@ def resume(name: str, target: str | None, url: str | None, *, as_json: bool) -> 
     \b
     offpath schedules resume nightly
     """
-
-    async def work(app: App) -> None:
-        await app.schedules.resume(name)
-        _tell(await app.schedules.get(name), "resumed", as_json=as_json)
-
-    return _with(target, url, work)
+    await app.schedules.resume(name)
+    return _now(await app.schedules.get(name), "resumed")
 
 
 @schedules.command("trigger")
-@click.argument("name")
-@url_option
-@json_option
-@command
-def trigger(name: str, url: str | None, *, as_json: bool) -> int | None:
+@_name
+@store_command
+async def trigger(app: App, *, name: str) -> Said:
     r"""Make the job of NAME now, out of turn, and print the job's id.
 
     \b
     offpath schedules trigger nightly
     """
-
-    async def work(app: App) -> None:
-        job = await app.schedules.trigger(name)
-        if as_json:
-            output.print_json({"ok": True, "name": name, "job": job})
-        else:
-            click.echo(job)
-
-    return with_app(url, work)
+    job = await app.schedules.trigger(name)
+    return Said({"ok": True, "name": name, "job": job}, job)
 
 
 @schedules.command("delete")
-@click.argument("name")
-@yes_option
-@url_option
-@json_option
-@command
-def delete(name: str, url: str | None, *, yes: bool, as_json: bool) -> int | None:
+@_name
+@confirmed("Delete the schedule {name}?")
+@store_command
+async def delete(app: App, *, name: str) -> Said:
     r"""Remove NAME with its history; jobs that it made stay.
 
     \b
     offpath schedules delete nightly --yes
     """
-    confirm(f"Delete the schedule {name}?", yes=yes, as_json=as_json)
-
-    async def work(app: App) -> None:
-        await app.schedules.delete(name)
-        if as_json:
-            output.print_json({"ok": True, "name": name})
-        else:
-            click.echo(f"{output.clean(name)} deleted")
-
-    return with_app(url, work)
+    await app.schedules.delete(name)
+    return Said({"ok": True, "name": name}, f"{name} deleted")
 
 
 @schedules.command("history")
-@click.argument("name")
+@_name
 @limit_option
-@click.option("--before", metavar="TIME", help="Only occurrences before this ISO time.")
-@url_option
-@json_option
-@command
-def history(
-    name: str, limit: int, before: str | None, url: str | None, *, as_json: bool
-) -> int | None:
+@click.option(
+    "--before", callback=iso_time, metavar="TIME", help="Only occurrences before this ISO time."
+)
+@store_command
+async def history(app: App, *, name: str, limit: int, before: datetime | None) -> Listing:
     r"""List what became of the occurrences of NAME, the latest first.
 
     \b
     offpath schedules history nightly --limit 10
     """
-    until = None if before is None else _time(before, "--before")
-
-    async def work(app: App) -> None:
-        found = await app.schedules.history(name, limit=limit, before=until)
-        if as_json:
-            output.print_json({"items": [_occurrence(one) for one in found]})
-        else:
-            _print_history(found)
-
-    return with_app(url, work)
-
-
-# -- what was given --------------------------------------------------------------------------------
-
-_JOB_NAMES = ("document", "queue", "priority", "tags")
-
-
-def _with(
-    target: str | None, url: str | None, work: Callable[[App], Awaitable[int | None]]
-) -> int | None:
-    return with_app(url, work) if target is None else with_loaded_app(target, url, work)
+    found = await app.schedules.history(name, limit=limit, before=before)
+    return Listing([_occurrence(one) for one in found], _history(found))
 
 
 def _job(app: App, task: str, given: dict[str, Any], *, registered: bool) -> Job[Any, Any]:
-    chosen = {each: given[each] for each in ("queue", "priority", "tags")}
-    options = {name: value for name, value in chosen.items() if value not in (None, ())}
-    document = given["document"] or "{}"
+    options = {name: value for name, value in given.items() if name != "document"}
+    document = given.get("document") or "{}"
     arguments = decode_json(document, "--input", type=dict[str, Any])
     return app.by_name(task, Options(**options), registered=registered).job(**arguments)
-
-
-def _terms(given: dict[str, Any]) -> Any:  # noqa: ANN401 - Terms, which are checked
-    terms = {
-        name: value for name, value in given.items() if name not in _JOB_NAMES and value is not None
-    }
-    if "anchor" in terms:
-        terms["anchor"] = _time(terms["anchor"], "--anchor")
-    return terms
-
-
-def _time(text: str, option: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidArgument(
-            f"{option} is no ISO time with a zone: write 2026-01-31T08:00Z, not {text!r}"
-        ) from None
 
 
 # -- what is shown ---------------------------------------------------------------------------------
@@ -424,26 +321,26 @@ def _occurrence(one: Occurrence) -> dict[str, Any]:
     return {"at": one.at, "outcome": one.outcome, "job": one.job, "made_at": one.made_at}
 
 
-def _print(record: ScheduleRecord) -> None:
+def _fields(record: ScheduleRecord) -> Fields:
+    fields: dict[str, Cell] = {}
     for name, value in _document(record).items():
         if name == "timing":
-            text = _in_words(record.schedule.timing)
+            fields[name] = _in_words(record.schedule.timing)
         elif isinstance(value, datetime):
-            text = output.when(value)
+            fields[name] = output.when(value)
         else:
-            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        click.echo(f"{name:13}{output.clean(text)}")
+            fields[name] = value if isinstance(value, str) else output.json_text(value)
+    return Fields(fields)
 
 
-def _print_history(found: list[Occurrence]) -> None:
+def _history(found: list[Occurrence]) -> Table:
     columns = ("at", "outcome", "job", "made")
     rows = [(output.when(o.at), o.outcome.value, o.job, output.when(o.made_at)) for o in found]
-    output.print_table(columns, rows, empty="no occurrences yet")
+    return Table(columns, rows, "no occurrences yet")
 
 
-def _tell(record: ScheduleRecord, what: str, *, as_json: bool) -> None:
-    if as_json:
-        output.print_json({"ok": True, **_document(record)})
-        return
+def _now(record: ScheduleRecord, what: str) -> Said:
+    """A schedule after it was changed."""
     following = "" if record.paused else f"; next {output.when(record.next_at)}"
-    click.echo(f"{output.clean(record.schedule.name)} {what}{following}")
+    text = f"{record.schedule.name} {what}{following}"
+    return Said({"ok": True, **_document(record)}, text)

@@ -40,6 +40,8 @@ class Rows:
     filters: Sequence[Option]
     together: str | None = None
     """The name of the ids where they and filters are refused together, before the app does."""
+    refine: Callable[[Filters], Filters] = dict
+    """A last step from the options that were given to the app's filters."""
 
     def chosen(
         self, verb: str, *more: Option, all_of: str | None = None, lost: bool = False
@@ -61,7 +63,8 @@ class Rows:
         everything: bool = False,
         **given: Any,  # noqa: ANN401 - any filter
     ) -> Selection:
-        which = Selection(ids, {name: one for name, one in given.items() if one}, everything)
+        where = self.refine({name: one for name, one in given.items() if one})
+        which = Selection(ids, where, everything)
         self._check(which)
         if lost or not ids:
             what = f"all {self.many}" if everything else f"every {self.every} that matches"

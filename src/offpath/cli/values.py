@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -106,9 +106,9 @@ class Listing:
         return (f"more: add {self.option} {self.next}",)
 
 
-def last_of(found: Sequence[T], limit: int) -> T | None:
-    """The last row of a full page, after which the next page begins."""
-    return found[-1] if len(found) >= limit else None
+def next_of(found: Sequence[T], limit: int, place: Callable[[T], str | int]) -> str | int | None:
+    """The place of a full page's last row, after which the next page begins."""
+    return place(found[-1]) if len(found) >= limit else None
 
 
 @dataclass(frozen=True, slots=True)
