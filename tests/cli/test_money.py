@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from offpath.cli.writing import whole_file
+from offpath.cli.files import whole_file
 from offpath.errors import StoreUnavailable
 from offpath.ledger.signing import Ed25519Signer
 from tests.attacks.test_amounts import WIRE
@@ -223,7 +223,7 @@ def test_a_checkpoint_that_was_kept_elsewhere_is_an_anchor(money: Money) -> None
     assert "rolled-back" in money.text("ledger", "verify", *anchor, code=1)
     assert "does not follow" in money.text("ledger", "checkpoint", *anchor, code=1)
     kept.write_text('{"last": null}')
-    assert "is no checkpoint" in money.text("ledger", "verify", *anchor, code=2)
+    assert "is not a checkpoint" in money.text("ledger", "verify", *anchor, code=2)
 
 
 def test_without_a_secret_it_says_which_variable(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from offpath.cli import settle
+from offpath.cli import frame
 
 SERVICE = """
 import os, signal, sqlite3
@@ -107,7 +107,7 @@ class Place:
 
 @pytest.fixture
 def place(here: Path, run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setattr(settle, "configure", lambda *_: None)  # of this process, which is pytest's
+    monkeypatch.setattr(frame, "configure", lambda *_: None)  # of this process, which is pytest's
     return Place(here, run)
 
 

@@ -1,4 +1,4 @@
-"""What ``offpath doctor`` looks at: the fleet's work, and what the store tells of itself."""
+"""The checks of ``offpath doctor``: of the fleet's work, and of the store."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ import click
 from msgspec import Struct
 
 from offpath.app import App
-from offpath.cli import output
-from offpath.cli.older_frame import command, json_option
+from offpath.cli.frame import plain_command, wants_json
+from offpath.cli.values import Part, Shown, Table
 from offpath.config import MEMORY_URL, load_settings
 from offpath.errors import InvalidArgument
 from offpath.jobs.handler.context import Context
@@ -47,7 +47,7 @@ runs nobody else's jobs."""
 
 
 class Tally(Struct):
-    """What the demo counted."""
+    """The counts of the demo."""
 
     succeeded: int
     dead: int
@@ -56,7 +56,7 @@ class Tally(Struct):
 
 
 class Seen(Struct):
-    """How many jobs of one task there are, and how they ended."""
+    """The jobs of one task: all of them, and those that ended."""
 
     total: int = 0
     succeeded: int = 0
@@ -68,9 +68,8 @@ Board = Mapping[str, Seen]
 
 @click.command()
 @click.option("--url", metavar="URL", help="Another store than a new SQLite file; it is migrated.")
-@json_option
-@command
-def demo(url: str | None, *, as_json: bool) -> int:
+@plain_command
+def demo(url: str | None) -> Shown:
     r"""Run a few hundred jobs and show what became of them.
 
     Quick, slow, delayed, failing and retrying ones, and one that dies. Uses a new SQLite file in
@@ -82,12 +81,8 @@ def demo(url: str | None, *, as_json: bool) -> int:
     place = url or f"sqlite:///{Path(tempfile.mkdtemp(prefix='offpath-demo-')) / 'demo.db'}"
     if load_settings(url=place).url == MEMORY_URL:
         raise InvalidArgument("the demo shows a durable store: give sqlite:///… or postgresql://…")
-    tally, board = asyncio.run(_run(place, live=not as_json))
-    if as_json:
-        output.print_json(tally)
-    else:
-        _conclude(tally, board, place)
-    return 0
+    tally, board = asyncio.run(_run(place, live=not wants_json()))
+    return Shown(tally, list(_conclusion(tally, board, place)))
 
 
 async def _run(url: str, *, live: bool) -> tuple[Tally, Board]:
@@ -188,28 +183,33 @@ def _display(*, live: bool) -> Iterator[Callable[[Board], None]]:
         yield show
 
 
-def _conclude(tally: Tally, board: Board, url: str) -> None:
+def _conclusion(tally: Tally, board: Board, url: str) -> Iterator[Part]:
     rows = [(name, one.succeeded, one.dead, _TOLD[name]) for name, one in board.items()]
-    output.print_table(("task", "succeeded", "dead", "what there is to see"), rows, empty="-")
-    click.echo(
-        f"\n{tally.succeeded + tally.dead} jobs in {tally.seconds:g} s; {tally.retried} attempts "
-        f"failed and were run again. All of it is still in\n  {redact_url(url)}\n"
+    yield Table(("task", "succeeded", "dead", "what there is to see"), rows, "-")
+    yield ""
+    yield (
+        f"{tally.succeeded + tally.dead} jobs in {tally.seconds:g} s; {tally.retried} attempts "
+        "failed and were run again. All of it is still in"
     )
+    yield f"  {redact_url(url)}"
+    yield ""
     where = f" --url {shlex.quote(url)}"
     if redact_url(url) != url:  # a password belongs on no screen
-        click.echo("With OFFPATH_URL set to the URL you gave:")
+        yield "With OFFPATH_URL set to the URL you gave:"
         where = ""
     for title, verb in (
         ("What died, and why:", "dead list"),
         ("All jobs of one kind:", "jobs list --task demo.charge"),
         ("Check the store:", "doctor"),
     ):
-        click.echo(f"{title}\n  {_program()} {verb}{where}")
+        yield title
+        yield f"  {_program()} {verb}{where}"
 
 
 def _program() -> str:
-    """What the reader has to type: the name where a shell finds this very program by it, else the
-    path by which it was called, as in an environment that is not activated.
+    """The word that the reader types: the name, where a shell finds this very program by it.
+
+    Otherwise it is the path by which it was called, as in an environment that is not activated.
     """
     called, found = Path(sys.argv[0]), shutil.which("offpath")
     if called.name != "offpath" or not called.exists():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -12,9 +12,10 @@ import click
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import load_shared_app, target_of
-from offpath.cli.older_frame import FAILED, command, json_option, limit_option
+from offpath.cli.frame import after_option, app_option, framed, limit_option, option_group
+from offpath.cli.option_values import iso_time, read_by
+from offpath.cli.values import DONE, FAILED, Listing, Said, Table, next_of
 from offpath.errors import ConfigurationError, InvalidArgument, OffpathError
-from offpath.model import checks
 from offpath.model.json_text import decode_json
 
 if TYPE_CHECKING:
@@ -22,212 +23,50 @@ if TYPE_CHECKING:
     from offpath.ledger.reading import Payout, Subscription
     from offpath.ledger.requests import Request
 
-app_option = click.option(
-    "--app", "target", metavar="MODULE:APP", help="Whose economy.  [env: OFFPATH_APP]"
-)
-user_option = click.option("--user", metavar="USER", help="Of this user only.")
-state_option = click.option(
-    "--state",
-    "states",
-    multiple=True,
-    callback=lambda _context, _option, given: tuple(one.upper() for one in given),
-    help="In this state; repeatable.",
-)
-after_option = click.option("--after", metavar="ID", default="", help="Go on after this id.")
 
-
-def with_economy(
-    target: str | None, work: Callable[[Economy], Awaitable[int | None]]
-) -> int | None:
-    """Open the app at the target, do the work with its economy, close it."""
-    app = _loaded(target)
+def _economy(target: str | None) -> AbstractAsyncContextManager[Economy]:
+    app = load_shared_app(target_of(target), None)
     if not app.economies:
         raise ConfigurationError(f"{target or 'the app'} has no economy: make an Economy(app, ...)")
-
-    async def opened() -> int | None:
-        async with app:
-            return await work(app.economy)
-
-    return asyncio.run(opened())
+    return _opened(app)
 
 
-@click.group()
-def economy() -> None:
-    """Operations, payouts and subscriptions of an app."""
+@asynccontextmanager
+async def _opened(app: App) -> AsyncIterator[Economy]:
+    async with app:
+        yield app.economy
 
 
-@economy.command("submit")
-@click.argument("file", type=click.File("rb"))
-@app_option
-@json_option
-@command
-def submit(file: BinaryIO, target: str | None, *, as_json: bool) -> int | None:
-    r"""Submit the operations in FILE.
-
-    FILE has one JSON object a line; - is standard input. Safe to repeat: each operation has a key,
-    and happens once. Exit code 1 when one was a fault; a declined one is an answer.
-
-    \b
-    {"kind": "topUp", "key": "t-1", "actor": {"kind": "operator", "id": "ada"},
-     "user": "ann", "amount": "CREDIT:10.00", "source": "card"}
-
-    \b
-    offpath economy submit top-ups.jsonl --app shop.app:app
-    """
-    requests = list(_requests(file))
-
-    async def work(found: Economy) -> int | None:
-        outcomes = await found.submit_many(requests)
-        documents = [
-            _outcome(one.key, outcome) for one, outcome in zip(requests, outcomes, strict=True)
-        ]
-        if as_json:
-            output.print_json({"items": documents})
-        else:
-            rows = [(one["key"], one["status"], one["id"], _why(one)) for one in documents]
-            columns = ("key", "status", "posting or reason", "because")
-            output.print_table(columns, rows, empty="no operations")
-        return FAILED if any(one["status"] == "fault" for one in documents) else None
-
-    return with_economy(target, work)
+economy_command = framed(_economy, app_option("The app that has the economy.  [env: OFFPATH_APP]"))
+"""A command on an app's economy, which is its first argument."""
 
 
-@economy.command("payouts")
-@user_option
-@state_option
-@after_option
-@limit_option
-@app_option
-@json_option
-@command
-def payouts(
-    user: str | None,
-    states: tuple[str, ...],
-    after: str,
-    limit: int,
-    target: str | None,
-    *,
-    as_json: bool,
-) -> int | None:
-    r"""List payouts: who asked for what, and how far it is.
+def _state_option(kind: str) -> Callable[[Any], Any]:
+    def read(text: str, option: str) -> str:
+        from offpath.model.ledger.records import STATES
 
-    \b
-    offpath economy payouts --state submitted --app shop.app:app
-    """
-    _require_states("payout", states)
+        if (state := text.upper()) not in STATES[kind]:
+            known = ", ".join(STATES[kind])
+            raise InvalidArgument(f"{option} is one of {known}, not {state!r}")
+        return state
 
-    async def work(found: Economy) -> None:
-        page = await found.read.payouts(user, states=states, after=after, limit=limit)
-        _print_page([_payout(one) for one in page], limit, "no payouts", as_json=as_json)
-
-    return with_economy(target, work)
+    return click.option(
+        "--state",
+        "states",
+        multiple=True,
+        callback=read_by(read),
+        help="Only those in this state; repeatable.",
+    )
 
 
-@economy.command("subscriptions")
-@user_option
-@state_option
-@after_option
-@limit_option
-@app_option
-@json_option
-@command
-def subscriptions(
-    user: str | None,
-    states: tuple[str, ...],
-    after: str,
-    limit: int,
-    target: str | None,
-    *,
-    as_json: bool,
-) -> int | None:
-    r"""List subscriptions: who pays whom, and until when.
-
-    \b
-    offpath economy subscriptions --user ann --app shop.app:app
-    """
-    _require_states("subscription", states)
-
-    async def work(found: Economy) -> None:
-        page = await found.read.subscriptions(user, states=states, after=after, limit=limit)
-        _print_page(
-            [_subscription(one) for one in page], limit, "no subscriptions", as_json=as_json
-        )
-
-    return with_economy(target, work)
+_user_option = click.option("--user", metavar="USER", help="Only those of this user.")
 
 
-@economy.command("debts")
-@after_option
-@limit_option
-@app_option
-@json_option
-@command
-def debts(after: str, limit: int, target: str | None, *, as_json: bool) -> int | None:
-    r"""List debts: which users owe what to the platform.
-
-    What comes in for them later pays it first; a writeOff gives it up.
-
-    \b
-    offpath economy debts --app shop.app:app
-    """
-
-    async def work(found: Economy) -> None:
-        page = await found.read.debts(after=after, limit=limit)
-        items = [{"id": one.user, "owed": str(one.owed)} for one in page]
-        _print_page(items, limit, "nobody owes anything", as_json=as_json)
-
-    return with_economy(target, work)
+def _requests(file: BinaryIO) -> list[Request]:
+    return list(_decoded(file))
 
 
-@economy.command("pause")
-@click.option("--until", metavar="TIME", help="ISO time with a zone when it ends.")
-@app_option
-@json_option
-@command
-def pause(until: str | None, target: str | None, *, as_json: bool) -> int | None:
-    r"""Have the economy's sweeps rest on every worker. Operations are still taken.
-
-    \b
-    offpath economy pause --until 2026-12-01T06:00Z --app shop.app:app
-    """
-    end = None if until is None else moment(until, "--until")
-
-    async def work(found: Economy) -> None:
-        await found.pause(until=end)
-        if as_json:
-            output.print_json({"paused": True, "until": until})
-        else:
-            click.echo("paused" if until is None else f"paused until {until}")
-
-    return with_economy(target, work)
-
-
-@economy.command("resume")
-@app_option
-@json_option
-@command
-def resume(target: str | None, *, as_json: bool) -> int | None:
-    r"""Have the economy's sweeps go on.
-
-    \b
-    offpath economy resume --app shop.app:app
-    """
-
-    async def work(found: Economy) -> None:
-        changed = await found.resume()
-        if as_json:
-            output.print_json({"paused": False, "changed": changed})
-        else:
-            click.echo("goes on" if changed else "was not paused")
-
-    return with_economy(target, work)
-
-
-def _loaded(target: str | None) -> App:
-    return load_shared_app(target_of(target), None)
-
-
-def _requests(file: BinaryIO) -> Iterator[Request]:
+def _decoded(file: BinaryIO) -> Iterator[Request]:
     """The operations of a file. Raises what is wrong with one, and in which line it is."""
     from offpath.economy import LedgerError
     from offpath.ledger.wire import decode
@@ -240,21 +79,116 @@ def _requests(file: BinaryIO) -> Iterator[Request]:
                 raise type(error)(f"line {number}: {error}") from error
 
 
-def moment(given: str, option: str) -> datetime:
-    """The time that an option gives."""
-    try:
-        return checks.aware(datetime.fromisoformat(given), option)
-    except ValueError as error:
-        raise InvalidArgument(
-            f"{option} is an ISO time with a zone, as 2026-01-31T00:00:00Z, not {given!r}"
-        ) from error
+@click.group()
+def economy() -> None:
+    """Operations, payouts and subscriptions of an app."""
 
 
-def _require_states(kind: str, states: tuple[str, ...]) -> None:
-    from offpath.model.ledger.records import STATES
+@economy.command("submit")
+@option_group("requests", _requests, click.argument("file", type=click.File("rb")))
+@economy_command
+async def submit(economy: Economy, *, requests: list[Request]) -> Listing:
+    r"""Submit the operations in FILE.
 
-    if unknown := sorted(set(states) - set(STATES[kind])):
-        raise InvalidArgument(f"--state is one of {', '.join(STATES[kind])}, not {unknown[0]!r}")
+    FILE has one JSON object a line; - is standard input. Safe to repeat: each operation has a key,
+    and happens once. Exit code 1 when one was a fault; a declined one is an answer.
+
+    \b
+    {"kind": "topUp", "key": "t-1", "actor": {"kind": "operator", "id": "ada"},
+     "user": "ann", "amount": "CREDIT:10.00", "source": "card"}
+
+    \b
+    offpath economy submit top-ups.jsonl --app shop.app:app
+    """
+    outcomes = await economy.submit_many(requests)
+    documents = [
+        _outcome(one.key, outcome) for one, outcome in zip(requests, outcomes, strict=True)
+    ]
+    rows = [(one["key"], one["status"], one["id"], _why(one)) for one in documents]
+    table = Table(("key", "status", "posting or reason", "because"), rows, "no operations")
+    faulty = any(one["status"] == "fault" for one in documents)
+    return Listing(documents, table, exit=FAILED if faulty else DONE)
+
+
+@economy.command("payouts")
+@_user_option
+@_state_option("payout")
+@after_option(default="")
+@limit_option
+@economy_command
+async def payouts(
+    economy: Economy, *, user: str | None, states: tuple[str, ...], after: str, limit: int
+) -> Listing:
+    r"""List payouts: who asked for what, and how far it is.
+
+    \b
+    offpath economy payouts --state submitted --app shop.app:app
+    """
+    page = await economy.read.payouts(user, states=states, after=after, limit=limit)
+    return _page([_payout(one) for one in page], limit, "no payouts")
+
+
+@economy.command("subscriptions")
+@_user_option
+@_state_option("subscription")
+@after_option(default="")
+@limit_option
+@economy_command
+async def subscriptions(
+    economy: Economy, *, user: str | None, states: tuple[str, ...], after: str, limit: int
+) -> Listing:
+    r"""List subscriptions: who pays whom, and until when.
+
+    \b
+    offpath economy subscriptions --user ann --app shop.app:app
+    """
+    page = await economy.read.subscriptions(user, states=states, after=after, limit=limit)
+    return _page([_subscription(one) for one in page], limit, "no subscriptions")
+
+
+@economy.command("debts")
+@after_option(default="")
+@limit_option
+@economy_command
+async def debts(economy: Economy, *, after: str, limit: int) -> Listing:
+    r"""List debts: which users owe what to the platform.
+
+    What comes in for them later pays it first; a writeOff gives it up.
+
+    \b
+    offpath economy debts --app shop.app:app
+    """
+    page = await economy.read.debts(after=after, limit=limit)
+    items = [{"id": one.user, "owed": str(one.owed)} for one in page]
+    return _page(items, limit, "nobody owes anything")
+
+
+@economy.command("pause")
+@click.option(
+    "--until", callback=iso_time, metavar="TIME", help="ISO time with a zone when it ends."
+)
+@economy_command
+async def pause(economy: Economy, *, until: datetime | None) -> Said:
+    r"""Have the economy's sweeps rest on every worker. Operations are still taken.
+
+    \b
+    offpath economy pause --until 2026-12-01T06:00Z --app shop.app:app
+    """
+    await economy.pause(until=until)
+    text = "paused" if until is None else f"paused until {output.when(until)}"
+    return Said({"paused": True, "until": until}, text)
+
+
+@economy.command("resume")
+@economy_command
+async def resume(economy: Economy) -> Said:
+    r"""Have the economy's sweeps go on.
+
+    \b
+    offpath economy resume --app shop.app:app
+    """
+    changed = await economy.resume()
+    return Said({"paused": False, "changed": changed}, "goes on" if changed else "was not paused")
 
 
 def _outcome(key: str, outcome: Outcome | OffpathError) -> dict[str, Any]:
@@ -271,7 +205,7 @@ def _outcome(key: str, outcome: Outcome | OffpathError) -> dict[str, Any]:
 
 
 def _why(document: dict[str, Any]) -> str:
-    """What a table says of a fault or a decline beside its code."""
+    """The detail of a fault or a decline in a table, beside its code."""
     detail = ", ".join(_field(*field) for field in document.get("detail", {}).items())
     return output.clean(str(document.get("message", detail)))
 
@@ -310,10 +244,7 @@ def _subscription(subscription: Subscription) -> dict[str, Any]:
     }
 
 
-def _print_page(items: list[dict[str, Any]], limit: int, empty: str, *, as_json: bool) -> None:
-    if as_json:
-        more = items[-1]["id"] if len(items) == limit else None
-        output.print_json({"items": items, "next": more})
-        return
+def _page(items: list[dict[str, Any]], limit: int, empty: str) -> Listing:
     columns = tuple(items[0]) if items else ("id",)
-    output.print_table(columns, [tuple(map(str, one.values())) for one in items], empty=empty)
+    table = Table(columns, [tuple(map(str, one.values())) for one in items], empty)
+    return Listing(items, table, next_of(items, limit, lambda one: str(one["id"])))

@@ -25,7 +25,7 @@ from offpath.model.redact import redact_text
 
 
 class _Key(NamedTuple):
-    """What an endpoint is to sign with; the store's side makes a secret where none is given."""
+    """The key to sign with; where there is none, the app makes a secret."""
 
     secret: str | None = None
     public: str | None = None

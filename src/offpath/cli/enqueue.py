@@ -2,56 +2,81 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
-import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.older_frame import (
-    FAILED,
-    command,
-    json_option,
-    url_option,
-    with_app,
-    with_loaded_app,
-)
-from offpath.errors import InvalidArgument, JobEnded, OffpathError, WaitTimeout
+from offpath.cli.apps import given_app
+from offpath.cli.frame import app_option, framed, option_group, tell, url_option
+from offpath.cli.program import failure
+from offpath.cli.values import Failed, Said
+from offpath.errors import InvalidArgument, JobEnded, WaitTimeout
 from offpath.jobs.values.handle import Handle
 from offpath.model.json_text import decode_json
 from offpath.model.options import Options
-from offpath.model.redact import redact_text
+
+
+def _arguments(values: tuple[str, ...], document: str | None) -> dict[str, Any]:
+    if document is not None:
+        if values:
+            raise InvalidArgument("give either NAME=VALUE pairs or --input, not both")
+        return decode_json(document, "--input", type=dict[str, Any])
+    return dict(_pair(value) for value in values)
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise InvalidArgument(f"{text!r} is not of the form NAME=VALUE")
+    return name, output.decoded(value)
+
+
+def _options(**given: Any) -> Options:  # noqa: ANN401 - any option of a job
+    return Options(**{name: value for name, value in given.items() if value not in (None, ())})
 
 
 @click.command()
 @click.argument("task")
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--input", "document", metavar="JSON", help="All arguments as one JSON object.")
-@click.option("--app", "target", metavar="MODULE:APP", help="The app that has TASK: see above.")
-@click.option("--queue", help="Queue to put it in.")
-@click.option("--priority", type=int, help="Higher runs first.")
-@click.option("--delay", type=float, metavar="SECONDS", help="How long to wait before it is due.")
-@click.option("--deadline", type=float, metavar="SECONDS", help="Dead if not done by then.")
-@click.option("--unique", metavar="KEY", help="Enqueue only if no live job has this key.")
-@click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
-@click.option("--wait", is_flag=True, help="Wait for its end, and print the result.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="How long to wait at most.")
-@url_option
-@json_option
-@command
-def enqueue(
-    task: str,
-    values: tuple[str, ...],
-    document: str | None,
-    target: str | None,
-    timeout: float | None,
-    url: str | None,
+@option_group(
+    "arguments",
+    _arguments,
+    click.argument("values", nargs=-1, metavar="[NAME=VALUE]..."),
+    click.option("--input", "document", metavar="JSON", help="All arguments as one JSON object."),
+)
+@app_option("The app that has TASK: see above.")
+@option_group(
+    "options",
+    _options,
+    click.option("--queue", help="The job's queue."),
+    click.option("--priority", type=int, help="The job's priority; higher ones run first."),
+    click.option("--delay", type=float, metavar="SECONDS", help="How long until the job is due."),
+    click.option(
+        "--deadline", type=float, metavar="SECONDS", help="How long until it is dead if not done."
+    ),
+    click.option("--unique", metavar="KEY", help="Enqueue only if no live job has this key."),
+    click.option("--tag", "tags", multiple=True, help="A tag of the job; may be repeated."),
+)
+@click.option("--wait", is_flag=True, help="Wait for the job's end, and print its result.")
+@click.option(
+    "--timeout",
+    type=float,
+    metavar="SECONDS",
+    help="The longest time to wait.  [default: no limit]",
+)
+@framed(partial(given_app, create=True), url_option)
+async def enqueue(
+    app: App,
     *,
+    task: str,
+    target: str | None,
+    arguments: dict[str, Any],
+    options: Options,
     wait: bool,
-    as_json: bool,
-    **options: Any,  # noqa: ANN401 - click passes them
-) -> int | None:
+    timeout: float | None,  # noqa: ASYNC109 - the user's limit
+) -> Said | Failed:
     r"""Enqueue a job of TASK, by its name.
 
     Values are read as JSON where they are JSON, else as text. With --wait the result is printed,
@@ -65,76 +90,21 @@ def enqueue(
     offpath enqueue send_mail to=ada@example.org retries=3
     offpath enqueue add --input '{"a": 1, "b": 2}' --wait
     """
-    arguments = _arguments(values, document)
-    given = {name: value for name, value in options.items() if value not in (None, ())}
-
-    async def work(app: App) -> int | None:
-        sending = app.by_name(task, Options(**given), registered=target is not None)
-        handle = await sending.enqueue(**arguments)
-        if wait:
-            if not as_json:
-                click.echo(handle.id, err=True)
-                await _warn_of_no_worker(app, task)
-            # The result as it is stored: JSON, whatever type the task makes of it.
-            waiting = app.handle(handle.id, output.decoded)
-            return await _waited(waiting, timeout, as_json=as_json)
-        _print_enqueued(handle, as_json=as_json)
-        return None
-
-    return (
-        with_app(url, work, create=True) if target is None else with_loaded_app(target, url, work)
-    )
-
-
-def _arguments(values: tuple[str, ...], document: str | None) -> dict[str, Any]:
-    if document is not None:
-        if values:
-            raise InvalidArgument("give either NAME=VALUE pairs or --input, not both")
-        return _object(document)
-    return dict(_pair(value) for value in values)
-
-
-def _object(document: str) -> dict[str, Any]:
-    return decode_json(document, "--input", type=dict[str, Any])
-
-
-def _pair(text: str) -> tuple[str, Any]:
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise InvalidArgument(f"{text!r} is not of the form NAME=VALUE")
-    return name, output.decoded(value)
-
-
-def _print_enqueued(handle: Handle[Any, Any], *, as_json: bool) -> None:
-    if as_json:
-        output.print_json({"id": handle.id, "created": handle.created})
-    else:
+    handle = await app.by_name(task, options, registered=target is not None).enqueue(**arguments)
+    if not wait:
         note = "" if handle.created else "  (it was there already)"
-        click.echo(f"{handle.id}{note}")
+        return Said({"id": handle.id, "created": handle.created}, f"{handle.id}{note}")
+    tell(handle.id)
+    if not any(task in one.info.tasks for one in await app.workers() if not one.late):
+        tell("no worker knows this task now; waiting for one")
+    # The result as it is stored: JSON, whatever type the task makes of it.
+    return await _waited(app.handle(handle.id, output.decoded), timeout)
 
 
-async def _waited(waiting: Handle[Any, Any], timeout: float | None, *, as_json: bool) -> int:  # noqa: ASYNC109 - the user's limit
+async def _waited(waiting: Handle[Any, Any], timeout: float | None) -> Said | Failed:  # noqa: ASYNC109 - the user's limit
     try:
         result = await waiting.result(timeout=timeout)
     except (JobEnded, WaitTimeout) as error:
-        if as_json:
-            document = {"ok": False, "id": waiting.id, "error": _error(error)}
-            output.print_json(document)
-        else:
-            text = output.clean_block(redact_text(str(error)))
-            click.echo(f"error: {text} ({error.code})", err=True)
-        return FAILED
-    if as_json:
-        output.print_json({"ok": True, "id": waiting.id, "result": result})
-    else:
-        click.echo(output.clean(msgspec.json.encode(result).decode()))
-    return 0
-
-
-async def _warn_of_no_worker(app: App, task: str) -> None:
-    if not any(task in one.info.tasks for one in await app.workers() if not one.late):
-        click.echo("no worker knows this task now; waiting for one", err=True)
-
-
-def _error(error: OffpathError) -> dict[str, str]:
-    return {"code": error.code, "message": redact_text(str(error))}
+        return failure(error, id=waiting.id)
+    document = {"ok": True, "id": waiting.id, "result": result}
+    return Said(document, output.json_text(result))

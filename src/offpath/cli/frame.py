@@ -20,6 +20,7 @@ import click
 
 from offpath.cli import output
 from offpath.cli.apps import given_app, store_app
+from offpath.cli.logs import configure
 from offpath.cli.values import DONE, Value
 from offpath.errors import InvalidArgument
 
@@ -132,6 +133,23 @@ def filters(*several: Option) -> Callable[[F], F]:
 
 def _given(**where: Any) -> Filters:  # noqa: ANN401 - any filter
     return {name: value for name, value in where.items() if value}
+
+
+def warnings_logged(function: F) -> F:
+    """Show warnings of the library while the command runs: it carries out work of an app."""
+
+    @functools.wraps(function)
+    def run(**given: Any) -> Any:  # noqa: ANN401 - whatever click passes
+        configure("warning", "text")
+        return function(**given)
+
+    return run  # type: ignore[return-value]
+
+
+def tell(text: str) -> None:
+    """Tell people something while the command still runs."""
+    if not wants_json():
+        output.note(text)
 
 
 def confirm(question: str) -> None:

@@ -90,7 +90,7 @@ async def _group(app: App, given: str) -> GroupRecord:
 
 
 async def _counts(app: App, group_id: str) -> dict[str, int]:
-    """How many members are in each state; only states that have some."""
+    """The number of members in each state; only states that have some."""
     counts: dict[str, int] = {}
     for one in await app.jobs.counts(group_id=group_id):
         counts[one.state.value] = counts.get(one.state.value, 0) + one.count

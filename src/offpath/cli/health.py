@@ -30,7 +30,7 @@ from offpath.model.json_text import decode_json
 
 HEALTHY, UNHEALTHY, UNREACHABLE = range(3)
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - told apart
-"""Where this machine reaches what listens on all addresses."""
+"""The addresses at which this machine reaches what listens on all addresses."""
 _JUDGED = (200, 503)
 
 
@@ -124,7 +124,7 @@ def _of_worker(place: SplitResult, timeout: float, *, all_of_them: bool) -> Show
 def _of_siblings(
     place: SplitResult, report: Mapping[str, Any], token: str | None, timeout: float
 ) -> list[str]:
-    """Why other processes of the same command are not well, each with its number and port."""
+    """The reasons of other processes of the same command, each with its number and port."""
     own = report.get("process", {})  # an older worker's probe has none
     number, count = own.get("number", 0), own.get("count", 1)
     first = (place.port or 0) - number

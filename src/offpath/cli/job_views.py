@@ -103,7 +103,7 @@ def job_parts(
 
 
 def _percent(progress: Progress | None) -> str:
-    """How far a job says it is."""
+    """The progress that a job reports."""
     if progress is None:
         return ""
     amount = f"{progress.done:g}"

@@ -169,7 +169,7 @@ async def signal_job(
 
 
 async def _nobody_takes(app: App, target: str) -> str | None:
-    """Why a signal may wait in vain: its target has the form of a job's id, and cannot take it."""
+    """The reason why nobody will take a signal, where its target has the form of a job's id."""
     try:
         job_id = parse_id(target, "TARGET")
     except InvalidArgument:

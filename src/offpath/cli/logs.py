@@ -66,5 +66,5 @@ def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str | Non
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What was given as ``extra``."""
+    """The fields that were given as ``extra``."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}

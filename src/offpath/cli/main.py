@@ -18,7 +18,6 @@ from offpath.cli.ledger import ledger
 from offpath.cli.messages import inbox, outbox
 from offpath.cli.program import Program
 from offpath.cli.reconcile import reconcile
-from offpath.cli.redo import redo
 from offpath.cli.router import router
 from offpath.cli.schedules import schedules
 from offpath.cli.settle import settle
@@ -84,4 +83,3 @@ for each in (
 ):
     cli.add_command(each)
 config.add_command(show_config)
-router.add_command(redo)

@@ -17,7 +17,7 @@ _SPAN = re.compile(r"(\d{1,6})(s|m|h|d)")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
-def _callback(read: Callable[[str, str], Any]) -> Callable[..., Any]:
+def read_by(read: Callable[[str, str], Any]) -> Callable[..., Any]:
     """A callback that makes a value of an option's text, or of each text of a repeated one.
 
     It is a callback since click takes our errors, which are ``ValueError``, for its own in a type.
@@ -55,9 +55,9 @@ def _past_time(text: str, option: str) -> datetime:
         ) from None
 
 
-json_value = _callback(decode_json)
-iso_time = _callback(_iso_time)
-past_time = _callback(_past_time)
+json_value = read_by(decode_json)
+iso_time = read_by(_iso_time)
+past_time = read_by(_past_time)
 
 
 def pairs(rule: str) -> Callable[..., Any]:
@@ -69,4 +69,4 @@ def pairs(rule: str) -> Callable[..., Any]:
             raise InvalidArgument(f"{rule}, not {name[:60]!r}")  # the value may be a secret
         return name, value
 
-    return _callback(pair)
+    return read_by(pair)

@@ -1,4 +1,4 @@
-"""What commands print: tables and lines for people, one JSON document for programs.
+"""Printing of what commands return: tables and lines for people, one JSON document for programs.
 
 Job data is foreign text: control characters are shown, never sent to the terminal.
 """
@@ -28,11 +28,11 @@ def show(value: Value, *, as_json: bool) -> None:
         _print_part(part)
     if isinstance(value, Failed):
         click.echo(f"{value.word}: {clean_block(value.message)} ({value.code})", err=True)
-    for note in value.notes:
-        note_once(note)
+    for line in value.notes:
+        note(line)
 
 
-def note_once(text: str) -> None:
+def note(text: str) -> None:
     """Tell people a line beside the output."""
     click.echo(clean(text), err=True)
 
@@ -118,7 +118,7 @@ def clean(text: str) -> str:
 
 
 def clean_block(text: str) -> str:
-    """As :func:`clean`, line by line: for tracebacks and errors of several lines.
+    """Text of several lines, each cleaned by :func:`clean`: tracebacks and errors.
 
     Lines after the first are indented, so that none of them can be taken for a line of ours.
     """
@@ -126,7 +126,7 @@ def clean_block(text: str) -> str:
 
 
 def ago(moment: datetime | None, now: datetime | None = None) -> str:
-    """How long ago, or in how long, in one unit."""
+    """The time since a moment, or until it, in one unit."""
     if moment is None:
         return ""
     past = (now or datetime.now(UTC)) - moment

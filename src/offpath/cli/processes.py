@@ -108,12 +108,12 @@ class _Child:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """True while the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def code(self) -> int:
-        """How it ended; 0 while it runs."""
+        """The exit code; 0 while the process runs."""
         return (self._process and self._process.poll()) or 0
 
     def start(self) -> None:

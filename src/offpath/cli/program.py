@@ -12,7 +12,7 @@ import click
 
 from offpath.cli.frame import wants_json
 from offpath.cli.output import clean, clean_block, show
-from offpath.cli.values import FAILED, NOT_FOUND, UNREACHABLE, USAGE, Failed
+from offpath.cli.values import FAILED, NOT_FOUND, UNREACHABLE, USAGE, Failed, Part
 from offpath.errors import (
     ConfigurationError,
     InvalidArgument,
@@ -102,12 +102,12 @@ def _explain(error: Exception, *, debug: bool) -> int:
     return value.exit
 
 
-def failure(error: Exception) -> Failed:
-    """An error as the value of a command."""
+def failure(error: Exception, *, parts: Sequence[Part] = (), **more: Any) -> Failed:  # noqa: ANN401 - any JSON
+    """An error as the value of a command: parts are shown before it, more is in its document."""
     text = redact_text(str(error))
     if not isinstance(error, OffpathError):
-        return Failed("unexpected", f"{type(error).__name__}: {text}")
-    return Failed(error.code, text, _exit(error))
+        return Failed("unexpected", f"{type(error).__name__}: {text}", more=more, parts=parts)
+    return Failed(error.code, text, _exit(error), more=more, parts=parts)
 
 
 def _exit(error: OffpathError) -> int:

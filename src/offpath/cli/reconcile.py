@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from offpath.cli import output
-from offpath.cli.economy import app_option, moment, with_economy
-from offpath.cli.older_frame import FAILED, command, json_option
+from offpath.cli.economy import economy_command
+from offpath.cli.frame import option_group
+from offpath.cli.option_values import iso_time
+from offpath.cli.values import DONE, FAILED, Part, Shown, Table
 
 if TYPE_CHECKING:
     from offpath.economy import Economy
@@ -22,16 +24,46 @@ if TYPE_CHECKING:
     )
 
 
+def _window(since: datetime, until: datetime) -> Window:
+    from offpath.ledger.reconciling import Window
+
+    return Window(since=since, until=until)
+
+
+def _records(file: Path) -> tuple[ReconcileRecord, ...]:
+    from offpath.economy.records import read_records
+
+    return read_records(file)
+
+
 @click.command("reconcile")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--since", required=True, metavar="TIME", help="The window's begin, with a zone.")
-@click.option("--until", required=True, metavar="TIME", help="Its end, not included.")
-@app_option
-@json_option
-@command
-def reconcile(
-    file: Path, since: str, until: str, target: str | None, *, as_json: bool
-) -> int | None:
+@option_group(
+    "processor",
+    _records,
+    click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+)
+@option_group(
+    "window",
+    _window,
+    click.option(
+        "--since",
+        required=True,
+        callback=iso_time,
+        metavar="TIME",
+        help="The window's begin; an ISO time with a zone.",
+    ),
+    click.option(
+        "--until",
+        required=True,
+        callback=iso_time,
+        metavar="TIME",
+        help="The window's end, which is not included.",
+    ),
+)
+@economy_command
+async def reconcile(
+    economy: Economy, *, processor: tuple[ReconcileRecord, ...], window: Window
+) -> Shown:
     r"""Compare a processor's file with the ledger.
 
     Its settled records with ours, in a window of time.
@@ -44,29 +76,13 @@ def reconcile(
     \b
     offpath reconcile november.csv --since 2026-11-01T00:00Z --until 2026-12-01T00:00Z
     """
-    from offpath.economy.records import read_records, recorded
+    from offpath.economy.records import recorded
     from offpath.ledger.reconciling import Pulled
     from offpath.ledger.reconciling import reconcile as compared
 
-    window = _window(since, until)
-    processor = read_records(file)
-
-    async def work(found: Economy) -> int | None:
-        ours = await recorded(found, window)
-        report = compared(window, Pulled(processor=processor, ledger=ours))
-        if as_json:
-            output.print_json(_document(report))
-        else:
-            _print(report)
-        return None if report.reconciled else FAILED
-
-    return with_economy(target, work)
-
-
-def _window(since: str, until: str) -> Window:
-    from offpath.ledger.reconciling import Window
-
-    return Window(since=moment(since, "--since"), until=moment(until, "--until"))
+    ours = await recorded(economy, window)
+    report = compared(window, Pulled(processor=processor, ledger=ours))
+    return Shown(_document(report), _parts(report), exit=DONE if report.reconciled else FAILED)
 
 
 def _document(report: ReconcileReport) -> dict[str, Any]:
@@ -94,8 +110,8 @@ def _record(record: ReconcileRecord | None) -> dict[str, Any] | None:
     return {**msgspec.to_builtins(record), "amount": str(record.amount)}
 
 
-def _print(report: ReconcileReport) -> None:
-    click.echo(
+def _parts(report: ReconcileReport) -> list[Part]:
+    line = (
         f"{report.window}: {report.matched} matched of {report.processor_count} at the processor "
         f"and {report.ledger_count} in the ledger"
     )
@@ -109,5 +125,4 @@ def _print(report: ReconcileReport) -> None:
         )
         for one in report.discrepancies
     ]
-    if rows:
-        output.print_table(("difference", "kind", "key", "processor", "ledger"), rows, empty="")
+    return [line, Table(("difference", "kind", "key", "processor", "ledger"), rows)]

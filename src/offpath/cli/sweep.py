@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import click
 import msgspec
 
 from offpath.app import App
-from offpath.cli.logs import configure
-from offpath.cli.older_frame import (
-    DONE,
-    FAILED,
-    command,
-    json_option,
-    url_option,
-    with_app,
-    with_loaded_app,
-)
-from offpath.cli.output import print_json, print_table
+from offpath.cli.apps import given_app
+from offpath.cli.frame import app_option, framed, url_option, warnings_logged
+from offpath.cli.values import EXITS, Listing, Part, Shown, Table
 from offpath.config import load_settings
 from offpath.model.tally import SweepResult, Verdict
 
-DEGRADED = 3
-_EXITS = {
-    Verdict.CLEAN: DONE,
-    Verdict.EMPTY: DONE,
-    Verdict.DEGRADED: DEGRADED,
-    Verdict.FAILED: FAILED,
-}
 
-app_option = click.option(
-    "--app", "target", metavar="MODULE:APP", help="Whose sweeps.  [env: OFFPATH_APP]"
+def _app(target: str | None, url: str | None) -> AbstractAsyncContextManager[App]:
+    """The app that is named, or one that has the engine's sweeps only."""
+    return given_app(target or load_settings().app, url)
+
+
+_command = framed(
+    _app, app_option("The app whose sweeps they are.  [env: OFFPATH_APP]"), url_option
 )
 
 
@@ -43,21 +33,15 @@ def sweep() -> None:
 
 @sweep.command("run")
 @click.argument("name")
-@click.option("--limit", type=click.IntRange(1, 100_000), help="Most rows, instead of its own.")
-@click.option("--force", is_flag=True, help="Also when another worker leads it.")
-@app_option
-@url_option
-@json_option
-@command
-def run(
-    name: str,
-    limit: int | None,
-    target: str | None,
-    url: str | None,
-    *,
-    force: bool,
-    as_json: bool,
-) -> int | None:
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    help="The most rows of the pass.  [default: the sweep's own]",
+)
+@click.option("--force", is_flag=True, help="Make the pass also when another worker leads it.")
+@warnings_logged
+@_command
+async def run(app: App, *, name: str, limit: int | None, force: bool) -> Shown:
     r"""Make one pass of the sweep NAME.
 
     Exit code 0 when all rows moved or none was due, 3 when some went wrong (degraded), 1 when all
@@ -67,22 +51,13 @@ def run(
     offpath sweep run stale_carts --app myservice.jobs:app
     offpath sweep run rescue --url sqlite:///work.db
     """
-    configure("warning", "text")
-
-    async def work(app: App) -> int:
-        done = await app.worker().run_once(only=[name], limit=limit, force=force)
-        _show(done[name], as_json=as_json)
-        return _EXITS[done[name].verdict]
-
-    return _with(target, url, work)
+    done = (await app.worker().run_once(only=[name], limit=limit, force=force))[name]
+    return Shown(_document(done), _parts(done), exit=EXITS[done.verdict])
 
 
 @sweep.command("list")
-@app_option
-@url_option
-@json_option
-@command
-def show_all(target: str | None, url: str | None, *, as_json: bool) -> int | None:
+@_command
+async def show_all(app: App) -> Listing:
     r"""List the sweeps of an app, in their order.
 
     Without an app, the engine's own.
@@ -90,55 +65,34 @@ def show_all(target: str | None, url: str | None, *, as_json: bool) -> int | Non
     \b
     offpath sweep list --app myservice.jobs:app
     """
-
-    async def work(app: App) -> None:
-        items = app.sweeps.list()
-        if as_json:
-            print_json({"items": items})
-            return
-        rows = [
-            (
-                one.name,
-                f"{one.every:g}",
-                one.limit,
-                f"{one.row_timeout:g}" if one.by_rows else "-",
-                "all" if one.shared else "one",
-                "offpath" if one.own else "app",
-            )
-            for one in items
-        ]
-        columns = ("sweep", "every", "limit", "row timeout", "workers", "of")
-        print_table(columns, rows, empty="there are no sweeps")
-
-    return _with(target, url, work)
+    items = app.sweeps.list()
+    rows = [
+        (
+            one.name,
+            f"{one.every:g}",
+            one.limit,
+            f"{one.row_timeout:g}" if one.by_rows else "-",
+            "all" if one.shared else "one",
+            "offpath" if one.own else "app",
+        )
+        for one in items
+    ]
+    columns = ("sweep", "every", "limit", "row timeout", "workers", "of")
+    return Listing(items, Table(columns, rows, "there are no sweeps"))
 
 
-def _with(
-    target: str | None, url: str | None, work: Callable[[App], Awaitable[int | None]]
-) -> int | None:
-    """Do the work with the app that is named, or with one that has the engine's sweeps only."""
-    target = target or load_settings().app
-    if target is None:
-        return with_app(url, work)
-    return with_loaded_app(target, url, work)
-
-
-def _show(result: SweepResult, *, as_json: bool) -> None:
-    if as_json:
-        print_json(_document(result))
-        return
+def _parts(result: SweepResult) -> list[Part]:
     tally = result.tally
     counts = ", ".join(f"{number} {name}" for name, number in tally.counts.items())
     why = result.error or tally.skipped or counts or "nothing was due"
-    click.echo(f"{result.name}: {result.verdict.value} ({why})")
     bad = [
         (row, bucket, tally.reasons.get(row, ""))
         for bucket, ids in tally.buckets.items()
         if bucket in tally.bad
         for row in ids
     ]
-    if bad:
-        print_table(("row", "bucket", "reason"), bad, empty="")
+    line = f"{result.name}: {result.verdict.value} ({why})"
+    return [line, Table(("row", "bucket", "reason"), bad)]
 
 
 def _document(result: SweepResult) -> dict[str, Any]:

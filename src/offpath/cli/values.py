@@ -8,10 +8,20 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from offpath.model.tally import Verdict
+
 DONE, FAILED, USAGE, NOT_FOUND, UNREACHABLE = range(5)
 """Exit codes."""
 DEGRADED = 3
 """The exit code of a run in which some parts failed."""
+
+EXITS = {
+    Verdict.CLEAN: DONE,
+    Verdict.EMPTY: DONE,
+    Verdict.DEGRADED: DEGRADED,
+    Verdict.FAILED: FAILED,
+}
+"""The exit codes of a run or a pass."""
 
 Cell = str | int | float | None
 T = TypeVar("T")
@@ -116,7 +126,7 @@ class Changed:
     """The rows that a command changed, and those that it left alone."""
 
     rows: Mapping[str, str]
-    """What became of each changed row, by its id."""
+    """The outcome of each changed row, by its id."""
     asked: Sequence[str]
     """The ids that were given."""
     verb: str

@@ -1,4 +1,4 @@
-"""Why a job does not go on, and what it has recorded on its way."""
+"""The waits of a job: what it waits for, and what it has recorded on its way."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _names(recorded: Iterable[str]) -> Iterable[str]:
 
 
 async def holder_problems(app: App, job: JobRecord) -> list[str]:
-    """Why a running job may not go on: what is wrong with the worker that holds it."""
+    """The problems of the worker that holds a running job."""
     if job.state is not JobState.RUNNING:
         return []
     holders = [one for one in await app.workers() if one.info.id == job.worker]
@@ -55,7 +55,7 @@ async def holder_problems(app: App, job: JobRecord) -> list[str]:
 
 
 async def wait_of(app: App, job: JobRecord) -> dict[str, Any] | None:
-    """What a job waits for, as JSON; None when it is a worker or the time alone."""
+    """The thing that a job waits for, as JSON; None when it is a worker or the time alone."""
     if job.state is JobState.BLOCKED and job.reason == BlockReason.SIGNAL:
         target, event = job.wait_target, job.wait_event
         return {"kind": "signal", "target": target, "event": event, "text": _signal(job)}

@@ -18,10 +18,10 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import load_shared_app, target_of
+from offpath.cli.frame import framed
 from offpath.cli.logs import configure
-from offpath.cli.notifying import notifier, signs_of
-from offpath.cli.older_frame import command
 from offpath.cli.processes import Parent
+from offpath.cli.systemd import notifier, signs_of
 from offpath.config import Settings
 from offpath.errors import StoreUnavailable
 from offpath.health.probe import Probe, require_token
@@ -45,25 +45,47 @@ _log = logging.getLogger("offpath.cli")
 @click.option(
     "--app", "named", metavar="MODULE:APP", help="The same, as an option.  [env: OFFPATH_APP]"
 )
-@click.option("--queues", help="Serve only these, with or without a limit.")
+@click.option(
+    "--queues", help="The only queues to serve, as mail:5,default; a number is the most at once."
+)
 @click.option("--dispatch", type=click.Choice(ORDERS), help="Which jobs of a queue go first.")
-@click.option("--concurrency", type=click.IntRange(min=1), help="Jobs at once, per process.")
-@click.option("--processes", type=click.IntRange(1, 256), help="Worker processes.")
-@click.option("--drain-timeout", type=float, metavar="SECONDS", help="Patience when stopping.")
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), help="The most jobs at once in each process."
+)
+@click.option("--processes", type=click.IntRange(1, 256), help="The number of worker processes.")
+@click.option(
+    "--drain-timeout",
+    type=float,
+    metavar="SECONDS",
+    help="How long running jobs may take to end when it stops.",
+)
 @click.option("--url", metavar="URL", help="The store, for an app that names none itself.")
-@click.option("--health-port", type=click.IntRange(0, 65_535), help="Serve health; 0: any port.")
-@click.option("--health-host", metavar="ADDRESS", help="Where.  [default: 127.0.0.1]")
-@click.option("--log-level", default="info", show_default=True, help="debug, info, warning, …")
+@click.option(
+    "--health-port",
+    type=click.IntRange(0, 65_535),
+    help="The port of its health probe; 0 takes a free one.",
+)
+@click.option(
+    "--health-host",
+    metavar="ADDRESS",
+    help="The address that the probe listens at.  [default: 127.0.0.1]",
+)
+@click.option(
+    "--log-level",
+    default="info",
+    show_default=True,
+    help="The least level that is logged: debug, info, warning, error.",
+)
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How log lines look.",
+    help="The form of log lines.",
 )
 @click.option("--parent-pipe", type=int, hidden=True)
 @click.option("--sibling", type=(int, int), default=(0, 1), hidden=True)
-@command
+@framed(json=False)
 def worker(
     target: str | None,
     named: str | None,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offpath.cli.notifying import notifier, signs
+from offpath.cli.systemd import notifier, signs
 from offpath.errors import ConfigurationError
 from offpath.model.health import Condition, Gauge, LoopReport, WorkerReport
 from offpath.runtime.clock import ManualClock

@@ -1,4 +1,4 @@
-"""What a worker process tells systemd of itself (``Type=notify``, ``WatchdogSec=``)."""
+"""The signs that a worker process gives systemd (``Type=notify``, ``WatchdogSec=``)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from offpath.runtime.notify import Notifier, Signs
 
 
 def signs_of(worker: Worker) -> Signs:
-    """How a worker is, judged now."""
+    """The signs of a worker, judged now."""
     return signs(worker.report(), stopping=worker.stopping)
 
 
 def signs(report: WorkerReport, *, stopping: bool = False) -> Signs:
-    """What a report amounts to.
+    """The signs that a report amounts to.
 
     Ready once every critical loop has succeeded. The watchdog is fed while none of them hangs or
     is kept from its work: rows that fail for good, and old work in the queue, are no matter that a
@@ -33,7 +33,7 @@ def signs(report: WorkerReport, *, stopping: bool = False) -> Signs:
 
 
 def notifier(processes: int, *, child: bool) -> Notifier | None:
-    """Who wants to be told, if anybody does.
+    """The service manager that wants signs, if there is one.
 
     Raises ``ConfigurationError`` for several processes: a watchdog that any of them feeds would
     not see one that hangs.

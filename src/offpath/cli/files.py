@@ -1,4 +1,4 @@
-"""Files that a command writes."""
+"""The files that commands write."""
 
 from __future__ import annotations
 
