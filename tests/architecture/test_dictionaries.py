@@ -15,7 +15,7 @@ from tests.architecture.statements import STORE, blocks, columns
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SHARED = {"claims", "pauses", "reading", "schedules", "workers"}
+SHARED = {"claims", "endpoints", "findings", "health", "pauses", "reading", "schedules", "workers"}
 """The files of statements that programs of ``store/programs`` use, by their stems."""
 
 ONE_SIDED = {

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
 from offpath.runtime.clock import ManualClock
+from offpath.store.hints import Hint
 from offpath.store.protocol import Store
 from tests.conformance.builders import START
 from tests.conformance.message_builders import hand, ids, put
@@ -221,3 +222,13 @@ async def test_an_endpoint_added_again_is_fresh(store: Store, clock: ManualClock
 async def test_secrets_are_not_shown(store: Store) -> None:
     await store.put_endpoint(endpoint())
     assert "whsec_" not in repr(await store.endpoints())
+
+
+async def test_who_waits_for_messages_is_told_when_an_endpoint_is_enabled(store: Store) -> None:
+    told: list[Hint] = []
+    await store.put_endpoint(endpoint(state=PAUSED))
+    stop = store.listen(told.append)
+    await store.set_endpoint("a", ENABLED, None)
+    await asyncio.sleep(0)
+    stop()
+    assert Hint.MESSAGES in told

@@ -1,5 +1,5 @@
--- name: put_endpoint
--- Adds an endpoint, or replaces where and how it is posted to; says whether it is new.
+-- name: add_endpoint
+-- Adds an endpoint, unless there is one of its name.
 insert into offpath.endpoint as e (
     name, created_at, failing_since, blocked_until, failures, state, reason, url, secrets, topics,
     streams, headers
@@ -9,18 +9,29 @@ select
     :failing_since::text::timestamptz, :blocked_until::text::timestamptz, :failures::bigint,
     :state::text, :reason::text, :url::text, :secrets::text::jsonb, :topics::text::jsonb,
     :streams::text::jsonb, :headers::text
-on conflict (name) do update
-set url = excluded.url,
-    secrets = excluded.secrets,
-    topics = excluded.topics,
-    streams = excluded.streams,
-    headers = excluded.headers
--- a row that this statement added has no older version
-returning (e.xmax = 0)::int
+on conflict (name) do nothing
+returning 1
+
+-- name: change_endpoint
+-- Changes where and how an endpoint is posted to; its state and health are kept.
+update offpath.endpoint
+set url = :url::text,
+    secrets = :secrets::text::jsonb,
+    topics = :topics::text::jsonb,
+    streams = :streams::text::jsonb,
+    headers = :headers::text
+where name = :name::text
+returning 1
 
 -- name: endpoints
--- Every endpoint, by name, as JSON.
-select row_to_json(e)::text from offpath.endpoint e order by e.name limit 10000
+-- Every endpoint, by name.
+select
+    e.name, e.url, e.secrets::text, e.topics::text, e.streams::text, e.headers, e.state, e.reason,
+    e.failures, offpath.micros(e.failing_since), offpath.micros(e.blocked_until),
+    offpath.micros(e.created_at)
+from offpath.endpoint e
+order by e.name
+limit 10000
 
 -- name: set_endpoint
 -- Enables, pauses or disables an endpoint. Enabling it forgets what failed.
@@ -34,7 +45,7 @@ where e.name = :name::text
 returning 1
 
 -- name: note_endpoint
--- Records how a post went; answers with the endpoint as JSON.
+-- Records how a post went; answers with the endpoint.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 )
@@ -54,7 +65,10 @@ set failures = case when :delivered::int = 1 then 0 else e.failures + 1 end,
         when e.state = 'enabled' and :disable::text is not null then :disable::text else e.reason
     end
 where e.name = :name::text
-returning row_to_json(e)::text
+returning
+    e.name, e.url, e.secrets::text, e.topics::text, e.streams::text, e.headers, e.state, e.reason,
+    e.failures, offpath.micros(e.failing_since), offpath.micros(e.blocked_until),
+    offpath.micros(e.created_at)
 
 -- name: delete_endpoint
 -- Removes an endpoint.

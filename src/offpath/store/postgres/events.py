@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from offpath.errors import OffpathError, StoreBusy
 from offpath.model.effects import NOTHING, Effects
-from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
 from offpath.model.message import (
     LeasedMessages,
     MessageBacklog,
@@ -36,7 +35,7 @@ from offpath.model.settlement import Released, Retry
 from offpath.model.table import TablePage
 from offpath.store.events import Decide
 from offpath.store.hints import Hint
-from offpath.store.postgres import endpoints, messages, routers
+from offpath.store.postgres import messages, routers
 from offpath.store.postgres.log import Horizon, Lookout, Sight, look_steps
 from offpath.store.postgres.part import Part
 from offpath.store.postgres.parting import settle_apart
@@ -128,32 +127,6 @@ class EventTables(Part):
         """What waits in each stream."""
         now = self._now()
         return await self._database.write(lambda: messages.backlog_steps(limit, now, sql=self._sql))
-
-    # -- endpoints -------------------------------------------------------------------------
-
-    async def put_endpoint(self, endpoint: Endpoint) -> bool:
-        """Add or replace an endpoint."""
-        now = self._now()
-        return await self._database.write(lambda: endpoints.put_steps(endpoint, now, sql=self._sql))
-
-    async def endpoints(self) -> list[Endpoint]:
-        """Every endpoint, by name."""
-        return await self._database.write(lambda: endpoints.endpoints_steps(sql=self._sql))
-
-    async def set_endpoint(self, name: str, state: EndpointState, reason: str | None) -> bool:
-        """Enable, pause or disable an endpoint."""
-        query = self._sql["set_endpoint"](name=name, state=state, reason=reason)
-        return await self._database.write(lambda: routers.found_steps(query))
-
-    async def note_endpoint(self, note: EndpointNote) -> Endpoint | None:
-        """Record how a post went."""
-        now = self._now()
-        return await self._database.write(lambda: endpoints.note_steps(note, now, sql=self._sql))
-
-    async def delete_endpoint(self, name: str) -> bool:
-        """Remove an endpoint."""
-        query = self._sql["delete_endpoint"](name=name)
-        return await self._database.write(lambda: routers.found_steps(query))
 
     # -- routers ---------------------------------------------------------------------------
 

@@ -78,8 +78,12 @@ order by j.limit_key, j.started_at desc, j.id desc
 -- name: router_lags
 -- When the oldest committed event of each router was written, and whether its gates are open.
 select r.name,
-    coalesce((select g.state = 'open' from offpath.gate g where g.name = 'router:' || r.name), false)
-    and coalesce((select g.state = 'open' from offpath.gate g where g.name = '*'), false),
+    (
+        coalesce(
+            (select g.state = 'open' from offpath.gate g where g.name = 'router:' || r.name), false
+        )
+        and coalesce((select g.state = 'open' from offpath.gate g where g.name = '*'), false)
+    )::int,
     (
         select offpath.micros(min(first.at))
         from offpath.cursor c

@@ -38,9 +38,7 @@ from offpath.store.postgres.dialect import PostgresRunner
 from offpath.store.postgres.effects import commit_steps, commit_within_steps
 from offpath.store.postgres.enqueue import each_answer, enqueue_each
 from offpath.store.postgres.events import EventTables
-from offpath.store.postgres.findings import FindingTables
 from offpath.store.postgres.flow import FlowTables, Passes
-from offpath.store.postgres.health import HealthTables
 from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
 from offpath.store.postgres.ledger import LedgerTables
@@ -91,8 +89,6 @@ class PostgresStore(
     WorkflowTables,
     FlowTables,
     LedgerTables,
-    FindingTables,
-    HealthTables,
     SqlStore,
 ):
     """Jobs and events in a Postgres database, in a schema of their own.

@@ -89,6 +89,35 @@ class OccurrenceRow(NamedTuple):
     made_at: int
 
 
+class EndpointRow(NamedTuple):
+    """A webhook endpoint. Secrets, topics and streams are JSON lists of texts."""
+
+    name: str
+    url: str
+    secrets: str
+    topics: str
+    streams: str
+    headers: str
+    state: str
+    reason: str | None
+    failures: int
+    failing_since: int | None
+    blocked_until: int | None
+    created_at: int
+
+
+class FindingRow(NamedTuple):
+    """A finding that stands."""
+
+    id: str
+    name: str
+    text: str
+    since: int
+    seen_at: int
+    accepted_at: int | None
+    reason: str | None
+
+
 class QueueRow(NamedTuple):
     """A queue, its jobs by state, and its pause."""
 

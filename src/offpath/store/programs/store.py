@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from offpath.store.programs import claims, pauses, reading, schedules, workers
+from offpath.store.programs import (
+    claims,
+    endpoints,
+    findings,
+    health,
+    pauses,
+    reading,
+    schedules,
+    workers,
+)
 from offpath.store.programs.dialect import READS, How, Runner, transition
 
 _ASKED: Final = How(reads=True, call=True)
@@ -26,6 +35,22 @@ class SqlStore:
     trigger_schedule = transition(schedules.trigger)
     occurrences = transition(schedules.occurrences, READS)
     prune_occurrences = transition(schedules.prune)
+
+    # -- endpoints -------------------------------------------------------------------------
+
+    put_endpoint = transition(endpoints.put)
+    set_endpoint = transition(endpoints.switch)
+    note_endpoint = transition(endpoints.note)
+    delete_endpoint = transition(endpoints.delete)
+
+    # -- findings and health ---------------------------------------------------------------
+
+    record_finding = transition(findings.record)
+    end_finding = transition(findings.end)
+    accept_finding = transition(findings.accept)
+    deaths = transition(health.deaths, READS)
+    limit_holders = transition(health.limit_holders, READS)
+    router_lags = transition(health.router_lags, READS)
 
     # -- looking at jobs -------------------------------------------------------------------
 
@@ -50,4 +75,6 @@ class SqlStore:
     # -- last, since these are the names of modules too: above here they mean the module ----
 
     schedules = transition(schedules.listed, _ASKED)
+    endpoints = transition(endpoints.listed, READS)
+    findings = transition(findings.listed, READS)
     workers = transition(workers.listed, _ASKED)

@@ -1,8 +1,5 @@
--- name: endpoint_known
-select 1 from offpath_endpoint where name = :name
-
--- name: endpoint_put
--- Adds an endpoint; of one that exists, state and health are kept.
+-- name: add_endpoint
+-- Adds an endpoint, unless there is one of its name.
 insert into offpath_endpoint (
     name, url, secrets, topics, streams, headers, state, reason, failures, failing_since,
     blocked_until, created_at
@@ -11,23 +8,31 @@ values (
     :name, :url, :secrets, :topics, :streams, :headers, :state, :reason, :failures,
     :failing_since, :blocked_until, :now
 )
-on conflict (name) do update set
-    url = excluded.url,
-    secrets = excluded.secrets,
-    topics = excluded.topics,
-    streams = excluded.streams,
-    headers = excluded.headers
+on conflict (name) do nothing
+returning 1
 
--- name: endpoint_list
+-- name: change_endpoint
+-- Changes where and how an endpoint is posted to; its state and health are kept.
+update offpath_endpoint set
+    url = :url,
+    secrets = :secrets,
+    topics = :topics,
+    streams = :streams,
+    headers = :headers
+where name = :name
+returning 1
+
+-- name: endpoints
+-- Every endpoint, by name.
 select
     name, url, secrets, topics, streams, headers, state, reason, failures, failing_since,
     blocked_until, created_at
 from offpath_endpoint
 order by name
-limit :limit
+limit 10000
 
--- name: endpoint_switch
--- Another state; enabling clears what is held against it.
+-- name: set_endpoint
+-- Enables, pauses or disables an endpoint. Enabling it forgets what failed.
 update offpath_endpoint set
     state = :state,
     reason = :reason,
@@ -35,16 +40,16 @@ update offpath_endpoint set
     failing_since = case when :state <> 'enabled' then failing_since end,
     blocked_until = case when :state <> 'enabled' then blocked_until end
 where name = :name
-returning name
+returning 1
 
--- name: endpoint_note
--- How a post went.
+-- name: note_endpoint
+-- Records how a post went; answers with the endpoint.
 update offpath_endpoint set
     failures = case when :delivered then 0 else failures + 1 end,
     failing_since = case when not :delivered then coalesce(failing_since, :now) end,
     blocked_until = case
-        when :delivered or blocked_until is null then :blocked_until
-        else max(blocked_until, coalesce(:blocked_until, blocked_until))
+        when :delivered or blocked_until is null then :now + :block
+        else max(blocked_until, coalesce(:now + :block, blocked_until))
     end,
     reason = case when :disable is not null and state = 'enabled' then :disable else reason end,
     state = case when :disable is not null and state = 'enabled' then 'disabled' else state end
@@ -53,6 +58,7 @@ returning
     name, url, secrets, topics, streams, headers, state, reason, failures, failing_since,
     blocked_until, created_at
 
--- name: endpoint_delete
+-- name: delete_endpoint
+-- Removes an endpoint.
 delete from offpath_endpoint where name = :name
-returning name
+returning 1

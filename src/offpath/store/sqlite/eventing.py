@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from offpath.model.effects import Effects
-from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
 from offpath.model.message import (
     LeasedMessages,
     MessageBacklog,
@@ -35,7 +34,7 @@ from offpath.store.hints import Hint
 from offpath.store.programs.dialect import Queries
 from offpath.store.programs.instants import micros
 from offpath.store.sql import Row
-from offpath.store.sqlite import endpoints, letters, messaging, routing
+from offpath.store.sqlite import letters, messaging, routing
 from offpath.store.sqlite.enqueue import on_file
 from offpath.store.sqlite.part import Part
 
@@ -91,28 +90,6 @@ class Eventing(Part):
     async def message_backlog(self, *, limit: int = 1000) -> list[MessageBacklog]:
         """What waits in each stream."""
         return await self._read(lambda session: messaging.backlog(session, self._now(), limit))
-
-    # -- endpoints -------------------------------------------------------------------------
-
-    async def put_endpoint(self, endpoint: Endpoint) -> bool:
-        """Add an endpoint, or change where and what is posted."""
-        return await self._write(lambda session: endpoints.put(session, self._now(), endpoint))
-
-    async def endpoints(self) -> list[Endpoint]:
-        """Every endpoint, by name."""
-        return await self._read(endpoints.listed)
-
-    async def set_endpoint(self, name: str, state: EndpointState, reason: str | None) -> bool:
-        """Enable, pause or disable one."""
-        return await self._write(lambda session: endpoints.switch(session, name, state, reason))
-
-    async def note_endpoint(self, note: EndpointNote) -> Endpoint | None:
-        """Record how a post went."""
-        return await self._write(lambda session: endpoints.note(session, self._now(), note))
-
-    async def delete_endpoint(self, name: str) -> bool:
-        """Remove an endpoint."""
-        return await self._write(lambda session: endpoints.delete(session, name))
 
     # -- the log and its routers -------------------------------------------------------------
 

@@ -1,40 +1,97 @@
--- name: dead_tasks
--- The newest dead jobs since a time, by task.
-select task, count(*) from (
-    select job.task from offpath_job as job
-    where job.state = 'dead' and job.finished_at >= :since
-    order by job.finished_at desc
-    limit :limit
+-- name: deaths
+-- Dead letters since a time, by whose they are and name.
+--
+-- Jobs and letters: the newest so many, by their indexes. Messages: of each stream so many, and the
+-- streams are stepped to. Without a time all count: none is before the least number.
+with recursive
+bound (since) as (select coalesce(:since, -9223372036854775808)),
+lane (box, stream) as (
+    select box, stream from (
+        select first.box, first.stream from offpath_message as first
+        where first.state = 'dead'
+        order by first.box, first.stream limit 1
+    )
+    union all
+    select
+        coalesce(
+            (
+                select lane.box from offpath_message as next
+                where next.state = 'dead' and next.box = lane.box and next.stream > lane.stream
+                order by next.stream limit 1
+            ),
+            (
+                select next.box from offpath_message as next
+                where next.state = 'dead' and next.box > lane.box
+                order by next.box limit 1
+            )
+        ),
+        coalesce(
+            (
+                select next.stream from offpath_message as next
+                where next.state = 'dead' and next.box = lane.box and next.stream > lane.stream
+                order by next.stream limit 1
+            ),
+            (
+                select next.stream from offpath_message as next
+                where next.state = 'dead' and next.box > lane.box
+                order by next.box, next.stream limit 1
+            )
+        )
+    from lane where lane.box is not null
+),
+found (whose, name, number) as (
+    select 'task', few.task, count(*) from (
+        select job.task from offpath_job as job
+        where job.state = 'dead' and job.finished_at >= (select bound.since from bound)
+        order by job.finished_at desc
+        limit :limit
+    ) as few
+    group by few.task
+    union all
+    select
+        case lane.box when 'out' then 'stream' else 'source' end,
+        lane.stream,
+        (
+            select count(*) from (
+                select 1 from offpath_message as message
+                where
+                    message.state = 'dead' and message.box = lane.box
+                    and message.stream = lane.stream
+                    and message.finished_at >= (select bound.since from bound)
+                limit :limit
+            )
+        )
+    from lane where lane.box is not null
+    union all
+    select 'router', few.router, count(*) from (
+        select letter.router from offpath_letter as letter
+        where
+            letter.resolved_at is null
+            and letter.created_at >= (select bound.since from bound)
+        order by letter.created_at desc
+        limit :limit
+    ) as few
+    group by few.router
 )
-group by task
-
--- name: dead_messages
--- Dead messages of one stream since a time, counted up to a limit.
-select count(*) from (
-    select 1 from offpath_message as message
-    where
-        message.state = 'dead' and message.box = :box and message.stream = :stream
-        and message.finished_at >= :since
-    limit :limit
-)
-
--- name: dead_routings
--- The newest letters since a time that nobody has resolved, by router.
-select router, count(*) from (
-    select letter.router from offpath_letter as letter
-    where letter.resolved_at is null and letter.created_at >= :since
-    order by letter.created_at desc
-    limit :limit
-)
-group by router
+select found.whose, found.name, found.number from found
+where found.number > 0
+order by found.whose, found.name
 
 -- name: limit_holders
--- Running jobs of these keys, those that began last first.
-select job.limit_key, job.id, job.task, job.started_at from offpath_job as job
-where
-    job.limit_key in (select value from json_each(:keys))
-    and job.state = 'running' and job.started_at is not null
-order by job.started_at desc, job.id desc
+-- The running job of each of these keys that began last.
+select held.limit_key, held.id, held.task, held.started_at from (
+    select
+        job.limit_key, job.id, job.task, job.started_at,
+        row_number() over (
+            partition by job.limit_key order by job.started_at desc, job.id desc
+        ) as place
+    from offpath_job as job
+    where
+        job.limit_key in (select value from json_each(:keys))
+        and job.state = 'running' and job.started_at is not null
+) as held
+where held.place = 1
+order by held.limit_key
 
 -- name: router_lags
 -- When the oldest event of each router that it has not passed was written, and its gates.

@@ -49,9 +49,7 @@ from offpath.store.sqlite.dialect import SqliteDialect, SqliteRunner
 from offpath.store.sqlite.enqueue import enqueue_steps, is_lone_job, on_file, whole
 from offpath.store.sqlite.eventing import Eventing
 from offpath.store.sqlite.file import DatabaseFile
-from offpath.store.sqlite.findings import Findings
 from offpath.store.sqlite.flowing import Flowing
-from offpath.store.sqlite.health import Health
 from offpath.store.sqlite.ledger import Ledgering
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
@@ -72,7 +70,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class SqliteStore(Eventing, Findings, Flowing, Health, Ledgering, Workflowing, SqlStore):
+class SqliteStore(Eventing, Flowing, Ledgering, Workflowing, SqlStore):
     """A :class:`~offpath.store.protocol.Store` in one SQLite file, shared by any processes.
 
     Writes go through one thread with group commit, reads through others; the event loop waits

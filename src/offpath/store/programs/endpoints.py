@@ -1,0 +1,98 @@
+"""Webhook endpoints: where messages are posted, and how that goes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
+from offpath.store.hints import Hint
+from offpath.store.programs.answers import EndpointRow
+from offpath.store.programs.dialect import Dialect, Steps, ask, one
+from offpath.store.programs.instants import readable
+from offpath.store.unreadable import Shape
+
+_texts: Final = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def put(d: Dialect, endpoint: Endpoint) -> Steps[bool]:
+    """Add one, or change where and what is posted; True when it is new."""
+    where = {
+        "name": endpoint.name,
+        "url": endpoint.url,
+        "secrets": d.json(endpoint.secrets),
+        "topics": d.json(endpoint.topics),
+        "streams": d.json(endpoint.streams),
+        "headers": endpoint.headers,
+    }
+    add = d.sql["add_endpoint"](
+        now=d.now,
+        state=endpoint.state,
+        reason=endpoint.reason,
+        failures=endpoint.failures,
+        failing_since=d.at(endpoint.failing_since),
+        blocked_until=d.at(endpoint.blocked_until),
+        **where,
+    )
+    if (yield from ask(add)):
+        return True
+    if (yield from ask(d.sql["change_endpoint"](**where))):
+        return False
+    yield from ask(add)  # it was deleted between the two
+    return True
+
+
+def listed(d: Dialect) -> Steps[list[Endpoint]]:
+    """Every endpoint, by name."""
+    return _ENDPOINTS.all((yield from one(d.sql["endpoints"]())))
+
+
+def switch(d: Dialect, name: str, state: EndpointState, reason: str | None) -> Steps[bool]:
+    """Enable, pause or disable one; False: unknown."""
+    query = d.sql["set_endpoint"](name=name, state=state, reason=reason)
+    known = bool((yield from one(query)))
+    if known and state is EndpointState.ENABLED:
+        d.announced.tell(Hint.MESSAGES)  # what waited for it can be posted
+    return known
+
+
+def note(d: Dialect, note: EndpointNote) -> Steps[Endpoint | None]:
+    """Record how a post went."""
+    query = d.sql["note_endpoint"](
+        now=d.now,
+        name=note.name,
+        delivered=int(note.delivered),
+        block=d.span(note.block),
+        disable=note.disable,
+    )
+    return next(iter(_ENDPOINTS.all((yield from one(query)))), None)
+
+
+def delete(d: Dialect, name: str) -> Steps[bool]:
+    """Remove one; False: unknown."""
+    return bool((yield from one(d.sql["delete_endpoint"](name=name))))
+
+
+def _endpoint(row: EndpointRow) -> Endpoint:
+    return Endpoint(
+        name=row.name,
+        url=row.url,
+        secrets=_texts(row.secrets),
+        topics=_texts(row.topics),
+        streams=_texts(row.streams),
+        headers=row.headers,
+        state=EndpointState(row.state),
+        reason=row.reason,
+        failures=row.failures,
+        failing_since=readable(row.failing_since),
+        blocked_until=readable(row.blocked_until),
+        created_at=readable(row.created_at),
+    )
+
+
+_ENDPOINTS: Final = Shape.of(
+    EndpointRow("", "", "[]", "[]", "[]", "{}", "disabled", None, 0, None, None, 0),
+    _endpoint,
+    lambda endpoint, _: endpoint,
+)
