@@ -113,3 +113,121 @@ async def test_an_input_that_does_not_fit_dies_with_its_reason(app: offpath.App,
     record = await app.jobs.get(job)
     assert record.state is offpath.JobState.DEAD
     assert record.reason == offpath.DeadReason.BAD_INPUT
+
+
+@pytest.fixture
+async def shop(url: str) -> AsyncIterator[offpath.App]:
+    """A service whose task has an own value for each option; a worker of it has begun before."""
+    app = offpath.App(url, auto_start=False)
+
+    @app.task(
+        queue="mail",
+        priority=7,
+        deadline=3600,
+        tags=["shop", "slow"],
+        announce=["dead", "succeeded"],
+        limit=offpath.Limit(max_running=1),
+        fair_key="tenant",
+        group_policy="fail_fast",
+    )
+    async def told(a: int) -> int:
+        return a
+
+    @app.task(unique=offpath.Unique(key="one", period=60))
+    async def single(a: int) -> int:
+        return a
+
+    @app.task(unique=offpath.Unique(key="one", policy="refuse"))
+    async def refusing(a: int) -> int:
+        return a
+
+    @app.task(unique=offpath.Unique(key="one", policy="replace"))
+    async def replacing(a: int) -> int:
+        return a
+
+    @app.task(limit=lambda a: offpath.Limit(key=f"key {a}", max_running=1))
+    async def computed(a: int) -> int:
+        return a
+
+    async with app:
+        await app.worker(queues=["none"]).run_until_idle()
+        yield app
+
+
+ROWS = """
+    select j.state, j.reason, j.queue, j.priority, j.tags, j.limit_key, j.limit_spec, j.fair_key,
+        j.unique_key, j.unique_states, j.unique_held, j.unique_until - j.enqueued_at,
+        j.deadline - j.enqueued_at, j.deadline_in, j.blocked_until - j.enqueued_at, j.announce,
+        j.grouped, g.policy, g.open
+    from offpath.job j left join offpath.job_group g on g.id = j.id::text
+    where j.id = %s
+"""
+
+
+@pytest.mark.parametrize("task", ["told", "single", "refusing", "replacing"])
+async def test_a_null_option_means_the_tasks(shop: offpath.App, url: str, task: str) -> None:
+    by_library = await shop.tasks[task].enqueue(1)
+    with psycopg.connect(url, autocommit=True) as connection:
+        wanted = connection.execute(ROWS, [by_library.id]).fetchone()
+        connection.execute("delete from offpath.job")
+        job = call(url, f"select offpath.enqueue('{task}', '{{\"a\": 1}}')")
+        assert connection.execute(ROWS, [job]).fetchone() == wanted
+
+
+async def test_what_is_given_beats_the_task(shop: offpath.App, url: str) -> None:
+    job = call(
+        url,
+        "select offpath.enqueue('told', '{\"a\": 1}', queue => 'default', priority => 0, "
+        "tags => '[]', unique_key => 'own')",
+    )
+    record = await shop.jobs.get(job)
+    assert (record.queue, record.priority, record.tags) == ("default", 0, ())
+    assert record.unique_key == "told:own"
+
+
+async def test_the_tasks_limit_holds_jobs_that_sql_put_in(shop: offpath.App, url: str) -> None:
+    for _ in range(3):
+        call(url, "select offpath.enqueue('told', '{\"a\": 1}')")
+    await shop.store().admit(limit=10)
+    states = sorted([record.state.value async for record in shop.jobs.each()])
+    assert states == ["blocked", "blocked", "queued"]
+    await shop.worker(queues=["mail"]).run_until_idle()
+    assert await shop.jobs.count(state="succeeded") == 3
+    assert len((await shop.messages.find(streams=["offpath.jobs"])).items) == 3, "announced"
+
+
+async def test_the_holder_of_the_tasks_unique_key_is_given(shop: offpath.App, url: str) -> None:
+    first = call(url, "select offpath.enqueue('single', '{\"a\": 1}')")
+    assert call(url, "select offpath.enqueue('single', '{\"a\": 2}')") == first
+    assert await shop.jobs.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "error"),
+    [("refusing", errors.UniqueViolation), ("replacing", errors.FeatureNotSupported)],
+)
+async def test_another_policy_than_attach_is_refused(
+    shop: offpath.App, url: str, task: str, error: type[Exception]
+) -> None:
+    first = call(url, f"select offpath.enqueue('{task}', '{{\"a\": 1}}')")
+    with pytest.raises(error, match=first):
+        call(url, f"select offpath.enqueue('{task}', '{{\"a\": 2}}')")
+    assert await shop.jobs.count() == 1
+
+
+async def test_a_function_of_the_arguments_is_not_asked(shop: offpath.App, url: str) -> None:
+    job = call(url, "select offpath.enqueue('computed', '{\"a\": 1}')")
+    assert (await shop.jobs.get(job)).limit_key is None
+
+
+async def test_a_worker_of_a_new_version_says_it_anew(shop: offpath.App, url: str) -> None:
+    newer = offpath.App(url, auto_start=False)
+
+    @newer.task(name="told", priority=9)
+    async def told(a: int) -> int:
+        return a
+
+    async with newer:
+        await newer.worker().run_until_idle()
+        record = await newer.jobs.get(call(url, "select offpath.enqueue('told', '{\"a\": 1}')"))
+    assert (record.queue, record.priority, record.limit_key) == ("default", 9, None)

@@ -70,6 +70,13 @@ class FlowStore(Protocol):
         """Queues with unended jobs or a pause, by name; counts may stop at 100,000 each."""
         ...
 
+    async def keep_templates(self, templates: Sequence[NewJob]) -> None:
+        """Keep what jobs of these tasks are like that are put in by SQL and say nothing of it: of
+        each task one job without an input. Later ones replace earlier ones. A store without such a
+        door keeps nothing.
+        """
+        ...
+
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it to this worker, in one commit. None when it was not created
         (a repeat, an attach), or waits while another job has its unique key. A gate or a limit is

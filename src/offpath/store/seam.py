@@ -289,6 +289,7 @@ class ObservedStore:
     pause_queue = _timed(Store.pause_queue).quiet
     resume_queue = _timed(Store.resume_queue).quiet
     queues = _timed(Store.queues).quiet
+    keep_templates = _timed(Store.keep_templates).quiet
     start = _timed(Store.start).call(jobs.started)
 
     # -- findings and health ---------------------------------------------------------------

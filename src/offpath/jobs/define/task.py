@@ -30,6 +30,7 @@ from offpath.jobs.values.job import Job
 from offpath.jobs.values.plan import Plan
 from offpath.jobs.values.runnable import BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.model import checks
+from offpath.model.job import NewJob
 from offpath.model.limiting import Limit
 from offpath.model.options import (
     Level,
@@ -167,6 +168,7 @@ class Task(Sending[P, S, G]):
         self.concurrency: int | None = definition.concurrency
         self.defaults: Level = definition.defaults
         self.own_options: RunOptions = decode_run(blueprint.plain.run)
+        self.template: NewJob = blueprint.template()
         self.backoff: BackoffFunction | None = blueprint.plain.backoff
         self.on_event: OnEvent | None = definition.on_event
         self.on_failure: OnFailure | None = definition.on_failure

@@ -125,6 +125,10 @@ class Blueprint(Struct, frozen=True, kw_only=True):
         again = partial(self._again, args, kwargs, level)
         return Job(new, self.decode, self.decode_group, again, name)
 
+    def template(self) -> NewJob:
+        """A job without an input, as a call gives that says nothing; without what is computed."""
+        return self._new("", "{}", "", self.plain)
+
     def _again(
         self,
         args: Sequence[Any],

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from offpath.jobs.values.classification import FailureInfo, Verdict
     from offpath.jobs.values.group_values import GroupValues
     from offpath.model.event import JobEvent
+    from offpath.model.job import NewJob
     from offpath.model.options import RunOptions
     from offpath.model.retry import BackoffFunction
     from offpath.runtime.codec import Codec
@@ -111,6 +112,11 @@ class Runnable(Protocol):
     @property
     def own_options(self) -> RunOptions:
         """How a job of it is run that says nothing of that itself."""
+        ...
+
+    @property
+    def template(self) -> NewJob:
+        """A job of it without an input, for which the call says nothing."""
         ...
 
     @property

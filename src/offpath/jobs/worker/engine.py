@@ -85,6 +85,7 @@ class Engine:
         self.codec, self.threads = parts.codec, parts.threads
         self.max_result_bytes = settings.max_result_bytes
         self.info = settings.info(parts.new_id(), tasks)
+        self._templates = [task.template for task in tasks.values()]
         self.counts = Counts()
         self.failed: Callable[[], None] = silent
         """Told that a job ended without success; set by who sees to what follows from that."""
@@ -341,6 +342,7 @@ class Engine:
             self.clock,
             self.hand,
             info=self.info,
+            templates=self._templates,
             lease_seconds=settings.lease_seconds,
             watch=self.watch,
             claimer=self.claimer,

@@ -18,12 +18,13 @@ from offpath.jobs.values.run import Interruption
 from offpath.model.health import WorkerReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from offpath.jobs.values.run import Run
     from offpath.jobs.worker.claimer import Claimer
     from offpath.jobs.worker.hand import Hand
     from offpath.jobs.worker.watch import Watch
+    from offpath.model.job import NewJob
     from offpath.model.lease import Extension, WorkerInfo
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
@@ -39,6 +40,7 @@ class Heartbeat:
         hand: Hand,
         *,
         info: WorkerInfo,
+        templates: Sequence[NewJob],
         lease_seconds: float,
         watch: Watch,
         claimer: Claimer,
@@ -48,6 +50,7 @@ class Heartbeat:
         self._clock = clock
         self._hand = hand
         self._info = info
+        self._templates = templates
         self._lease_seconds = lease_seconds
         self._watch = watch
         self._claimer = claimer
@@ -73,6 +76,7 @@ class Heartbeat:
     async def register(self) -> None:
         """Make this worker known; its lease runs from before the call."""
         at = self._clock.monotonic()
+        await self._store.keep_templates(self._templates)
         await self._store.register(self._info, lease_seconds=self._lease_seconds)
         self._renewed(at)
 

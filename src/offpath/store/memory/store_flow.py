@@ -60,6 +60,9 @@ class MemoryFlow(Part):
         """Queues with unended jobs or a pause."""
         return pauses.records(self._tables, self._clock.now())
 
+    async def keep_templates(self, templates: Sequence[NewJob]) -> None:
+        """Nobody enqueues by SQL here."""
+
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it out."""
         started = starting.start(self._tables, self._clock.now(), job, worker)

@@ -12,7 +12,7 @@ from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted, LimitRecord
 from offpath.model.settlement import Settlement, Snoozed
 from offpath.store.hints import Hint
-from offpath.store.postgres import limits, starting
+from offpath.store.postgres import door, limits, starting
 from offpath.store.postgres.part import Part
 
 
@@ -106,6 +106,11 @@ class FlowTables(Part):
         if was_closed:
             self._tell(Hint.WORK)
         return was_closed
+
+    async def keep_templates(self, templates: Sequence[NewJob]) -> None:
+        """Keep what the SQL door takes."""
+        if templates:
+            await self._database.write(lambda: door.keep_steps(templates, sql=self._sql))
 
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it out."""

@@ -63,6 +63,9 @@ class Flowing(Part):
             self._hints.emit(Hint.WORK)
         return was_closed
 
+    async def keep_templates(self, templates: Sequence[NewJob]) -> None:
+        """There is no function here by which SQL could enqueue."""
+
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it out."""
         return await self._write(lambda session: starting.start(session, self._now(), job, worker))

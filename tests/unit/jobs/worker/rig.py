@@ -39,6 +39,7 @@ PATIENCE = 10.0
 
 
 OWN_OPTIONS = RunOptions()
+TEMPLATE = NewJob(id="", task="", input="{}", fingerprint="")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -53,6 +54,7 @@ class FakeTask:
     results: ResultModel
     concurrency: int | None = None
     own_options: RunOptions = OWN_OPTIONS
+    template: NewJob = TEMPLATE
     backoff: BackoffFunction | None = None
     on_failure: OnFailure | None = None
     on_event: OnEvent | None = None
