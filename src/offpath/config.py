@@ -35,7 +35,6 @@ Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Seconds = Annotated[float, Meta(ge=0, le=1e10)]
 SomeSeconds = Annotated[float, Meta(gt=0, le=1e10)]
 
-
 LogErrors = Literal["type", "text", "traceback"]
 """The type of an error, its text as it was recorded too, or its traceback as well."""
 
@@ -92,6 +91,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long delivered events are kept, and can be replayed; None for ever."""
     keep_applied: Seconds | None = 30 * _DAY
     """How long applied inbox messages are kept: a repeat is known for as long; None for ever."""
+    keep_log: Seconds | None = 90 * _DAY
+    """How long events of the log are kept that every router has passed; None for ever."""
     max_outbox_attempts: Annotated[int, Meta(ge=1, le=10_000)] = 10
     """How often an event is tried before it is dead."""
     max_inbox_attempts: Annotated[int, Meta(ge=1, le=10_000)] = 10
@@ -186,9 +187,8 @@ _HINTS: dict[str, Any] = get_type_hints(Settings, include_extras=True)
 _FOREVER = frozenset(
     {
         *("keep_succeeded", "keep_dead", "keep_cancelled", "keep_delivered", "keep_applied"),
-        "start_timeout",
+        *("start_timeout", "router_age_limit", "keep_log"),
         *("job_age_limit", "event_age_limit", "inbox_age_limit", "dead_age_limit"),
-        "router_age_limit",
     }
 )
 _DURATIONS = _FOREVER | {

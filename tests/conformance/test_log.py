@@ -12,6 +12,9 @@ from offpath.model.effects import Effects
 from offpath.model.route import SLOTS, AttemptStatus, slot_of
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
+from offpath.store.trimming import trim
+from offpath.sweeps.context import SweepContext
+from offpath.sweeps.prune import Prune
 from tests.conformance.backends import Backend
 from tests.conformance.builders import START
 from tests.conformance.log_builders import (
@@ -341,3 +344,62 @@ async def test_attempts_go_with_their_event_unless_there_is_a_dead_letter(store:
     (kept,) = await store.letters(ROUTER)
     assert (kept.event.id, kept.resolved_at) == (bad, None)
     assert good
+
+
+# -- the sweep -------------------------------------------------------------------------------------
+
+KEEP = 30 * 86_400.0
+CONTEXT = SweepContext(app=None, sweep="prune", id="one", now=START)
+
+
+def pruning(store: Store) -> Prune:
+    return Prune(lambda: store, keep_log=KEEP)
+
+
+async def test_the_log_and_its_attempts_are_flat_under_steady_load(
+    store: Store, clock: ManualClock
+) -> None:
+    await declare(store)
+    await append_many(store, 300)
+    await run_router(store, limit=300)
+    assert len(await store.attempts(ROUTER, limit=1000)) == 300
+    clock.advance(400 * 86_400)
+    kept = await append_many(store, 1)
+    for left in (200, 100, 0):
+        tally = await pruning(store).run(CONTEXT, clock.now(), 100)
+        assert (tally.counted, tally.more) == ({"events": 100}, True)
+        assert len(await store.attempts(ROUTER, limit=1000)) == left
+    assert not (await pruning(store).run(CONTEXT, clock.now(), 100)).counted
+    assert [each.id for each in await everything(store)] == kept
+
+
+async def test_nothing_that_a_router_has_yet_to_pass_is_removed(
+    store: Store, clock: ManualClock
+) -> None:
+    """Of these two one was never opened, and one was made after the events had their time."""
+    await declare(store, "open")
+    await declare(store, "closed")
+    new = await append_many(store, 3)
+    await run_router(store, "open")
+    clock.advance(400 * 86_400)
+    await pruning(store).run(CONTEXT, clock.now(), 100)
+    assert [each.id for each in await everything(store)] == new
+    await run_router(store, "closed")
+    await declare(store, "late")
+    await pruning(store).run(CONTEXT, clock.now(), 100)
+    assert [each.id for each in await everything(store)] == new
+    await run_router(store, "late")
+    await pruning(store).run(CONTEXT, clock.now(), 100)
+    assert await everything(store) == []
+
+
+async def test_what_is_younger_than_the_setting_stays(store: Store, clock: ManualClock) -> None:
+    await declare(store)
+    new = await append_many(store, 1)
+    await run_router(store)
+    clock.advance(KEEP)
+    assert await trim(store, KEEP, 10) == 0
+    assert await trim(store, None, 10) == 0
+    assert [each.id for each in await everything(store)] == new
+    clock.advance(0.001)
+    assert await trim(store, KEEP, 10) == 1

@@ -20,6 +20,7 @@ from offpath.health.fleet import member
 from offpath.store.backends import backup as copy_store
 from offpath.store.backends import grant_roles, roles_script
 from offpath.store.protocol import Migration
+from offpath.store.trimming import trim
 
 _PRUNE_BATCH = 1_000
 _READABLE = 1e6
@@ -146,18 +147,21 @@ def doctor(url: str | None) -> Listing:
 @click.command()
 @store_command
 async def prune(app: App) -> Said:
-    r"""Remove ended jobs and messages that were kept long enough.
+    r"""Remove ended jobs, messages and events of the log that were kept long enough.
 
     Workers do this by themselves.
 
     \b
     offpath prune
     """
-    jobs = messages = 0
+    jobs = messages = events = 0
     while (batch := await app.store().prune(limit=_PRUNE_BATCH)).total:
         jobs, messages = jobs + batch.jobs, messages + batch.messages
-    removed = {"removed": jobs + messages, "jobs": jobs, "messages": messages}
-    return Said(removed, f"{jobs} jobs and {messages} messages removed")
+    while more := await trim(app.store(), app.settings.keep_log, _PRUNE_BATCH):
+        events += more
+    removed = {"jobs": jobs, "messages": messages, "events": events}
+    said = f"{jobs} jobs, {messages} messages and {events} events of the log removed"
+    return Said({"removed": sum(removed.values()), **removed}, said)
 
 
 @click.command("show")

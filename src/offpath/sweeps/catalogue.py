@@ -77,7 +77,7 @@ def own_sweeps(
         moving("router", messages.routing, "the app has no router: app.router(...)"),
         moving("drain_inbox", messages.draining, "no source has a handler: @app.inbox(...)"),
         moving("relay", messages.relaying, "no stream has a dispatcher: app.outbox(...)"),
-        _own("prune", Prune(store), every=60.0, limit=PRUNE_BATCH),
+        _own("prune", Prune(store, keep_log=settings.keep_log), every=60.0, limit=PRUNE_BATCH),
         _own("redrive", RedriveDead(store, redrive), every=5.0, limit=batch),
     )
 

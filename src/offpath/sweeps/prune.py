@@ -7,18 +7,23 @@ from datetime import datetime
 
 from offpath.model.tally import Tally
 from offpath.store.protocol import Store
+from offpath.store.trimming import trim
 from offpath.sweeps.context import SweepContext
 
 
 class Prune:
-    """Removes ended jobs and messages whose time has passed; counted, since they are gone."""
+    """Removes what was kept long enough: ended jobs and messages, and events of the log that every
+    router has passed; counted, since they are gone.
+    """
 
-    def __init__(self, store: Callable[[], Store]) -> None:
+    def __init__(self, store: Callable[[], Store], *, keep_log: float | None) -> None:
         self._store = store
+        self._keep_log = keep_log
 
     async def run(self, _ctx: SweepContext, _now: datetime, limit: int) -> Tally:
         """Remove up to ``limit`` of each; what is due is judged by the store's clock."""
         removed = await self._store().prune(limit=limit)
-        counted = {"jobs": removed.jobs, "messages": removed.messages}
+        events = await trim(self._store(), self._keep_log, limit)
+        counted = {"jobs": removed.jobs, "messages": removed.messages, "events": events}
         more = max(counted.values()) >= limit
         return Tally(counted={name: n for name, n in counted.items() if n}, more=more)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from offpath.model.tally import Turn, Verdict
+from offpath.store.trimming import trim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,11 +31,13 @@ class Maintenance:
         *,
         max_deliveries: int,
         keep_dead: float | None,
+        keep_log: float | None = None,
         unsure: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = store
         self._max_deliveries = max_deliveries
         self._keep_dead = keep_dead
+        self._keep_log = keep_log
         self._unsure = unsure
 
     async def rescue(self) -> Turn | bool:
@@ -51,9 +54,12 @@ class Maintenance:
         return len(rescued) >= RESCUE_BATCH if rescued else NOTHING
 
     async def prune(self) -> Turn | bool:
-        """Remove ended jobs and messages kept long enough; returns whether there may be more."""
+        """Remove ended jobs, messages and events of the log kept long enough; returns whether there
+        may be more.
+        """
         removed = await self._store.prune(limit=PRUNE_BATCH)
-        most = max(removed.jobs, removed.messages)
+        events = await trim(self._store, self._keep_log, PRUNE_BATCH)
+        most = max(removed.jobs, removed.messages, events)
         return most >= PRUNE_BATCH if most else NOTHING
 
 

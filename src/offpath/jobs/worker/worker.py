@@ -325,6 +325,7 @@ class Worker:
             engine.store,
             max_deliveries=settings.max_deliveries,
             keep_dead=settings.rules.keep_dead,
+            keep_log=settings.keep_log,
             unsure=lambda: self._guard.frozen or self._jumps.recent(),
         )
         engine.claimer.wake = loops.own("claim", engine.claimer.step, settings.poll_interval).wake

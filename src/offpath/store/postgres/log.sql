@@ -86,7 +86,8 @@ limit :limit::int
 
 -- name: trimmable
 -- Positions of old events that every router of their domain has passed, the oldest first. Domains
--- are stepped to; of one whose slowest router has not moved, nothing is read. No lock is taken.
+-- are stepped to; of one whose slowest router has not moved, nothing is read, and nothing behind the
+-- first event that is too young. No lock is taken.
 with recursive domains (domain) as (
     (select l.domain from offpath.log l order by l.domain limit 1)
     union all
@@ -121,6 +122,16 @@ cross join lateral (
     from offpath.log l
     where l.domain = b.domain
         and l.position <= b.reached
+        and l.position < coalesce(
+            (
+                select young.position
+                from offpath.log young
+                where young.domain = b.domain and young.at >= :before::text::timestamptz
+                order by young.domain, young.position
+                limit 1
+            ),
+            9223372036854775807
+        )
         and l.at < :before::text::timestamptz
         and not exists (
             select
