@@ -406,3 +406,20 @@ async def test_of_two_dead_with_one_key_one_redrive_is_let_through(
     assert free.id in {one.id for one in changed}
     states = await store.states([first, second])
     assert sorted(states.values()) == [JobState.DEAD, JobState.QUEUED]
+
+
+@pytest.mark.parametrize("said", ["limit", "the partner rests", None])
+async def test_what_put_off_a_job_is_forgotten_when_another_replaces_it(
+    store: Store, said: str | None
+) -> None:
+    # Found by the random comparison of the stores (seed 11).
+    await join(store)
+    claim = unique("k", policy=UniquePolicy.REPLACE)
+    await enqueue(store, new_job(unique=claim))
+    held = await take_one(store)
+    await end(store, held, Snoozed(delay=10.0, reason=said))
+    assert (await record(store, held.id)).reason == said
+    (answer,) = await enqueue(store, new_job(unique=claim, input="2"))
+    assert answer.job_id == held.id
+    replaced = await record(store, held.id)
+    assert (replaced.state, replaced.reason) == (JobState.QUEUED, None)

@@ -153,8 +153,6 @@ set state = case
     reason = case
         when j.state = 'blocked' and j.reason in ('gate', 'signal') then j.reason
         when b."limit" is not null and due.run_at <= clock.now then 'limit'
-        when j.state = 'blocked' then null
-        else j.reason
     end,
     limit_key = b."limit" ->> 'key',
     limit_spec = b."limit"::text,
