@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.worker.telemetry import Telemetry
     from offpath.jobs.worker.terms import Found, Measure
+    from offpath.jobs.worker.unclaimed import Unclaimed
     from offpath.model.health import Gauge
     from offpath.runtime.recent_ends import RecentEnds
     from offpath.store.protocol import Store
@@ -72,10 +73,12 @@ class Waiting:
         measure: Measure | None,
         ends: RecentEnds,
         found: Found | None = None,
+        unclaimed: Unclaimed | None = None,
     ) -> None:
         self._store = store
         self._measure = measure
         self._found = found
+        self._unclaimed = unclaimed
         self.findings: tuple[str, ...] = ()
         """Findings that stand and that nobody has accepted, one line each."""
         self.ends = ends
@@ -89,6 +92,8 @@ class Waiting:
         now = await self._store.ping()
         backlog = await self._store.backlog(limit=MOST_COUNTED)
         telemetry.due(backlog, now)
+        if self._unclaimed is not None:
+            await self._unclaimed.look(backlog)
         telemetry.held(await self._store.count_held(limit=MOST_COUNTED))
         if self._measure is not None:
             self.gauges = tuple(await self._measure(backlog, now))

@@ -26,6 +26,7 @@ from offpath.jobs.worker.maintenance import Maintenance, Waiting
 from offpath.jobs.worker.os_signals import caught
 from offpath.jobs.worker.stopper import Stopper
 from offpath.jobs.worker.terms import Active, Counts, Stage, Stopped
+from offpath.jobs.worker.unclaimed import Unclaimed
 from offpath.model.health import WorkerReport
 from offpath.model.tally import Turn, Verdict
 from offpath.runtime.log import logger
@@ -95,7 +96,9 @@ class Worker:
         )
         ends = RecentEnds(parts.metrics, parts.clock)
         self._jumps = Jumps(parts.clock, grace=settings.lease_seconds)
-        self._waiting = Waiting(parts.store, parts.measure, ends, parts.found)
+        tasks, queues = self._engine.hand.tasks, settings.queues
+        unclaimed = Unclaimed(parts.store, parts.clock, tasks=tasks, queues=queues)
+        self._waiting = Waiting(parts.store, parts.measure, ends, parts.found, unclaimed)
         heartbeat = self._engine.heartbeat
         heartbeat.tell = self.report
         self._guard = LoopGuard(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from datetime import UTC, datetime
@@ -12,9 +13,10 @@ import pytest
 from offpath import Abort, App, RetryPolicy
 from offpath.cli import logs
 from offpath.jobs.client.fates import Fates
+from offpath.jobs.worker.unclaimed import MOST_TOLD, Unclaimed
 from offpath.model.changes import Changed
 from offpath.model.job import DeadReason, Failure, JobState, LeasedJob
-from offpath.model.lease import Rescued
+from offpath.model.lease import Rescued, WorkerInfo, WorkerRecord
 from offpath.model.settlement import (
     Cancelled,
     Dead,
@@ -29,6 +31,8 @@ from offpath.model.settlement import (
     Waiting,
 )
 from offpath.runtime import log
+from offpath.runtime.clock import ManualClock
+from offpath.store.protocol import Backlog
 from offpath.store.telemetry import moves
 from offpath.store.telemetry.moves import Step
 
@@ -245,3 +249,99 @@ def test_a_programs_own_handler_has_the_last_word(capfd: pytest.CaptureFixture[s
     finally:
         logging.getLogger(log.ROOT).removeHandler(handler)
     assert capfd.readouterr().err == ""
+
+
+NOBODY: dict[str, tuple[str, str, dict[str, Any], str]] = {
+    "a task that no worker knows": (
+        "mail",
+        "chrage",
+        {"tasks": ("charge",)},
+        (
+            "unknown task: chrage; jobs of it are due, and no live worker of their queue knows it: "
+            "import the module that defines it where the worker starts, or correct the name; "
+            "see: offpath workers"
+        ),
+    ),
+    "a queue that no worker serves": (
+        "mial",
+        "charge",
+        {"tasks": ("charge",), "queues": ("mail",)},
+        (
+            "unknown queue: mial; jobs in it are due, and no live worker serves it: start one with "
+            "--queues, or correct the name where the jobs are enqueued; see: offpath queues list"
+        ),
+    ),
+}
+
+
+class Fleet:
+    """The workers of a store."""
+
+    def __init__(self, *infos: WorkerInfo) -> None:
+        self.infos = infos
+
+    async def workers(self) -> list[WorkerRecord]:
+        times: dict[str, Any] = dict.fromkeys(("started_at", "seen_at", "expires_at"), AT)
+        return [WorkerRecord(info=one, late=False, running=0, **times) for one in self.infos]
+
+
+def worker(**fields: Any) -> WorkerInfo:
+    return WorkerInfo(id="w", host="h", pid=1, version="1", concurrency=1, **fields)
+
+
+def due(queue: str, task: str) -> Backlog:
+    return Backlog(queue=queue, task=task, ready=3, oldest_run_at=AT)
+
+
+@pytest.mark.parametrize("case", NOBODY)
+async def test_jobs_that_nobody_runs_have_a_line_once_an_hour(
+    case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue, task, mine, line = NOBODY[case]
+    clock = ManualClock(AT)
+    fleet = Fleet(worker(**mine))
+    queues = mine.get("queues", ())
+    unclaimed = Unclaimed(fleet, clock, tasks=mine["tasks"], queues=queues)
+    waits = [due("mail", "charge"), due(queue, task)]
+    await unclaimed.look(waits)
+    assert told(caplog) == []  # the worker that knows it may just be starting
+    for seconds in (15, 15, 15):
+        clock.advance(seconds)
+        await unclaimed.look(waits)
+    (record,) = told(caplog)
+    assert (record.levelname, record.getMessage()) == ("WARNING", line)
+    assert line in logs._TextLines().format(record)
+    document = json.loads(logs._JsonLines().format(record))
+    assert (document["task"], document["queue"], document["due"]) == (task, queue, 3)
+    clock.advance(3_600)
+    await unclaimed.look(waits)
+    assert len(told(caplog)) == 2
+
+
+async def test_what_another_worker_runs_has_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    other = worker(tasks=("bill", "post"), queues=("money",))
+    unclaimed = Unclaimed(Fleet(other), ManualClock(AT), tasks=("charge",), queues=("mail",))
+    for _ in range(3):
+        await unclaimed.look([due("money", "bill"), due("mail", "charge")])
+    assert told(caplog) == []
+
+
+async def test_whoever_may_enqueue_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    unclaimed = Unclaimed(Fleet(), ManualClock(AT), tasks=(), queues=("mail",))
+    for _ in range(2):
+        await unclaimed.look([due(f"q{n}", "t") for n in range(1_000)])
+    assert len(told(caplog)) == MOST_TOLD
+
+
+async def test_a_worker_tells_of_a_task_that_it_does_not_know(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock(AT)
+    async with App(clock=clock, auto_start=False) as app:
+        app.task(name="charge")(lambda: None)
+        await app.by_name("chrage", registered=False).enqueue()
+        async with app.worker(), asyncio.timeout(20):
+            while not (lines := [one.getMessage() for one in told(caplog)]):
+                await asyncio.sleep(0)
+                clock.advance(0.5)
+    assert lines[0].startswith("unknown task: chrage; jobs of it are due")
