@@ -188,7 +188,7 @@ def rewritten(holder: JobRecord, job: NewJob, now: datetime) -> JobRecord:
     changed_one = replace(
         holder,
         state=_BLOCKED if waits else _QUEUED,
-        reason=None if holder.reason == BlockReason.LIMIT.value else holder.reason,
+        reason=holder.reason if waits else None,
         limit_key=None if job.limit is None else job.limit.key,
         fair_key=job.fair_key,
         task=job.task,
