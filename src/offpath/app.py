@@ -440,7 +440,8 @@ class App(
 
         settings = overridden(self.settings, overrides)
         store = self.store()
-        home = Home(self, store, self.clock, self.metrics, self._report, self.new_id(), self.new_id)
+        me = self.new_id()
+        home = Home(self, store, self.clock, self.metrics, self._report, me, self.new_id)
         sweeps = WorkerSweeps(self.sweeps, home)
         parts = Parts(
             store=store,
@@ -459,6 +460,8 @@ class App(
                 *(self._events.loops(store) if settings.relays else ()),
                 *sweeps.loops(),
             ),
+            worker_id=me,
+            begins=self._events.held_by,
             settled=self.settlements.reports,
             found=Findings(store, settings, self.new_id).look,
             real_time=type(self.clock) is SystemClock,

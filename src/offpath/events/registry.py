@@ -11,6 +11,7 @@ from offpath.errors import InvalidArgument
 from offpath.events.inbox import Drain, Source
 from offpath.events.mover import MoverParts
 from offpath.events.relay import Outlet, Relay, Tools
+from offpath.model.lease import holder_of
 from offpath.model.new import Box
 from offpath.runtime.codec import JsonCodec
 from offpath.runtime.loop import LoopSpec
@@ -66,6 +67,7 @@ class Events:
         self.writer = writer
         """Makes messages and events."""
         self.codec = codec
+        self._worker: str | None = None
         self.outlets: dict[str, Outlet] = {}
         self.sources: dict[str, Source] = {}
         self._routers: Routers | None = None
@@ -93,7 +95,11 @@ class Events:
             from offpath.events.routers import Routers
 
             self._routers = Routers(
-                self._home, self.codec, self._opened, lambda router: self._added(router.loop())
+                self._home,
+                self.codec,
+                self._opened,
+                lambda router: self._added(router.loop()),
+                self.new_holder,
             )
         return self._routers
 
@@ -264,7 +270,7 @@ class Events:
     def forked(self) -> object:
         """In a child of a fork: leave the parent's movers and threads; they do not run here."""
         left = self._made, self._threads
-        self._made, self._threads = weakref.WeakSet(), None
+        self._made, self._threads, self._worker = weakref.WeakSet(), None, None
         return left
 
     async def close(self) -> None:
@@ -287,6 +293,17 @@ class Events:
             self._threads = Threads(self._home.settings.handler_threads, "offpath-events")
         return self._threads.run(function)
 
+    def held_by(self, worker: str) -> None:
+        """From now on what this process holds is free as soon as that worker is seen to be dead.
+
+        Of several workers in one process the last that began counts: they die together.
+        """
+        self._worker = worker
+
+    def new_holder(self) -> str:
+        """A name to hold something under."""
+        return holder_of(self._worker, self._home.new_id())
+
     def _tools(self) -> Tools:
         return Tools(codec=self.codec, clock=self._home.clock, threads=self, random=self._random)
 
@@ -294,6 +311,6 @@ class Events:
         return MoverParts(
             store=await opened(),
             clock=self._home.clock,
-            new_id=self._home.new_id,
+            new_id=self.new_holder,
             report=self.report,
         )

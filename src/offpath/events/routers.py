@@ -49,11 +49,13 @@ class Routers:
         codec: Codec,
         opened: Callable[[], Awaitable[Store]],
         added: Callable[[Router], None],
+        new_holder: Callable[[], str],
     ) -> None:
         self._home = home
         self._codec = codec
         self._opened = opened
         self._added = added
+        self._new_holder = new_holder
         self._declared: dict[str, Router] = {}
         self.decode_payload: Callable[[str], Any] = decoder(codec)
         """A payload's value."""
@@ -137,8 +139,8 @@ class Routers:
         return await self._opened()
 
     def new_id(self) -> str:
-        """A new id."""
-        return self._home.new_id()
+        """A new name to hold something under."""
+        return self._new_holder()
 
     def job_for(self, task: Any, event: RoutedEvent) -> Effects:  # noqa: ANN401 - any task
         """A job of ``task`` whose one argument is the event."""

@@ -121,3 +121,12 @@ class Rescued(Struct, frozen=True, kw_only=True):
     group_done: bool = False
     along: tuple[Changed, ...] = ()
     """Jobs that died at gates because of this end. A ``group_done`` of them is of other groups."""
+
+
+def holder_of(worker: str | None, token: str) -> str:
+    """The name under which a process holds a cursor, messages or a claim.
+
+    It begins with the process's worker, where it has one, so that what it holds is free as soon as
+    the worker is seen to be dead.
+    """
+    return token if worker is None else f"{worker}/{token}"

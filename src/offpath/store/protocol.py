@@ -323,6 +323,9 @@ class Store(
     async def notice_deaths(self) -> list[str]:
         """Expire workers whose death can be seen (capability ``presence``); returns their ids.
 
+        The leases of cursors, messages and claims that they hold end as well: those whose holder is
+        the worker's id, or begins with it and a slash.
+
         A missing presence lock is suspicion, not proof: a worker is expired only when it was seen
         missing by two calls at least a second apart, and never shortly after the server itself
         started. Elsewhere it returns nothing.

@@ -49,6 +49,7 @@ class AppWorker(Worker):
     ) -> None:
         super().__init__(parts, tasks, settings)
         self._movers = movers
+        self._begins = parts.begins
         self._stays = False
         self._late: list[LoopSpec] = []
         self._opened = opened
@@ -66,6 +67,7 @@ class AppWorker(Worker):
     async def start(self) -> None:
         """Open the app, register and begin to take jobs; see :meth:`Worker.start`."""
         await self._opened()
+        self._begins(self.id)
         await super().start()
         self._stays = True
         late, self._late = self._late, []

@@ -84,7 +84,7 @@ class Engine:
         self.writer = parts.writer
         self.codec, self.threads = parts.codec, parts.threads
         self.max_result_bytes = settings.max_result_bytes
-        self.info = settings.info(parts.new_id(), tasks)
+        self.info = settings.info(parts.worker_id or parts.new_id(), tasks)
         self._templates = [task.template for task in tasks.values()]
         self.counts = Counts()
         self.failed: Callable[[], None] = silent

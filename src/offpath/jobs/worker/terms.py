@@ -80,6 +80,10 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
         )
 
 
+def _nobody(_worker: str) -> None:
+    """Told of a worker whose loops hold nothing."""
+
+
 class Parts(Struct, frozen=True, kw_only=True):
     """What a worker works with."""
 
@@ -107,6 +111,10 @@ class Parts(Struct, frozen=True, kw_only=True):
     """Tells how long work has been waiting, by the backlog that was just read."""
     found: Found | None = None
     """Looks at the store's findings, and records those that it makes."""
+    worker_id: str | None = None
+    """Who the worker is; a new id if it is not given."""
+    begins: Callable[[str], None] = _nobody
+    """Told the worker's id before it registers."""
     settled: Callable[[], tuple[SettlementReport, ...]] = tuple
     """Tells how the last settlement runs of this process went."""
 

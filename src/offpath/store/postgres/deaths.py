@@ -23,7 +23,7 @@ def presence_key(schema: str, worker: str) -> int:
 
 
 def notice_deaths_steps(now: datetime | None, *, sql: Catalogue) -> Steps[list[str]]:
-    """Expire workers that were seen missing twice.
+    """Expire workers that were seen missing twice, and the leases of all that they hold.
 
     A late worker of this machine whose process is stopped keeps nothing by its presence any more.
     """
@@ -31,4 +31,7 @@ def notice_deaths_steps(now: datetime | None, *, sql: Catalogue) -> Steps[list[s
     dead, silent = yield Send((deaths, sql["silent"](now=moment(now), host=socket.gethostname())))
     if still := [worker for worker, pid in silent if stopped(pid)]:
         yield from ask(sql["forget_stopped"](ids=to_json(still)), last=True)
-    return [row[0] for row in dead]
+    gone = [row[0] for row in dead]
+    if gone:  # what they hold is taken where it is free: behind rows of workers nothing may wait
+        yield from ask(sql["free_held"](now=moment(now), ids=to_json(gone)))
+    return gone

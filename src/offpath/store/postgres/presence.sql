@@ -86,3 +86,57 @@ select pg_catalog.pg_backend_pid()
 -- name: notify
 -- Tells listeners of every process to look.
 select pg_catalog.pg_notify(:channel::pg_catalog.text, '')
+
+-- name: free_held
+-- Ends the leases of cursors, messages and claims that dead workers hold: the holder's name begins
+-- with the worker's. The holder stays, for it may write still where nobody else was faster. Nobody
+-- is waited for.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+dead as materialized (
+    select w.id from jsonb_array_elements_text(:ids::text::jsonb) as w (id)
+),
+cursors as (
+    update offpath.cursor c
+    set held_until = clock.now
+    from clock
+    where (c.router, c.partition) in (
+        select b.router, b.partition
+        from offpath.cursor b
+        where b.held_until > (select k.now from clock k)
+            and split_part(b.holder, '/', 1) in (select d.id from dead d)
+        for update skip locked
+    )
+    returning 1
+),
+claims as (
+    update offpath.claim c
+    set free_at = clock.now
+    from clock
+    where c.key in (
+        select b.key
+        from offpath.claim b
+        where b.free_at > (select k.now from clock k)
+            and split_part(b.holder, '/', 1) in (select d.id from dead d)
+        for update skip locked
+    )
+    returning 1
+),
+messages as (
+    update offpath.message m
+    set due_at = clock.now
+    from clock
+    where m.id in (
+        select b.id
+        from offpath.message b
+        where b.state = 'pending'
+            and b.holder is not null
+            and b.due_at > (select k.now from clock k)
+            and split_part(b.holder, '/', 1) in (select d.id from dead d)
+        for update skip locked
+    )
+    returning 1
+)
+select
+    (select count(*) from cursors), (select count(*) from claims), (select count(*) from messages)

@@ -48,6 +48,11 @@ def known(session: Session) -> list[str]:
 
 
 def expire(session: Session, now: int, workers: Sequence[str]) -> list[str]:
-    """End the lease of workers that are dead."""
+    """End the lease of workers that are dead, and of what they hold beside jobs."""
     rows = session.run(SQL["worker_expire"](ids=batch(list(workers)), now=now))
+    if rows:
+        dead = batch([row[0] for row in rows])
+        for name in ("free_cursors", "free_claims", "free_messages"):
+            session.run(SQL[name](ids=dead, now=now))
+        session.stirred = True
     return sorted(row[0] for row in rows)
