@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct, json
 
@@ -23,6 +26,7 @@ from offpath.events.dispatchers.link import (
     told,
     wait_limit,
 )
+from offpath.events.dispatchers.naming import is_name, new_resolver, numbered
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -159,6 +163,7 @@ class NatsDispatcher:
         self._timeout = wait_limit(timeout, "timeout")
         self._connect_timeout = wait_limit(connect_timeout, "connect_timeout")
         self._options = further(options, _SET_BY_US)
+        self._resolver = new_resolver()
         self._link = Link(self._connect, lambda session: session.client.is_connected)
 
     def __repr__(self) -> str:
@@ -239,30 +244,49 @@ class NatsDispatcher:
         return subject, headers, body
 
     async def _connect(self) -> _Session:
+        """A connection to the first server that answers. Raises ``NotAcknowledged``."""
+        urls = list(self._urls)
+        if not self._options.get("dont_randomize"):
+            random.shuffle(urls)
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                *others, last = urls
+                for url in others:
+                    with suppress(self._nats.errors.Error, OSError):
+                        return await self._connect_to(url)
+                return await self._connect_to(last)
+        except (self._nats.errors.Error, OSError, TimeoutError) as error:
+            raise NotAcknowledged(
+                f"cannot connect to {shown(self._urls)}: {told(error, self._urls)}"
+            ) from None
+
+    async def _connect_to(self, url: str) -> _Session:
         client = self._nats.NATS()
         session = _Session(client)
 
         async def noted(error: Exception) -> None:
             session.last_error = told(error, self._urls)
 
+        servers, more = [url], {}
+        host = urlsplit(url).hostname
+        if url.startswith(("nats:", "tls:")) and host is not None and is_name(host):
+            # over a web socket the name is a part of the request: aiohttp looks it up
+            servers, more = await numbered(self._resolver, url, 4222), {"tls_hostname": host}
         try:
-            async with asyncio.timeout(self._connect_timeout):
-                await client.connect(
-                    servers=list(self._urls),
-                    # The relay spaces the attempts; what is written while there is no connection
-                    # would be kept in memory and sent at some time, perhaps after its lease.
-                    allow_reconnect=False,
-                    max_reconnect_attempts=1,
-                    connect_timeout=self._connect_timeout,
-                    error_cb=noted,
-                    closed_cb=session.lost,
-                    disconnected_cb=session.lost,
-                    **{"reconnect_time_wait": 0.1, "ping_interval": 20, **self._options},
-                )
-                await client.subscribe(f"{session.inbox}.*", cb=session.answered)
-        except (self._nats.errors.Error, OSError, TimeoutError) as error:
+            await client.connect(
+                servers=servers,
+                # The relay spaces the attempts; what is written while there is no connection
+                # would be kept in memory and sent at some time, perhaps after its lease.
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                connect_timeout=self._connect_timeout,
+                error_cb=noted,
+                closed_cb=session.lost,
+                disconnected_cb=session.lost,
+                **{"reconnect_time_wait": 0.1, "ping_interval": 20, **more, **self._options},
+            )
+            await client.subscribe(f"{session.inbox}.*", cb=session.answered)
+        except BaseException:
             await client.close()
-            raise NotAcknowledged(
-                f"cannot connect to {shown(self._urls)}: {told(error, self._urls)}"
-            ) from None
+            raise
         return session

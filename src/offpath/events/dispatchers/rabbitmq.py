@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from offpath.errors import InvalidArgument
 from offpath.events.dispatcher import Event, Outcomes, Undeliverable
@@ -21,6 +23,7 @@ from offpath.events.dispatchers.link import (
     told,
     wait_limit,
 )
+from offpath.events.dispatchers.naming import is_name, named, new_resolver, numbered
 from offpath.model import checks
 
 if TYPE_CHECKING:
@@ -97,6 +100,7 @@ class RabbitDispatcher:
         self._connect_timeout = wait_limit(connect_timeout, "connect_timeout")
         self._most = checks.integer(max_bytes, "max_bytes", least=1, most=2**31)
         self._options = further(options, _SET_BY_US)
+        self._resolver = new_resolver()
         self._link = Link(self._connect, _Session.alive)
 
     def __repr__(self) -> str:
@@ -181,11 +185,24 @@ class RabbitDispatcher:
         )
         return routing_key, message
 
+    async def _connected(self) -> AbstractConnection:
+        """The first of the name's addresses that answers."""
+        (url,) = self._urls
+        options, host = dict(self._options), urlsplit(url).hostname
+        if url.startswith("amqps") and host is not None and is_name(host):
+            base = options.get("connection_class", self._pika.Connection)
+            options["connection_class"] = named(base, host)
+        *others, last = await numbered(self._resolver, url, 5671 if url[4] == "s" else 5672)
+        for address in others:
+            with suppress(OSError):  # the next address may answer
+                return await self._pika.connect(address, **options)  # type: ignore[no-any-return]
+        return await self._pika.connect(last, **options)  # type: ignore[no-any-return]
+
     async def _connect(self) -> _Session:
         connection: AbstractConnection | None = None
         try:
             async with asyncio.timeout(self._connect_timeout):
-                connection = await self._pika.connect(self._urls[0], **self._options)
+                connection = await self._connected()
                 channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
                 exchange = (
                     await channel.get_exchange(self._exchange, ensure=True)

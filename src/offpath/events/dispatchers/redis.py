@@ -19,6 +19,7 @@ from offpath.events.dispatchers.link import (
     told,
     wait_limit,
 )
+from offpath.events.dispatchers.naming import by_address, new_resolver
 from offpath.model import checks
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class RedisDispatcher:
             raise InvalidArgument("replica_timeout must be less than timeout")
         self._connect_timeout = wait_limit(connect_timeout, "connect_timeout")
         self._options = further(options, _SET_BY_US)
+        self._resolver = new_resolver()
         self._client: Redis | None = None
 
     def __repr__(self) -> str:
@@ -107,7 +109,7 @@ class RedisDispatcher:
 
     def _connected(self) -> Redis:
         if self._client is None:
-            self._client = self._redis.Redis.from_url(
+            self._client = client = self._redis.Redis.from_url(
                 self._urls[0],
                 # A repeat by the client would add what was added already; the relay repeats.
                 retry=self._retry(self._backoff(), 0),
@@ -115,6 +117,9 @@ class RedisDispatcher:
                 socket_connect_timeout=self._connect_timeout,
                 **self._options,
             )
+            if not self._urls[0].startswith("unix"):
+                pool = client.connection_pool
+                pool.connection_class = by_address(pool.connection_class, self._resolver)
         return self._client
 
     async def dispatch_many(self, events: Sequence[Event], /) -> Outcomes:
