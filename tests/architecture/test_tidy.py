@@ -18,6 +18,8 @@ P95_FUNCTION = 40
 VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
 
 REAL_TIME = {
+    "tests/integration/held_service.py": "what is in hand stays there until the process is killed",
+    "tests/pgbouncer.py": "looks again whether the pooler accepts connections",
     "tests/integration/events_service.py": "its deliveries take real time",
     "tests/integration/limited_service.py": "the handlers of real workers take real time",
     "tests/integration/polling.py": "other processes announce nothing; it asks again",
