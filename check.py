@@ -27,6 +27,8 @@ if sys.version_info < (3, 11):  # noqa: UP036 - says so, instead of failing obsc
     sys.exit("check.py: Python 3.11 or newer is needed")
 
 from tests.brokers import PACKAGES, Broker, find_broker, variable
+from tests.pgbouncer import PACKAGE as POOLER
+from tests.pgbouncer import pgbouncer
 from tests.prometheus import PACKAGE, promtool
 from tests.pythons import NoPython, newest_python
 from tests.servers import VARIABLE, NoServer, PostgresCluster, postgres_binaries, without_password
@@ -320,6 +322,15 @@ def alerts_tool() -> None:
         say(f"check.py: promtool is not installed ({PACKAGE}): the tests of alerts are skipped")
 
 
+# -- PgBouncer -------------------------------------------------------------------------------------
+
+
+def pooler() -> None:
+    """The program that pools connections; without it, its tests are skipped, and fail in ``CI``."""
+    if pgbouncer() is None and not (apt_install(POOLER) and pgbouncer() is not None):
+        say(f"check.py: pgbouncer is not installed ({POOLER}): the tests of pooling are skipped")
+
+
 # -- brokers ---------------------------------------------------------------------------------------
 
 
@@ -398,6 +409,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     needs_brokers = "integration" in steps
     if "architecture" in steps:
         alerts_tool()
+    if "integration" in steps:
+        pooler()
     with (
         postgres() if needs_server else contextlib.nullcontext(),
         brokers() if needs_brokers else contextlib.nullcontext(),

@@ -222,6 +222,22 @@ def test_a_run_without_the_newest_python_says_so_and_fails_in_ci(
     assert not check.run_step(check.NEWEST).passed
 
 
+def test_the_pooler_is_installed_or_its_lack_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def install(package: str) -> bool:
+        asked.append(package)
+        return False
+
+    monkeypatch.setattr(check, "apt_install", install)
+    monkeypatch.setattr(check, "pgbouncer", lambda: None)
+    check.pooler()
+    assert asked == ["pgbouncer"]
+    assert "the tests of pooling are skipped" in capsys.readouterr().out
+
+
 def test_the_tool_that_tests_alerts_is_installed_or_its_lack_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
