@@ -29,9 +29,9 @@ def notice_deaths_steps(now: datetime | None, *, sql: Catalogue) -> Steps[list[s
     """
     deaths = sql["notice_deaths"](now=moment(now), grace=RESTART_GRACE)
     dead, silent = yield Send((deaths, sql["silent"](now=moment(now), host=socket.gethostname())))
-    if still := [worker for worker, pid in silent if stopped(pid)]:
-        yield from ask(sql["forget_stopped"](ids=to_json(still)), last=True)
     gone = [row[0] for row in dead]
     if gone:  # what they hold is taken where it is free: behind rows of workers nothing may wait
         yield from ask(sql["free_held"](now=moment(now), ids=to_json(gone)))
+    if still := [worker for worker, pid in silent if stopped(pid)]:
+        yield from ask(sql["forget_stopped"](ids=to_json(still)), last=True)
     return gone
