@@ -38,8 +38,8 @@ from offpath.economy import (
     settle_due_payouts,
     verify_checkpoint,
 )
+from offpath.economy.testing import FakeProvider, TestSigner
 from offpath.model.ledger.money import Currency, Money
-from offpath.testing.economy import FakeProvider, TestSigner
 
 IN_FLIGHT = 32
 USERS = 64

@@ -19,8 +19,8 @@ from starlette.routing import Mount
 
 from offpath import App, Verifier, new_secret
 from offpath.economy import Actor, Economy, Share, credits, drain_inbox, webhook_door
+from offpath.economy.web import Asked, Offer, economy_service
 from offpath.testing import signed_webhook
-from offpath.web.economy import Asked, Offer, economy_service
 
 SECRET = new_secret()  # what the payment provider signs with
 TOKENS = {"Bearer ann-1": Actor.user("ann"), "Bearer shop-1": Actor.system("shop")}

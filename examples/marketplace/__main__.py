@@ -38,8 +38,8 @@ from offpath.economy import (
     sweep_fees_due,
     verify_checkpoint,
 )
+from offpath.economy.testing import FakeProvider, MemoryAnchor, Mode
 from offpath.testing import ManualClock
-from offpath.testing.economy import FakeProvider, MemoryAnchor, Mode
 
 SHOP = Actor.system("shop")
 OPERATOR = Actor.operator("ada")

@@ -54,7 +54,6 @@ from offpath.sweeps.registry import SweepRegistry
 from offpath.sweeps.verbs import SweepVerbs
 
 if TYPE_CHECKING:
-    from offpath.economy import Economy
     from offpath.jobs.client.group_events import OnOrphanGroup, OrphanWatch
     from offpath.jobs.client.groups import GroupsView
     from offpath.jobs.values.offers import WorkerOverrides
@@ -171,8 +170,8 @@ class App(
         self.settlements = SettlementRuns(lambda: self.clock, self.metrics, self._report)
         """Runs that credit users for a period: define, run, status."""
         self.sweeps = SweepRegistry(self._own_sweeps)
-        self.economies: list[Economy] = []
-        """The credits economies on this app; each adds itself when it is made."""
+        self.economies: list[Any] = []
+        """The economy on this app. It adds itself when it is made: the core does not import it."""
         self.blocking = BlockingClient(self)
         """The same verbs for code without an event loop."""
 
@@ -256,13 +255,13 @@ class App(
         return GroupsView(self._session, self._codecs)
 
     @property
-    def economy(self) -> Economy:
+    def economy(self) -> Any:  # noqa: ANN401 - the core does not know what stands on it
         """The app's economy. Raises ``InvalidArgument`` when it has none."""
         if not self.economies:
             raise InvalidArgument("this app has no economy: make one with Economy(app, ...)")
         return self.economies[0]
 
-    def add_economy(self, economy: Economy) -> None:
+    def add_economy(self, economy: object) -> None:
         """Called by an economy that is made. Raises ``InvalidArgument`` for a second one: both
         would share one ledger with two sets of rules.
         """

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from offpath.config import FIELDS, PREFIX
-from offpath.ledger.settings import SETTINGS
+from offpath.economy.ledger.settings import SETTINGS
 from offpath.runtime.catalogue import CATALOGUE
 from tests.architecture.sources import ROOT
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Final
 
 from offpath.economy import ReversePayout
-from offpath.ledger.checkpoint import seal, verify_last
-from offpath.ledger.proof import prove
+from offpath.economy.ledger.checkpoint import seal, verify_last
+from offpath.economy.ledger.proof import prove
+from offpath.economy.testing import TestSigner
 from offpath.model.ledger.faults import LedgerError
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
-from offpath.testing import TestSigner
 from tests.conformance.backends import Backend
 from tests.conformance.ledger_tamper import SqlTamper
 from tests.unit.economy.marketplace import OPS, RATES, START, Marketplace, committed

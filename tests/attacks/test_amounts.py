@@ -32,7 +32,7 @@ from offpath.economy import (
     credits,
     usd,
 )
-from offpath.web.economy import economy_service
+from offpath.economy.web import economy_service
 from tests.unit.economy.marketplace import BANK, START, Marketplace, committed
 from tests.unit.web.asgi import ask
 

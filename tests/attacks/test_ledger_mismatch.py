@@ -14,16 +14,16 @@ from offpath.economy import (
     sweep_fees_due,
     verify_checkpoint,
 )
-from offpath.ledger.checkpoint import HISTORY, LEAVES, verify_last
-from offpath.ledger.merkle import root_of
-from offpath.ledger.signing import signed_bytes
-from offpath.ledger.standing import BREACH, MISMATCH, UNPAID, note
+from offpath.economy.ledger.checkpoint import HISTORY, LEAVES, verify_last
+from offpath.economy.ledger.merkle import root_of
+from offpath.economy.ledger.signing import signed_bytes
+from offpath.economy.ledger.standing import BREACH, MISMATCH, UNPAID, note
+from offpath.economy.testing import FakeProvider, TestSigner
 from offpath.model.finding import FindingRecord
 from offpath.model.ledger.faults import ChainBroken, Unbalanced
 from offpath.model.ledger.records import Checkpoint
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
-from offpath.testing import FakeProvider, TestSigner
 from tests.conformance.backends import Backend
 from tests.conformance.ledger_attacks import SIGNER, attackable, sealed
 from tests.conformance.ledger_builders import ANN, BOB, NOW, STORED_VALUE, done, leaves, plain

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from offpath.ledger.checkpoint import seal
+from offpath.economy.ledger.checkpoint import seal
+from offpath.economy.testing import TestSigner
 from offpath.model.ledger.records import Checkpoint
 from offpath.store.protocol import Store
-from offpath.testing import TestSigner
 from tests.conformance.backends import Backend
 from tests.conformance.ledger_builders import (
     ANN,

@@ -28,7 +28,7 @@ from offpath.economy import (
     credits,
     rate,
 )
-from offpath.ledger.operations.steps_promos import promo_expired
+from offpath.economy.ledger.operations.steps_promos import promo_expired
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.unit.economy.marketplace import OPS, RATES, Marketplace, committed

@@ -45,8 +45,10 @@ from offpath.economy import (
     event_key,
     rate,
 )
-from offpath.ledger.merkle import root_of
-from offpath.ledger.outcome import Outcome, outcome_of
+from offpath.economy.ledger.merkle import root_of
+from offpath.economy.ledger.outcome import Outcome, outcome_of
+from offpath.economy.sweeps.running import IDLE
+from offpath.economy.testing import FakeDirectory, FakeProvider, Mode, TestSigner
 from offpath.model.ledger.deciding import Decided
 from offpath.model.ledger.faults import Unplanned
 from offpath.model.ledger.money import Currency
@@ -54,8 +56,6 @@ from offpath.model.ledger.records import STATES, Leaf
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory.store import MemoryStore
 from offpath.store.protocol import Store
-from offpath.sweeps.economy.running import IDLE
-from offpath.testing import FakeDirectory, FakeProvider, Mode, TestSigner
 from tests.conformance.backends import Backend
 from tests.conformance.test_model_based import EXAMPLES, PHASES
 from tests.conformance.test_model_ledger import Place

@@ -22,7 +22,7 @@ from offpath.economy import (
     renew_subscriptions,
     settle_due_payouts,
 )
-from offpath.ledger.rows import SubscriptionBody, body
+from offpath.economy.ledger.rows import SubscriptionBody, body
 from offpath.model.message import MessageState
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store

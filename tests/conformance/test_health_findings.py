@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from offpath.config import Settings
-from offpath.economy import pausing
+from offpath.economy import pauses
 from offpath.health.findings import LOOK_EVERY, Findings
 from offpath.health.fleet import FleetHealth, examine
 from offpath.health.thresholds import Thresholds
@@ -99,13 +99,13 @@ async def test_the_holder_of_a_limit_is_the_one_that_began_last(
 
 
 async def test_a_paused_economy_under_a_name_that_says_so(store: Store, watch: Watch) -> None:
-    await pausing.pause(store, None)
+    await pauses.pause(store, None)
     (line,) = await watch.lines()
     assert line.startswith("economy.paused: the economy is paused until somebody resumes it")
     told = (await fleet(store, watch.settings)).warnings
     assert ["the economy is paused" in one for one in told] == [True], "told once"
-    assert not any(pausing.KEY in one for one in told)
-    await pausing.resume(store)
+    assert not any(pauses.KEY in one for one in told)
+    await pauses.resume(store)
     assert await watch.lines() == []
 
 

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from offpath.ledger import chains
-from offpath.ledger.checkpoint import seal, verify_last
-from offpath.ledger.merkle import root_of
-from offpath.ledger.proof import prove
-from offpath.ledger.signing import signed_bytes
+from offpath.economy.ledger import chains
+from offpath.economy.ledger.checkpoint import seal, verify_last
+from offpath.economy.ledger.merkle import root_of
+from offpath.economy.ledger.proof import prove
+from offpath.economy.ledger.signing import signed_bytes
+from offpath.economy.testing import TestSigner
 from offpath.model.ledger.rates import Rates
 from offpath.model.ledger.records import Checkpoint
 from offpath.store.ledger import LedgerReads
 from offpath.store.protocol import Store
-from offpath.testing import TestSigner
 from tests.conformance.backends import Backend
 from tests.conformance.ledger_builders import ANN, BOB, NOW, done, leaves, plain
 from tests.conformance.ledger_tamper import tamper

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from offpath.ledger.checkpoint import seal
-from offpath.ledger.exporting import Exported, export, verify_lines
-from offpath.ledger.proof import Drift, prove
+from offpath.economy.ledger.checkpoint import seal
+from offpath.economy.ledger.exporting import Exported, export, verify_lines
+from offpath.economy.ledger.proof import Drift, prove
+from offpath.economy.testing import TestSigner
 from offpath.model.ledger.faults import MalformedOperation
 from offpath.model.ledger.rates import Rates
 from offpath.store.protocol import Store
-from offpath.testing import TestSigner
 from tests.conformance.backends import Backend
 from tests.conformance.ledger_attacks import ATTACKS, BESIDE, SIGNER, attackable
 from tests.conformance.ledger_builders import (

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from offpath.ledger.chains import Break
-from offpath.ledger.checkpoint import (
+from offpath.economy.ledger.chains import Break
+from offpath.economy.ledger.checkpoint import (
     HISTORY,
     LEAVES,
     ROLLED_BACK,
@@ -17,13 +17,13 @@ from offpath.ledger.checkpoint import (
     seal,
     verify_last,
 )
-from offpath.ledger.proof import prove
-from offpath.ledger.standing import note
+from offpath.economy.ledger.proof import prove
+from offpath.economy.ledger.standing import note
+from offpath.economy.testing import TestSigner
 from offpath.model.ledger.faults import ChainBroken, LedgerError, Unbalanced
 from offpath.model.ledger.rates import Rates
 from offpath.model.ledger.records import Checkpoint
 from offpath.store.protocol import Store
-from offpath.testing import TestSigner
 from tests.conformance.backends import Backend
 from tests.conformance.ledger_attacks import (
     ATTACKS,

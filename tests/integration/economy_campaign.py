@@ -21,14 +21,14 @@ import msgspec
 
 from offpath import App
 from offpath.economy import Economy, InvalidTransition, Receipt, SweepInput, event_key
-from offpath.ledger import wire
-from offpath.ledger.checkpoint import verify_checkpoint, verify_last
-from offpath.ledger.rows import PayoutBody, body
+from offpath.economy.ledger import wire
+from offpath.economy.ledger.checkpoint import verify_checkpoint, verify_last
+from offpath.economy.ledger.rows import PayoutBody, body
+from offpath.economy.testing import TestSigner
 from offpath.model.ledger.posting import PostingRecord
 from offpath.model.ledger.records import Checkpoint
 from offpath.model.message import MessageState
 from offpath.store.protocol import Store
-from offpath.testing import TestSigner
 from tests.conformance.backends import Backend
 from tests.integration.economy_member import (
     Ids,

@@ -59,10 +59,10 @@ from offpath.economy import (
     event_key,
     rate,
 )
+from offpath.economy.ledger import wire
+from offpath.economy.testing import TestSigner
 from offpath.errors import StoreBusy, StoreUnavailable
-from offpath.ledger import wire
 from offpath.model.ledger.money import Currency
-from offpath.testing import TestSigner
 from tests.integration.economy_provider import SharedProvider, fails, ref_of
 from tests.integration.polling import window
 

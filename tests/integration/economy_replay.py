@@ -28,13 +28,16 @@ from offpath.economy import (
     SettlePayout,
     Subscribe,
 )
-from offpath.ledger.merkle import root_of
-from offpath.ledger.operations.steps_fees import fees_swept
-from offpath.ledger.operations.steps_payouts import payout_dead_lettered, payout_submitted
-from offpath.ledger.operations.steps_promos import promo_expired
-from offpath.ledger.operations.steps_subscriptions import subscription_failed, subscription_renewed
-from offpath.ledger.outcome import outcome_of
-from offpath.ledger.rows import subscription_holder
+from offpath.economy.ledger.merkle import root_of
+from offpath.economy.ledger.operations.steps_fees import fees_swept
+from offpath.economy.ledger.operations.steps_payouts import payout_dead_lettered, payout_submitted
+from offpath.economy.ledger.operations.steps_promos import promo_expired
+from offpath.economy.ledger.operations.steps_subscriptions import (
+    subscription_failed,
+    subscription_renewed,
+)
+from offpath.economy.ledger.outcome import outcome_of
+from offpath.economy.ledger.rows import subscription_holder
 from offpath.model.ledger.chart import promo
 from offpath.model.ledger.deciding import LedgerOp, raised_by
 from offpath.model.ledger.plain import posting_op

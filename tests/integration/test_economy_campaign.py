@@ -25,8 +25,8 @@ from offpath.economy import (
     Spend,
     TopUp,
 )
-from offpath.ledger.operations.families import FAMILIES
-from offpath.ledger.operations.steps_payouts import payout_dead_lettered
+from offpath.economy.ledger.operations.families import FAMILIES
+from offpath.economy.ledger.operations.steps_payouts import payout_dead_lettered
 from offpath.model.ledger.deciding import raised_by
 from offpath.model.ledger.money import Currency
 from offpath.runtime.clock import ManualClock

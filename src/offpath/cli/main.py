@@ -7,17 +7,14 @@ import click
 from offpath.cli.admin import backup, doctor, migrate, prune, show_config, workers
 from offpath.cli.dead import dead
 from offpath.cli.demo import demo
-from offpath.cli.economy import economy
 from offpath.cli.endpoints import endpoints
 from offpath.cli.enqueue import enqueue
 from offpath.cli.flow import limits, queues
 from offpath.cli.groups import groups
 from offpath.cli.health import health
 from offpath.cli.jobs import jobs
-from offpath.cli.ledger import ledger
 from offpath.cli.messages import inbox, outbox
 from offpath.cli.program import Program
-from offpath.cli.reconcile import reconcile
 from offpath.cli.router import router
 from offpath.cli.schedules import schedules
 from offpath.cli.settle import settle
@@ -77,9 +74,6 @@ for each in (
     schedules,
     settle,
     sweep,
-    ledger,
-    economy,
-    reconcile,
 ):
     cli.add_command(each)
 config.add_command(show_config)

@@ -6,6 +6,8 @@ import logging
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import click
@@ -37,6 +39,12 @@ _EXITS: tuple[tuple[type[OffpathError], int], ...] = (
 )
 
 
+@cache
+def registered() -> dict[str, EntryPoint]:
+    """The commands that installed packages register, by name: those of the economy are so."""
+    return {entry.name: entry for entry in entry_points(group="offpath.commands")}
+
+
 class Program(click.Group):
     """A group that ends every error of its commands with one clear line and an exit code.
 
@@ -64,6 +72,19 @@ class Program(click.Group):
             click.echo("Aborted!", err=True)
             code = 1
         sys.exit(code or 0)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands of the core, and those that installed packages register."""
+        return sorted({*super().list_commands(ctx), *registered()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Find a command; a registered one is loaded when it is asked for."""
+        found = super().get_command(ctx, cmd_name)
+        if found is None and (entry := registered().get(cmd_name)) is not None:
+            command: click.Command = entry.load()
+            self.add_command(command, cmd_name)
+            return command
+        return found
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
         """Run the command, and give its exit code."""

@@ -2,31 +2,17 @@
 
 from offpath.economy.economy import DECLINED, Economy
 from offpath.economy.inbound import accept_operation, event_key
-from offpath.economy.sweeping import (
-    check_treasury,
-    drain_inbox,
-    expire_promos,
-    reconcile_windows,
-    relay_outbox,
-    renew_subscriptions,
-    seal_checkpoint,
-    settle_due_payouts,
-    sweep_fees_due,
-    verify_checkpoint,
-)
-from offpath.economy.webhooks import provider_event, webhook_door
-from offpath.economy.worker import EconomyWorker
-from offpath.ledger.configuring import load_economy_settings
-from offpath.ledger.outcome import Committed, Duplicate, Outcome, Rejected
-from offpath.ledger.ports import (
+from offpath.economy.ledger.configuring import load_economy_settings
+from offpath.economy.ledger.outcome import Committed, Duplicate, Outcome, Rejected
+from offpath.economy.ledger.ports import (
     CheckpointAnchor,
     PayeeDirectory,
     PayoutProvider,
     ProviderStatus,
     ReconcileFeed,
 )
-from offpath.ledger.reconciling import Pulled, ReconcileRecord, Window
-from offpath.ledger.requests import (
+from offpath.economy.ledger.reconciling import Pulled, ReconcileRecord, Window
+from offpath.economy.ledger.requests import (
     Actor,
     Adjust,
     CancelSubscription,
@@ -47,8 +33,23 @@ from offpath.ledger.requests import (
     TopUp,
     WriteOff,
 )
-from offpath.ledger.settings import EconomySettings
-from offpath.ledger.signing import Ed25519Signer, PublicKeys, Signer
+from offpath.economy.ledger.settings import EconomySettings
+from offpath.economy.ledger.signing import Ed25519Signer, PublicKeys, Signer
+from offpath.economy.passes import (
+    check_treasury,
+    drain_inbox,
+    expire_promos,
+    reconcile_windows,
+    relay_outbox,
+    renew_subscriptions,
+    seal_checkpoint,
+    settle_due_payouts,
+    sweep_fees_due,
+    verify_checkpoint,
+)
+from offpath.economy.sweeps.running import SWEEP_NAMES, EconomyResult, EconomyRun, SweepInput
+from offpath.economy.webhooks import provider_event, webhook_door
+from offpath.economy.worker import EconomyWorker
 from offpath.model.ledger.faults import (
     ChainBroken,
     Commingling,
@@ -73,7 +74,6 @@ from offpath.model.ledger.money import Currency, Money, credits, usd
 from offpath.model.ledger.posting import Entry, NewPosting
 from offpath.model.ledger.rates import Rate, Rates, rate
 from offpath.model.ledger.records import Receipt
-from offpath.sweeps.economy.running import SWEEP_NAMES, EconomyResult, EconomyRun, SweepInput
 
 __all__ = [
     "DECLINED",

@@ -8,17 +8,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from offpath.economy.inbound import register_inbox
-from offpath.economy.sweeping import EconomyVerbs
-from offpath.ledger.batching import Batcher
-from offpath.ledger.configuring import load_economy_settings
-from offpath.ledger.metering import OperationMeter
-from offpath.ledger.operations.steps_fees import fees_swept
-from offpath.ledger.outcome import Outcome, outcome_of
-from offpath.ledger.ports import PortCalls, Ports
-from offpath.ledger.reading import EconomyReading
-from offpath.ledger.rules import rules_of
-from offpath.ledger.standing import unhindered
-from offpath.ledger.submitting import NO_HEADERS, Submitting
+from offpath.economy.ledger.batching import Batcher
+from offpath.economy.ledger.configuring import load_economy_settings
+from offpath.economy.ledger.metering import OperationMeter
+from offpath.economy.ledger.operations.steps_fees import fees_swept
+from offpath.economy.ledger.outcome import Outcome, outcome_of
+from offpath.economy.ledger.ports import PortCalls, Ports
+from offpath.economy.ledger.reading import EconomyReading
+from offpath.economy.ledger.rules import rules_of
+from offpath.economy.ledger.standing import unhindered
+from offpath.economy.ledger.submitting import NO_HEADERS, Submitting
+from offpath.economy.passes import EconomyVerbs
 from offpath.model.correlation import CARRIED
 from offpath.model.ledger.faults import EconomyConfigInvalid, LedgerError
 from offpath.model.ledger.rates import Rates
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from offpath.app import App
-    from offpath.ledger.ports import (
+    from offpath.economy.ledger.ports import (
         CheckpointAnchor,
         PayeeDirectory,
         PayoutProvider,
         ReconcileFeed,
     )
-    from offpath.ledger.proof import Proof
-    from offpath.ledger.requests import Request
-    from offpath.ledger.signing import Signer
+    from offpath.economy.ledger.proof import Proof
+    from offpath.economy.ledger.requests import Request
+    from offpath.economy.ledger.signing import Signer
     from offpath.model.ledger.deciding import Decided, LedgerOp
     from offpath.model.ledger.money import Money
     from offpath.store.protocol import Store
@@ -176,7 +176,7 @@ class Economy(EconomyVerbs):
 
     async def prove(self, *, full: bool = True) -> Proof:
         """Prove that the books hold; ``full`` replays every chain. Reads only, of one moment."""
-        from offpath.ledger.proof import prove
+        from offpath.economy.ledger.proof import prove
 
         return await prove(await self._opened(), self.rates, full=full)
 

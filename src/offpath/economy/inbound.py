@@ -9,18 +9,18 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
+from offpath.economy.ledger import wire
+from offpath.economy.ledger.operations.checks import LONGEST_KEY
+from offpath.economy.ledger.operations.families import Operation, checked
+from offpath.economy.ledger.outcome import Outcome
+from offpath.economy.ledger.outcome import Rejected as Declined
+from offpath.economy.ledger.rules import Rules
+from offpath.economy.sweeps.moving import SOURCE, applied, not_applied
 from offpath.errors import Abort
 from offpath.events.inbox import InboxMessage, Rejected
-from offpath.ledger import wire
-from offpath.ledger.operations.checks import LONGEST_KEY
-from offpath.ledger.operations.families import Operation, checked
-from offpath.ledger.outcome import Outcome
-from offpath.ledger.outcome import Rejected as Declined
-from offpath.ledger.rules import Rules
 from offpath.model import checks
 from offpath.model.correlation import CARRIED
 from offpath.model.ledger.faults import LedgerError, ProviderFailed
-from offpath.sweeps.economy.moving import SOURCE, applied, not_applied
 
 if TYPE_CHECKING:
     from offpath.events.inbox import Accepted

@@ -12,15 +12,22 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from offpath.economy.inbound import accept_operation, event_key
+from offpath.economy.ledger.operations.families import checked
+from offpath.economy.ledger.requests import (
+    Actor,
+    Clawback,
+    Request,
+    ReversePayout,
+    SettlePayout,
+    TopUp,
+)
+from offpath.economy.sweeps.moving import SOURCE
 from offpath.errors import InvalidArgument
 from offpath.events.door import Door, Ignored, Refusal
-from offpath.ledger.operations.families import checked
-from offpath.ledger.requests import Actor, Clawback, Request, ReversePayout, SettlePayout, TopUp
 from offpath.model import checks
 from offpath.model.correlation import HEADERS, correlation_id
 from offpath.model.ledger.faults import LedgerError
 from offpath.model.ledger.money import Money
-from offpath.sweeps.economy.moving import SOURCE
 
 if TYPE_CHECKING:
     from offpath.economy.economy import Economy

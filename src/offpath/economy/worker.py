@@ -8,10 +8,10 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
+from offpath.economy.sweeps.running import EconomyRun, SweepInput
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.runtime.clock import Clock
-from offpath.sweeps.economy.running import EconomyRun, SweepInput
 
 Runs = Callable[[SweepInput], Awaitable[EconomyRun]]
 Report = Callable[[BaseException, str], None]

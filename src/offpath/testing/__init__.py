@@ -4,15 +4,12 @@
 ``assert_enqueued`` looks at what was enqueued, ``ManualClock`` is the time, moved by hand,
 ``pass_time`` moves it and runs what falls due on the way, and
 ``FlakyStore`` fails on demand. ``FakeCredits`` and ``FakeRecords`` are the two ports of a
-settlement run. ``signed_webhook`` makes the headers of a genuine webhook. ``FakeProvider``,
-``FakeDirectory``, ``FakeFeed``, ``MemoryAnchor`` and ``TestSigner`` are the ports of an economy.
+settlement run. ``signed_webhook`` makes the headers of a genuine webhook.
+The ports of an economy, in memory, are in ``offpath.economy.testing``.
 The pytest plugin (``pytest_offpath``) offers the first of them as fixtures.
 """
 
 from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING
 
 from offpath.runtime.clock import ManualClock
 from offpath.testing.asserting import assert_enqueued, enqueued
@@ -23,31 +20,13 @@ from offpath.testing.passing import pass_time
 from offpath.testing.signing import signed_webhook
 from offpath.testing.swapping import MemorySwap, swap_to_memory
 
-if TYPE_CHECKING:
-    from offpath.testing.economy import (
-        FakeDirectory,
-        FakeFeed,
-        FakeProvider,
-        Killed,
-        MemoryAnchor,
-        Mode,
-        TestSigner,
-    )
-
 __all__ = [
     "FakeCredits",
-    "FakeDirectory",
-    "FakeFeed",
-    "FakeProvider",
     "FakeRecords",
     "FlakyStore",
-    "Killed",
     "ManualClock",
-    "MemoryAnchor",
     "MemorySwap",
-    "Mode",
     "NeverIdle",
-    "TestSigner",
     "assert_enqueued",
     "drain",
     "enqueued",
@@ -56,13 +35,13 @@ __all__ = [
     "swap_to_memory",
 ]
 
-_LATE = frozenset(
+_MOVED = frozenset(
     {"FakeDirectory", "FakeFeed", "FakeProvider", "Killed", "MemoryAnchor", "Mode", "TestSigner"}
 )
-"""Loaded when they are used: most tests have no economy."""
+"""Names of the economy, which this module had before."""
 
 
 def __getattr__(name: str) -> object:
-    if name in _LATE:
-        return getattr(importlib.import_module("offpath.testing.economy"), name)
+    if name in _MOVED:
+        raise ImportError(f"{name} is in offpath.economy.testing: import it from there")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

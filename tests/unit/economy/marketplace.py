@@ -28,7 +28,7 @@ from offpath.economy import (
     credits,
     rate,
 )
-from offpath.ledger.operations.steps_payouts import payout_submitted
+from offpath.economy.ledger.operations.steps_payouts import payout_submitted
 from offpath.model.ledger.deciding import Decided, LedgerOp, raised_by
 from offpath.model.ledger.posting import verified
 from offpath.model.ledger.records import SideRow

@@ -38,15 +38,15 @@ from offpath.economy import (
     SweepInput,
     TopUp,
 )
-from offpath.ledger.operations.maturity import young
-from offpath.ledger.rows import PayoutBody, body
+from offpath.economy.ledger.operations.maturity import young
+from offpath.economy.ledger.rows import PayoutBody, body
+from offpath.economy.sweeps.prune import PruneLedger
+from offpath.economy.testing import FakeProvider, Killed, Mode
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.deciding import LedgerOp
 from offpath.model.ledger.money import Currency, Money
 from offpath.model.ledger.needs import LotsNeed, Needs
 from offpath.model.ledger.records import Receipt
-from offpath.sweeps.economy.prune import PruneLedger
-from offpath.testing import FakeProvider, Killed, Mode
 from tests.unit.economy.marketplace import BANK, OPS, Marketplace
 
 USERS = ("u1", "u2", "u3")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offpath.economy import Actor, RequestPayout, credits
-from offpath.ledger.operations.steps_payouts import payout_dead_lettered, payout_submitted
+from offpath.economy.ledger.operations.steps_payouts import payout_dead_lettered, payout_submitted
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import Marketplace, committed, rejected
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from offpath.economy import CancelSubscription, GrantEntitlement, RevokeEntitlement
-from offpath.ledger.operations.granting import MOST
-from offpath.ledger.operations.steps_subscriptions import subscription_lapsed, subscription_renewed
-from offpath.ledger.rows import EntitlementBody, body
+from offpath.economy.ledger.operations.granting import MOST
+from offpath.economy.ledger.operations.steps_subscriptions import (
+    subscription_lapsed,
+    subscription_renewed,
+)
+from offpath.economy.ledger.rows import EntitlementBody, body
 from tests.unit.economy.marketplace import OPS, START, Marketplace, committed
 
 

@@ -30,8 +30,8 @@ from offpath.economy import (
     rate,
     webhook_door,
 )
+from offpath.economy.ledger.rows import SaleBody, body
 from offpath.errors import InvalidArgument
-from offpath.ledger.rows import SaleBody, body
 from offpath.model.ledger.deciding import Decided, LedgerOp, Refusal, raised_by
 from offpath.model.ledger.money import CEILING, Currency
 from offpath.model.ledger.needs import Needs

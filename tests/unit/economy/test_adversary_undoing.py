@@ -17,9 +17,9 @@ from offpath.economy import (
     ReversePayout,
     credits,
 )
-from offpath.ledger.operations.steps_promos import promo_expired
+from offpath.economy.ledger.operations.steps_promos import promo_expired
+from offpath.economy.sweeps.prune import PruneLedger
 from offpath.model.ledger.deciding import Decided, LedgerOp
-from offpath.sweeps.economy.prune import PruneLedger
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import OPS, START, Marketplace, committed, duplicate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offpath.economy import Commingling, InvalidAmount, Rates, credits, rate
-from offpath.ledger.operations.steps_fees import NOTHING
+from offpath.economy.ledger.operations.steps_fees import NOTHING
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import (
     Marketplace,

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from offpath.economy import Outcome, Receipt, Reverse, credits
+from offpath.economy.ledger.reconciling import RecordKind, Window
 from offpath.economy.records import recorded
-from offpath.ledger.reconciling import RecordKind, Window
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import OPS, START, Marketplace, committed, duplicate
 from tests.unit.economy.test_fees import CENT

@@ -23,14 +23,14 @@ from offpath.economy import (
     rate,
     usd,
 )
-from offpath.ledger.operations.steps_payouts import (
+from offpath.economy.ledger.operations.steps_payouts import (
     STALE,
     payout_dead_lettered,
     payout_rescheduled,
     payout_sending,
     payout_submitted,
 )
-from offpath.ledger.rows import PayoutBody, body, moved
+from offpath.economy.ledger.rows import PayoutBody, body, moved
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import (
     BANK,

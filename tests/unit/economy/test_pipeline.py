@@ -23,8 +23,8 @@ from offpath.economy import (
     Unauthorized,
     credits,
 )
-from offpath.ledger.operations.events import ALLOWED
-from offpath.ledger.operations.planning import fingerprint
+from offpath.economy.ledger.operations.events import ALLOWED
+from offpath.economy.ledger.operations.planning import fingerprint
 from offpath.model.ledger.records import Attempt
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import (

@@ -17,8 +17,8 @@ from offpath.economy import (
     Unauthorized,
     credits,
 )
-from offpath.ledger.operations.steps_promos import promo_expired, promo_failed
-from offpath.ledger.rows import PromoBody, encoded
+from offpath.economy.ledger.operations.steps_promos import promo_expired, promo_failed
+from offpath.economy.ledger.rows import PromoBody, encoded
 from offpath.model.ledger.records import Receipt, SideRow
 from tests.unit.economy.marketplace import BANK, BASE, START, Marketplace, committed
 

@@ -111,7 +111,7 @@ async def test_the_position_compares_cash_with_what_is_owed(market: Marketplace)
 def test_offpath_alone_does_not_load_the_economy() -> None:
     code = (
         "import sys, offpath; offpath.App();"
-        "sys.exit(any(name.startswith(('offpath.economy', 'offpath.ledger'))"
+        "sys.exit(any(name.startswith(('offpath.economy', 'offpath.economy.ledger'))"
         " for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

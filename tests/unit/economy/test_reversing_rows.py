@@ -16,12 +16,12 @@ from offpath.economy import (
     Reverse,
     credits,
 )
-from offpath.ledger.anchors import proved_promo
-from offpath.ledger.operations.steps_promos import promo_expired
-from offpath.ledger.operations.steps_subscriptions import subscription_renewed
-from offpath.ledger.rows import PromoBody, body, moved
+from offpath.economy.ledger.anchors import proved_promo
+from offpath.economy.ledger.operations.steps_promos import promo_expired
+from offpath.economy.ledger.operations.steps_subscriptions import subscription_renewed
+from offpath.economy.ledger.rows import PromoBody, body, moved
+from offpath.economy.sweeps.prune import PruneLedger
 from offpath.model.ledger.records import SideRow
-from offpath.sweeps.economy.prune import PruneLedger
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import OPS, START, Marketplace, committed, duplicate
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offpath.economy import InvalidAmount, Rates, Share, credits, rate
-from offpath.ledger.obligations import sweepable
+from offpath.economy.ledger.obligations import sweepable
 from offpath.model.ledger.rates import fee_of, share_of
 from offpath.model.ledger.records import Totals
 from tests.unit.economy.conftest import Opens

@@ -26,8 +26,8 @@ from offpath.economy import (
     credits,
     usd,
 )
+from offpath.economy.sweeps.summaries import Breach
 from offpath.runtime.clock import ManualClock
-from offpath.sweeps.economy.summaries import Breach
 from tests.unit.economy.marketplace import OPS, START, Marketplace, committed
 
 

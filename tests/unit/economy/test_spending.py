@@ -20,9 +20,9 @@ from offpath.economy import (
     Unauthorized,
     credits,
 )
-from offpath.ledger.operations.spending import split
-from offpath.ledger.rules import rules_of
-from offpath.ledger.settings import EconomySettings
+from offpath.economy.ledger.operations.spending import split
+from offpath.economy.ledger.rules import rules_of
+from offpath.economy.ledger.settings import EconomySettings
 from offpath.model.ledger.money import CEILING, Currency, Money
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import BASE, Marketplace, committed, duplicate, rejected

@@ -32,10 +32,10 @@ from offpath.economy import (
     TopUp,
     WriteOff,
 )
-from offpath.ledger.operations.steps_payouts import payout_dead_lettered, payout_submitted
-from offpath.ledger.operations.steps_promos import promo_expired
-from offpath.ledger.operations.steps_subscriptions import subscription_renewed
-from offpath.ledger.shortfalls import explained
+from offpath.economy.ledger.operations.steps_payouts import payout_dead_lettered, payout_submitted
+from offpath.economy.ledger.operations.steps_promos import promo_expired
+from offpath.economy.ledger.operations.steps_subscriptions import subscription_renewed
+from offpath.economy.ledger.shortfalls import explained
 from offpath.model.ledger.deciding import LedgerOp
 from offpath.model.ledger.money import Currency, Money
 from tests.unit.economy.marketplace import BANK, OPS, Marketplace

@@ -16,13 +16,13 @@ from offpath.economy import (
     Refund,
     Unauthorized,
 )
-from offpath.ledger.operations.steps_payouts import STALE
-from offpath.ledger.operations.steps_subscriptions import (
+from offpath.economy.ledger.operations.steps_payouts import STALE
+from offpath.economy.ledger.operations.steps_subscriptions import (
     subscription_failed,
     subscription_lapsed,
     subscription_renewed,
 )
-from offpath.ledger.rows import SubscriptionBody, body, moved
+from offpath.economy.ledger.rows import SubscriptionBody, body, moved
 from offpath.model.ledger.records import Receipt, SideRow
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import BASE, OPS, Marketplace, committed, rejected

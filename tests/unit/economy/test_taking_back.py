@@ -24,7 +24,7 @@ from offpath.economy import (
     credits,
     usd,
 )
-from offpath.ledger.rows import SaleBody, body, moved
+from offpath.economy.ledger.rows import SaleBody, body, moved
 from offpath.model.ledger.records import Receipt
 from tests.unit.economy.marketplace import OPS, Marketplace, committed, duplicate, rejected
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from offpath.economy.ledger.batching import Batcher
 from offpath.errors import StoreBusy, StoreRejected, StoreUnavailable
-from offpath.ledger.batching import Batcher
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.deciding import Decided, LedgerOp
 from offpath.model.ledger.faults import LedgerError, StoreFailed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpath.ledger.operations.maturity import (
+from offpath.economy.ledger.operations.maturity import (
     MOST_SEALED,
     Young,
     _sealed,
@@ -13,8 +13,8 @@ from offpath.ledger.operations.maturity import (
     returned,
     young,
 )
-from offpath.ledger.rules import RETURNED, rules_of
-from offpath.ledger.settings import EconomySettings
+from offpath.economy.ledger.rules import RETURNED, rules_of
+from offpath.economy.ledger.settings import EconomySettings
 from offpath.model.ledger.book import Book, Loaded
 from offpath.model.ledger.chart import PAYOUT_RESERVE, STORED_VALUE, earned
 from offpath.model.ledger.needs import LotsNeed, Needs, wanted

@@ -9,10 +9,10 @@ import pytest
 
 from offpath import App
 from offpath.economy import DECLINED, Economy, EconomyConfigInvalid, Rates
+from offpath.economy.ledger.configuring import load_economy_settings
+from offpath.economy.ledger.rules import rules_of
+from offpath.economy.ledger.settings import EconomySettings
 from offpath.errors import InvalidArgument
-from offpath.ledger.configuring import load_economy_settings
-from offpath.ledger.rules import rules_of
-from offpath.ledger.settings import EconomySettings
 
 
 def test_the_defaults_are_those_of_the_spec() -> None:

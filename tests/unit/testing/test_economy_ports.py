@@ -10,10 +10,10 @@ import pytest
 
 import offpath.testing
 from offpath.economy import Pulled, Window
-from offpath.ledger.reconciling import ReconcileRecord, RecordKind
+from offpath.economy.ledger.reconciling import ReconcileRecord, RecordKind
+from offpath.economy.testing import FakeDirectory, FakeFeed, MemoryAnchor, TestSigner
 from offpath.model.ledger.money import usd
 from offpath.model.ledger.records import Checkpoint
-from offpath.testing import FakeDirectory, FakeFeed, MemoryAnchor, TestSigner
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = Window(since=T0, until=T0 + timedelta(days=1))
@@ -21,8 +21,8 @@ WINDOW = Window(since=T0, until=T0 + timedelta(days=1))
 
 def test_they_are_loaded_when_they_are_used() -> None:
     script = (
-        "import sys, offpath.testing as t; early = 'offpath.testing.economy' in sys.modules;"
-        "t.FakeProvider; print(early, 'offpath.testing.economy' in sys.modules)"
+        "import sys, offpath.testing as t; early = 'offpath.economy.testing' in sys.modules;"
+        "t.FakeProvider; print(early, 'offpath.economy.testing' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

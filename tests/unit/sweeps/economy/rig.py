@@ -33,24 +33,17 @@ from offpath.economy import (
     settle_due_payouts,
 )
 from offpath.economy import credits as in_credits
+from offpath.economy.ledger.rows import body
+from offpath.economy.ledger.rules import rules_of
+from offpath.economy.sweeps.running import EconomyRun, SweepInput
+from offpath.economy.testing import FakeDirectory, FakeFeed, FakeProvider, MemoryAnchor, TestSigner
 from offpath.events.inbox import Accepted
-from offpath.ledger.rows import body
-from offpath.ledger.rules import rules_of
 from offpath.model.ledger.posting import PostingRecord
 from offpath.model.ledger.rates import fee_of
 from offpath.model.ledger.records import SideRow
 from offpath.model.message import MessageFilter
 from offpath.store.memory.store import MemoryStore
-from offpath.sweeps.economy.running import EconomyRun, SweepInput
-from offpath.testing import (
-    FakeDirectory,
-    FakeFeed,
-    FakeProvider,
-    FlakyStore,
-    ManualClock,
-    MemoryAnchor,
-    TestSigner,
-)
+from offpath.testing import FlakyStore, ManualClock
 
 SYSTEM = Actor.system("test")
 SETTINGS: dict[str, Any] = {

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from offpath.economy.sweeping import AppSweep, renew_subscriptions, settle_due_payouts
+from offpath.economy.passes import AppSweep, renew_subscriptions, settle_due_payouts
+from offpath.economy.sweeps.running import SweepInput
 from offpath.runtime.clock import ManualClock
-from offpath.sweeps.economy.running import SweepInput
 from tests.unit.sweeps.economy.rig import Rig
 
 Pass = Callable[[Rig, str], Awaitable[Any]]

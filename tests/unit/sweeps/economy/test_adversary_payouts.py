@@ -7,13 +7,13 @@ from contextlib import suppress
 
 import pytest
 
-from offpath.economy.sweeping import settle_due_payouts
-from offpath.ledger.operations.steps_payouts import payout_body
-from offpath.ledger.ports import Ports, ProviderStatus
+from offpath.economy.ledger.operations.steps_payouts import payout_body
+from offpath.economy.ledger.ports import Ports, ProviderStatus
+from offpath.economy.passes import settle_due_payouts
+from offpath.economy.sweeps.summaries import Coded, Reasoned
+from offpath.economy.testing import FakeProvider, Killed, Mode
 from offpath.model.ledger.faults import InvalidAmount
 from offpath.model.ledger.money import Money
-from offpath.sweeps.economy.summaries import Coded, Reasoned
-from offpath.testing import FakeProvider, Killed, Mode
 from tests.unit.sweeps.economy.rig import Rig
 
 RESERVE, EARNED = "platform:payout_reserve", "seller:earned"

@@ -16,13 +16,10 @@ from offpath.economy import (
     reconcile_windows,
     usd,
 )
-from offpath.economy.sweeping import PREFIX
-from offpath.errors import InvalidArgument, StoreUnavailable
-from offpath.ledger.reconciling import RecordKind
-from offpath.model.ledger.faults import Unbalanced
-from offpath.model.tally import Tally, Verdict
-from offpath.sweeps.economy.running import IDLE
-from offpath.sweeps.economy.summaries import (
+from offpath.economy.ledger.reconciling import RecordKind
+from offpath.economy.passes import PREFIX
+from offpath.economy.sweeps.running import IDLE
+from offpath.economy.sweeps.summaries import (
     FailedWindow,
     FeesSummary,
     InboxSummary,
@@ -35,6 +32,9 @@ from offpath.sweeps.economy.summaries import (
     TreasurySummary,
     VerifySummary,
 )
+from offpath.errors import InvalidArgument, StoreUnavailable
+from offpath.model.ledger.faults import Unbalanced
+from offpath.model.tally import Tally, Verdict
 from tests.unit.jobs.worker.rig import until
 from tests.unit.sweeps.economy.rig import Rig
 

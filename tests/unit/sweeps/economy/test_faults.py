@@ -12,11 +12,11 @@ import pytest
 
 from offpath import Event
 from offpath.economy import TopUp, credits, event_key
-from offpath.ledger.obligations import position
-from offpath.ledger.rows import SubscriptionBody, body
+from offpath.economy.ledger.obligations import position
+from offpath.economy.ledger.rows import SubscriptionBody, body
+from offpath.economy.sweeps.running import SWEEP_NAMES, EconomyRun
+from offpath.economy.testing import Killed, Mode
 from offpath.model.message import MessageState
-from offpath.sweeps.economy.running import SWEEP_NAMES, EconomyRun
-from offpath.testing import Killed, Mode
 from tests.unit.sweeps.economy.rig import SYSTEM, Rig
 from tests.unit.sweeps.rows_table import drive
 

@@ -24,10 +24,10 @@ from offpath.economy import (
     sweep_fees_due,
     usd,
 )
+from offpath.economy.ledger.shortfalls import Explained
+from offpath.economy.sweeps.summaries import Breach, Coded, FeesSummary, TreasurySummary
 from offpath.errors import StoreUnavailable
-from offpath.ledger.shortfalls import Explained
 from offpath.model.ledger.faults import LedgerError
-from offpath.sweeps.economy.summaries import Breach, Coded, FeesSummary, TreasurySummary
 from tests.unit.sweeps.economy.rig import Rig
 
 PAR = Rates(buy=rate("buy", 1, 2), par=rate("par", 1, 2), payout=rate("payout", 5, 3))

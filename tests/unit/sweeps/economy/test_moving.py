@@ -18,10 +18,10 @@ from offpath.economy import (
     event_key,
     relay_outbox,
 )
+from offpath.economy.sweeps.summaries import Failed, InboxSummary, Reasoned, RelaySummary
 from offpath.errors import StoreUnavailable
 from offpath.model.ledger.faults import ChainBroken, StoreFailed
 from offpath.model.message import MessageState
-from offpath.sweeps.economy.summaries import Failed, InboxSummary, Reasoned, RelaySummary
 from tests.unit.sweeps.economy.rig import SYSTEM, Rig
 
 DOWN = ConnectionError("down")

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from offpath.economy.sweeping import settle_due_payouts
-from offpath.ledger.operations.payouts import ReversePayout
-from offpath.ledger.operations.steps_payouts import payout_body
-from offpath.ledger.ports import Ports, ProviderStatus
-from offpath.ledger.rows import encoded
+from offpath.economy.ledger.operations.payouts import ReversePayout
+from offpath.economy.ledger.operations.steps_payouts import payout_body
+from offpath.economy.ledger.ports import Ports, ProviderStatus
+from offpath.economy.ledger.rows import encoded
+from offpath.economy.passes import settle_due_payouts
+from offpath.economy.sweeps.summaries import Coded, PayoutsSummary, Reasoned
+from offpath.economy.testing import FakeProvider, Mode
 from offpath.model.ledger.faults import ChainBroken, InvalidTransition, ProviderFailed
 from offpath.model.ledger.money import Money, usd
 from offpath.model.ledger.rates import rate
-from offpath.sweeps.economy.summaries import Coded, PayoutsSummary, Reasoned
-from offpath.testing import FakeProvider, Mode
 from tests.unit.sweeps.economy.rig import RATES, SYSTEM, Rig
 
 RESERVE, EARNED = "platform:payout_reserve", "seller:earned"

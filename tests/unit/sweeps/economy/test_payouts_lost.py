@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from offpath.economy.sweeping import settle_due_payouts
+from offpath.economy.ledger.operations.payouts import ReversePayout
+from offpath.economy.ledger.operations.steps_payouts import payout_body
+from offpath.economy.ledger.outcome import Committed, Duplicate
+from offpath.economy.ledger.ports import Ports
+from offpath.economy.passes import settle_due_payouts
+from offpath.economy.sweeps.summaries import Coded, PayoutsSummary, Reasoned
+from offpath.economy.testing import FakeProvider, Killed, Mode
 from offpath.errors import StoreUnavailable
-from offpath.ledger.operations.payouts import ReversePayout
-from offpath.ledger.operations.steps_payouts import payout_body
-from offpath.ledger.outcome import Committed, Duplicate
-from offpath.ledger.ports import Ports
 from offpath.model.ledger.faults import InvalidTransition, LedgerError
 from offpath.model.ledger.money import Money
-from offpath.sweeps.economy.summaries import Coded, PayoutsSummary, Reasoned
-from offpath.testing import FakeProvider, Killed, Mode
 from tests.unit.jobs.worker.rig import until
 from tests.unit.sweeps.economy.rig import SYSTEM, Rig
 

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Awaitable
 
 import pytest
 
-from offpath.ledger.ports import PortCalls, PortSilent, ProviderStatus
+from offpath.economy.ledger.ports import PortCalls, PortSilent, ProviderStatus
+from offpath.economy.testing import FakeProvider, Killed, Mode
 from offpath.model.ledger.faults import ChainBroken, ProviderFailed
 from offpath.model.ledger.money import Currency, Money, usd
-from offpath.testing import FakeProvider, Killed, ManualClock, Mode
+from offpath.testing import ManualClock
 from tests.unit.jobs.worker.rig import until
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from offpath.economy import Share, Spend, credits, expire_promos
+from offpath.economy.sweeps.summaries import Coded, Expired, PromosSummary
 from offpath.errors import StoreUnavailable
 from offpath.model.tally import Verdict
-from offpath.sweeps.economy.summaries import Coded, Expired, PromosSummary
 from tests.unit.sweeps.economy.rig import SYSTEM, Rig
 
 FLOAT = "platform:promo_float"

@@ -7,8 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from offpath.errors import InvalidArgument
-from offpath.ledger.reconciling import (
+from offpath.economy.ledger.reconciling import (
     Difference,
     Pulled,
     ReconcileRecord,
@@ -17,6 +16,7 @@ from offpath.ledger.reconciling import (
     Window,
     reconcile,
 )
+from offpath.errors import InvalidArgument
 from offpath.model.ledger.money import Money
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from offpath.economy import seal_checkpoint, verify_checkpoint
+from offpath.economy.sweeps.summaries import Coded, SealSummary, VerifySummary
+from offpath.economy.testing import TestSigner
 from offpath.errors import StoreUnavailable
 from offpath.model.ledger.faults import ChainBroken
 from offpath.model.tally import Verdict
-from offpath.sweeps.economy.summaries import Coded, SealSummary, VerifySummary
-from offpath.testing import TestSigner
 from tests.unit.sweeps.economy.rig import Rig
 
 

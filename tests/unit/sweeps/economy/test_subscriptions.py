@@ -11,15 +11,21 @@ import pytest
 from msgspec.structs import replace
 
 from offpath.economy import CancelSubscription, Committed, Rejected, renew_subscriptions
-from offpath.ledger.operations.steps_subscriptions import (
+from offpath.economy.ledger.operations.steps_subscriptions import (
     subscription_failed,
     subscription_lapsed,
     subscription_renewed,
 )
-from offpath.ledger.rows import EntitlementBody, SubscriptionBody, body, encoded, entitlement_id
+from offpath.economy.ledger.rows import (
+    EntitlementBody,
+    SubscriptionBody,
+    body,
+    encoded,
+    entitlement_id,
+)
+from offpath.economy.sweeps.summaries import Coded, SubscriptionsSummary
 from offpath.model.ledger.records import SideRow
 from offpath.model.tally import Verdict
-from offpath.sweeps.economy.summaries import Coded, SubscriptionsSummary
 from tests.unit.sweeps.economy.rig import SYSTEM, Rig
 
 IDLE = SubscriptionsSummary()

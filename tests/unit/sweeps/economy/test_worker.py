@@ -8,9 +8,9 @@ from datetime import datetime
 
 import pytest
 
+from offpath.economy.sweeps.running import SWEEP_NAMES, EconomyResult, EconomyRun, SweepInput
 from offpath.economy.worker import EconomyWorker
 from offpath.errors import InvalidArgument
-from offpath.sweeps.economy.running import SWEEP_NAMES, EconomyResult, EconomyRun, SweepInput
 from offpath.testing import ManualClock
 from tests.unit.jobs.worker.rig import breathe, until
 

@@ -1,0 +1,1 @@
+"""The commands of the economy: ``offpath economy``, ``ledger`` and ``reconcile``."""

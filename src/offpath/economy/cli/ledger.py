@@ -1,0 +1,377 @@
+"""``offpath ledger``: balances, statements, proofs and checkpoints of the credits ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from offpath.app import App
+from offpath.cli import output
+from offpath.cli.apps import store_app
+from offpath.cli.files import whole_file
+from offpath.cli.frame import (
+    after_option,
+    framed,
+    limit_option,
+    option_group,
+    plain_command,
+    store_command,
+    url_option,
+)
+from offpath.cli.option_values import read_by
+from offpath.cli.values import Listing, Said, Shown
+from offpath.economy.cli.ledger_views import (
+    account_page,
+    checkpoint_document,
+    exported_shown,
+    proof_shown,
+    statement_page,
+    verification_shown,
+)
+from offpath.errors import InvalidArgument, NotFound, OffpathError
+from offpath.model.json_text import decode_json
+
+if TYPE_CHECKING:
+    from offpath.economy.ledger.checkpoint import Verification, Verifies
+    from offpath.economy.ledger.signing import Ed25519Signer
+    from offpath.model.finding import FindingRecord
+    from offpath.model.ledger.rates import Rate, Rates
+    from offpath.model.ledger.records import Checkpoint
+
+SECRET = "OFFPATH_SIGNING_SECRET"  # noqa: S105 - the variable's name
+PRIOR = "OFFPATH_SIGNING_SECRETS_PRIOR"
+
+
+# -- what is given ---------------------------------------------------------------------------------
+
+
+def _account(text: str, _option: str) -> str:
+    from offpath.model.ledger.chart import chart
+    from offpath.model.ledger.faults import UnknownAccount
+
+    try:
+        chart(text)
+    except UnknownAccount as error:
+        raise InvalidArgument(str(error)) from error
+    return text
+
+
+def _rate(text: str, option: str) -> Rate:
+    from offpath.model.ledger.rates import rate
+
+    value, _, scale = text.partition("/")
+    if not value.isdecimal() or not scale.isdecimal():
+        raise InvalidArgument(f"{option} is VALUE/SCALE, as 5/3 for 0.005 dollars, not {text!r}")
+    return rate(option.removeprefix("--"), int(value), int(scale))
+
+
+def _rates(par: Rate, payout: Rate) -> Rates:
+    from offpath.model.ledger.rates import Rates
+
+    return Rates(buy=par, par=par, payout=payout)
+
+
+def _rate_option(name: str) -> Callable[[Any], Any]:
+    return click.option(
+        f"--{name}",
+        callback=read_by(_rate),
+        metavar="VALUE/SCALE",
+        default="5/3",
+        show_default=True,
+        help=f"The {name} rate: VALUE/10**SCALE dollars a credit.",
+    )
+
+
+def _keys(public_keys: tuple[str, ...]) -> Verifies:
+    from offpath.economy.ledger.signing import PublicKeys
+
+    if public_keys:
+        return PublicKeys(*public_keys)
+    return _signer(or_else=", or give the --public-key of who signed them")
+
+
+def _signer(or_else: str = "") -> Ed25519Signer:
+    from offpath.economy.ledger.signing import Ed25519Signer
+
+    secret = os.environ.get(SECRET, "")
+    if not secret:
+        what = "the secret that checkpoints are signed with (hex)"
+        raise InvalidArgument(f"set {SECRET} to {what}{or_else}")
+    prior = os.environ.get(PRIOR, "")
+    return Ed25519Signer(secret, [one.strip() for one in prior.split(",") if one.strip()])
+
+
+def _anchored(anchor: Path | None) -> Checkpoint | None:
+    from offpath.model.ledger.records import Checkpoint
+
+    if anchor is None:
+        return None
+    try:
+        document = decode_json(anchor.read_bytes(), anchor.name, type=dict[str, Any])
+        document = document.get("last", document)
+        at = datetime.fromisoformat(document["at"])
+        return msgspec.convert({**document, "at": round(at.timestamp() * 1000)}, Checkpoint)
+    except (KeyError, TypeError, ValueError) as error:  # what msgspec raises is a ValueError
+        raise InvalidArgument(
+            f"{anchor.name} is not a checkpoint as `ledger checkpoint --json` prints it: {error}"
+        ) from error
+
+
+_keys_option = option_group(
+    "keys",
+    _keys,
+    click.option(
+        "--public-key",
+        "public_keys",
+        metavar="HEX",
+        multiple=True,
+        help="The key of one who may have signed; may be repeated. Without it: the secrets in "
+        f"{SECRET} and {PRIOR}.",
+    ),
+)
+_anchor = click.option(
+    "--anchor",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A checkpoint that was kept elsewhere, as `ledger checkpoint --json` printed it: the last "
+    "one must go back to it.",
+)
+
+
+def _reason(text: str, option: str) -> str:
+    if not text.strip():
+        raise InvalidArgument(f"{option} says why the books are right as they are now")
+    return text
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+
+@click.group()
+def ledger() -> None:
+    """The credits ledger: balances, statements, proofs, checkpoints."""
+
+
+@ledger.command("balance")
+@click.argument("accounts", callback=read_by(_account), nargs=-1, metavar="ACCOUNT...")
+@click.option("--prefix", default="", help="All accounts whose id begins so, such as `usr_a:`.")
+@after_option("ACCOUNT", default="")
+@limit_option
+@store_command
+async def balance(
+    app: App, *, accounts: tuple[str, ...], prefix: str, after: str, limit: int
+) -> Listing:
+    r"""List what accounts hold; without an ACCOUNT, all of them.
+
+    \b
+    offpath ledger balance ann:spendable ann:earned
+    offpath ledger balance --prefix platform:
+    """
+    most = max(limit, len(accounts))
+    found = await app.store().ledger_accounts(ids=accounts, prefix=prefix, after=after, limit=most)
+    if missing := sorted(set(accounts) - {one.id for one in found}):
+        raise NotFound(f"nothing was ever posted to {', '.join(missing)}")
+    return account_page(found, None if accounts else limit)
+
+
+@ledger.command("statement")
+@click.argument("account", callback=read_by(_account))
+@click.option(
+    "--before",
+    type=int,
+    metavar="NUMBER",
+    default=0,
+    help="List what precedes this number, the last of the page before.",
+)
+@limit_option
+@store_command
+async def statement(app: App, *, account: str, before: int, limit: int) -> Listing:
+    r"""List what was posted to ACCOUNT, the latest first.
+
+    \b
+    offpath ledger statement ann:spendable --limit 20
+    """
+    store = app.store()
+    links = await store.ledger_links(account, after=before, limit=limit, newest=True)
+    postings = await store.ledger_postings(ids=[one.posting for one in links], limit=limit)
+    kinds = {one.id: str(one.facts.get("kind", "")) for one in postings}
+    return statement_page(account, links, kinds, limit)
+
+
+@ledger.command("prove")
+@click.option("--light", is_flag=True, help="Look at accounts only; do not replay the chains.")
+@option_group("rates", _rates, _rate_option("par"), _rate_option("payout"))
+@store_command
+async def prove_ledger(app: App, *, light: bool, rates: Rates) -> Shown:
+    r"""Prove that the books hold.
+
+    Conserved, backed, nothing overdrawn, every chain whole. Exit code 1 when they do not.
+
+    \b
+    offpath ledger prove
+    """
+    from offpath.economy.ledger.proof import prove
+
+    return proof_shown(await prove(app.store(), rates, full=not light))
+
+
+@ledger.command("verify")
+@click.option(
+    "--offline",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Verify a file that `ledger export` wrote, without a database.",
+)
+@click.option(
+    "--full", is_flag=True, help="Replay every chain from its beginning, not only what came since."
+)
+@_anchor
+@_keys_option
+@url_option
+@plain_command
+def verify(
+    offline: Path | None, anchor: Path | None, keys: Verifies, url: str | None, *, full: bool
+) -> Shown:
+    r"""Verify that the ledger only grew.
+
+    Since the last checkpoint, and that we signed it. Exit code 1 when not.
+
+    \b
+    offpath ledger verify --public-key …
+    offpath ledger verify --offline ledger.jsonl
+    """
+    if offline is None:
+        return asyncio.run(_verify(store_app(url), keys, _anchored(anchor), full=full))
+    if anchor is not None:
+        raise InvalidArgument("--anchor is for a database: --offline compares with no other")
+    from offpath.economy.ledger.exporting import verify_lines
+
+    with offline.open("rb") as lines:
+        return exported_shown(verify_lines(lines, keys))
+
+
+async def _verify(
+    opened: AbstractAsyncContextManager[App],
+    keys: Verifies,
+    anchored: Checkpoint | None,
+    *,
+    full: bool,
+) -> Shown:
+    from offpath.economy.ledger.checkpoint import verify_last
+
+    async with opened as app:
+        found = await verify_last(app.store(), keys, anchored, full=full)
+        return verification_shown(found, await _noted(app, found))
+
+
+async def _noted(app: App, found: Verification) -> FindingRecord | None:
+    """Keep a mismatch, and give the one that stands and is not accepted.
+
+    What only says that other keys or another anchor were given than the ledger has is not a
+    finding: the one who verifies may have been wrong.
+    """
+    from offpath.economy.ledger.checkpoint import ROLLED_BACK, SIGNATURE
+    from offpath.economy.ledger.standing import hint, mismatch, note
+
+    given = (SIGNATURE, ROLLED_BACK)
+    lines = [one for one in found.lines if one not in given and not one.endswith(f": {SIGNATURE}")]
+    if lines:
+        try:
+            await note(app.store(), lines, app.new_id())
+        except OffpathError as error:  # a role that only reads
+            output.note(f"this cannot be kept as a finding: {error}")
+    standing = await mismatch(app.store())
+    if standing is None or not standing.hinders:
+        return None
+    output.note(hint(standing))
+    return standing
+
+
+@ledger.command("accept")
+@click.argument("finding")
+@click.option(
+    "--reason",
+    required=True,
+    callback=read_by(_reason),
+    help="Why the books are right as they are now.",
+)
+@store_command
+async def accept(app: App, *, finding: str, reason: str) -> Shown:
+    r"""Accept the finding of this id.
+
+    Until then nothing is sealed, paid out or taken as a fee. The next seal proves every chain from
+    its beginning and signs the ledger as it is.
+
+    \b
+    offpath ledger accept 0192… --reason "restored from the backup of Monday"
+    """
+    found = await app.store().accept_finding(finding, reason)
+    if found is None:
+        raise NotFound(
+            f"no finding {finding!r} stands: `offpath ledger verify` names the one that does"
+        )
+    heading = f"accepted {found.name}, which stands since {found.since.isoformat()}:"
+    lines = [f"  {line}" for line in found.text.splitlines()]
+    return Shown(msgspec.to_builtins(found), [heading, *lines])
+
+
+@ledger.command("checkpoint")
+@option_group("anchored", _anchored, _anchor)
+@option_group("signer", _signer)
+@store_command
+async def checkpoint(app: App, *, anchored: Checkpoint | None, signer: Ed25519Signer) -> Said:
+    r"""Prove what moved since the last one, and sign.
+
+    Nothing is sealed when nothing was posted since.
+
+    \b
+    offpath ledger checkpoint --json > last.json
+    offpath ledger checkpoint --anchor last.json
+    """
+    from offpath.economy.ledger.checkpoint import seal
+
+    sealed = await seal(
+        app.store(),
+        signer,
+        new_id=lambda: f"chk_{app.new_id()}",
+        now=lambda: round(app.clock.now().timestamp() * 1000),
+        anchored=anchored,
+    )
+    if sealed is None:
+        last = await app.store().ledger_checkpoints(limit=1)
+        document = {"sealed": None, "last": checkpoint_document(last[0]) if last else None}
+        return Said(document, "nothing was posted since the last checkpoint")
+    document = checkpoint_document(sealed)
+    text = f"sealed {sealed.id}: {sealed.count} accounts, root {sealed.root}"
+    return Said({"sealed": document, "last": document}, text)
+
+
+@ledger.command("export")
+@click.argument(
+    "file", type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
+)
+@framed(store_app, url_option, json=False)
+async def export_ledger(app: App, *, file: Path) -> Shown:
+    r"""Write the whole ledger to FILE.
+
+    - is standard output. The file is verified anywhere, by `verify --offline`.
+
+    \b
+    offpath ledger export ledger.jsonl
+    """
+    from offpath.economy.ledger.exporting import export
+
+    lines = 0
+    with whole_file(file) as written:
+        async for line in export(app.store()):
+            written.write(line)
+            lines += 1
+    return Shown(None, notes=[f"{lines} lines"])

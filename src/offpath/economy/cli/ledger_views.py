@@ -1,0 +1,154 @@
+"""The views of a ledger: accounts, statements, proofs and checkpoints, as text and as JSON."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from offpath.cli.values import DONE, FAILED, Listing, Part, Shown, Table, next_of
+
+if TYPE_CHECKING:
+    from offpath.economy.ledger.checkpoint import Verification
+    from offpath.economy.ledger.exporting import Exported
+    from offpath.economy.ledger.proof import Proof
+    from offpath.model.finding import FindingRecord
+    from offpath.model.ledger.posting import LinkRecord
+    from offpath.model.ledger.records import AccountRecord, Checkpoint
+
+
+def _money(account: str, minor: int) -> str:
+    from offpath.model.ledger import money
+    from offpath.model.ledger.chart import chart
+
+    return money.text(chart(account).currency, minor)
+
+
+def account_page(found: list[AccountRecord], limit: int | None) -> Listing:
+    """A page of accounts; without a limit, the only one."""
+    rows = [(one.id, _money(one.id, one.balance), str(one.number)) for one in found]
+    table = Table(("account", "balance", "postings"), rows, "no accounts")
+    following = limit and next_of(found, limit, lambda one: one.id)
+    return Listing([_account(one) for one in found], table, following)
+
+
+def _account(account: AccountRecord) -> dict[str, Any]:
+    return {
+        "account": account.id,
+        "balance": _money(account.id, account.balance),
+        "postings": account.number,
+        "head": account.head,
+    }
+
+
+def statement_page(
+    account: str, links: list[LinkRecord], kinds: dict[str, str], limit: int
+) -> Listing:
+    """A page of an account's statement."""
+    items = [_link(one, kinds.get(one.posting, "")) for one in links]
+    columns = ("number", "at", "kind", "change", "balance", "posting")
+    rows = [tuple(str(one[name]) for name in columns) for one in items]
+    return Listing(
+        items,
+        Table(columns, rows, f"nothing was posted to {account}"),
+        next_of(links, limit, lambda one: one.number),
+        option="--before",
+        about={"account": account},
+    )
+
+
+def _link(link: LinkRecord, kind: str) -> dict[str, Any]:
+    from offpath.model.ledger.chart import chart
+
+    return {
+        "number": link.number,
+        "at": _moment(link.at),
+        "posting": link.posting,
+        "kind": kind,
+        "change": _money(link.account, chart(link.account).change(link.amount)),
+        "balance": _money(link.account, link.balance),
+        "hash": link.hash,
+    }
+
+
+def proof_shown(proof: Proof) -> Shown:
+    """A proof of the books."""
+    plain: dict[str, Any] = msgspec.to_builtins(proof)
+    document = {"holds": proof.holds, "shortfall": _usd(proof.shortfall), **plain}
+    return Shown(document, _proof_lines(proof), exit=DONE if proof.holds else FAILED)
+
+
+def _proof_lines(proof: Proof) -> list[Part]:
+    what = f"{proof.links} links replayed" if proof.full else "the chains were not replayed"
+    lines: list[Part] = [f"{proof.accounts} accounts, {what}"]
+    for name, holds in (
+        ("conserved", proof.conserved),
+        ("backed", proof.backed),
+        ("no overdraft", proof.no_overdraft),
+        # who does not replay them has only looked at their heads
+        ("chains intact" if proof.full else "heads of chains in form", proof.chain_intact),
+        *((("balances consistent", proof.consistent),) if proof.full else ()),
+        ("rows as the postings say" if proof.full else "payouts as the postings say", proof.rows),
+    ):
+        lines.append(f"  {'yes' if holds else 'NO ':3}  {name}")
+    stand = proof.position
+    lines.append(f"owed {_usd(stand.obligations)}, held {_usd(stand.held)}")
+    if proof.shortfall:
+        lines.append(f"missing {_usd(proof.shortfall)}")
+    if proof.broken is not None:
+        lines.append(f"broken: {proof.broken}")
+    for drift in proof.drift:
+        cached, summed = (_money(drift.account, one) for one in (drift.cached, drift.summed))
+        lines.append(f"drift: {drift.account} says {cached}, its entries {summed}")
+    lines += [f"wrong: {line}" for line in proof.wrong]
+    lines += [f"overdrawn: {account}" for account in proof.overdrawn]
+    return lines
+
+
+def verification_shown(found: Verification, standing: FindingRecord | None) -> Shown:
+    """A verification, and the finding that stands and is not accepted."""
+    document = {
+        "verified": None if found.checkpoint is None else found.checkpoint.id,
+        "mismatch": found.mismatch,
+        "problems": list(found.problems),
+        "breaks": msgspec.to_builtins(found.breaks),
+        "finding": standing and standing.id,
+    }
+    lines = _outcome(found.checkpoint, [*found.problems, *map(str, found.breaks)])
+    fine = not found.mismatch and standing is None
+    return Shown(document, lines, exit=DONE if fine else FAILED)
+
+
+def _outcome(sealed: Checkpoint | None, problems: list[str]) -> list[Part]:
+    """The outcome of a checkpoint."""
+    lines: list[Part] = [f"  {one}" for one in problems]
+    if sealed is not None:
+        verdict = "does NOT hold" if problems else "holds"
+        at = _moment(sealed.at)
+        return [f"checkpoint {sealed.id} of {at}, {sealed.count} accounts: {verdict}", *lines]
+    return lines or ["no checkpoint was sealed yet"]
+
+
+def exported_shown(found: Exported) -> Shown:
+    """The proof of an exported file."""
+    document = {"holds": found.holds, **msgspec.to_builtins(found)}
+    heading = f"{found.accounts} accounts, {found.links} links, root {found.root}"
+    lines = _outcome(found.checkpoint, [*found.problems, *map(str, found.breaks)])
+    return Shown(document, [heading, *lines], exit=DONE if found.holds else FAILED)
+
+
+def checkpoint_document(sealed: Checkpoint) -> dict[str, Any]:
+    """A checkpoint as JSON."""
+    document: dict[str, Any] = msgspec.to_builtins(sealed)
+    return {**document, "at": _moment(sealed.at)}
+
+
+def _usd(minor: int) -> str:
+    from offpath.model.ledger import money
+
+    return money.text("USD", minor)
+
+
+def _moment(millis: int) -> str:
+    return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,128 @@
+"""``offpath reconcile``: compare what a processor settled with what the ledger has."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from offpath.cli.frame import option_group
+from offpath.cli.option_values import iso_time
+from offpath.cli.values import DONE, FAILED, Part, Shown, Table
+from offpath.economy.cli.economy import economy_command
+
+if TYPE_CHECKING:
+    from offpath.economy import Economy
+    from offpath.economy.ledger.reconciling import (
+        Discrepancy,
+        ReconcileRecord,
+        ReconcileReport,
+        Window,
+    )
+
+
+def _window(since: datetime, until: datetime) -> Window:
+    from offpath.economy.ledger.reconciling import Window
+
+    return Window(since=since, until=until)
+
+
+def _records(file: Path) -> tuple[ReconcileRecord, ...]:
+    from offpath.economy.records import read_records
+
+    return read_records(file)
+
+
+@click.command("reconcile")
+@option_group(
+    "processor",
+    _records,
+    click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+)
+@option_group(
+    "window",
+    _window,
+    click.option(
+        "--since",
+        required=True,
+        callback=iso_time,
+        metavar="TIME",
+        help="The window's begin; an ISO time with a zone.",
+    ),
+    click.option(
+        "--until",
+        required=True,
+        callback=iso_time,
+        metavar="TIME",
+        help="The window's end, which is not included.",
+    ),
+)
+@economy_command
+async def reconcile(
+    economy: Economy, *, processor: tuple[ReconcileRecord, ...], window: Window
+) -> Shown:
+    r"""Compare a processor's file with the ledger.
+
+    Its settled records with ours, in a window of time.
+
+    FILE has one JSON object a line, or is CSV with these columns: kind (buy or payout), key (what
+    both sides call it), amount (USD:5.00), ref, at (ISO time with a zone). A purchase's key is the
+    operation's key without `whk:`, a payout's the provider's reference. Exit code 1 when the two
+    sides differ.
+
+    \b
+    offpath reconcile november.csv --since 2026-11-01T00:00Z --until 2026-12-01T00:00Z
+    """
+    from offpath.economy.ledger.reconciling import Pulled
+    from offpath.economy.ledger.reconciling import reconcile as compared
+    from offpath.economy.records import recorded
+
+    ours = await recorded(economy, window)
+    report = compared(window, Pulled(processor=processor, ledger=ours))
+    return Shown(_document(report), _parts(report), exit=DONE if report.reconciled else FAILED)
+
+
+def _document(report: ReconcileReport) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(report)
+    found = [_discrepancy(one) for one in report.discrepancies]
+    return {
+        "reconciled": report.reconciled,
+        "processor_orphans": report.processor_orphans,
+        "ledger_orphans": report.ledger_orphans,
+        "amount_drifts": report.amount_drifts,
+        **document,
+        "discrepancies": found,
+    }
+
+
+def _discrepancy(one: Discrepancy) -> dict[str, Any]:
+    sides = {"processor": _record(one.processor), "ledger": _record(one.ledger)}
+    return {**msgspec.to_builtins(one), **sides}
+
+
+def _record(record: ReconcileRecord | None) -> dict[str, Any] | None:
+    """A record with its amount as text: as in the file, and everywhere else."""
+    if record is None:
+        return None
+    return {**msgspec.to_builtins(record), "amount": str(record.amount)}
+
+
+def _parts(report: ReconcileReport) -> list[Part]:
+    line = (
+        f"{report.window}: {report.matched} matched of {report.processor_count} at the processor "
+        f"and {report.ledger_count} in the ledger"
+    )
+    rows = [
+        (
+            one.difference.value,
+            one.kind.value,
+            one.key,
+            "" if one.processor is None else str(one.processor.amount),
+            "" if one.ledger is None else str(one.ledger.amount),
+        )
+        for one in report.discrepancies
+    ]
+    return [line, Table(("difference", "kind", "key", "processor", "ledger"), rows)]

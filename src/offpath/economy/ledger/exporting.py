@@ -1,0 +1,255 @@
+"""A ledger as lines of JSON, to be kept elsewhere and verified without a database.
+
+The first line has the last checkpoint; then each account with what was sealed of it, followed by
+its links; the last line counts them, so that a file that was cut is known as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from offpath.economy.ledger.chains import (
+    MOST_BREAKS,
+    VANISHED,
+    Break,
+    ChainWalk,
+    all_links,
+    all_sides,
+    leaf_of,
+)
+from offpath.economy.ledger.checkpoint import LEAVES, SIGNATURE, Verifies, verify_checkpoint
+from offpath.economy.ledger.merkle import Root, Tree
+from offpath.economy.ledger.signing import VERSION
+from offpath.model.ledger.chart import chart
+from offpath.model.ledger.faults import MalformedOperation, UnknownAccount
+from offpath.model.ledger.posting import LinkRecord
+from offpath.model.ledger.records import AccountRecord, Checkpoint, Leaf
+
+if TYPE_CHECKING:
+    from offpath.store.ledger import LedgerStore
+
+FORMAT: Final = 1
+
+
+class Header(Struct, frozen=True, kw_only=True, tag="header", tag_field="type"):
+    """The first line."""
+
+    format: int = FORMAT
+    checkpoint: Checkpoint | None = None
+
+
+class AccountLine(Struct, frozen=True, kw_only=True, tag="account", tag_field="type"):
+    """An account: as it is (None: it is not there), and as it was sealed (None: it was not)."""
+
+    account: AccountRecord | None = None
+    leaf: Leaf | None = None
+
+
+class LinkLine(Struct, frozen=True, kw_only=True, tag="link", tag_field="type"):
+    """A link of the account above it, with its posting's metadata."""
+
+    link: LinkRecord
+    meta: str
+
+
+class End(Struct, frozen=True, kw_only=True, tag="end", tag_field="type"):
+    """The last line."""
+
+    accounts: int
+    links: int
+
+
+Line = Header | AccountLine | LinkLine | End
+_DECODER: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
+
+
+class Exported(Struct, frozen=True, kw_only=True):
+    """What an exported file proves."""
+
+    checkpoint: Checkpoint | None = None
+    problems: tuple[str, ...] = ()
+    """Of the checkpoint: ``signature``, ``leaves``, ``unsigned`` (there is none, so nobody says
+    that the file is ours); of the file: ``cut``, ``unbalanced``, ``accounts`` (one is there twice,
+    or at another place than its own).
+    """
+    breaks: tuple[Break, ...] = ()
+    """At most 100."""
+    accounts: int = 0
+    links: int = 0
+    root: str = ""
+    """The root of all accounts as they are in the file; empty when they have none."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong with it."""
+        return not self.problems and not self.breaks
+
+
+async def export(store: LedgerStore) -> AsyncIterator[bytes]:
+    """The lines of a ledger as it is at this moment, each with its newline."""
+    async with store.ledger_snapshot() as reads:
+        checkpoints = await reads.ledger_checkpoints(limit=1)
+        yield _line(Header(checkpoint=checkpoints[0] if checkpoints else None))
+        links = all_links(reads)
+        pending = await anext(links, None)
+        accounts = linked = 0
+        async for side in all_sides(reads):
+            accounts += 1
+            yield _line(AccountLine(account=side.account, leaf=side.leaf))
+            while pending is not None and pending[0].account <= side.name:
+                linked += 1
+                yield _line(LinkLine(link=pending[0], meta=pending[1]))
+                pending = await anext(links, None)
+        while pending is not None:  # links whose account is not there
+            linked += 1
+            yield _line(LinkLine(link=pending[0], meta=pending[1]))
+            pending = await anext(links, None)
+        yield _line(End(accounts=accounts, links=linked))
+
+
+def verify_lines(lines: Iterable[bytes], keys: Verifies | None) -> Exported:
+    """Replay an exported ledger; without ``keys`` the signature is not looked at.
+
+    Raises ``MalformedOperation`` for what is no such file.
+    """
+    run = _Replay(keys)
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            run.take(_parsed(line, number), number)
+    return run.done()
+
+
+class _Replay:
+    def __init__(self, keys: Verifies | None) -> None:
+        self._keys = keys
+        self._header: Header | None = None
+        self._walk: ChainWalk | None = None
+        self._line: AccountLine | None = None
+        self._whole = True
+        self._sealed = Tree(VERSION)
+        self._live = Tree(VERSION)
+        self._sums: dict[str, int] = {}
+        self._breaks: dict[str, Break] = {}
+        self._accounts = self._links = 0
+        self._end: End | None = None
+
+    def take(self, line: Line, number: int) -> None:
+        if (self._header is None) != isinstance(line, Header):
+            raise MalformedOperation(f"line {number}: this is no exported ledger")
+        match line:
+            case Header():
+                if line.format != FORMAT:
+                    raise MalformedOperation(
+                        f"line {number}: it is of format {line.format}, and this release reads "
+                        f"{FORMAT}"
+                    )
+                self._header = line
+                version = VERSION if line.checkpoint is None else line.checkpoint.v
+                self._sealed = Tree(version)
+            case AccountLine():
+                self._finish()
+                self._begin(line)
+            case LinkLine():
+                self._step(line)
+            case End():
+                self._finish()
+                self._end = line
+
+    def done(self) -> Exported:
+        self._finish()
+        checkpoint = None if self._header is None else self._header.checkpoint
+        root = self._live.root()
+        return Exported(
+            checkpoint=checkpoint,
+            problems=tuple(self._problems(checkpoint)),
+            breaks=tuple(self._breaks.values()),
+            accounts=self._accounts,
+            links=self._links,
+            root="" if root is None else root.hash,
+        )
+
+    def _problems(self, checkpoint: Checkpoint | None) -> Iterable[str]:
+        if self._end is None or self._end != End(accounts=self._accounts, links=self._links):
+            yield "cut"
+        if any(self._sums.values()):
+            yield "unbalanced"
+        if self._live.root() is None:
+            yield "accounts"
+        if checkpoint is None:
+            yield from self._unsigned()
+            return
+        signed = Root(checkpoint.root, checkpoint.sum, checkpoint.count)
+        if self._sealed.root() != signed:
+            yield LEAVES
+        if self._keys is not None and not verify_checkpoint(checkpoint, self._keys):
+            yield SIGNATURE
+
+    def _unsigned(self) -> Iterable[str]:
+        """What is known without a checkpoint: then nothing was sealed."""
+        sealed = self._sealed.root()
+        if sealed is None or sealed.count:
+            yield LEAVES
+        if self._keys is not None:
+            yield "unsigned"
+
+    def _begin(self, line: AccountLine) -> None:
+        self._accounts += 1
+        self._line, self._whole = line, True
+        if line.leaf is not None:
+            self._sealed.add(line.leaf)
+        if line.account is None:
+            name = "" if line.leaf is None else line.leaf.account
+            self._break(Break(account=name, reason=VANISHED))
+            return
+        self._walk = ChainWalk(line.account.id, leaf=line.leaf)
+        with suppress(UnknownAccount):  # a break by itself
+            self._live.add(leaf_of(line.account))
+
+    def _step(self, line: LinkLine) -> None:
+        self._links += 1
+        link = line.link
+        self._sum(link)
+        walk = self._walk
+        if walk is None or walk.account != link.account:
+            self._tell(Break(account=link.account, reason=VANISHED))
+        elif self._whole and (found := walk.step(link, line.meta)) is not None:
+            self._break(found)
+
+    def _sum(self, link: LinkRecord) -> None:
+        try:
+            currency = chart(link.account).currency
+        except UnknownAccount:
+            return  # a break by itself
+        self._sums[currency] = self._sums.get(currency, 0) + sum(link.entries)
+
+    def _finish(self) -> None:
+        """The account before is over: it must be as its chain says, and as long as was sealed."""
+        line, walk, self._line, self._walk = self._line, self._walk, None, None
+        if line is None or walk is None or not self._whole:
+            return
+        if (found := walk.end(line.account)) is not None:
+            self._break(found)
+
+    def _break(self, found: Break) -> None:
+        self._whole = False
+        self._tell(found)
+
+    def _tell(self, found: Break) -> None:
+        if len(self._breaks) < MOST_BREAKS:
+            self._breaks.setdefault(found.account, found)
+
+
+def _line(line: Line) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _parsed(line: bytes, number: int) -> Line:
+    try:
+        return _DECODER.decode(line)
+    except (ValueError, RecursionError) as error:  # no JSON, of another form, or no UTF-8
+        raise MalformedOperation(f"line {number} is no line of a ledger: {error}") from error

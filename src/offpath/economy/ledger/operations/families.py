@@ -1,0 +1,100 @@
+"""All families of operations, and the way from a request to an operation of the ledger."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from offpath.economy.ledger.actors import checked_actor
+from offpath.economy.ledger.operations import (
+    adjusting,
+    checks,
+    clawing_back,
+    entitlements,
+    funding,
+    owing,
+    payouts,
+    promos,
+    refunding,
+    reversing,
+    spending,
+    subscriptions,
+    topping_up,
+)
+from offpath.economy.ledger.operations.adjusting import Adjust
+from offpath.economy.ledger.operations.clawing_back import Clawback
+from offpath.economy.ledger.operations.entitlements import GrantEntitlement, RevokeEntitlement
+from offpath.economy.ledger.operations.funding import Fund
+from offpath.economy.ledger.operations.owing import WriteOff
+from offpath.economy.ledger.operations.payouts import RequestPayout, ReversePayout, SettlePayout
+from offpath.economy.ledger.operations.planning import Family
+from offpath.economy.ledger.operations.promos import GrantPromo
+from offpath.economy.ledger.operations.refunding import Refund
+from offpath.economy.ledger.operations.reversing import Reverse
+from offpath.economy.ledger.operations.spending import Spend
+from offpath.economy.ledger.operations.subscriptions import CancelSubscription, Subscribe
+from offpath.economy.ledger.operations.topping_up import TopUp
+from offpath.economy.ledger.rules import Rules
+from offpath.model.ledger.faults import MalformedOperation
+
+Operation: TypeAlias = (
+    TopUp
+    | Spend
+    | Refund
+    | Clawback
+    | GrantPromo
+    | RequestPayout
+    | SettlePayout
+    | ReversePayout
+    | Subscribe
+    | CancelSubscription
+    | GrantEntitlement
+    | RevokeEntitlement
+    | Adjust
+    | Reverse
+    | WriteOff
+    | Fund
+)
+"""What can be submitted."""
+
+FAMILIES: Final[dict[type, Family]] = {
+    TopUp: topping_up.FAMILY,
+    Spend: spending.FAMILY,
+    Refund: refunding.FAMILY,
+    Clawback: clawing_back.FAMILY,
+    GrantPromo: promos.FAMILY,
+    RequestPayout: payouts.REQUEST,
+    SettlePayout: payouts.SETTLE,
+    ReversePayout: payouts.REVERSE,
+    Subscribe: subscriptions.SUBSCRIBE,
+    CancelSubscription: subscriptions.CANCEL,
+    GrantEntitlement: entitlements.GRANT,
+    RevokeEntitlement: entitlements.REVOKE,
+    Adjust: adjusting.ADJUST,
+    Reverse: reversing.FAMILY,
+    WriteOff: owing.FAMILY,
+    Fund: funding.FAMILY,
+}
+INTERNAL: Final = ("reversed:", "sub:", "sweep:", "posting:")
+"""How keys begin that the economy itself uses."""
+OF_EVENTS: Final = "whk:"
+"""How keys begin of what came in from outside: a user could keep one from being applied."""
+
+
+def checked(request: object, rules: Rules) -> Family:
+    """The family of a request that can be meant, by somebody who may.
+
+    Raises ``MalformedOperation``, ``InvalidAmount``, ``Unauthorized`` and the like.
+    """
+    family = FAMILIES.get(type(request))
+    if family is None:
+        raise MalformedOperation(
+            f"{type(request).__name__} is no operation: give a TopUp, a Spend, ..."
+        )
+    key: object = getattr(request, "key", None)
+    if checks.name(key, "key", checks.LONGEST_KEY).startswith(INTERNAL):
+        raise MalformedOperation(f"a key may not begin with {', '.join(INTERNAL)}")
+    actor = checked_actor(getattr(request, "actor", None))
+    if not actor.trusted and str(key).startswith(OF_EVENTS):
+        raise MalformedOperation(f"a user's key may not begin with {OF_EVENTS}")
+    family.check(request, rules)
+    return family

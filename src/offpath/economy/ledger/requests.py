@@ -1,0 +1,45 @@
+"""What can be asked of an economy: every request, and what they are made of."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from offpath.economy.ledger.actors import Actor
+from offpath.economy.ledger.operations.adjusting import Adjust
+from offpath.economy.ledger.operations.clawing_back import Clawback
+from offpath.economy.ledger.operations.entitlements import GrantEntitlement, RevokeEntitlement
+from offpath.economy.ledger.operations.families import Operation
+from offpath.economy.ledger.operations.funding import Fund
+from offpath.economy.ledger.operations.owing import WriteOff
+from offpath.economy.ledger.operations.payouts import RequestPayout, ReversePayout, SettlePayout
+from offpath.economy.ledger.operations.promos import GrantPromo
+from offpath.economy.ledger.operations.refunding import Refund
+from offpath.economy.ledger.operations.reversing import Reverse
+from offpath.economy.ledger.operations.spending import Share, Spend
+from offpath.economy.ledger.operations.subscriptions import CancelSubscription, Subscribe
+from offpath.economy.ledger.operations.topping_up import TopUp
+
+Request: TypeAlias = Operation
+"""Any of them. As JSON they are told apart by ``kind``."""
+
+__all__ = [
+    "Actor",
+    "Adjust",
+    "CancelSubscription",
+    "Clawback",
+    "Fund",
+    "GrantEntitlement",
+    "GrantPromo",
+    "Refund",
+    "Request",
+    "RequestPayout",
+    "Reverse",
+    "ReversePayout",
+    "RevokeEntitlement",
+    "SettlePayout",
+    "Share",
+    "Spend",
+    "Subscribe",
+    "TopUp",
+    "WriteOff",
+]

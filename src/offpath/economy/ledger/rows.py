@@ -1,0 +1,135 @@
+"""Side rows: how the ones of each kind are made and read. Their bodies are JSON.
+
+Money in a body is minor units, times are milliseconds. Nothing of it is believed before
+:mod:`offpath.economy.ledger.anchors` compared it with what was sealed.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from offpath.model.ledger.faults import ChainBroken
+from offpath.model.ledger.records import SideKey, SideRow
+
+T = TypeVar("T", bound=Struct)
+_encode = msgspec.json.Encoder().encode
+
+
+class PayoutBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True):
+    """What a payout's row holds besides its quote (``amount``) and its seller (``owner``)."""
+
+    reserve: int
+    """The credits that it took, in minor units."""
+    rate_id: str
+    provider_ref: str | None = None
+    reason: str | None = None
+    """Why it failed."""
+    sending_at: int | None = None
+    """When it was first given to the provider: from then on it may have been taken."""
+    unanswered: int = 0
+    """How many times it was given to the provider, and no answer came: any of these may have been
+    taken."""
+    ended_at: int | None = None
+
+
+class SubscriptionBody(
+    Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True
+):
+    """What a subscription's row holds; its ``owner`` is who pays."""
+
+    seller: str
+    sku: str
+    price: int
+    period: int
+    """How long a paid period is, in milliseconds."""
+    number: int
+    """The period that was paid last; 1 is the first."""
+    paid_until: int
+    """When it ends. The row's ``due_at`` is only when somebody looks at it."""
+
+
+class PromoBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True):
+    """What a promo's row holds besides its amount; its id is its grant's posting."""
+
+    expires_at: int
+
+
+class SaleBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True):
+    """What a sale's row holds; its id is the order's, its ``owner`` who paid."""
+
+    recipient: str
+    """Who got it."""
+    sku: str
+    price: int
+    fee: int
+    """The fee with what was left over of the shares."""
+    entries: tuple[tuple[str, int], ...]
+    """The sale's posting: signed amounts, debit positive."""
+
+
+class Title(Struct, frozen=True, gc=False, array_like=True):
+    """Where somebody has a thing from, and until when: None is for ever."""
+
+    source: str
+    expires_at: int | None = None
+
+
+class EntitlementBody(
+    Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True
+):
+    """What an entitlement's row holds; its ``owner`` is who has it."""
+
+    sku: str
+    source: str
+    """``sale:<order>``, a subscription's id, or ``operator``."""
+    expires_at: int | None = None
+    """It is owned up to and with this time; None: for ever."""
+    also: tuple[Title, ...] = ()
+    """Where he has it from too: when the first is taken back, he still does."""
+
+
+def body(row: SideRow, kind: type[T]) -> T:
+    """A row's body. Raises ``ChainBroken`` when it is not one."""
+    try:
+        return msgspec.json.decode(row.body, type=kind)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise ChainBroken(f"the {row.kind} {row.id} was altered: {error}") from None
+
+
+def encoded(value: Struct) -> str:
+    """A body as a row holds it."""
+    return _encode(value).decode()
+
+
+def moved(row: SideRow, now: int, *, content: Struct | None = None, **changes: object) -> SideRow:
+    """A row with changes, touched at ``now``."""
+    if content is not None:
+        changes["body"] = encoded(content)
+    return replace(row, **{"touched_at": now, **changes})
+
+
+def entitlement_id(user: str, sku: str) -> str:
+    """The id of the row of who owns what: users' ids have no colon, so it reads one way only."""
+    return f"{user}:{sku}"
+
+
+def entitlement_key(user: str, sku: str) -> SideKey:
+    """Where an entitlement is found."""
+    return SideKey("entitlement", entitlement_id(user, sku))
+
+
+def subscription_holder(user: str, seller: str, sku: str) -> str:
+    """The unique key that an active subscription holds."""
+    return f"{user}:{seller}:{sku}"
+
+
+def owned(row: SideRow | None, at: int) -> bool:
+    """Whether what the row is about is owned at a time (ms)."""
+    if row is None or row.state != "OWNED":
+        return False
+    expires = body(row, EntitlementBody).expires_at
+    return expires is None or at <= expires

@@ -1,0 +1,59 @@
+"""The sweep that asks whether the ledger only grew since it was last sealed."""
+
+from __future__ import annotations
+
+import logging
+
+from offpath.economy.ledger.checkpoint import Verification, verify_last
+from offpath.economy.sweeps import standing, telemetry
+from offpath.economy.sweeps.home import Pass, code_of, retryable
+from offpath.economy.sweeps.summaries import Coded, VerifySummary
+from offpath.model.ledger.records import Checkpoint
+
+
+async def checkpoint_verify(run: Pass) -> VerifySummary:
+    """Verify the last checkpoint; a mismatch is a finding. Without a signer it rests."""
+    signer = run.home.ports.signer
+    if signer is None:
+        return VerifySummary()
+    try:
+        anchored = await last_published(run)
+        found = await verify_last(run.store, signer, anchored)
+        await standing.verified(run, found)
+    except Exception as error:  # noqa: BLE001 - told in the summary
+        coded = (Coded("checkpoint", code_of(error)),)
+        again = retryable(error)
+        return VerifySummary(
+            skipped=False, retrying=coded if again else (), dead_lettered=() if again else coded
+        )
+    if found.checkpoint is None and not found.mismatch:
+        return VerifySummary()
+    return _told(run, found)
+
+
+def _told(run: Pass, found: Verification) -> VerifySummary:
+    verified = None if found.checkpoint is None else found.checkpoint.id
+    problems = found.lines
+    telemetry.verified(run.metrics, "mismatch" if found.mismatch else "ok")
+    if found.mismatch:
+        run.tell(logging.ERROR, "worker.checkpoint.mismatch", id=verified, problems=problems)
+    return VerifySummary(
+        verified=verified, skipped=False, mismatch=found.mismatch, problems=problems
+    )
+
+
+async def last_published(run: Pass) -> Checkpoint | None:
+    """What the anchor has. An anchor that is away proves nothing and blocks nothing."""
+    anchor = run.home.ports.anchor
+    if anchor is None:
+        return None
+    try:
+        timeout = run.home.ports.anchor_timeout
+        found: Checkpoint | None = await run.calls.call(
+            "the anchor's latest", anchor.latest, timeout=timeout
+        )
+    except Exception as error:  # noqa: BLE001 - the ledger itself can still be verified
+        run.tell(logging.WARNING, "worker.checkpoint.anchor_failed", code=code_of(error))
+        telemetry.anchored(run.metrics, "failed")
+        return None
+    return found

@@ -1,0 +1,18 @@
+"""The sweep that applies what came in: the app's inbox, whose rows hold operations.
+
+Committed and duplicate operations are applied; a rejected one is dead at once, with its reason; a
+fault that may go away is tried again after a growing wait.
+"""
+
+from __future__ import annotations
+
+from offpath.economy.sweeps.home import EconomyHome
+from offpath.economy.sweeps.moving import SOURCE, Mover
+from offpath.economy.sweeps.moving import drained as drain_inbox
+
+__all__ = ["SOURCE", "drain_inbox", "drain_mover"]
+
+
+def drain_mover(home: EconomyHome) -> Mover:
+    """What drains the economy's source."""
+    return Mover(lambda: home.app.drain(SOURCE))

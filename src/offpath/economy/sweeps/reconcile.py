@@ -1,0 +1,62 @@
+"""The sweep that compares what the payment processor cleared with what the ledger has."""
+
+from __future__ import annotations
+
+import logging
+
+from offpath.economy.ledger.ports import ReconcileFeed
+from offpath.economy.ledger.reconciling import Pulled, ReconcileReport, Window
+from offpath.economy.ledger.reconciling import reconcile as compared
+from offpath.economy.sweeps import telemetry
+from offpath.economy.sweeps.home import Pass, code_of, retryable
+from offpath.economy.sweeps.rows import at_once
+from offpath.economy.sweeps.summaries import FailedWindow, ReconcileSummary
+from offpath.model.ledger.faults import ProviderFailed
+
+AT_ONCE = 4
+"""Windows whose records are in memory at the same time."""
+
+
+async def reconcile(run: Pass) -> ReconcileSummary:
+    """Compare each given window; one that cannot be pulled stops none of the others."""
+    feed = run.home.ports.feed
+    if feed is None or not run.windows:
+        return ReconcileSummary()
+
+    async def one(window: Window) -> ReconcileReport | FailedWindow:
+        return await _compared(run, feed, window)
+
+    found = await at_once(run.windows, one, AT_ONCE)
+    reports = [each for each in found if isinstance(each, ReconcileReport)]
+    return ReconcileSummary(
+        reconciled=tuple(each for each in reports if each.reconciled),
+        drifted=tuple(each for each in reports if not each.reconciled),
+        failed=tuple(each for each in found if isinstance(each, FailedWindow)),
+    )
+
+
+async def _compared(
+    run: Pass, feed: ReconcileFeed, window: Window
+) -> ReconcileReport | FailedWindow:
+    try:
+        timeout = run.home.ports.feed_timeout
+        pulled: object = await run.calls.call("the feed", feed.pull, window, timeout=timeout)
+        if not isinstance(pulled, Pulled):
+            kind = type(pulled).__name__
+            raise ProviderFailed(f"a feed gives a Pulled, not {kind}", retryable=False)
+        report = compared(window, pulled)
+    except Exception as error:  # noqa: BLE001 - this window's alone
+        code = code_of(error)
+        run.tell(logging.ERROR, "worker.reconcile.failed", window=str(window), code=code)
+        return FailedWindow(window, code, retryable(error))
+    telemetry.reconciled(run.metrics, len(report.discrepancies))
+    if report.reconciled:
+        run.tell(logging.INFO, "worker.reconcile.reconciled", window=str(window))
+    else:
+        run.tell(
+            logging.WARNING,
+            "worker.reconcile.drifted",
+            window=str(window),
+            discrepancies=len(report.discrepancies),
+        )
+    return report

@@ -1,0 +1,87 @@
+"""What the sweeps find wrong with the books, kept in the store, and what rests while it stands."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from offpath.economy.ledger.checkpoint import Verification, verify_last
+from offpath.economy.ledger.obligations import Position
+from offpath.economy.ledger.standing import BREACH, UNPAID, hint, mismatch, note
+from offpath.economy.sweeps.home import Pass
+from offpath.model.ledger import money
+from offpath.model.ledger.faults import ChainBroken, Unbalanced
+from offpath.model.ledger.records import OPEN_PAYOUTS, Checkpoint
+
+LATE: Final = 300_000
+"""Milliseconds after which a payout that is due should have been taken to a provider."""
+_MOST: Final = 1_000
+
+
+async def hindered(run: Pass) -> bool:
+    """Whether a mismatch stands that nobody has accepted: told each time, as nothing is sealed,
+    handed over or taken until then.
+    """
+    found = await mismatch(run.store)
+    if found is None or not found.hinders:
+        return False
+    run.tell(logging.WARNING, "ledger.mismatch.stands", id=found.id, hint=hint(found))
+    return True
+
+
+async def mismatched(run: Pass, lines: Sequence[str]) -> None:
+    """Keep what a verification has found."""
+    found = await note(run.store, lines, run.home.new_id())
+    if found.hinders:
+        run.tell(logging.WARNING, "ledger.mismatch.stands", id=found.id, hint=hint(found))
+
+
+async def refused(run: Pass, error: Exception, anchored: Checkpoint | None) -> None:
+    """Keep why nothing was sealed, if it is what the books are: named as a verification does."""
+    signer = run.home.ports.signer
+    if signer is None or not isinstance(error, ChainBroken | Unbalanced):
+        return
+    known = await mismatch(run.store)
+    if known is not None and known.hinders:
+        return
+    try:
+        found = await verify_last(run.store, signer, anchored)
+    except ChainBroken as broken:
+        await mismatched(run, (str(broken),))
+    else:
+        await mismatched(run, found.lines or (str(error),))
+
+
+async def verified(run: Pass, found: Verification) -> None:
+    """Keep a mismatch; one that was found before stands also when it is not seen this time."""
+    if found.mismatch:
+        await mismatched(run, found.lines)
+    else:
+        await hindered(run)
+
+
+async def backed(run: Pass, stands: Position) -> None:
+    """Keep a breach, or end it; likewise payouts that nobody takes anywhere."""
+    breach = None
+    if stands.shortfall:
+        owed, held, missing = (
+            money.text("USD", one) for one in (stands.obligations, stands.held, stands.shortfall)
+        )
+        breach = f"{missing} is missing: {owed} is owed, {held} is held"
+    unpaid = await _unpaid(run) if stands.quotes and run.home.ports.provider is None else None
+    standing = {one.name for one in await run.store.findings()}
+    for name, text in ((BREACH, breach), (UNPAID, unpaid)):
+        if text is not None:
+            await run.store.record_finding(name, text, new_id=run.home.new_id())
+        elif name in standing:
+            await run.store.end_finding(name)
+
+
+async def _unpaid(run: Pass) -> str | None:
+    rows = await run.store.ledger_sides("payout", states=OPEN_PAYOUTS, limit=_MOST)
+    late = [row for row in rows if row.due_at is not None and row.due_at + LATE <= run.at]
+    if not late:
+        return None
+    total = money.text("USD", sum(row.amount or 0 for row in late))
+    return f"{len(late)} payouts of {total} are due, and the economy has no provider"

@@ -1,0 +1,137 @@
+"""Authorisation of what users ask for: the shop says what is for sale, at which price, from whom.
+
+That a user may ask for an operation (he is its buyer, or its seller) does not say that it is right:
+its price, its sellers and its ids come from him. So an operation of a user is put into his own
+namespace, and goes on only as the shop's ``authorize`` returns it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from offpath.economy.ledger.actors import Actor
+from offpath.economy.ledger.operations import checks
+from offpath.economy.ledger.operations.families import Operation
+from offpath.economy.ledger.operations.spending import Share, Spend
+from offpath.economy.ledger.operations.subscriptions import Subscribe
+from offpath.economy.ledger.outcome import Rejected
+from offpath.errors import InvalidArgument
+from offpath.model.ledger.faults import LedgerError
+from offpath.model.ledger.money import Money
+from offpath.model.ledger.rates import BPS
+
+Authorized: TypeAlias = Operation | Rejected
+Authorize: TypeAlias = Callable[[Actor, Operation], Authorized | Awaitable[Authorized]]
+"""What a user's operation becomes: the operation to submit, completed and priced by the shop, or a
+``Rejected`` with a reason of the shop's own."""
+
+NOT_AUTHORIZED: Final = Rejected(
+    "NOT_AUTHORIZED",
+    {
+        "hint": "this service takes nothing from users: give economy_service(authorize=...), "
+        "prices=... or trust_callers=True"
+    },
+)
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    """What a thing costs, and who earns from it."""
+
+    price: Money
+    sellers: tuple[Share, ...]
+    """They sum to 10,000 basis points; a subscription has one."""
+    period: float | timedelta | None = None
+    """It is a subscription, paid anew after so many seconds; None: it is bought once."""
+    promo: bool = False
+    """Whether it may be paid with promo credits. The platform pays sellers for these, so friends of
+    a seller could turn what they were given into money of his."""
+
+
+Offers: TypeAlias = Mapping[str, Offer] | Callable[[str], "Offer | Awaitable[Offer | None] | None"]
+"""What is for sale, by sku: a mapping, or a function that gives None for the rest."""
+
+
+def priced(offers: Offers) -> Authorize:
+    """An ``authorize`` that sells what is on offer, and lets users pay out and cancel.
+
+    A user names the price that he agrees to, so that he never pays another: an order is declined
+    with ``PRICE_CHANGED`` {sku, price} when it is not the offer's, a subscription also when it
+    names another ``period``; and with ``NOT_FOR_SALE`` {sku} what is not on offer. Who earns is
+    the offer's word alone. Raises ``InvalidArgument`` for what is no :data:`Offers`.
+    """
+    if not isinstance(offers, Mapping) and not callable(offers):
+        raise InvalidArgument("prices maps a sku to its Offer, or is a function from sku to Offer")
+
+    async def authorize(_: Actor, asked: Operation) -> Authorized:
+        match asked:
+            case Spend() | Subscribe():
+                offer = await _offer(offers, asked.sku)
+                return _sold(asked, offer)
+        # A payout or a cancellation is bounded by what is his; the economy refuses him the rest.
+        return asked
+
+    return authorize
+
+
+async def authorized(authorize: Authorize, actor: Actor, asked: Operation) -> Authorized:
+    """What the shop makes of a user's operation. Raises ``LedgerError`` for what is neither."""
+    given = authorize(actor, owned(asked, actor.id))
+    found: object = await given if inspect.isawaitable(given) else given
+    if not isinstance(found, Operation | Rejected):
+        raise LedgerError(
+            f"authorize returned {type(found).__name__}: return the operation to submit, or "
+            "Rejected(reason, fields)"
+        )
+    return found
+
+
+def owned(asked: Operation, user: str) -> Operation:
+    """The operation with its ids in the user's namespace, ``user:<id>:...``, so that he can take no
+    id of another or of the shop's; and without promo credits until the shop decides on these.
+
+    Raises ``MalformedOperation``, and ``InvalidAmount`` for a price that nothing can have.
+    """
+    if isinstance(asked, Spend | Subscribe):
+        checks.amount(asked.price, "price")
+    space = f"user:{checks.user(user, 'the actor')}:"
+    key = space + checks.name(asked.key, "key")
+    match asked:
+        case Spend():
+            order = space + checks.name(asked.order_id, "order_id")
+            return replace(asked, key=key, order_id=order, promo=False)
+        case Subscribe():
+            return replace(asked, key=key, promo=False)
+    return replace(asked, key=key)
+
+
+async def _offer(offers: Offers, sku: str) -> Offer | None:
+    if isinstance(offers, Mapping):
+        return offers.get(sku)
+    found = offers(sku)
+    return await found if inspect.isawaitable(found) else found
+
+
+def _sold(asked: Spend | Subscribe, offer: Offer | None) -> Authorized:
+    if offer is None or isinstance(asked, Subscribe) is (offer.period is None):
+        return Rejected("NOT_FOR_SALE", {"sku": asked.sku})
+    if asked.price != offer.price or not _same_period(asked, offer):
+        return Rejected("PRICE_CHANGED", {"sku": asked.sku, "price": str(offer.price)})
+    if isinstance(asked, Spend):
+        return replace(asked, recipients=offer.sellers, promo=offer.promo)
+    if len(offer.sellers) != 1 or offer.sellers[0].bps != BPS:
+        raise LedgerError(f"the offer of {asked.sku!r} is a subscription: it has one seller")
+    return replace(asked, seller=offer.sellers[0].seller, promo=offer.promo)
+
+
+def _same_period(asked: Spend | Subscribe, offer: Offer) -> bool:
+    return isinstance(asked, Spend) or _seconds(asked.period) == _seconds(offer.period)
+
+
+def _seconds(period: float | timedelta | None) -> float | None:
+    return period.total_seconds() if isinstance(period, timedelta) else period
