@@ -15,11 +15,22 @@ from tests.architecture.statements import STORE, blocks, columns
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SHARED = {"claims", "endpoints", "findings", "health", "pauses", "reading", "schedules", "workers"}
+SHARED = {
+    "claims",
+    "endpoints",
+    "findings",
+    "health",
+    "messages",
+    "pauses",
+    "reading",
+    "schedules",
+    "workers",
+}
 """The files of statements that programs of ``store/programs`` use, by their stems."""
 
 ONE_SIDED = {
     "find_some": "SQLite plans without the values, so few jobs have one of their own",
+    "some_messages": "SQLite plans without the values, so few messages have one of their own",
 }
 """Blocks of those files that one database has alone, each with the reason."""
 

@@ -16,7 +16,8 @@ import pytest
 
 from offpath.model.message import Box, LeasedMessage, MessageRequest, StreamRoom
 from offpath.model.settlement import Released, Succeeded
-from offpath.store.postgres import PostgresStore, messages
+from offpath.store.postgres import PostgresStore
+from offpath.store.postgres import deliveries as messages
 from offpath.store.sql import Query
 from tests.conformance.message_builders import dead, finish, retry
 from tests.integration.test_plans import BATCH, SQL, Explain, explained, explained_generic, touched

@@ -12,9 +12,6 @@ from offpath.errors import OffpathError, StoreBusy
 from offpath.model.effects import NOTHING, Effects
 from offpath.model.message import (
     LeasedMessages,
-    MessageBacklog,
-    MessageFilter,
-    MessagePage,
     MessageRequest,
     MessageSettled,
     MessageSettlement,
@@ -35,11 +32,11 @@ from offpath.model.settlement import Released, Retry
 from offpath.model.table import TablePage
 from offpath.store.events import Decide
 from offpath.store.hints import Hint
-from offpath.store.postgres import messages, routers
+from offpath.store.postgres import deliveries, routers
 from offpath.store.postgres.log import Horizon, Lookout, Sight, look_steps
 from offpath.store.postgres.part import Part
 from offpath.store.postgres.parting import settle_apart
-from offpath.store.postgres.steps import moment, to_json
+from offpath.store.postgres.steps import moment
 from offpath.store.programs.dialect import embed, one
 from offpath.store.sql import Row
 
@@ -59,14 +56,14 @@ class EventTables(Part):
     async def lease_messages(self, request: MessageRequest) -> LeasedMessages:
         """Hand out due messages; in a second step, where those that may go are hidden."""
         now, sql = self._now(), self._sql
-        found = await self._database.write(lambda: messages.lease_steps(request, now, sql=sql))
+        found = await self._database.write(lambda: deliveries.lease_steps(request, now, sql=sql))
         if not found.hidden:
             return found.answer
-        rest = messages.rest_of(request, found.answer)
+        rest = deliveries.rest_of(request, found.answer)
         behind = await self._database.write(
-            lambda: messages.lease_steps(rest, now, walk=True, sql=sql)
+            lambda: deliveries.lease_steps(rest, now, walk=True, sql=sql)
         )
-        return messages.both(found.answer, behind.answer)
+        return deliveries.both(found.answer, behind.answer)
 
     async def settle_messages(
         self, settlements: Sequence[MessageSettlement]
@@ -75,7 +72,7 @@ class EventTables(Part):
         if not settlements:
             return []
         answers = await settle_apart(
-            settlements, self._end_messages, self._rehearse_messages, messages.refused
+            settlements, self._end_messages, self._rehearse_messages, deliveries.refused
         )
         for settlement, answer in zip(settlements, answers, strict=True):
             if answer.enqueued or settlement.effects.log or settlement.effects.operations:
@@ -88,45 +85,13 @@ class EventTables(Part):
         if not some:
             return []
         now, sql = self._now(), self._sql
-        return await self._database.write(lambda: messages.settle_steps(some, now, sql=sql))
+        return await self._database.write(lambda: deliveries.settle_steps(some, now, sql=sql))
 
     async def _rehearse_messages(self, some: Sequence[MessageSettlement]) -> None:
         now = self._now()
         await self._database.rehearse(
-            functools.partial(messages.settle_steps, some, now, sql=self._sql)
+            functools.partial(deliveries.settle_steps, some, now, sql=self._sql)
         )
-
-    async def find_messages(
-        self,
-        where: MessageFilter,
-        *,
-        limit: int = 100,
-        after: str | None = None,
-        newest: bool = True,
-    ) -> MessagePage:
-        """One page of messages that match."""
-        now, sql = self._now(), self._sql
-        return await self._database.write(
-            lambda: messages.find_steps(where, limit, after, now, newest=newest, sql=sql), "limit"
-        )
-
-    async def revive_messages(self, ids: Sequence[str]) -> list[str]:
-        """Put ended messages back as fresh."""
-        query = self._sql["revive_messages"](now=moment(self._now()), ids=to_json(ids))
-        revived = await self._database.write(lambda: messages.change_steps(query))
-        if revived:
-            self._tell(Hint.MESSAGES)
-        return revived
-
-    async def delete_messages(self, ids: Sequence[str]) -> list[str]:
-        """Remove ended messages."""
-        query = self._sql["delete_messages"](ids=to_json(ids))
-        return await self._database.write(lambda: messages.change_steps(query))
-
-    async def message_backlog(self, *, limit: int = 1000) -> list[MessageBacklog]:
-        """What waits in each stream."""
-        now = self._now()
-        return await self._database.write(lambda: messages.backlog_steps(limit, now, sql=self._sql))
 
     # -- routers ---------------------------------------------------------------------------
 

@@ -65,6 +65,40 @@ class BacklogRow(NamedTuple):
     oldest: int
 
 
+class MessageRow(NamedTuple):
+    """A message as people see it. Its failure is a JSON document."""
+
+    id: str
+    box: str
+    stream: str
+    topic: str
+    payload: str
+    state: str
+    attempt: int
+    deliveries: int
+    position: int
+    created_at: int
+    due_at: int
+    held: int
+    key: str | None
+    headers: str
+    finished_at: int | None
+    expires_at: int | None
+    reason: str | None
+    failure: str | None
+
+
+class MessageBacklogRow(NamedTuple):
+    """What waits in one stream."""
+
+    box: str
+    stream: str
+    due: int
+    dead: int
+    oldest_due_at: int | None
+    oldest_dead_at: int | None
+
+
 class ScheduleRow(NamedTuple):
     """A schedule, and whether its last job is open."""
 

@@ -9,6 +9,7 @@ from offpath.store.programs import (
     endpoints,
     findings,
     health,
+    messages,
     pauses,
     reading,
     schedules,
@@ -35,6 +36,13 @@ class SqlStore:
     trigger_schedule = transition(schedules.trigger)
     occurrences = transition(schedules.occurrences, READS)
     prune_occurrences = transition(schedules.prune)
+
+    # -- messages --------------------------------------------------------------------------
+
+    find_messages = transition(messages.find, How(reads=True, unpinned=True))
+    revive_messages = transition(messages.revive)
+    delete_messages = transition(messages.delete)
+    message_backlog = transition(messages.backlog, READS)
 
     # -- endpoints -------------------------------------------------------------------------
 

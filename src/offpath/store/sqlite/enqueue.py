@@ -217,7 +217,7 @@ def _resolved(
             plan.meet(at)
     except (IdConflict, UniqueConflict):
         if any(job.announce for job in jobs):
-            yield SQL["announcement_undo"](ids=batch(list(inserted)))
+            yield SQL["undo_announcements"](ids=batch(list(inserted)))
         yield SQL["job_undo"](ids=batch(list(inserted)))
         raise
     rooted = yield from _carried_out(plan, now)

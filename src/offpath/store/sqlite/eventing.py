@@ -9,9 +9,6 @@ from typing import Any
 from offpath.model.effects import Effects
 from offpath.model.message import (
     LeasedMessages,
-    MessageBacklog,
-    MessageFilter,
-    MessagePage,
     MessageRequest,
     MessageSettled,
     MessageSettlement,
@@ -34,7 +31,7 @@ from offpath.store.hints import Hint
 from offpath.store.programs.dialect import Queries
 from offpath.store.programs.instants import micros
 from offpath.store.sql import Row
-from offpath.store.sqlite import letters, messaging, routing
+from offpath.store.sqlite import deliveries, letters, routing
 from offpath.store.sqlite.enqueue import on_file
 from offpath.store.sqlite.part import Part
 
@@ -47,8 +44,8 @@ class Eventing(Part):
     async def lease_messages(self, request: MessageRequest) -> LeasedMessages:
         """Hand out messages that are due, to each stream its share."""
         return await self._write(
-            lambda session: messaging.lease(session, self._now(), request),
-            peek=lambda session: messaging.nothing_to_lease(session, self._now(), request),
+            lambda session: deliveries.lease(session, self._now(), request),
+            peek=lambda session: deliveries.nothing_to_lease(session, self._now(), request),
             relaxed=True,  # lost with the power, it leaves them due, and their holder is gone
         )
 
@@ -59,37 +56,10 @@ class Eventing(Part):
         if not settlements:
             return []
         settled = await self._write(
-            lambda session: messaging.settle(session, self._now(), settlements)
+            lambda session: deliveries.settle(session, self._now(), settlements)
         )
         self._tell_of_jobs(*(one.effects for one in settlements))
         return settled
-
-    async def find_messages(
-        self,
-        where: MessageFilter,
-        *,
-        limit: int = 100,
-        after: str | None = None,
-        newest: bool = True,
-    ) -> MessagePage:
-        """One page of the messages that match, by position."""
-        return await self._read(
-            lambda session: messaging.find(
-                session, self._now(), where, limit=limit, after=after, newest=newest
-            )
-        )
-
-    async def revive_messages(self, ids: Sequence[str]) -> list[str]:
-        """Put ended messages back as fresh."""
-        return await self._write(lambda session: messaging.revive(session, self._now(), ids))
-
-    async def delete_messages(self, ids: Sequence[str]) -> list[str]:
-        """Remove ended messages."""
-        return await self._write(lambda session: messaging.delete(session, ids))
-
-    async def message_backlog(self, *, limit: int = 1000) -> list[MessageBacklog]:
-        """What waits in each stream."""
-        return await self._read(lambda session: messaging.backlog(session, self._now(), limit))
 
     # -- the log and its routers -------------------------------------------------------------
 

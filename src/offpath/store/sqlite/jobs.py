@@ -15,7 +15,7 @@ from offpath.store.changes import Changed
 from offpath.store.programs.instants import instant
 from offpath.store.protocol import Pruned, Redrive
 from offpath.store.sql import Row
-from offpath.store.sqlite import deaths, groups, limits, messaging
+from offpath.store.sqlite import deaths, deliveries, groups, limits
 from offpath.store.sqlite.ending import aftermath
 from offpath.store.sqlite.gating import Following, uncount_steps
 from offpath.store.sqlite.groups import Ended
@@ -182,7 +182,7 @@ def prune(session: Session, now: int, limit: int) -> Pruned:
     limits.forget(session, now, limit)
     session.run(SQL["claim_prune"](now=now, limit=limit))
     session.run(SQL["workers_forget"](before=now - GONE_KEPT, limit=limit))
-    return Pruned(jobs=len(expired), messages=messaging.prune(session, now, limit))
+    return Pruned(jobs=len(expired), messages=deliveries.prune(session, now, limit))
 
 
 def _remove(session: Session, jobs: Sequence[Row]) -> None:

@@ -29,7 +29,7 @@ class Writing:
         self._insert: Query | None = None
         if messages:
             rows = [_message(new, now) for new in messages]
-            self._insert = SQL["message_insert"](batch=batch(rows), now=now)
+            self._insert = SQL["add_messages"](batch=batch(rows), now=now)
         self._events: Query | None = None
         if log:
             self._events = SQL["log_append"](batch=batch(map(_event, log)), now=now)
@@ -48,7 +48,7 @@ class Writing:
     def _known(self) -> Query:
         """Who has these ids and inbox keys; their texts were found storable before."""
         accepted = batch([(new.stream, new.key) for new in self._messages if new.box is Box.IN])
-        return SQL["message_known"](
+        return SQL["known_messages"](
             ids=batch([new.id for new in self._messages]), accepted=accepted
         )
 

@@ -14,8 +14,9 @@ from offpath.model.lease import LeaseRequest
 from offpath.model.message import Box, MessageFilter, MessageRequest, StreamRoom
 from offpath.model.settlement import Settlement, Succeeded
 from offpath.store.hints import Hint
-from offpath.store.postgres import PostgresStore, messages
-from offpath.store.postgres.messages import share_out
+from offpath.store.postgres import PostgresStore
+from offpath.store.postgres import deliveries as messages
+from offpath.store.postgres.deliveries import share_out
 from tests.conformance.builders import TASK, new_job, worker_info
 from tests.conformance.message_builders import finish, hand, message, post
 

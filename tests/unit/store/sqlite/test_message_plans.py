@@ -18,18 +18,18 @@ from tests.conformance.log_builders import event
 from tests.conformance.message_builders import ask_messages, inbound, message
 
 HOT = (
-    "message_insert",
-    "message_known",
-    "announcement_undo",
-    "message_lanes",
-    "message_lease",
-    "message_lease_ordered",
-    "message_done",
-    "message_settle",
-    "message_revive",
-    "message_delete",
-    "message_prune",
-    "message_find_some",
+    "add_messages",
+    "known_messages",
+    "undo_announcements",
+    "due_streams",
+    "lease_messages",
+    "lease_ordered",
+    "done_messages",
+    "settle_messages",
+    "revive_messages",
+    "delete_messages",
+    "prune_messages",
+    "some_messages",
     "message_backlog",
     "log_append",
     "log_read",
@@ -100,9 +100,9 @@ async def test_no_statement_walks_a_table(store: SqliteStore, path: Path) -> Non
 
 async def test_the_lease_uses_the_partial_indexes(store: SqliteStore, path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        free = "\n".join(plan(connection, "message_lease"))
-        ordered = "\n".join(plan(connection, "message_lease_ordered"))
-        settled = "\n".join(plan(connection, "message_settle"))
+        free = "\n".join(plan(connection, "lease_messages"))
+        ordered = "\n".join(plan(connection, "lease_ordered"))
+        settled = "\n".join(plan(connection, "settle_messages"))
     due = "INDEX offpath_message_due (box=? AND stream=? AND leads=? AND due_at<?)"
     assert free.count(due) == 2
     assert ordered.count(due) == 1
@@ -119,7 +119,7 @@ async def test_what_waits_behind_its_key_costs_a_lease_nothing(filled: sqlite3.C
         )
         rows, count = steps(
             filled,
-            "message_lease_ordered",
+            "lease_ordered",
             box=Box.OUT.value,
             stream="s",
             holder="h",
@@ -135,9 +135,10 @@ async def test_a_lease_costs_the_same_however_much_is_due(filled: sqlite3.Connec
     now = 4_000_000_000_000_000
     with closing(filled):
         values = {"box": Box.OUT.value, "stream": "s", "holder": "h", "now": now}
-        rows, count = steps(filled, "message_lease", **values, until=now + 1, limit=20)
+        rows, count = steps(filled, "lease_messages", **values, until=now + 1, limit=20)
         assert (rows, count < _STEPS) == (20, True)
-        rows, count = steps(filled, "message_lanes", box=Box.OUT.value, streams='["s","t"]')
+        rows, count = steps(filled, "due_streams", box=Box.OUT.value, streams='["s","t"]')
         assert (rows, count < 50) == (2, True)
-        rows, count = steps(filled, "message_pending_streams")
-        assert (rows, count < 100) == (2, True)
+        rows, count = steps(filled, "message_backlog", now=0, limit=5)
+        # of what is due later 5,000 are looked at, whatever their number
+        assert (rows, count < 10_000) == (2, True)

@@ -1,4 +1,4 @@
-"""Messages: their lease, their settlement, and what operators do with them."""
+"""Messages: handed out, ended, and pruned."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from typing import Any, Final, NamedTuple, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from offpath.errors import InvalidArgument
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, Failure
 from offpath.model.message import (
     Box,
     LeasedMessage,
     LeasedMessages,
-    MessageBacklog,
-    MessageFilter,
-    MessagePage,
-    MessageRecord,
     MessageRequest,
     MessageSettled,
     MessageSettlement,
@@ -26,7 +21,7 @@ from offpath.model.message import (
     StreamRoom,
 )
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
-from offpath.store.programs.instants import instant, micros, readable
+from offpath.store.programs.instants import instant
 from offpath.store.sql import Row
 from offpath.store.sqlite.enqueue import effect_steps, refuse_contributions
 from offpath.store.sqlite.instants import later
@@ -64,7 +59,7 @@ class _Lane(NamedTuple):
 
 def _lanes(session: Session, request: MessageRequest) -> list[_Lane]:
     rooms = {room.stream: room for room in request.streams if room.limit > 0}
-    query = SQL["message_lanes"](box=request.box.value, streams=batch(list(rooms)))
+    query = SQL["due_streams"](box=request.box.value, streams=batch(list(rooms)))
     return [_Lane(rooms[row[0]], row[1], row[2]) for row in session.run(query)]
 
 
@@ -112,7 +107,7 @@ def _take(
     session: Session, terms: tuple[int, int, int], request: MessageRequest, room: StreamRoom
 ) -> list[LeasedMessage]:
     now, until, limit = terms
-    query = SQL["message_lease_ordered" if room.ordered else "message_lease"](
+    query = SQL["lease_ordered" if room.ordered else "lease_messages"](
         box=request.box.value,
         stream=room.stream,
         holder=request.holder,
@@ -218,7 +213,7 @@ def _settle(
         row = _columns(one, now)
         (done if len(row) == _DONE else others).append(row)
     found: list[Row] = []
-    for name, rows in (("message_done", done), ("message_settle", others)):
+    for name, rows in (("done_messages", done), ("settle_messages", others)):
         if rows:
             found += session.run(SQL[name](batch=batch(rows), now=now))
     applied = {row[0]: row[1] for row in found}
@@ -293,176 +288,6 @@ def _columns(settlement: MessageSettlement, now: int) -> tuple[Any, ...]:
             assert_never(other)
 
 
-# -- an operator's calls ---------------------------------------------------------------------------
-
-
-def revive(session: Session, now: int, ids: Sequence[str]) -> list[str]:
-    """Put ended messages back as fresh."""
-    rows = session.run(SQL["message_revive"](ids=batch(list(ids)), now=now))
-    session.stirred = session.stirred or bool(rows)
-    return sorted(row[0] for row in rows)
-
-
-def delete(session: Session, ids: Sequence[str]) -> list[str]:
-    """Remove ended messages."""
-    return sorted(row[0] for row in session.run(SQL["message_delete"](ids=batch(list(ids)))))
-
-
 def prune(session: Session, now: int, limit: int) -> int:
     """Remove ended messages whose time has come."""
-    return len(session.run(SQL["message_prune"](now=now, limit=limit)))
-
-
-# -- reading ---------------------------------------------------------------------------------------
-
-
-def find(
-    session: Session, now: int, where: MessageFilter, *, limit: int, after: str | None, newest: bool
-) -> MessagePage:
-    """One page of those that match, by position."""
-    beyond = _position(after)
-    if limit <= 0:
-        return MessagePage(items=())
-    conditions = _conditions(where) | {"limit": limit + 1}
-    above = -1 if newest or beyond is None else beyond
-    below = beyond if newest and beyond is not None else _LAST
-    only_dead = where.states == (MessageState.DEAD,)
-    if where.ids or only_dead:
-        ids = batch(where.ids) if where.ids else None
-        dead = only_dead and not where.ids
-        query = SQL["message_find_some"](
-            **conditions, ids=ids, dead=dead, above=above, below=below, newest=newest
-        )
-    elif newest:
-        query = SQL["message_find_newest"](**conditions, below=below)
-    else:
-        query = SQL["message_find"](**conditions, above=above)
-    rows = session.run(query)
-    items = tuple(_records(rows[:limit], now))
-    return MessagePage(items=items, next=str(items[-1].position) if len(rows) > limit else None)
-
-
-def _position(after: str | None) -> int | None:
-    try:
-        return None if after is None else int(after)
-    except ValueError:
-        message = "`after` must be the `next` of the page before"
-        raise InvalidArgument(message) from None
-
-
-def _conditions(where: MessageFilter) -> dict[str, Any]:
-    """The filter as parameters: None does not restrict."""
-    lists = {
-        "streams": where.streams,
-        "topics": where.topics,
-        "states": where.states,
-        "keys": where.keys,
-        "reasons": where.reasons,
-        "not_reasons": where.not_reasons,
-    }
-    after, before = where.created_after, where.created_before
-    return {
-        **{name: batch(values) if values else None for name, values in lists.items()},
-        "box": None if where.box is None else where.box.value,
-        "created_after": None if after is None else micros(after),
-        "created_before": None if before is None else micros(before),
-    }
-
-
-def _records(rows: Sequence[Row], now: int) -> list[MessageRecord]:
-    return Shape(
-        lambda row: _record(row, now),
-        _COLUMNS,
-        _PLAIN,
-        lambda message, bad: replace(message, unreadable=mark(bad)),
-    ).all(rows)
-
-
-_COLUMNS: Final = (
-    "id",
-    "box",
-    "stream",
-    "topic",
-    "payload",
-    "state",
-    "attempt",
-    "deliveries",
-    "position",
-    "created_at",
-    "due_at",
-    "holder",
-    "key",
-    "headers",
-    "finished_at",
-    "expires_at",
-    "reason",
-    "failure",
-)
-_PLAIN: Final = (
-    "",
-    "out",
-    "",
-    "",
-    "",
-    "dead",
-    1,
-    0,
-    0,
-    0,
-    0,
-    None,
-    None,
-    "{}",
-    None,
-    None,
-    None,
-    None,
-)
-
-
-def _record(row: Row, now: int) -> MessageRecord:
-    return MessageRecord(
-        id=row[0],
-        box=_BOXES[row[1]],
-        stream=row[2],
-        topic=row[3],
-        payload=row[4],
-        state=_STATES[row[5]],
-        attempt=row[6],
-        deliveries=row[7],
-        position=row[8],
-        created_at=instant(row[9]),
-        due_at=instant(row[10]),
-        held=row[11] is not None and now < row[10],
-        key=row[12],
-        headers=row[13],
-        finished_at=instant(row[14]),
-        expires_at=instant(row[15]),
-        reason=row[16],
-        failure=None if row[17] is None else _failure(row[17]),
-    )
-
-
-def backlog(session: Session, now: int, limit: int) -> list[MessageBacklog]:
-    """What waits in each stream, sorted by box and stream."""
-    places = {
-        (str(box), str(stream))
-        for name in ("message_pending_streams", "message_dead_streams")
-        for box, stream in session.run(SQL[name]())
-    }
-    # what is in no box is nobody's to move
-    known = sorted(place for place in places if place[0] in _BOXES)
-    return [_backlog(session, now, limit, *place) for place in known]
-
-
-def _backlog(session: Session, now: int, limit: int, box: str, stream: str) -> MessageBacklog:
-    query = SQL["message_backlog"](box=box, stream=stream, now=now, limit=limit)
-    [[due, dead, oldest_due, oldest_dead]] = session.run(query)
-    return MessageBacklog(
-        box=_BOXES[box],
-        stream=stream,
-        due=due,
-        dead=dead,
-        oldest_due_at=readable(oldest_due),
-        oldest_dead_at=readable(oldest_dead),
-    )
+    return len(session.run(SQL["prune_messages"](now=now, limit=limit)))

@@ -1,4 +1,4 @@
-"""Messages: written, handed out, ended, and looked at."""
+"""Messages: handed out, and ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, Final, assert_never
 import msgspec
 from msgspec import Struct
 
-from offpath.errors import InvalidArgument
 from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
 from offpath.model.job import Failure
@@ -19,10 +18,6 @@ from offpath.model.message import (
     Box,
     LeasedMessage,
     LeasedMessages,
-    MessageBacklog,
-    MessageFilter,
-    MessagePage,
-    MessageRecord,
     MessageRequest,
     MessageSettled,
     MessageSettlement,
@@ -32,12 +27,11 @@ from offpath.model.message import (
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
 from offpath.store.postgres.changing import dead, told
 from offpath.store.postgres.effects import carry_out
-from offpath.store.postgres.steps import NEVER, from_micros, moment, readable_time, to_json
+from offpath.store.postgres.steps import NEVER, from_micros, moment, to_json
 from offpath.store.programs.dialect import Send, Steps, ask, embed
 from offpath.store.sql import Catalogue, Query, Row
-from offpath.store.unreadable import Documents, Shape, mark
+from offpath.store.unreadable import Shape, mark
 
-MOST_ON_A_PAGE: Final = 10_000
 _STATES: Final = {
     Succeeded: MessageState.DONE,
     Retry: MessageState.PENDING,
@@ -45,8 +39,6 @@ _STATES: Final = {
     Released: MessageState.PENDING,
 }
 
-_BOXES: Final = frozenset(Box)
-_record = Documents(MessageRecord)
 _COLUMNS: Final = (
     "now",
     "due",
@@ -350,72 +342,3 @@ def _outcome(outcome: Succeeded | Retry | Dead | Released) -> dict[str, Any]:
             return {"state": MessageState.PENDING, "spent": 0, "returned": 1}
         case _ as never:
             assert_never(never)
-
-
-# -- looking, and what operators do ----------------------------------------------------------
-
-
-def find_steps(
-    where: MessageFilter,
-    limit: int,
-    after: str | None,
-    now: datetime | None,
-    *,
-    newest: bool,
-    sql: Catalogue,
-) -> Steps[MessagePage]:
-    """One page. One more row than asked for tells whether there is a next one."""
-    if limit <= 0:
-        return MessagePage(items=())
-    size = min(limit, MOST_ON_A_PAGE)
-    statement = sql["messages_newest" if newest else "messages_oldest"]
-    query = statement(**_conditions(where), now=moment(now), after=_place(after), limit=size + 1)
-    records = _record.all((yield from ask(query, last=True)))
-    items = tuple(records[:size])
-    return MessagePage(items=items, next=str(items[-1].position) if len(records) > size else None)
-
-
-def change_steps(query: Query) -> Steps[list[str]]:
-    """Run a statement that answers with the ids of what it changed."""
-    return [row[0] for row in (yield from ask(query, last=True))]
-
-
-def backlog_steps(
-    limit: int, now: datetime | None, *, sql: Catalogue
-) -> Steps[list[MessageBacklog]]:
-    """What waits, by box and stream."""
-    rows = yield from ask(sql["message_backlog"](now=moment(now), limit=limit), last=True)
-    return [
-        MessageBacklog(
-            box=Box(box),
-            stream=stream,
-            due=due,
-            dead=dead,
-            oldest_due_at=None if oldest is None else readable_time(oldest),
-            oldest_dead_at=None if died is None else readable_time(died),
-        )
-        for box, stream, due, dead, oldest, died in rows
-        if box in _BOXES  # what is in no box is nobody's to move
-    ]
-
-
-def _place(after: str | None) -> int | None:
-    if after is None:
-        return None
-    try:
-        return int(after)
-    except ValueError:
-        message = "after= is not a position: give the `next` of the page before"
-        raise InvalidArgument(message) from None
-
-
-def _conditions(where: MessageFilter) -> dict[str, Any]:
-    """The filter as parameters; None stands for any."""
-    lists = ("ids", "streams", "topics", "states", "keys", "reasons", "not_reasons")
-    given = {name: getattr(where, name) for name in lists}
-    return {
-        "box": where.box,
-        "created_after": moment(where.created_after),
-        "created_before": moment(where.created_before),
-        **{name: to_json(values) if values else None for name, values in given.items()},
-    }
