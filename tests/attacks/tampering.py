@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Final
 
-from offpath.economy import ReversePayout
+from offpath.economy import Clawback, ReversePayout, credits
 from offpath.economy.ledger.checkpoint import seal, verify_last
 from offpath.economy.ledger.proof import prove
 from offpath.economy.testing import TestSigner
@@ -32,6 +32,8 @@ SIGNER: Final = TestSigner()
 REFUSED, UNSEEN = "refused", "not found"
 _ROWS: Final[dict[str, tuple[str, str]]] = {
     "account": ("account", "id = 'ann:spendable'"),
+    "debt": ("account", "id = 'dan:owed'"),
+    "debt's link": ("link", "account = 'dan:owed' and number = 1"),
     "posting": ("posting", "seq = 1"),
     "link": ("link", "account = 'ann:spendable' and number = 1"),
     "payout": ("side", "kind = 'payout' and state = 'RESERVED'"),
@@ -71,6 +73,8 @@ async def built(store: Store, clock: ManualClock) -> None:
     )
     committed(await market.economy.submit(returned))
     committed(await market.spend("ann", "10.00", order_id="o1"))
+    owing = Clawback(key="owing", actor=OPS, user="dan", amount=credits(3))
+    committed(await market.economy.submit(owing))
     await _sealed(store, "c1")
     committed(await market.subscribe("ann", "5.00"))
     committed(await market.promo("joy", "3.00"))

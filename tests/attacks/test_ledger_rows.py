@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offpath.economy import Commingling, ReversePayout, credits
+from offpath.economy import Clawback, Commingling, ReversePayout, credits
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.backends import Backend
@@ -159,6 +159,47 @@ async def test_the_prover_misses_a_row_that_is_gone(
     hand.remove_side(kind, name)
     proof = await market.economy.prove()
     assert any(f"the {kind} {name} is gone" in line for line in proof.wrong)
+
+
+async def _owes(market: Marketplace) -> None:
+    """Dan has spent 2.00 of 5.00 that are clawed back, and owes them."""
+    committed(await market.top_up("dan", "5.00"))
+    committed(await market.spend("dan", "2.00", order_id="o1"))
+    request = Clawback(key="back", actor=OPS, user="dan", amount=credits(5))
+    committed(await market.economy.submit(request))
+    assert await market.balance("dan:owed") == 200
+    assert (await market.economy.prove()).wrong == ()
+
+
+async def test_the_prover_compares_what_a_user_owes_with_the_postings(
+    market: Marketplace, hand: Tamper
+) -> None:
+    await _owes(market)
+    hand.change_account("dan:owed", balance=1)
+    wrong = (await market.economy.prove()).wrong
+    line = "dan:owed: its row says that CREDIT:0.01 is owed, the postings CREDIT:2.00"
+    assert line in wrong
+
+
+async def test_the_prover_misses_a_debt_that_is_gone(market: Marketplace, hand: Tamper) -> None:
+    await _owes(market)
+    hand.remove_account("dan:owed")
+    proof = await market.economy.prove()
+    assert not proof.holds
+    if await hand.links("dan:owed"):  # in memory they go with their account
+        assert "dan:owed: it is gone, and CREDIT:2.00 is owed by postings" in proof.wrong
+
+
+async def test_the_prover_compares_a_debt_with_what_its_clawback_sealed(
+    market: Marketplace, hand: Tamper
+) -> None:
+    """All hashes may be made anew by who has the tables: what is told twice must agree."""
+    await _owes(market)
+    await hand.rewrite("dan:owed", 1, 50)
+    proof = await market.economy.prove()
+    assert proof.chain_intact
+    (line,) = [one for one in proof.wrong if "dan" in one]
+    assert line.endswith("it makes dan owe CREDIT:0.50, and says that dan owes CREDIT:2.00")
 
 
 # -- what a database refuses by itself ----------------------------------------------------------

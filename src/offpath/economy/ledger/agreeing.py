@@ -6,7 +6,7 @@ sealed; and each posting that makes a row can be asked for it, so that one that 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from offpath.store.ledger import LedgerReads
 
 _PROMO: Final = ":promo"
+_OWED: Final = ":owed"
 _COVERING: Final = ("OPEN", "DEAD")
 """Grants whose credits may still be in a wallet: one that was given up leaves them there."""
 _PROVED: Final[dict[str, Callable[[SideRow, PostingRecord | None], object]]] = {
@@ -53,13 +54,19 @@ _ENDED_AS: Final = {
 
 
 class Heard:
-    """What is kept of the chains while they are replayed: open payouts."""
+    """What is kept of the chains while they are replayed: open payouts, and debts."""
 
     def __init__(self) -> None:
         self.open: dict[str, Requested] = {}
         """Payouts that were asked for and have no end."""
         self.reserved = 0
         """What the row of the reserve says that it holds."""
+        self.debts: dict[str, int] = {}
+        """What users owe by the postings, in credit minor units, by account."""
+        self.owed: dict[str, int] = {}
+        """The same by the rows of these accounts."""
+        self.unlike: list[str] = []
+        """Debts that are not what the posting that made them says, one line each."""
 
     @property
     def requested(self) -> int:
@@ -68,6 +75,8 @@ class Heard:
 
     def link(self, link: LinkRecord, meta: str) -> None:
         """The next link of a chain, in its order."""
+        if link.account.endswith(_OWED):
+            self._debt(link, meta)
         if link.account != PAYOUT_RESERVE:
             return
         asked = request_in(_facts(meta), -link.amount)
@@ -82,6 +91,22 @@ class Heard:
         """The row of an account."""
         if account.id == PAYOUT_RESERVE:
             self.reserved = account.balance
+        elif account.id.endswith(_OWED):
+            self.owed[account.id] = account.balance
+
+    def _debt(self, link: LinkRecord, meta: str) -> None:
+        """Add up a debt, which a debit raises, and compare a clawback's with what it sealed."""
+        self.debts[link.account] = self.debts.get(link.account, 0) + link.amount
+        facts = _facts(meta)
+        if facts.get("kind") != "clawback":
+            return
+        user, amount = link.account.removesuffix(_OWED), money.text("CREDIT", link.amount)
+        sealed = (facts.get("userId"), facts.get("receivable"))
+        if sealed != (user, amount) and len(self.unlike) < chains.PAGE:
+            self.unlike.append(
+                f"posting {link.posting}: it makes {user} owe {amount}, and says that "
+                f"{sealed[0]} owes {sealed[1]}"
+            )
 
 
 async def disagreements(reads: LedgerReads, heard: Heard) -> AsyncIterator[str]:
@@ -90,6 +115,8 @@ async def disagreements(reads: LedgerReads, heard: Heard) -> AsyncIterator[str]:
     if heard.reserved != reserved:
         held, wanted = (money.text("CREDIT", one) for one in (heard.reserved, reserved))
         yield f"{PAYOUT_RESERVE}: it holds {held}, open payouts reserve {wanted}"
+    for line in (*heard.unlike, *_debts(heard)):
+        yield line
     for posting in await reads.ledger_bare(limit=chains.PAGE):
         yield f"posting {posting}: it has no links"
     for kind in _PROVED:
@@ -99,6 +126,17 @@ async def disagreements(reads: LedgerReads, heard: Heard) -> AsyncIterator[str]:
         yield line
     async for line in _uncovered(reads):
         yield line
+
+
+def _debts(heard: Heard) -> Iterator[str]:
+    """Debts of which the account's row says something else than the postings, or is gone."""
+    for account in sorted(heard.debts.keys() | heard.owed.keys()):
+        told, posted = heard.owed.get(account), heard.debts.get(account, 0)
+        if told is None:
+            yield f"{account}: it is gone, and {money.text('CREDIT', posted)} is owed by postings"
+        elif told != posted:
+            row, sum_ = money.text("CREDIT", told), money.text("CREDIT", posted)
+            yield f"{account}: its row says that {row} is owed, the postings {sum_}"
 
 
 async def _altered(reads: LedgerReads, kind: str) -> AsyncIterator[str]:

@@ -60,8 +60,9 @@ class Proof(Struct, frozen=True, kw_only=True):
     """Whether every chain was replayed; else only the heads' form was looked at."""
     rows: bool = True
     """Every row beside the postings says what the postings say, and every posting that makes a row
-    has it; what is reserved is what open payouts reserve, and no wallet holds more promo credits
-    than open grants gave. If not ``full``, only what open payouts cost is compared.
+    has it; what is reserved is what open payouts reserve, what users owe is what postings made
+    them owe, and no wallet holds more promo credits than open grants gave. If not ``full``, only
+    what open payouts cost is compared.
     """
     drift: tuple[Drift, ...] = ()
     """At most 100."""
