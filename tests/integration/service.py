@@ -206,6 +206,23 @@ async def holding_the_lock(ctx: offpath.Context, seconds: float) -> int:
 
 
 @app.task
+async def hoarding(ctx: offpath.Context, gate: str) -> int:
+    """Open files until there is no descriptor left, and keep them until the gate is there."""
+    note("start", ctx.id, ctx.attempt)
+    held: list[int] = []
+    try:
+        while True:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        pass
+    while not Path(gate).exists():
+        await asyncio.sleep(0.02)
+    for one in held:
+        os.close(one)
+    return len(held)
+
+
+@app.task
 async def in_the_executor(ctx: offpath.Context, seconds: float) -> int:
     """Fill the event loop's default executor."""
     note("start", ctx.id, ctx.attempt)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import sys
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,13 +15,13 @@ import offpath
 from offpath import JobState
 from offpath.model.lease import SILENCE
 from tests.integration import service
-from tests.integration.fleet import Fleet
+from tests.integration.fleet import Fleet, registered
 from tests.integration.polling import eventually
 from tests.integration.scale import CAMPAIGN, scaled
+from tests.servers import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.integration.proxy import Proxy
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 LEASE = float(scaled(1, 30))
 """Seconds; each handler blocks for several of them."""
 SHORT = 3.0
+ON_UVLOOP = Path(__file__).parent / "on_uvloop.py"
 TIMES = [40.0, 120.0] if CAMPAIGN else [SHORT]
 BLOCKERS = {
     "sleep": service.idling,
@@ -93,6 +98,73 @@ async def test_a_process_that_is_stopped_loses_its_jobs_though_its_presence_is_h
     await eventually(lambda: "no longer this worker's" in victim.output, within=10)
     assert (await handle.status()).result == str(heir.pid)
     assert fleet.journal.times("recorded-succeeded")[handle.id] == 1
+
+
+DESCRIPTORS = 10_000
+"""As many as one process of a service may have open, and more than any worker needs."""
+
+
+async def test_a_handler_that_takes_every_descriptor_is_named_and_the_worker_lives(
+    app: offpath.App, fleet: Fleet, tmp_path: Path
+) -> None:
+    port, gate = free_port(), tmp_path / "gate"
+    shell = ("sh", "-c", f'ulimit -n {DESCRIPTORS} && exec "$@"', "sh")
+    worker = fleet.start(through=shell, lease_seconds=LEASE, health_port=port)
+    await registered(app, worker)
+    handle = await app.enqueue(service.hoarding.job(str(gate)))
+    await eventually(lambda: "no file descriptor left" in worker.output, within=20)
+    (before,) = await app.workers()
+
+    status, text = await probed(port, "/livez")
+    assert (status, text) == (200, "live\n")
+    status, text = await probed(port, "/readyz")
+    assert status == 503
+    assert f"no file descriptor left while job {handle.id} of task hoarding runs" in text
+
+    async def renewed() -> bool:
+        (record,) = await app.workers()
+        return record.seen_at > before.seen_at + timedelta(seconds=2 * LEASE)
+
+    # the lease is renewed all the while: nobody else may have the job
+    await eventually(renewed, within=4 * LEASE + 10)
+    assert (await handle.status()).deliveries == 1
+    gate.touch()
+    assert await handle.result(timeout=20) > DESCRIPTORS - 500
+    await eventually(lambda: "has file descriptors again" in worker.output, within=10)
+
+    async def ready() -> bool:
+        return (await probed(port, "/readyz"))[0] == 200
+
+    await eventually(ready, within=10)
+    assert fleet.journal.times("start")[handle.id] == 1
+
+
+async def probed(port: int, path: str) -> tuple[int, str]:
+    """What a worker's probe answers."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+    answer = (await asyncio.wait_for(reader.read(), 10)).decode()
+    writer.close()
+    head, _, body = answer.partition("\r\n\r\n")
+    return int(head.split()[1]), body
+
+
+async def test_a_handler_that_blocks_another_kind_of_loop_is_named_and_keeps_its_job(
+    app: offpath.App, fleet: Fleet
+) -> None:
+    """uvloop's loop is no asyncio loop of Python's, and its thread is in C."""
+    through = (sys.executable, str(ON_UVLOOP))
+    victim = fleet.start(through=through, lease_seconds=LEASE)
+    await registered(app, victim)
+    assert "uvloop" in victim.output
+    handle = await app.enqueue(service.idling.job(SHORT))
+    await fleet.begun(handle.id)
+    heir = await fleet.up(app, lease_seconds=LEASE)
+    needed = (f"job {handle.id} of task idling", "service.py:", "in idling")
+    await eventually(lambda: all(one in victim.output for one in needed), within=10)
+    assert await handle.result(timeout=SHORT + 20) == victim.pid
+    assert len(fleet.journal.all("start", handle.id)) == 1
+    assert heir.popen.poll() is None
 
 
 async def test_handlers_that_fill_the_executor_do_not_keep_a_worker_from_coming_back(

@@ -7,10 +7,12 @@ blocked. It tells names of loops, tasks and queues, never a job's data or a sett
 from __future__ import annotations
 
 import contextlib
+import errno
 import hmac
 import io
 import ipaddress
 import logging
+import os
 import socket
 import socketserver
 import threading
@@ -44,6 +46,8 @@ SLOWEST = 5.0
 """Seconds that a client may take to send its request."""
 ROOM_WAIT = 0.5
 """Seconds for the thread of a client that was hung up on to end."""
+_BREATH = 0.05
+"""Seconds between two tries to accept a client without a descriptor for it."""
 _POLL = 0.25
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
@@ -177,6 +181,32 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+class _Spare:
+    """A descriptor kept for the day on which the process has no other left."""
+
+    def __init__(self) -> None:
+        self._held: int | None = None
+        self.refill()
+
+    def lend(self) -> bool:
+        """Give it up, so that one more can be opened; False when it is lent already."""
+        if self._held is None:
+            return False
+        os.close(self._held)
+        self._held = None
+        return True
+
+    def refill(self) -> None:
+        """Take one again, if there is one."""
+        if self._held is None:
+            with contextlib.suppress(OSError):
+                self._held = os.open(os.devnull, os.O_RDONLY)
+
+    def close(self) -> None:
+        """Let it go for good."""
+        self.lend()
+
+
 class _Server(ThreadingHTTPServer):
     """Answers in daemon threads, a bounded number of them."""
 
@@ -189,12 +219,48 @@ class _Server(ThreadingHTTPServer):
         self._free = threading.BoundedSemaphore(CALLS)
         self._silent: dict[socket.socket, str] = {}
         self._changing = threading.Lock()
+        self._spare = _Spare()
+        self._stopping = threading.Event()
         super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
         """Bind, without asking a name server who we are as the standard one does."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "offpath", self.server_address[1]
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a client, also when a handler has taken every descriptor: just then it is asked.
+
+        One client at a time then. The kernel keeps the others, and without the short wait this
+        thread would ask again at once, for ever.
+        """
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+        with self._changing:
+            lent = self._spare.lend()
+        if not lent:
+            self._stopping.wait(_BREATH)
+        return super().get_request()
+
+    def close_request(self, request: Any) -> None:  # noqa: ANN401 - stdlib's
+        """Hang up, and put its descriptor by if the spare one was lent."""
+        super().close_request(request)
+        with self._changing:
+            self._spare.refill()
+
+    def server_close(self) -> None:
+        """Close what is open."""
+        super().server_close()
+        with self._changing:
+            self._spare.close()
+
+    def shutdown(self) -> None:
+        """End serving."""
+        self._stopping.set()
+        super().shutdown()
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - stdlib's
         """Answer in a thread, if there is one to be had."""

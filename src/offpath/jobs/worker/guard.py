@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from offpath.jobs.worker.descriptors import Descriptors
 from offpath.runtime.log import logger
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class LoopGuard:
         self._answered = True
         self._tell_at = BLOCKED
         self._renewing = self._thawing = self._failed = False
+        self.descriptors = Descriptors(runs)
+        """Whether the process can open anything, seen by the same thread."""
         self.blocked: Blocked | None = None
         """What holds up the loop now; None while it turns."""
 
@@ -123,6 +126,7 @@ class LoopGuard:
     def _run(self) -> None:
         while not self._ended.wait(min(EVERY, self._blocked_after / 4)):
             try:
+                self.descriptors.look()
                 self.step()
             except Exception as error:  # noqa: BLE001 - whoever watches must not die of it
                 _log.error("watching the event loop failed: %s", type(error).__name__)

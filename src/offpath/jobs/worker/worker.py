@@ -172,7 +172,9 @@ class Worker:
         lost = () if self.alive else ("its lease is not held: no jobs are taken until it is",)
         blocked = self._guard.blocked
         held_up = () if blocked is None else (blocked.text,)
-        return (*lost, *held_up, *self._unrecorded())
+        exhausted = self._guard.descriptors.exhausted
+        full = () if exhausted is None else (exhausted,)
+        return (*lost, *held_up, *full, *self._unrecorded())
 
     def _unrecorded(self) -> tuple[str, ...]:
         oldest = self._engine.settler.oldest()
