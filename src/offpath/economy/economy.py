@@ -83,7 +83,7 @@ class Economy(EconomyVerbs):
         """The app whose store and outbox it uses."""
         self.rates = Rates() if rates is None else rates
         self.settings = load_economy_settings(**settings)
-        """What it is configured with."""
+        """The settings of the economy."""
         if production:
             _for_production(self.settings.origins, directory=directory, anchor=anchor)
         self.ports = Ports(
@@ -93,9 +93,9 @@ class Economy(EconomyVerbs):
             anchor=None if isinstance(anchor, Declinable) else anchor,
             signer=signer,
         )
-        """What the host has connected."""
+        """The ports that the host has connected."""
         self.rules = rules_of(self.settings, self.rates)
-        """What operations are decided by."""
+        """The rules that decide operations."""
         self.read = EconomyReading(self._opened, self.rates, self._now)
         """Balances, statements, payouts, subscriptions, who owns what."""
         self._new_id = new_id or app.new_id

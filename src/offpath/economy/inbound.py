@@ -30,7 +30,7 @@ AT_ONCE = 128
 
 
 class Inbound(Protocol):
-    """What an economy is asked for here."""
+    """The part of an economy that is used here."""
 
     app: Any
     rules: Rules

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 S_co = TypeVar("S_co", covariant=True)
 
 PREFIX = "economy."
-"""What the names of these sweeps begin with among the app's."""
+"""The prefix of the names of these sweeps among the app's."""
 _DRIVEN_BY_THE_APP = frozenset({"relay", "drain_inbox"})
 """A worker has loops for every stream and source of the app."""
 _EVERY = {"payouts": 5.0, "subscriptions": 5.0, "promos": 5.0}
@@ -54,7 +54,7 @@ _PROVING = frozenset({"checkpoint", "checkpoint_verify"})
 
 
 class EconomyVerbs:
-    """What an economy offers for its sweeps."""
+    """The verbs that an economy offers for its sweeps."""
 
     app: Any
     rules: Rules
@@ -102,12 +102,12 @@ class EconomyVerbs:
         return await pauses.resume(self.app.store())
 
     async def paused(self) -> bool:
-        """Whether the sweeps rest."""
+        """True if the sweeps rest."""
         await self.app.open()
         return await pauses.paused(self.app.store(), self.app.clock.now())
 
     def worker(self) -> EconomyWorker:
-        """What runs the sweeps again and again, in a host without ``offpath worker``."""
+        """The worker that runs the sweeps again and again, in a host without ``offpath worker``."""
         return EconomyWorker(self.run_sweeps, self.app.clock, self.report, self.paused)
 
     def register_sweeps(self) -> None:

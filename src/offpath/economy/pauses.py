@@ -27,7 +27,7 @@ async def resume(store: FlowStore) -> bool:
 
 
 async def paused(store: FlowStore, now: datetime) -> bool:
-    """Whether it is paused now."""
+    """True if it is paused now."""
     found = await store.limits(keys=[KEY], limit=1)
     if not found:
         return False

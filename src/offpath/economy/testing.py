@@ -25,7 +25,7 @@ CallBack = Callable[[str, str], Awaitable[object]]
 
 
 class Mode(Enum):
-    """What a :class:`FakeProvider` does with a payout."""
+    """The ways in which a :class:`FakeProvider` treats a payout."""
 
     ACCEPT = auto()
     REFUSE = auto()
@@ -61,7 +61,7 @@ class FakeProvider:
 
     def __init__(self, *, probe: bool = True, find: bool = True) -> None:
         self.accepted: dict[str, Payment] = {}
-        """What was taken, by key: each once, however often it was asked for."""
+        """The payouts that were taken, by key: each once, however often it was asked for."""
         self.calls: list[str] = []
         """The keys of all submissions, in order, the failed ones included."""
         self.probes: list[str] = []
@@ -78,11 +78,11 @@ class FakeProvider:
         self._gate = asyncio.Event()
 
     def script(self, *modes: Mode) -> None:
-        """What becomes of the next calls, one after the other."""
+        """The modes of the next calls, one after the other."""
         self._script.extend(modes)
 
     def always(self, mode: Mode, *users: str) -> None:
-        """What becomes of every call for these users, until :meth:`heal`."""
+        """The mode of every call for these users, until :meth:`heal`."""
         self._by_user.update(dict.fromkeys(users, mode))
 
     def heal(self) -> None:
@@ -93,7 +93,7 @@ class FakeProvider:
         self._gate = asyncio.Event()
 
     def reports(self, status: ProviderStatus | Exception, *refs: str) -> None:
-        """What is said of these payouts when it is asked for; without any, of all others."""
+        """The answers about these payouts when they are asked for; without any, of all others."""
         if refs:
             self._statuses.update(dict.fromkeys(refs, status))
         else:
@@ -153,7 +153,7 @@ class FakeDirectory:
         self.asked: list[str] = []
 
     async def cleared(self, user: str) -> bool:
-        """Whether the user may be paid out."""
+        """True if the user may be paid out."""
         self.asked.append(user)
         if self.error is not None:
             raise self.error
@@ -217,7 +217,7 @@ class TestSigner:
         return _seal(self.kid, content)
 
     def verify(self, content: bytes, signature: str) -> bool:
-        """Whether one of the keys made it. Raises ValueError when it is no hex."""
+        """True if one of the keys made it. Raises ValueError when it is no hex."""
         given = bytes.fromhex(signature).hex()
         return any(hmac.compare_digest(_seal(kid, content), given) for kid in self._kids)
 

@@ -1,4 +1,4 @@
-"""What a payment provider reports: verified, turned into an operation, and kept to be applied.
+"""Reports of payment providers: verified, turned into an operation, and kept to be applied.
 
 Nothing is posted where a report arrives. Four things make a repeat harmless: the signature's age,
 the inbox's key, and the operation's own key, which is made of the event's id; and what is refused

@@ -17,7 +17,7 @@ Runs = Callable[[SweepInput], Awaitable[EconomyRun]]
 Report = Callable[[BaseException, str], None]
 Tick = Callable[[], Awaitable[None]]
 Resting = Callable[[], Awaitable[bool]]
-"""Whether the economy is paused on every worker."""
+"""True if the economy is paused on every worker."""
 Scheduler = Callable[[Tick, float], Callable[[], object]]
 """Calls the tick every so many seconds; returns what ends that."""
 
@@ -47,12 +47,12 @@ class EconomyWorker:
 
     @property
     def paused(self) -> bool:
-        """Whether ticks of the timer do nothing."""
+        """True if ticks of the timer do nothing."""
         return self._paused
 
     @property
     def started(self) -> bool:
-        """Whether a timer goes."""
+        """True if a timer goes."""
         return self._ending is not None
 
     async def run_once(self, asked: SweepInput | None = None, /) -> EconomyRun:
@@ -117,7 +117,7 @@ class EconomyWorker:
         self._paused = False
 
     async def tick(self) -> None:
-        """What a timer calls: a run, unless one is under way, or it, or the economy, is paused."""
+        """The call of a timer: a run, unless one is under way, or it, or the economy, is paused."""
         ending = self._ending
         if ending is None or self._paused or self._running.locked():
             return

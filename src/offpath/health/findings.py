@@ -1,4 +1,4 @@
-"""What stands still on purpose or by mistake, kept in the store with since when.
+"""Findings of what stands still on purpose or by mistake, kept in the store with since when.
 
 A closed gate, a full limit and a paused economy are no failure of anybody's, so nothing turns red
 by itself: whoever forgot them finds them here.

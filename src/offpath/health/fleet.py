@@ -27,7 +27,7 @@ MOST_COUNTED = 1_000
 
 
 class Presence(StrEnum):
-    """Whether a worker is there."""
+    """The presence of a worker."""
 
     LIVE = "live"
     LATE = "late"
@@ -42,7 +42,7 @@ class Member(Struct, frozen=True, kw_only=True):
     record: WorkerRecord
     presence: Presence
     report: WorkerReport | None
-    """What it last said of itself; None when that is unknown."""
+    """The last report of the worker; None when that is unknown."""
 
     @property
     def ill(self) -> str | None:
@@ -55,22 +55,22 @@ class Member(Struct, frozen=True, kw_only=True):
 
 
 class FleetHealth(Struct, frozen=True, kw_only=True):
-    """What the fleet amounts to."""
+    """The health of the fleet."""
 
     members: tuple[Member, ...]
     gauges: tuple[Gauge, ...]
     queues: tuple[QueueRecord, ...] = ()
-    """Those that are paused."""
+    """The queues that are paused."""
     limits: tuple[LimitRecord, ...] = ()
     """Keys that are paused, cool down or hold jobs back, by name."""
     dying: tuple[Dying, ...] = ()
-    """What had dead letters in the last quarter of an hour."""
+    """The names that had dead letters in the last quarter of an hour."""
     findings: tuple[FindingRecord, ...] = ()
-    """Those that stand, accepted ones too."""
+    """The findings that stand, accepted ones too."""
     orphans: tuple[str, ...] = ()
     """Schedules whose task no live worker knows, one line each."""
     red_findings: bool = False
-    """Whether one that nobody has accepted makes the fleet unhealthy."""
+    """True if one that nobody has accepted makes the fleet unhealthy."""
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What somebody should look at although work moves, one line each."""
+        """Warnings for people although work moves, one line each."""
         runs = tuple(one for run in self.settlements if (one := run.warning))
         deaths = tuple(one.text for one in self.dying if one.reason is None)
         found = () if self.red_findings else self._found
@@ -109,7 +109,7 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
 
     @property
     def healthy(self) -> bool:
-        """Whether a live worker's loops make progress and nothing has waited too long."""
+        """True if a live worker's loops make progress and nothing has waited too long."""
         return not self.reasons
 
     @property
@@ -125,13 +125,13 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
 
 
 def crowded(members: Iterable[Member]) -> tuple[str, ...]:
-    """What live workers say of the cap of metric names, each line once."""
+    """Lines of live workers about the cap of metric names, each line once."""
     live = [one.report for one in members if one.presence is Presence.LIVE]
     return tuple(dict.fromkeys(line for report in live if report for line in report.crowded))
 
 
 def pauses(queues: Iterable[QueueRecord], limits: Iterable[LimitRecord]) -> Iterator[str]:
-    """What somebody has paused, and keys that cool down: one line each."""
+    """Queues and limits that somebody has paused, and keys that cool down: one line each."""
     for queue in queues:
         if queue.paused or queue.paused_until is not None:
             waiting = queue.ready + queue.scheduled + queue.blocked
@@ -184,7 +184,9 @@ def orphans(schedules: Iterable[ScheduleRecord], members: Iterable[Member]) -> I
 async def dying_in(
     store: Store, thresholds: Thresholds, members: Iterable[Member], now: datetime
 ) -> list[Dying]:
-    """What had dead letters lately, as the store has them, and the live workers' shares of it."""
+    """The names that had dead letters lately, as the store has them, and the live workers' shares
+    of it.
+    """
     live = (one.report for one in members if one.presence is Presence.LIVE)
     ends = together(report.ends for report in live if report is not None)
     deaths = await store.deaths(since=now - timedelta(seconds=WITHIN))

@@ -76,7 +76,7 @@ class Probe:
         self._sibling = sibling
         require_token(settings)
         self.supervisor = Supervisor(report, clock)
-        """What judges the worker."""
+        """The judge of the worker."""
         self._metrics = metrics
         self._host, self._port = settings.health_host, settings.health_port or 0
         self._token = settings.health_token
@@ -84,7 +84,7 @@ class Probe:
 
     @property
     def url(self) -> str:
-        """Where it is served, without a path."""
+        """The URL of the probe, without a path."""
         port = self._port if self._server is None else self._server.server_address[1]
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{port}"
@@ -174,7 +174,7 @@ def check_token(token: str | None) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """True if only this machine reaches an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -308,7 +308,9 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Patience(io.RawIOBase):
-    """What a client sends, until its time is over: a byte now and then wins it no more of it."""
+    """The bytes that a client sends, until its time is over: a byte now and then wins it no more of
+    it.
+    """
 
     def __init__(
         self,

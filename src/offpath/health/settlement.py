@@ -143,11 +143,11 @@ class SettlementRuns:
         return decorate
 
     def __contains__(self, kind: object) -> bool:
-        """Whether a kind is defined."""
+        """True if a kind is defined."""
         return kind in self._definitions
 
     def __len__(self) -> int:
-        """How many kinds are defined."""
+        """The number of kinds that are defined."""
         return len(self._definitions)
 
     def period(self, kind: str, period: str | Period) -> Period:
@@ -194,7 +194,7 @@ class SettlementRuns:
         return summary
 
     def kinds(self) -> list[KindInfo]:
-        """What is defined, in the order of definition."""
+        """The kinds that are defined, in the order of definition."""
         return [
             KindInfo(
                 kind=one.kind,
@@ -211,7 +211,7 @@ class SettlementRuns:
         return [self.status(kind) for kind in self._definitions]
 
     def status(self, kind: str) -> SettlementStatus:
-        """How the last run of a kind went. Raises ``InvalidArgument`` for an unknown one."""
+        """The status of the last run of a kind. Raises ``InvalidArgument`` for an unknown one."""
         self._named(kind)
         return self._statuses.get(kind) or SettlementStatus(
             kind=kind, verdict=None, last=None, last_success=None, consecutive_failures=0
@@ -271,7 +271,7 @@ _LEVELS = {
     SettlementOutcome.FAILED: logging.ERROR,
 }
 _NAMED = 5
-"""How many failed records a log line names."""
+"""The number of failed records that a log line names."""
 
 
 def _tell(summary: SettlementSummary) -> None:

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 
 class Record(Protocol):
-    """What a run needs to know of a record."""
+    """The facts of a record that a run needs."""
 
     @property
     def id(self) -> str:
-        """What identifies it within its kind and period."""
+        """The identity of the record within its kind and period."""
         ...
 
     @property
     def user(self) -> str:
-        """Who is credited."""
+        """The user that is credited."""
         ...
 
 
@@ -52,7 +52,7 @@ Calculate = Callable[[T], int | Awaitable[int]]
 """The amount of one record in whole minor units; 0 when it is not eligible."""
 
 MAX_CAUSES = 10
-"""How many kinds of errors of one run are reported, each once."""
+"""The number of kinds of errors of one run that are reported, each once."""
 GRACE = 1.0
 """Seconds that a cancelled credit may take to end before it is left alone."""
 
@@ -176,7 +176,7 @@ class Run(Generic[T]):
         return "failed"
 
     async def _credited(self, record: T) -> str | None:
-        """What became of a record: the name of its count, None when it is not eligible."""
+        """The outcome of a record: the name of its count, None when it is not eligible."""
         made = self._definition.calculate(record)
         amount = credit_amount(await made if inspect.isawaitable(made) else made)
         if amount == 0:

@@ -1,4 +1,4 @@
-"""Who judges a worker: from outside its loops, in whatever thread asks, by a clock of its own.
+"""The judge of a worker: from outside its loops, in whatever thread asks, by a clock of its own.
 
 A frozen event loop cannot answer, and a frozen loop cannot vouch for itself; so both only leave
 marks of what they did, and the judge reads how old those are.

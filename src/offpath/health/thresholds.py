@@ -1,4 +1,6 @@
-"""How long work may wait: the ages of the oldest of each kind, against the settings' limits."""
+"""Limits on how long work may wait: the ages of the oldest of each kind, against the settings'
+limits.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ class Thresholds:
 
     @property
     def red_findings(self) -> bool:
-        """Whether a finding that nobody has accepted makes the fleet unhealthy."""
+        """True if a finding that nobody has accepted makes the fleet unhealthy."""
         return self._settings.findings == "red"
 
     async def __call__(self, backlog: Sequence[Backlog], now: datetime) -> list[Gauge]:
@@ -153,7 +155,7 @@ class Thresholds:
         return Gauge(name="the oldest dead letter", age=max(ages, default=None), limit=limit)
 
     async def _oldest_death(self, now: datetime) -> datetime | None:
-        """When a job died that is over the limit; if none is, when the first by id did."""
+        """The time of death of a job that is over the limit, or of the first by id if none is."""
         limit = self._settings.dead_age_limit
         if limit is not None:
             before = now - timedelta(seconds=limit)

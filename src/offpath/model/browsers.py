@@ -18,7 +18,7 @@ ANY: Final = "*"
 
 
 def foreign(headers: Mapping[str, str], listed: Collection[str] = ()) -> bool:
-    """Whether a page of another origin, that is not ``listed``, made the request.
+    """True if a page of another origin, that is not ``listed``, made the request.
 
     ``headers`` are by lower-case name. An origin is as browsers write it: ``https://shop.example``.
     """
@@ -31,7 +31,7 @@ def foreign(headers: Mapping[str, str], listed: Collection[str] = ()) -> bool:
 
 
 def to_loopback(headers: Mapping[str, str]) -> bool:
-    """Whether the request was addressed to this machine by a name that no stranger's DNS can make
+    """True if the request was addressed to this machine by a name that no stranger's DNS can make
     (a name of his own that leads here would pass for one origin with his page).
     """
     try:
@@ -47,7 +47,7 @@ def to_loopback(headers: Mapping[str, str]) -> bool:
 
 
 def says_json(headers: Mapping[str, str]) -> bool:
-    """Whether the body is said to be JSON. No form of a page can say so without being asked first
+    """True if the body is said to be JSON. No form of a page can say so without being asked first
     whether it may.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -149,7 +149,7 @@ def known(given: Iterable[str], names: Collection[str], whose: str) -> None:
 
 
 def like(given: str, names: Collection[str]) -> str:
-    """Which of ``names`` may have been meant."""
+    """The ones of ``names`` that may have been meant."""
     import difflib
 
     near = difflib.get_close_matches(given, names, n=1)

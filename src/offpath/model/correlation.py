@@ -8,7 +8,7 @@ from typing import Final
 
 HEADER: Final = "x-request-id"
 HEADERS: Final = ("traceparent", HEADER)
-"""Where a caller may have named it."""
+"""The place where a caller may have named it."""
 CARRIED: Final = "correlation_id"
 """The header of messages that carries it on."""
 

@@ -14,7 +14,7 @@ FEW = 5
 
 
 class Whose(StrEnum):
-    """What has dead letters."""
+    """The kinds of things that have dead letters."""
 
     TASK = "task"
     """Its jobs died."""
@@ -27,7 +27,7 @@ class Whose(StrEnum):
 
 
 class Deaths(Struct, frozen=True, kw_only=True):
-    """How many dead letters something has, counted up to the limit asked for."""
+    """The number of dead letters of something, counted up to the limit asked for."""
 
     whose: Whose
     name: str
@@ -67,7 +67,7 @@ class Dying(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """What died, in one line."""
+        """The deaths, in one line."""
         share = "" if self.share is None else f", {self.share:.0%} of what ended"
         letters = "dead letter" if self.dead == 1 else "dead letters"
         return f"{self.dead} new {letters} of {self.whose} {self.name} in 15 minutes{share}"
@@ -83,7 +83,7 @@ def label(whose: Whose, name: str) -> str:
 
 
 def together(reports: Iterable[Mapping[str, Ends]]) -> dict[str, Ends]:
-    """What several workers saw, as one."""
+    """The counts of several workers, as one."""
     found: dict[str, Ends] = {}
     for report in reports:
         for key, ends in report.items():

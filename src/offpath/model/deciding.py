@@ -1,4 +1,4 @@
-"""Which route an event takes: pure, so that a dry run decides what a live run would."""
+"""The route that an event takes: pure, so that a dry run decides what a live run would."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def decide(event: LogEvent, routes: Sequence[Route], *, gates: RouterRecord) -> 
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether ``name`` is meant: the pattern is that name, ``prefix.*`` of it, or ``*``."""
+    """True if ``name`` is meant: the pattern is that name, ``prefix.*`` of it, or ``*``."""
     return _rank(pattern, name) >= 0
 
 
@@ -50,7 +50,7 @@ _EXACT = 1_000_000
 
 
 def _rank(pattern: str, name: str) -> int:
-    """How specific the pattern is; -1 when it does not match."""
+    """The specificity of the pattern; -1 when it does not match."""
     if pattern == name:
         return _EXACT
     if pattern == "*":

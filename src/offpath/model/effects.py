@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Effects(Struct, frozen=True, kw_only=True):
-    """What comes into being in one commit."""
+    """The rows that come into being in one commit."""
 
     jobs: tuple[NewJob, ...] = ()
     messages: tuple[NewMessage, ...] = ()
@@ -29,7 +29,7 @@ class Effects(Struct, frozen=True, kw_only=True):
     """Of the ledger: postings, or what an economy decides."""
 
     def __bool__(self) -> bool:
-        """Whether there is anything to do."""
+        """True if there is anything to do."""
         return bool(
             self.jobs
             or self.messages
@@ -41,7 +41,7 @@ class Effects(Struct, frozen=True, kw_only=True):
 
     @property
     def stirs_messages(self) -> bool:
-        """Whether a message or an event of the log comes of them, or may: announced jobs have
+        """True if a message or an event of the log comes of them, or may: announced jobs have
         become messages too, and an operation may write some.
         """
         written = self.messages or self.log or self.operations

@@ -14,7 +14,7 @@ _STREAM: Final = "webhook:"
 
 
 class EndpointState(StrEnum):
-    """Whether messages are posted to an endpoint."""
+    """The state of an endpoint: messages are posted to it, or not."""
 
     ENABLED = "enabled"
     PAUSED = "paused"
@@ -49,7 +49,7 @@ class Endpoint(Quiet, frozen=True, kw_only=True):
 
 
 class EndpointNote(Struct, frozen=True, kw_only=True):
-    """How one post went, for the endpoint's own health."""
+    """The result of one post, for the endpoint's own health."""
 
     name: str
     delivered: bool
@@ -65,7 +65,7 @@ def stream_of(endpoint: str) -> str:
 
 
 def is_delivery(stream: str) -> bool:
-    """Whether an outbox stream holds what is to be posted to an endpoint."""
+    """True if an outbox stream holds what is to be posted to an endpoint."""
     return stream.startswith(_STREAM)
 
 

@@ -45,7 +45,7 @@ class JobEvent(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     parent: str | None = None
     dependents: tuple[str, ...] = ()
     run_at: datetime | None = None
-    """When it is due next (queued, snoozed, failed with ``will_retry``)."""
+    """The time when it is due next (queued, snoozed, failed with ``will_retry``)."""
     will_retry: bool = False
     failure: Failure | None = None
     reason: DeadReason | None = None

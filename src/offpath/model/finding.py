@@ -12,15 +12,15 @@ class FindingRecord(Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    """What it is about, such as ``ledger.mismatch``: lower case, parted by dots."""
+    """The subject of the finding, such as ``ledger.mismatch``: lower case, parted by dots."""
     text: str
-    """What was found, for people; it changes with each time that it is found again."""
+    """The text of the finding, for people; it changes with each time that it is found again."""
     since: datetime
-    """When it was first found."""
+    """The time when it was first found."""
     seen_at: datetime
-    """When it was found the last time."""
+    """The time when it was found the last time."""
     accepted_at: datetime | None = None
-    """When somebody accepted it: it stands, and hinders nothing any more."""
+    """The time when somebody accepted it: it stands, and hinders nothing any more."""
     reason: str | None = None
     """Why it was accepted."""
 
@@ -31,12 +31,12 @@ class FindingRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def line(self) -> str:
-        """What was found and since when, in one line."""
+        """The finding and since when it stands, in one line."""
         since = self.since.isoformat(timespec="seconds")
         accepted = "" if self.hinders else f", accepted: {self.reason}"
         return f"{self.name}: {self.text} (since {since}{accepted})"
 
     @property
     def hinders(self) -> bool:
-        """Whether it stands and nobody has accepted it."""
+        """True if it stands and nobody has accepted it."""
         return self.accepted_at is None

@@ -12,7 +12,7 @@ from offpath.errors import GateError, InvalidArgument
 
 
 class Counting(StrEnum):
-    """Which ends of the watched jobs a gate counts."""
+    """The ends of the watched jobs that a gate counts."""
 
     SUCCEEDED = "succeeded"
     SETTLED = "settled"
@@ -38,7 +38,7 @@ class When(Struct, frozen=True, kw_only=True):
 
 
 class GateState(StrEnum):
-    """Where a gate is in its life. Every state but the first is for good."""
+    """The state of a gate. Every state but the first is for good."""
 
     OPEN = "open"
     """It waits."""
@@ -74,11 +74,11 @@ class GateRecord(Struct, frozen=True, kw_only=True):
     succeeded: int
     failed: int
     deadline: datetime | None = None
-    """When it gives up; None: it waits as long as the jobs that it watches."""
+    """The time when it gives up; None: it waits as long as the jobs that it watches."""
 
 
 def verdict(*, need: int, of: Counting, total: int, succeeded: int, failed: int) -> GateState:
-    """What a gate's counts mean: open, fired or unsatisfiable."""
+    """The meaning of a gate's counts: open, fired or unsatisfiable."""
     met = succeeded if of is Counting.SUCCEEDED else succeeded + failed
     if met >= need:
         return GateState.FIRED

@@ -9,7 +9,7 @@ from offpath.model.quiet import Quiet
 
 
 class GroupPolicy(StrEnum):
-    """What becomes of the others when a member of a group died or was cancelled."""
+    """The fate of the others when a member of a group died or was cancelled."""
 
     SETTLE_ALL = "settle_all"
     """They run to their ends."""
@@ -24,7 +24,7 @@ to call again."""
 
 
 class Contribution(Quiet, frozen=True, kw_only=True, gc=False):
-    """What a job gives to the value of its group. Without ``fold`` the last one wins."""
+    """The contribution of a job to the value of its group. Without ``fold`` the last one wins."""
 
     payload: str
     """Codec text."""
@@ -47,13 +47,13 @@ class GroupRecord(Quiet, frozen=True, kw_only=True):
     """Members that died or were cancelled and were not put back; those that are gone by now too."""
     policy: GroupPolicy = GroupPolicy.SETTLE_ALL
     closing: bool = False
-    """Whether its open members are being cancelled: by its policy, or because somebody asked."""
+    """True if its open members are being cancelled: by its policy, or because somebody asked."""
     final: bool = False
-    """Whether the value is locked."""
+    """True if the value is locked."""
     result: str | None = None
     """The value: codec text, None when nobody contributed any."""
 
     @property
     def done(self) -> bool:
-        """Whether every member has ended."""
+        """True if every member has ended."""
         return self.open == 0

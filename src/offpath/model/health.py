@@ -31,12 +31,14 @@ CLEARED = 3
 
 
 def window_of(interval: float, window: float | None = None) -> float:
-    """How old a loop's last success may be: ``window``, or the larger of 60 s and 3 intervals."""
+    """The age that a loop's last success may have: ``window``, or the larger of 60 s and 3
+    intervals.
+    """
     return max(LEAST_WINDOW, PATIENCE * interval) if window is None else window
 
 
 class Condition(StrEnum):
-    """What a loop's facts amount to."""
+    """The condition that a loop's facts amount to."""
 
     HEALTHY = "healthy"
     STARTING = "starting"
@@ -45,7 +47,8 @@ class Condition(StrEnum):
 
 
 class Streak(Struct, frozen=True):
-    """How a loop's last turns with rows went: those in which nothing was due are not among them.
+    """The results of a loop's last turns with rows: those in which nothing was due are not among
+    them.
 
     An immutable value, so that who judges may read it from any thread.
     """
@@ -64,7 +67,7 @@ class Streak(Struct, frozen=True):
 
     @property
     def bad(self) -> int:
-        """How many of the last turns were bad."""
+        """The number of the last turns that were bad."""
         return self.recent.count(False)
 
     @property
@@ -82,9 +85,9 @@ class LoopReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     condition: Condition
     state: str
-    """What it does: new, working, resting, failing, dead, stopped."""
+    """The state of the loop: new, working, resting, failing, dead, stopped."""
     critical: bool = True
-    """Whether its health is the worker's."""
+    """True if its health is the worker's."""
     last_success_age: float | None = None
     """None: it never succeeded."""
     consecutive_failures: int = 0
@@ -92,16 +95,16 @@ class LoopReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     iterations: int = 0
     restarts: int = 0
     fresh: bool = True
-    """Whether it did what it is for within its window: one whose rows fail does, one that hangs, or
+    """True if it did what it is for within its window: one whose rows fail does, one that hangs, or
     that the store is away from, does not."""
     working_for: float | None = None
-    """How long its present turn has been going on."""
+    """The time that its present turn has been going on."""
     reason: str | None = None
     """Why it is not healthy, in one line."""
 
     @property
     def healthy(self) -> bool:
-        """Whether it is well: it has succeeded, and lately."""
+        """True if it is well: it has succeeded, and lately."""
         return self.condition is Condition.HEALTHY
 
 
@@ -149,11 +152,11 @@ class Gauge(Struct, frozen=True, kw_only=True, omit_defaults=True):
     router: str | None = None
     """The router whose lag it is."""
     closed: bool = False
-    """Whether somebody has closed the gate that it waits at."""
+    """True if somebody has closed the gate that it waits at."""
 
     @property
     def over(self) -> bool:
-        """Whether it has waited too long."""
+        """True if it has waited too long."""
         return self.age is not None and self.limit is not None and self.age > self.limit
 
     @property
@@ -165,7 +168,7 @@ class Gauge(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SettlementReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the last settlement run of a kind went in one process. It decides over no readiness."""
+    """The last settlement run of a kind in one process. It does not decide over readiness."""
 
     kind: str
     period: str
@@ -182,26 +185,28 @@ class SettlementReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def warning(self) -> str | None:
-        """What to look at, in one line; None when it was clean."""
+        """The thing to look at, in one line; None when it was clean."""
         if self.cause is None:
             return None
         return f"settlement run {self.kind} for {self.period} {self.verdict}: {self.cause}"
 
 
 class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a worker says of itself, in each heartbeat and to who asks its probe."""
+    """The report of a worker on itself, in each heartbeat and in the answers of its probe."""
 
     loops: tuple[LoopReport, ...] = ()
     gauges: tuple[Gauge, ...] = ()
-    """What waits in the store, whoever should take it: told, and judged for the whole fleet."""
+    """The work that waits in the store, whoever should take it: told, and judged for the whole
+    fleet.
+    """
     problems: tuple[str, ...] = ()
-    """What is wrong with the worker beside its loops and gauges."""
+    """The faults of the worker beside its loops and gauges."""
     running: dict[str, int] = {}
     """Jobs in its hand, by task."""
     settlements: tuple[SettlementReport, ...] = ()
     """The last settlement run of each kind that ran in its process."""
     ends: dict[str, Ends] = {}
-    """What ended in its process in the last quarter of an hour, by label, where some of it died."""
+    """The ends in its process in the last quarter of an hour, by label, where some of it died."""
     findings: tuple[str, ...] = ()
     """Findings of the store that nobody has accepted, as it last saw them."""
     crowded: tuple[str, ...] = ()
@@ -209,7 +214,7 @@ class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What somebody should look at although its loops go well, one line each."""
+        """Warnings for people although its loops go well, one line each."""
         runs = (one for run in self.settlements if (one := run.warning))
         waiting = (one for gauge in self.gauges if (one := gauge.reason))
         return (*waiting, *self.findings, *runs, *self.crowded)
@@ -223,7 +228,7 @@ class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def ready(self) -> bool:
-        """Whether every critical loop is healthy; what waits is for the fleet's health to judge."""
+        """True if every critical loop is healthy; what waits is for the fleet's health to judge."""
         return not self.reasons
 
 

@@ -17,7 +17,7 @@ from offpath.model.quiet import Quiet
 
 
 class JobState(StrEnum):
-    """Where a job is in its life: ``blocked → queued → running → succeeded | dead | cancelled``.
+    """The state of a job: ``blocked → queued → running → succeeded | dead | cancelled``.
 
     Scheduled, snoozed and retrying jobs are *queued* with a future ``run_at``.
     """
@@ -34,7 +34,7 @@ class JobState(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        """Whether a job in this state can run no more unless it is redriven."""
+        """True if a job in this state can run no more unless it is redriven."""
         return self in TERMINAL
 
 
@@ -43,7 +43,7 @@ LIVE = frozenset({JobState.BLOCKED, JobState.QUEUED, JobState.RUNNING})
 
 
 class BlockReason(StrEnum):
-    """What a blocked job waits for."""
+    """The thing that a blocked job waits for."""
 
     GATE = "gate"
     """Other jobs."""
@@ -111,7 +111,7 @@ def unreadable_row(columns: str, attempt: int) -> Failure:
 
 
 class UniquePolicy(StrEnum):
-    """What happens when a unique key is already held by a job in scope."""
+    """The policy when a unique key is already held by a job in scope."""
 
     ATTACH = "attach"
     """The caller gets the handle of the job that holds the key (another payload is a conflict)."""
@@ -166,12 +166,12 @@ class NewJob(Quiet, frozen=True, kw_only=True, gc=False):
     unique: UniqueClaim | None = None
     tags: tuple[str, ...] = ()
     announce: int = 0
-    """Which changes of its state become messages: see :mod:`offpath.model.announce`."""
+    """The changes of its state that become messages: see :mod:`offpath.model.announce`."""
     gate: str | None = None
     """Id of the gate that holds it, in the same effects or in the store."""
     limit: LimitSpec | None = None
     fair_key: str | None = None
-    """Whose job it is, for a balanced lease."""
+    """The owner of the job, for a balanced lease."""
     group_policy: GroupPolicy = GroupPolicy.SETTLE_ALL
     """Of the group whose root it is; of a member it means nothing."""
 
@@ -196,7 +196,7 @@ class Changed(Struct, frozen=True, kw_only=True):
 
 
 class Enqueued(Struct, frozen=True, kw_only=True, gc=False):
-    """What became of one :class:`NewJob`, in the order given; or of one new message.
+    """The outcome of one :class:`NewJob`, in the order given; or of one new message.
 
     ``job_id`` differs from ``id`` when the new job attached to the holder of its unique key.
     ``created`` is False for a repeat, an attach or a replace. Of a message, ``job_id`` is the id
@@ -231,14 +231,15 @@ class LeasedJob(Quiet, frozen=True, kw_only=True, gc=False):
     run_at: datetime
     enqueued_at: datetime
     losses: int = 0
-    """How many workers died holding it (since the last redrive)."""
+    """The number of workers that died holding it (since the last redrive)."""
     parent: str | None = None
     dependents: tuple[str, ...] = ()
     deadline: datetime | None = None
     limit_key: str | None = None
     unreadable: str | None = None
-    """Which columns of its row cannot be read, with what they hold; the fields have neutral values
-    instead. Such a job is not to be run."""
+    """The columns of its row that cannot be read, with their content; the fields have neutral
+    values instead. Such a job is not to be run.
+    """
 
 
 class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
@@ -285,8 +286,9 @@ class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
     failures: tuple[Failure, ...] = ()
     """The attempts that failed, oldest first (the last 50 are kept)."""
     unreadable: str | None = None
-    """Which columns of its row cannot be read, with what they hold; the fields have neutral values
-    instead."""
+    """The columns of its row that cannot be read, with their content; the fields have neutral
+    values instead.
+    """
 
     @property
     def failure(self) -> Failure | None:
@@ -295,7 +297,7 @@ class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
 
 
 class Progress(Quiet, frozen=True, kw_only=True, omit_defaults=True):
-    """How far a running job says it is."""
+    """The progress of a running job."""
 
     done: float
     total: float | None = None
@@ -304,7 +306,7 @@ class Progress(Quiet, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobFilter(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which jobs: every given field must match; an empty tuple or None means any."""
+    """The filter of jobs: every given field must match; an empty tuple or None means any."""
 
     ids: tuple[str, ...] = ()
     states: tuple[JobState, ...] = ()
@@ -332,7 +334,7 @@ class Page(Struct, frozen=True, kw_only=True):
 
 
 class Count(Struct, frozen=True, kw_only=True):
-    """How many jobs share a state, queue and task."""
+    """The number of jobs that share a state, queue and task."""
 
     state: JobState
     queue: str

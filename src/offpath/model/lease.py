@@ -44,20 +44,20 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     running: int
     """Jobs it holds now."""
     presence: bool = False
-    """Whether its death can be seen before its lease expires."""
+    """True if its death can be seen before its lease expires."""
     report: str | None = None
-    """What it last said of its own health: a JSON object."""
+    """The last report on its own health: a JSON object."""
     gone_at: datetime | None = None
-    """When it stopped, or was found dead; None while it is live or late."""
+    """The time when it stopped, or was found dead; None while it is live or late."""
 
 
 class Order(StrEnum):
-    """Which of a queue's ready jobs are best."""
+    """The order of a queue's ready jobs."""
 
     PRIORITY = "priority"
     """Priority (higher first), then ``run_at``, then id."""
     AGE = "age"
-    """When it was enqueued, then id; priority does not matter."""
+    """The order of enqueueing, then of ids; priority does not matter."""
     BALANCED = "balanced"
     """Fewest running jobs of its ``fair_key`` in the fleet (those of this lease included), then
     priority, then when it was enqueued, then id, over the whole backlog. Jobs without a fair key
@@ -65,7 +65,7 @@ class Order(StrEnum):
 
 
 class LeaseRequest(Struct, frozen=True, kw_only=True):
-    """What a worker asks for."""
+    """The request of a worker for jobs."""
 
     worker: str
     limit: int
@@ -82,17 +82,17 @@ class LeaseRequest(Struct, frozen=True, kw_only=True):
     """Ids of jobs that this worker has declined lately: they are passed over, whatever is behind
     them is had. Costs a little more than a lease without it, however many there are."""
     apart: bool = False
-    """Whether suspects are asked for, and nothing else. They run apart from all other jobs."""
+    """True if suspects are asked for, and nothing else. They run apart from all other jobs."""
 
 
 class Leased(Struct, frozen=True, kw_only=True):
-    """What a worker got, best first (priority, then run time, then id)."""
+    """The jobs that a worker got, best first (priority, then run time, then id)."""
 
     jobs: tuple[LeasedJob, ...]
     now: datetime
     """The store's clock at the lease: deadlines are judged by it."""
     more: bool = False
-    """Whether asking again at once may give more."""
+    """True if asking again at once may give more."""
     due_in: float | None = None
     """Seconds until the next future job of these tasks and queues is due; None: there is none."""
 

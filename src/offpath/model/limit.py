@@ -12,7 +12,7 @@ ECONOMY_PAUSE = "offpath.economy"
 
 
 class Algorithm(StrEnum):
-    """How a rate is counted."""
+    """The ways to count a rate."""
 
     TOKEN_BUCKET = "token_bucket"  # noqa: S105 - no password
     """``count`` tokens, refilled evenly over ``per`` seconds; each start takes one."""
@@ -82,11 +82,11 @@ class QueueRecord(Struct, frozen=True, kw_only=True):
 
 
 class Admitted(Struct, frozen=True, kw_only=True):
-    """What one pass of admission did."""
+    """The result of one pass of admission."""
 
     jobs: int
-    """How many jobs became ready."""
+    """The number of jobs that became ready."""
     more: bool = False
-    """Whether another pass at once may admit more (the pass was bounded)."""
+    """True if another pass at once may admit more (the pass was bounded)."""
     next_in: float | None = None
     """Seconds until a rate or a cool-down lets something in by the passing of time alone."""

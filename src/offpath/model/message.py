@@ -35,7 +35,7 @@ __all__ = [
 
 
 class MessageState(StrEnum):
-    """Where a message is: ``pending → done | dead``. A leased one is pending."""
+    """The state of a message: ``pending → done | dead``. A leased one is pending."""
 
     PENDING = "pending"
     DONE = "done"
@@ -66,12 +66,15 @@ class LeasedMessage(Quiet, frozen=True, kw_only=True, gc=False):
     key: str | None = None
     headers: str = "{}"
     unreadable: str | None = None
-    """Which columns of its row cannot be read, with what they hold; the fields have neutral values
-    instead. Such a message is not to be handed on."""
+    """The columns of its row that cannot be read, with their content; the fields have neutral
+    values instead. Such a message is not to be handed on.
+    """
 
 
 class StreamRoom(Struct, frozen=True, kw_only=True):
-    """How many messages of one stream are asked for, and whether its keys keep their order."""
+    """The number of messages of one stream that are asked for, and whether its keys keep their
+    order.
+    """
 
     stream: str
     limit: int
@@ -79,7 +82,7 @@ class StreamRoom(Struct, frozen=True, kw_only=True):
 
 
 class MessageRequest(Struct, frozen=True, kw_only=True):
-    """What somebody who moves messages asks for."""
+    """The request of a relay or drain for messages."""
 
     box: Box
     holder: str
@@ -92,13 +95,13 @@ class MessageRequest(Struct, frozen=True, kw_only=True):
 
 
 class LeasedMessages(Struct, frozen=True, kw_only=True):
-    """What was handed out: of each stream, the longest due first."""
+    """The messages that were handed out: of each stream, the longest due first."""
 
     messages: tuple[LeasedMessage, ...]
     now: datetime
     """The store's clock at the lease."""
     more: bool = False
-    """Whether asking again at once may give more."""
+    """True if asking again at once may give more."""
     due_in: float | None = None
     """Seconds until the next message of these streams is due or the lease of one ends, that of this
     answer too; 0 if more is due now. In an ordered stream only the first of each key counts. None:
@@ -126,7 +129,7 @@ class MessageSettled(Struct, frozen=True, kw_only=True):
     status: SettleStatus
     state: MessageState | None = None
     enqueued: tuple[Enqueued, ...] = ()
-    """What became of the effects' jobs, then of their messages."""
+    """The outcomes of the effects' jobs, then of their messages."""
     error: Exception | None = None
 
 
@@ -144,9 +147,9 @@ class MessageRecord(Quiet, frozen=True, kw_only=True, gc=False):
     position: int
     created_at: datetime
     due_at: datetime
-    """When it is due, or its lease ends; of an ended message, when it last was."""
+    """The time when it is due, or its lease ends; of an ended message, when it last was."""
     held: bool
-    """Whether somebody holds it now."""
+    """True if somebody holds it now."""
     key: str | None = None
     headers: str = "{}"
     finished_at: datetime | None = None
@@ -156,12 +159,13 @@ class MessageRecord(Quiet, frozen=True, kw_only=True, gc=False):
     failure: Failure | None = None
     """The last attempt that failed."""
     unreadable: str | None = None
-    """Which columns of its row cannot be read, with what they hold; the fields have neutral values
-    instead."""
+    """The columns of its row that cannot be read, with their content; the fields have neutral
+    values instead.
+    """
 
 
 class MessageFilter(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which messages: every given field must match; an empty tuple or None means any."""
+    """The filter of messages: every given field must match; an empty tuple or None means any."""
 
     box: Box | None = None
     ids: tuple[str, ...] = ()
@@ -186,7 +190,7 @@ class MessagePage(Struct, frozen=True, kw_only=True):
 
 
 class MessageBacklog(Struct, frozen=True, kw_only=True):
-    """What waits in one stream of a box."""
+    """The messages that wait in one stream of a box."""
 
     box: Box
     stream: str
@@ -195,7 +199,8 @@ class MessageBacklog(Struct, frozen=True, kw_only=True):
     dead: int
     """Dead letters, counted up to the limit asked for."""
     oldest_due_at: datetime | None = None
-    """When the oldest pending message that is due, held, or has failed before was written: one that
-    waits for its next attempt has not got where it belongs."""
+    """The time when the oldest pending message that is due, held, or has failed before was written:
+    one that waits for its next attempt has not got where it belongs.
+    """
     oldest_dead_at: datetime | None = None
-    """When the oldest dead letter died."""
+    """The time when the oldest dead letter died."""

@@ -1,4 +1,4 @@
-"""What comes into being besides jobs: messages and events of the log, as they are asked for.
+"""Messages and events and events of the log, as they are asked for.
 
 Times that count from now are seconds, so that the store's clock decides.
 """
@@ -11,7 +11,7 @@ from offpath.model.quiet import Quiet
 
 
 class Box(StrEnum):
-    """Which way a message goes."""
+    """The direction of a message."""
 
     OUT = "out"
     """From us to others: the outbox."""

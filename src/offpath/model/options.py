@@ -1,4 +1,4 @@
-"""How a job is to be run: what callers may say, and what is stored of it.
+"""The options of a job: what callers may say, and what is stored of it.
 
 One rule merges the levels: queue-time > computed from the input > task > app > built-in, field by
 field. An absolute time (``run_at``, a datetime as ``deadline``) given on any level beats a
@@ -55,7 +55,7 @@ class Unique(Struct, frozen=True, kw_only=True):
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What may be said of one job. None leaves it to the level below.
+    """The options of one job. None leaves it to the level below.
 
     Durations are seconds or timedelta; ``math.inf`` lifts a limit that a lower level set.
     """
@@ -63,39 +63,40 @@ class Options(Struct, frozen=True, kw_only=True):
     id: str | None = None
     """The job's own id (a UUID as text); None mints one. Given at queue time only."""
     delay: float | timedelta | None = None
-    """How long to wait before it is due."""
+    """The delay before it is due."""
     run_at: datetime | None = None
-    """When it is due; an aware datetime. Beats ``delay``."""
+    """The time when it is due; an aware datetime. Beats ``delay``."""
     priority: int | None = None
     """Higher runs first; 0 by default."""
     queue: str | None = None
     retry: RetryOptions | RetryPolicy | int | None = None
-    """How often and when it runs again; an int is the number of attempts."""
+    """The policy of its retries; an int is the number of attempts."""
     timeout: float | timedelta | None = None
     """The longest that one attempt may take."""
     deadline: datetime | timedelta | float | None = None
-    """When the whole job must have ended: a datetime, or counted from enqueue."""
+    """The time when the whole job must have ended: a datetime, or counted from enqueue."""
     unique: Unique | str | Literal[False] | None = None
     """A unique key; False lifts one that a lower level set."""
     tags: Sequence[str] | None = None
     retention: float | timedelta | None = None
-    """How long a succeeded job and its result are kept; ``math.inf`` until it is deleted.
+    """The time that a succeeded job and its result are kept; ``math.inf`` until it is deleted.
     Dead and cancelled jobs are kept as the settings say: a short-lived result loses no dead letter.
     """
     announce: Collection[JobState | str] | None = None
     """The states whose entering becomes an event of the outbox stream ``offpath.jobs``, written in
     the transaction that changes the state; an empty list lifts what a lower level set."""
     announce_details: bool | None = None
-    """Whether those events also tell the result, or the type of the error."""
+    """True if those events also tell the result, or the type of the error."""
     group_policy: GroupPolicy | Literal["settle_all", "fail_fast"] | None = None
-    """What becomes of the other jobs of its group when one of them died or was cancelled:
+    """The fate of the other jobs of its group when one of them died or was cancelled:
     ``settle_all`` (they run to their ends, the default) or ``fail_fast`` (they are cancelled). Only
     the group's first job has a say."""
     limit: Limit | Literal[False] | None = None
-    """How many jobs of a key run at once in the fleet, and how many start in a time; False lifts
-    what a lower level set."""
+    """The number of a key's jobs that run at once in the fleet, and that start in a time; False
+    lifts what a lower level set.
+    """
     fair_key: str | None = None
-    """Whose job it is, as a tenant's id: ``dispatch="balanced"`` serves these in turn."""
+    """The owner of the job, as a tenant's id: ``dispatch="balanced"`` serves these in turn."""
 
 
 class TaskOptions(TypedDict, total=False):
@@ -133,7 +134,9 @@ class QueueOptions(TaskOptions, total=False):
 
 
 class RunOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is stored with a job for the worker that will run it. All defaults encode to ``{}``."""
+    """The options that are stored with a job for the worker that will run it. All defaults encode
+    to ``{}``.
+    """
 
     retry: RetryPolicy = DEFAULT_POLICY
     timeout: float | None = None
@@ -145,7 +148,7 @@ class RunOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     scheduled_for: datetime | None = None
     """The occurrence of a schedule that it was made for."""
     of_task: bool = False
-    """Whether the options are those of its task as the worker defines it: it was put in by SQL,
+    """True if the options are those of its task as the worker defines it: it was put in by SQL,
     where nobody knows them. A worker of the release before takes the built-in defaults."""
 
     def keep_succeeded(self, default: float | None) -> float | None:

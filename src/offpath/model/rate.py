@@ -14,7 +14,7 @@ _SLACK = 1e-9
 
 
 class RateState(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a rate remembers of a key. ``at`` is seconds of the store's clock."""
+    """The state of a rate for a key. ``at`` is seconds of the store's clock."""
 
     at: float
     """Token bucket: when ``level`` held. Windows: when the current one began."""
@@ -121,7 +121,7 @@ def _shifted(spec: RateSpec, state: RateState | None, at: float) -> tuple[float,
 
 
 def _until_room(spec: RateSpec, at: float, now: float, before: float, used: float) -> float:
-    """When the weight of the window before has fallen far enough, or else how the next one is."""
+    """The wait until the weight of the window before has fallen far enough, or for the next one."""
     room = spec.count - 1 - used
     if room >= 0:
         share = 1.0 if before == 0 else min(room / before, 1.0)

@@ -1,4 +1,4 @@
-"""What must not be shown: secrets by the name of their field, passwords in URLs and texts."""
+"""Texts that must not be shown: secrets by the name of their field, passwords in URLs and texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 HIDDEN = "***"
-"""What stands in the place of a secret."""
+"""The text in the place of a secret."""
 
 SECRET_NAMES = frozenset(
     {
@@ -51,7 +51,7 @@ def redact(value: Any, names: Iterable[str] = SECRET_NAMES) -> Any:  # noqa: ANN
 
 
 def is_secret(name: str, names: Iterable[str] = SECRET_NAMES) -> bool:
-    """Whether a field of this name is to be hidden."""
+    """True if a field of this name is to be hidden."""
     return _is_secret(name, frozenset(names))
 
 

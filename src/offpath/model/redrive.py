@@ -21,7 +21,7 @@ class Redrive(Struct, frozen=True, kw_only=True):
     """
 
     cap: int = 3
-    """How often one job is redriven in its life, operators' redrives included."""
+    """The number of times that one job is redriven in its life, operators' redrives included."""
     base: float = 60.0
     factor: float = 4.0
     longest: float = 3600.0
@@ -30,7 +30,7 @@ class Redrive(Struct, frozen=True, kw_only=True):
     reasons: tuple[DeadReason, ...] = _WORTH_IT
 
     def due(self, record: JobRecord, now: datetime) -> bool:
-        """Whether this dead job may be put back at ``now`` (the store's clock)."""
+        """True if this dead job may be put back at ``now`` (the store's clock)."""
         if record.state is not JobState.DEAD or record.redrives >= self.cap:
             return False
         died = record.finished_at or record.enqueued_at

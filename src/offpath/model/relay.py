@@ -1,4 +1,4 @@
-"""What becomes of a message whose attempt failed: the whole arithmetic, without clock or chance."""
+"""The fate of a message whose attempt failed: the whole arithmetic, without clock or chance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from offpath.model.retry import RetryPolicy, delay
 from offpath.model.settlement import Dead, Retry
 
 MOST_LOSSES = 5
-"""How many processes may die with a message in hand before it is dead."""
+"""The number of processes that may die with a message in hand before it is dead."""
 PUT_OFF = "snoozed"
 """The kind of failure of an attempt that was put off by a ``Snooze``."""
 PATIENT = RetryPolicy(attempts=10, base=1.0, factor=3.0, cap=3600.0, jitter=0.5)
@@ -18,7 +18,7 @@ PATIENT = RetryPolicy(attempts=10, base=1.0, factor=3.0, cap=3600.0, jitter=0.5)
 
 
 class MoveRules(Struct, frozen=True, kw_only=True):
-    """How often a message is tried, and how long an ended one is kept."""
+    """The number of tries of a message, and the time that an ended one is kept."""
 
     retry: RetryPolicy = PATIENT
     losses: int = MOST_LOSSES
@@ -33,11 +33,11 @@ class MoveRules(Struct, frozen=True, kw_only=True):
         return Retry(delay=delay(self.retry, message.attempt, random01), failure=failure)
 
     def worn_out(self, message: LeasedMessage) -> bool:
-        """Whether so many processes died with it in hand that it is not to be tried again."""
+        """True if so many processes died with it in hand that it is not to be tried again."""
         return lost(message) >= self.losses
 
     def suspect(self, message: LeasedMessage) -> bool:
-        """Whether one more death would be its last: then it is handled alone, so that it does not
+        """True if one more death would be its last: then it is handled alone, so that it does not
         take innocent ones along.
         """
         return lost(message) == self.losses - 1
@@ -53,5 +53,5 @@ class MoveRules(Struct, frozen=True, kw_only=True):
 
 
 def lost(message: LeasedMessage) -> int:
-    """How often it was handed out without an end that was recorded."""
+    """The number of times that it was handed out without an end that was recorded."""
     return message.deliveries - message.attempt

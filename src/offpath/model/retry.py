@@ -1,4 +1,6 @@
-"""When a failed attempt runs again: the whole arithmetic, without a clock and without chance."""
+"""The time when a failed attempt runs again: the whole arithmetic, without a clock and without
+chance.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ BackoffFunction = Callable[[int], float | timedelta]
 
 
 class BackoffKind(StrEnum):
-    """How the wait grows."""
+    """The growth of the wait."""
 
     EXPONENTIAL = "exponential"
     """``min(base * factor ** (n - 1), cap)``, shortened by up to the share ``jitter``."""
@@ -44,7 +46,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: BackoffKind = BackoffKind.EXPONENTIAL
 
     def allows(self, attempt: int) -> bool:
-        """Whether another attempt may follow this one (1 is the first)."""
+        """True if another attempt may follow this one (1 is the first)."""
         return attempt < self.attempts
 
 
@@ -63,7 +65,7 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
     base: float | timedelta | None = None
     """The wait after the first failure, in seconds."""
     factor: float | None = None
-    """How much longer each further wait is."""
+    """The factor by which each further wait is longer."""
     cap: float | timedelta | None = None
     """The longest wait, in seconds."""
     jitter: float | None = None

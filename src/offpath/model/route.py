@@ -51,15 +51,15 @@ class LogEvent(Quiet, frozen=True, kw_only=True, gc=False):
     at: datetime
     key: str | None = None
     decided: bool = False
-    """Whether the router that reads it has an attempt of it on record already."""
+    """True if the router that reads it has an attempt of it on record already."""
     unreadable: str | None = None
-    """Which columns of its row cannot be read, with what they hold: it is not to be delivered."""
+    """The columns of its row that cannot be read, with their content: it is not to be delivered."""
     mark: str | None = None
     """Its encoded place in a table of the user's own; None for an event of the log."""
 
 
 class LogPage(Struct, frozen=True, kw_only=True):
-    """What a reader gets: events that are settled, by position.
+    """The page that a reader gets: events that are settled, by position.
 
     ``horizon`` is the position up to which everything is settled: a reader that got fewer events
     than it asked for has passed all up to it. ``waiting_for`` names open writers that hold it back.
@@ -77,7 +77,7 @@ class Route(Struct, frozen=True, kw_only=True):
     type: str = "*"
     stream: str = "*"
     deliver: str = ""
-    """What it delivers to, for those who look: ``task:mail``, ``outbox:iu``, ``callable:send``."""
+    """The target of the deliveries, for people: ``task:mail``, ``outbox:iu``, ``callable:send``."""
     enabled: bool = False
     dry_run: bool = True
 
@@ -108,7 +108,7 @@ class Cursor(Struct, frozen=True, kw_only=True):
     """Events passed in its life."""
     ran_at: datetime | None = None
     summary: str | None = None
-    """What the last run did: a JSON object."""
+    """The summary of the last run: a JSON object."""
     mark: str | None = None
     """The encoded place in a table of the user's own; ``position`` counts its events then."""
 
@@ -129,7 +129,7 @@ class RouterRecord(Struct, frozen=True, kw_only=True):
 
 
 class AttemptStatus(StrEnum):
-    """What was decided about an event, and how it went."""
+    """The decision about an event, and its result."""
 
     DRY_RUN = "dry_run"
     """Decided; nothing was sent."""
@@ -161,7 +161,7 @@ class Attempt(Quiet, frozen=True, kw_only=True, gc=False):
 
     @property
     def key(self) -> str:
-        """What receivers drop duplicates by: the same at every attempt."""
+        """The key by which receivers drop duplicates: the same at every attempt."""
         return f"{self.router}:{self.route}:{self.event}"
 
 
@@ -182,36 +182,38 @@ class Letter(Quiet, frozen=True, kw_only=True):
     """Set by the store."""
     resolved_at: datetime | None = None
     resolution: str | None = None
-    """How it was resolved; letters are never deleted."""
+    """The resolution of the letter; letters are never deleted."""
 
 
 class Decisions(Struct, frozen=True, kw_only=True):
-    """What one step of a router writes, in one transaction with the cursor's advance."""
+    """The writes of one step of a router, in one transaction with the cursor's advance."""
 
     position: int
-    """Where the cursor goes."""
+    """The new position of the cursor."""
     attempts: tuple[Attempt, ...] = ()
     letters: tuple[Letter, ...] = ()
     effects: Effects = NOTHING
     passed: int = 0
-    """How many events were passed."""
+    """The number of events that were passed."""
     summary: str | None = None
     mark: str | None = None
-    """Where the cursor goes in a table of the user's own."""
+    """The new position of the cursor in a table of the user's own."""
 
 
 class RouterLag(Struct, frozen=True, kw_only=True):
-    """How far behind a router is."""
+    """The lag of a router."""
 
     router: str
     open: bool
-    """Whether its gate and the master's are open: else it is meant to stand."""
+    """True if its gate and the master's are open: else it is meant to stand."""
     oldest_at: datetime | None
-    """When the oldest committed event that it has not passed was written; None without one."""
+    """The time when the oldest committed event that it has not passed was written; None without
+    one.
+    """
 
 
 class RouterFacts(Struct, frozen=True, kw_only=True):
-    """What ``verify`` compares, counted by the store; reads only."""
+    """The numbers that ``verify`` compares, counted by the store; reads only."""
 
     head: int
     """The highest position of the router's domain."""

@@ -12,7 +12,7 @@ from offpath.model.quiet import Quiet
 
 
 class Overlap(StrEnum):
-    """What happens when an occurrence is due while the job of the one before has not ended."""
+    """The policy when an occurrence is due while the job of the one before has not ended."""
 
     ALLOW = "allow"
     SKIP = "skip"
@@ -22,7 +22,7 @@ class Overlap(StrEnum):
 
 
 class Missed(StrEnum):
-    """What becomes of occurrences that were due while no worker ran."""
+    """The policy for occurrences that were due while no worker ran."""
 
     SKIP = "skip"
     ONE = "one"
@@ -32,7 +32,7 @@ class Missed(StrEnum):
 
 
 class TimingKind(StrEnum):
-    """How the times of a schedule come about."""
+    """The kinds of timing of a schedule."""
 
     CRON = "cron"
     EVERY = "every"
@@ -86,13 +86,13 @@ class ScheduleRecord(Quiet, frozen=True, kw_only=True):
     last_job: str | None = None
     """The job of the last occurrence that made one."""
     last_open: bool = False
-    """Whether that job has not ended."""
+    """True if that job has not ended."""
     unreadable: str | None = None
-    """Which columns of its row cannot be read, with what they hold: it does not fire."""
+    """The columns of its row that cannot be read, with their content: it does not fire."""
 
 
 class OccurrenceOutcome(StrEnum):
-    """What became of an occurrence."""
+    """The outcome of an occurrence."""
 
     FIRED = "fired"
     SKIPPED = "skipped"
@@ -117,7 +117,7 @@ class Occurrence(Struct, frozen=True, kw_only=True):
 
 
 class Firing(Struct, frozen=True, kw_only=True):
-    """What a tick wants to write for one schedule, in one transaction with its next time.
+    """The writes of a tick for one schedule, in one transaction with its next time.
 
     The jobs of ``occurrences`` are in ``jobs``, in their order, with ids derived from schedule and
     time, so that a repeat changes nothing.
@@ -134,7 +134,7 @@ class Firing(Struct, frozen=True, kw_only=True):
 
 
 class FiringStatus(StrEnum):
-    """What became of a firing."""
+    """The outcome of a firing."""
 
     FIRED = "fired"
     SKIPPED = "skipped"

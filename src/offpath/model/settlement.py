@@ -1,4 +1,4 @@
-"""How an attempt ended, and what it leaves behind."""
+"""The end of an attempt, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Succeeded(Quiet, frozen=True, kw_only=True, gc=False):
 
     result: str | None = None
     contributes: bool = True
-    """Whether the result is also a contribution to the group's value: the last one wins."""
+    """True if the result is also a contribution to the group's value: the last one wins."""
 
 
 class Retry(Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class Settlement(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SettleStatus(StrEnum):
-    """What became of a settlement."""
+    """The outcome of a settlement."""
 
     APPLIED = "applied"
     LEASE_LOST = "lease_lost"
@@ -104,9 +104,9 @@ class Settled(Struct, frozen=True, kw_only=True):
     run_at: datetime | None = None
     enqueued: tuple[Enqueued, ...] = ()
     group_done: bool = False
-    """Whether this ended the last open job of its group. True exactly once per group."""
+    """True if this ended the last open job of its group. True exactly once per group."""
     closing: bool = False
-    """Whether its group is being closed: members are to be cancelled by ``close_groups``."""
+    """True if its group is being closed: members are to be cancelled by ``close_groups``."""
     along: tuple[Changed, ...] = ()
     """Jobs that died at gates because of this end. A ``group_done`` of them is of other groups."""
     error: Exception | None = None

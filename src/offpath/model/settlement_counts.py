@@ -14,7 +14,7 @@ from offpath.model.tally import Verdict
 
 
 class SettlementOutcome(StrEnum):
-    """What a run amounts to."""
+    """The outcome of a run."""
 
     CLEAN = "clean"
     """Nothing was eligible, or all of it is credited."""
@@ -59,7 +59,7 @@ class SettlementCounts(Struct, frozen=True, kw_only=True):
 
     @property
     def outcome(self) -> SettlementOutcome:
-        """What the run amounts to: with none credited, now or before, every failure is all."""
+        """The outcome of the run: with none credited, now or before, every failure is all."""
         if self.stopped_by is not None:
             return SettlementOutcome.FAILED
         if self.failed == 0:

@@ -11,11 +11,11 @@ from msgspec import Struct
 from offpath.errors import InvalidArgument
 
 FORMS = "2026-11 (month), 2026-W48 (ISO week), 2026-11-27 (day) or START/END, the end excluded"
-"""How a period is written."""
+"""The ways to write a period."""
 
 
 class PeriodUnit(StrEnum):
-    """What a period is."""
+    """The length of a period."""
 
     MONTH = "month"
     WEEK = "week"
@@ -31,7 +31,8 @@ class Period(Struct, frozen=True, kw_only=True):
     start: datetime
     end: datetime
     name: str
-    """What identifies it in the keys of credits: the same for each way to write the same period.
+    """The identity of the period in the keys of credits: the same for each way to write the same
+    period.
 
     It has the zone in it and no separator, ``2026-11@Europe/Madrid``; that of a range has its two
     instants, ``2026-11-01T00:00:00Z/2026-11-15T00:00:00Z``.
@@ -42,7 +43,7 @@ class Period(Struct, frozen=True, kw_only=True):
         return self.name
 
     def __contains__(self, moment: datetime) -> bool:
-        """Whether an aware datetime lies in it."""
+        """True if an aware datetime lies in it."""
         return self.start <= moment < self.end
 
 

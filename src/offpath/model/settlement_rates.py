@@ -67,21 +67,21 @@ def _fraction(text: str) -> Fraction:
 
 
 class Activity(Protocol):
-    """What the calculators read of a record: whole minor units, none of them negative."""
+    """The amounts that calculators read of a record: whole minor units, none of them negative."""
 
     @property
     def turnover(self) -> int:
-        """What was staked."""
+        """The stakes."""
         ...
 
     @property
     def won(self) -> int:
-        """What the rounds that were won brought, beyond their stakes."""
+        """The gains of the rounds that were won, beyond their stakes."""
         ...
 
     @property
     def lost(self) -> int:
-        """What the rounds that were lost cost."""
+        """The losses of the rounds that were lost."""
         ...
 
 
@@ -109,7 +109,7 @@ class Rebate(Struct, frozen=True, kw_only=True):
         _amount(self.cap, "cap")
 
     def __call__(self, record: Activity) -> int:
-        """What the record earns. Raises ``InvalidArgument`` on amounts that are none."""
+        """The credit that the record earns. Raises ``InvalidArgument`` on amounts that are none."""
         return min(self.share.of(_amount(record.turnover, "turnover")), self.cap)
 
 
@@ -124,7 +124,7 @@ class Cashback(Struct, frozen=True, kw_only=True):
         _amount(self.cap, "cap")
 
     def __call__(self, record: Activity) -> int:
-        """What the record earns. Raises ``InvalidArgument`` on amounts that are none."""
+        """The credit that the record earns. Raises ``InvalidArgument`` on amounts that are none."""
         net = _amount(record.lost, "lost") - _amount(record.won, "won")
         return min(self.share.of(max(net, 0)), self.cap)
 
@@ -145,7 +145,7 @@ class Lossback(Struct, frozen=True, kw_only=True):
         _amount(self.cap, "cap")
 
     def __call__(self, record: Activity) -> int:
-        """What the record earns. Raises ``InvalidArgument`` on amounts that are none."""
+        """The credit that the record earns. Raises ``InvalidArgument`` on amounts that are none."""
         lost = _amount(record.lost, "lost")
         return min(self.share.of(lost), self.cap) if lost >= self.floor else 0
 

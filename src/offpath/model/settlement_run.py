@@ -1,4 +1,4 @@
-"""What a settlement run comes to: its credits, its counts, its outcome.
+"""The result of a settlement run: its credits, its counts, its outcome.
 
 Not to be confused with a *settlement*, which is how an attempt of a job ended.
 """
@@ -18,7 +18,7 @@ from offpath.model.settlement_rates import MAX_AMOUNT
 from offpath.model.tally import Verdict
 
 MAX_FAILURES = 100
-"""How many failed credits a summary names; their number is always whole."""
+"""The number of failed credits that a summary names; their number is always whole."""
 
 
 class Credited(Struct, frozen=True, kw_only=True):
@@ -56,13 +56,13 @@ class SettlementStatus(Struct, frozen=True, kw_only=True):
     """None before its first run."""
     last: SettlementSummary | None
     last_success: datetime | None
-    """When a run last ended clean."""
+    """The time when a run last ended clean."""
     consecutive_failures: int
     """Runs since then, all of them degraded or failed."""
 
     @property
     def healthy(self) -> bool:
-        """Whether the last run was clean, or there was none."""
+        """True if the last run was clean, or there was none."""
         return self.verdict in {None, Verdict.CLEAN, Verdict.EMPTY}
 
     @property
@@ -72,7 +72,7 @@ class SettlementStatus(Struct, frozen=True, kw_only=True):
 
 
 def failure_text(summary: SettlementSummary) -> str:
-    """What an error says of a run that was not clean, and what to do."""
+    """The text of an error about a run that was not clean, and what to do."""
     return (
         f"settlement run {summary.kind} for {summary.period}: {summary.cause}; "
         "run it again once the cause is mended: only what is missing is credited"
@@ -102,5 +102,7 @@ def credit_key(kind: str, period: Period, record: str) -> str:
 
 
 def credit_amount(value: object) -> int:
-    """What a calculator gave, in minor units; 0 means not eligible. Raises ``InvalidArgument``."""
+    """The amount of a calculator, in minor units; 0 means not eligible. Raises
+    ``InvalidArgument``.
+    """
     return checks.integer(value, "a calculated amount", least=0, most=MAX_AMOUNT)

@@ -36,26 +36,26 @@ class Lost(NamedTuple):
     """A job whose worker is gone, as the rules see it."""
 
     losses: int
-    """Those before this one."""
+    """The losses before this one."""
     begun: bool
-    """Whether it may have run: one that was only reserved has lost nothing."""
+    """True if it may have run: one that was only reserved has lost nothing."""
     alone: bool
-    """Whether its worker held nothing else as it began."""
+    """True if its worker held nothing else as it began."""
     out_of_touch: bool
-    """Whether the lease ran out of a worker whose death could have been seen, and was not."""
+    """True if the lease ran out of a worker whose death could have been seen, and was not."""
 
 
 class Verdict(NamedTuple):
-    """What a loss means."""
+    """The meaning of a loss."""
 
     losses: int
     dead: bool
     suspect: bool
-    """Whether it belongs to the suspects of this crash from now on."""
+    """True if it belongs to the suspects of this crash from now on."""
 
 
 def judged(lost: Lost, max_deliveries: int) -> Verdict:
-    """What becomes of a job that was lost. With one delivery allowed, none is handed out again."""
+    """The fate of a job that was lost. With one delivery allowed, none is handed out again."""
     if not lost.begun:
         return Verdict(lost.losses, dead=False, suspect=False)
     once = max_deliveries == 1
@@ -74,7 +74,7 @@ def company(crash: str, left: int) -> int:
 
 
 def chosen(suspects: Iterable[Suspect], request: LeaseRequest, most: int) -> list[str]:
-    """Which of these run together: in their order, as far as tasks and queues have room."""
+    """The suspects that run together: in their order, as far as tasks and queues have room."""
     tasks, queues = dict(request.tasks), dict(request.queue_rooms)
     most = min(most, request.limit)
     taken = list[str]()
@@ -94,7 +94,7 @@ def _use(rooms: dict[str, int], name: str) -> None:
 
 
 def ready_for(request: LeaseRequest, paused: Mapping[str, object], each: Suspect) -> bool:
-    """Whether a lease may have this suspect at all."""
+    """True if a lease may have this suspect at all."""
     return (
         request.tasks.get(each.task, 0) > 0
         and (not request.queues or each.queue in request.queues)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 class Verdict(StrEnum):
-    """What one iteration of a loop amounts to."""
+    """The verdict on one iteration of a loop."""
 
     CLEAN = "clean"
     """Something was due, and all of it moved."""
@@ -38,19 +38,19 @@ class Tally(Struct, frozen=True, kw_only=True):
     bad: frozenset[str] = BAD_BUCKETS
     skipped: str | None = None
     more: bool = False
-    """Whether there may be more due rows at once."""
+    """True if there may be more due rows at once."""
     counted: dict[str, int] = {}
     """Rows by outcome where a whole set moved at once and nobody knows their ids."""
     reasons: dict[str, str] = {}
     """Why a row failed, by its id: an error's code or its type, never its text."""
     facts: dict[str, Any] = {}
-    """What the pass found out besides, as plain JSON values."""
+    """The further facts of the pass, as plain JSON values."""
     postings: tuple[str, ...] = ()
     """Ids of the ledger's transactions that the pass committed."""
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many rows are in each bucket."""
+        """The number of rows that are in each bucket."""
         sizes = {name: len(ids) for name, ids in self.buckets.items()}
         for name, number in self.counted.items():
             sizes[name] = sizes.get(name, 0) + number
@@ -58,22 +58,22 @@ class Tally(Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """How many rows were looked at."""
+        """The number of rows that were looked at."""
         return sum(self.counts.values())
 
     @property
     def failures(self) -> int:
-        """How many of them failed."""
+        """The number of them that failed."""
         return sum(number for name, number in self.counts.items() if name in self.bad)
 
     @property
     def moved(self) -> int:
-        """How many of them did not fail."""
+        """The number of them that did not fail."""
         return self.total - self.failures
 
     @property
     def verdict(self) -> Verdict:
-        """What the pass amounts to."""
+        """The verdict on the pass."""
         total, failures = self.total, self.failures
         if total == 0:
             return Verdict.EMPTY
@@ -83,7 +83,7 @@ class Tally(Struct, frozen=True, kw_only=True):
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """What a loop's iteration says of itself: how it went, and when to go on.
+    """The report of a loop's iteration on itself: how it went, and when to go on.
 
     ``again``: True to go on at once, seconds until the next turn, None for the loop's interval.
     """
@@ -96,20 +96,20 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 
 class SweepResult(Struct, frozen=True, kw_only=True):
-    """How one sweep's pass went. ``error`` is set when the sweep itself failed, not only rows."""
+    """The result of a sweep's pass. ``error`` is set when the sweep failed, not only rows."""
 
     name: str
     tally: Tally = Tally()
     error: str | None = None
     """The code of what it raised; the type's name for what is not offpath's own."""
     retryable: bool = False
-    """Whether the next pass may well succeed without a change."""
+    """True if the next pass may well succeed without a change."""
     seconds: float = 0.0
-    """How long the pass took."""
+    """The time that the pass took."""
 
     @property
     def verdict(self) -> Verdict:
-        """What the pass amounts to."""
+        """The verdict on the pass."""
         return Verdict.FAILED if self.error is not None else self.tally.verdict
 
     @property
@@ -126,7 +126,7 @@ class SweepResult(Struct, frozen=True, kw_only=True):
 
 
 class SweepRun(Struct, frozen=True, kw_only=True):
-    """What ``worker.run_once()`` did: each sweep's result in the order in which they ran."""
+    """The report of ``worker.run_once()``: each sweep's result in the order in which they ran."""
 
     batch: tuple[SweepResult, ...] = ()
     postings: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class SweepRun(Struct, frozen=True, kw_only=True):
 
 
 def verdict_of(parts: Sequence[Verdict]) -> Verdict:
-    """What several verdicts amount to together; those that were empty do not count."""
+    """The sum of several verdicts; those that were empty do not count."""
     busy = [part for part in parts if part is not Verdict.EMPTY]
     if not busy:
         return Verdict.EMPTY

@@ -1,4 +1,4 @@
-"""What a receiver's answer means for a message and for its endpoint: the whole arithmetic."""
+"""The meaning of a receiver's answer for a message and for its endpoint: the whole arithmetic."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LONGEST_WAIT: Final = 86_400.0
 LEAST_WAIT: Final = 1.0
 """The least: a receiver that says "at once" each time would be asked without a pause, for ever."""
 BUSY_WAIT: Final = 60.0
-"""What 429 means without a ``Retry-After``."""
+"""The wait after 429 without a ``Retry-After``."""
 _MOST_DIGITS: Final = 12
 """A number of more digits is beyond every bound, and need not be read."""
 _TWO_DIGIT_YEAR: Final = re.compile(r"\d-[A-Za-z]{3}-\d\d\s")
@@ -73,7 +73,7 @@ Answer = Delivered | Gone | Wait | Refused
 
 
 def judged(status: int, retry_after: str | None, now: datetime) -> Answer:
-    """What a status means."""
+    """The meaning of a status."""
     if 200 <= status < 300:  # noqa: PLR2004 - the class of success
         return Delivered()
     if status == _GONE:
@@ -156,17 +156,17 @@ def block_after(failures: int) -> float | None:
 
 
 def is_open(endpoint: Endpoint) -> bool:
-    """Whether the circuit is open, so that one post at a time is tried."""
+    """True if the circuit is open, so that one post at a time is tried."""
     return endpoint.failures >= OPEN_AFTER
 
 
 def blocked(endpoint: Endpoint, now: datetime) -> bool:
-    """Whether nothing may be posted to it now."""
+    """True if nothing may be posted to it now."""
     return endpoint.blocked_until is not None and endpoint.blocked_until > now
 
 
 def wants(endpoint: Endpoint, stream: str, topic: str) -> bool:
-    """Whether an endpoint is meant by an event."""
+    """True if an endpoint is meant by an event."""
     return any(matches(pattern, stream) for pattern in endpoint.streams) and any(
         matches(pattern, topic) for pattern in endpoint.topics
     )

@@ -41,7 +41,7 @@ def _ordered(value: Any, hooks: Hooks) -> Any:
 
 
 def _key(key: Any, hooks: Hooks) -> str:
-    """How JSON writes this key."""
+    """The text of this key in JSON."""
     return next(iter(msgspec.json.decode(_text({key: 0}, hooks), type=dict[str, int])))
 
 

@@ -21,7 +21,7 @@ COUNT_BOUNDS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 25.0, 50.0,
 
 
 class MetricKind(StrEnum):
-    """What a metric does."""
+    """The kinds of metrics."""
 
     COUNTER = "counter"
     """Only goes up."""

@@ -20,7 +20,7 @@ LONGEST = 10 * 366 * 86_400.0
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """The source of time."""
 
     def now(self) -> datetime:
         """The present as an aware UTC datetime. May jump when the machine's clock is set."""
@@ -124,7 +124,7 @@ class ManualClock:
 
     @property
     def sleeping(self) -> int:
-        """How many tasks sleep on this clock."""
+        """The number of tasks that sleep on this clock."""
         return sum(not future.done() for _, _, future in self._sleepers)
 
     async def sleep(self, seconds: float) -> None:

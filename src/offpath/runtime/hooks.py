@@ -1,4 +1,4 @@
-"""How values that msgspec does not know by itself go to JSON and back.
+"""The hooks by which values that msgspec does not know go to JSON and back.
 
 Pydantic models are recognised by their methods: pydantic is imported only where somebody uses it.
 """
@@ -40,7 +40,7 @@ class Hooks:
         self._types = dict(types or {})
 
     def knows(self, kind: Any) -> bool:
-        """Whether values of this type can be written and read back."""
+        """True if values of this type can be written and read back."""
         if kind is object or kind in self._types:
             return True
         return is_pydantic_model(get_origin(kind) or kind)
@@ -73,7 +73,7 @@ class Hooks:
         raise NotImplementedError
 
     def _is_one(self, kind: Any, value: Any) -> bool:
-        """Whether ``value`` is no JSON but an object of that type already, as arguments are."""
+        """True if ``value`` is no JSON but an object of that type already, as arguments are."""
         known = kind in self._types or is_pydantic_model(kind)
         return known and isinstance(kind, type) and isinstance(value, kind)
 
@@ -86,7 +86,7 @@ class Hooks:
 
 
 def is_pydantic_model(kind: Any) -> bool:
-    """Whether this is a pydantic (v2) model class."""
+    """True if this is a pydantic (v2) model class."""
     return isinstance(kind, type) and hasattr(kind, "model_validate_json")
 
 

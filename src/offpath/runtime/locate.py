@@ -1,4 +1,4 @@
-"""Where in a value the thing is that JSON cannot hold: for error texts only."""
+"""The place in a value of a thing that JSON cannot hold: for error texts only."""
 
 # ruff: noqa: ANN401 - a codec takes and gives values of any type
 

@@ -38,7 +38,7 @@ class LastWord(logging.NullHandler):
 
 
 def _handled(name: str) -> bool:
-    """Whether a logger has a handler of the program's own, its own or one that is above it."""
+    """True if a logger has a handler of the program's own, its own or one that is above it."""
     at: logging.Logger | None = logging.getLogger(name)
     while at is not None:
         if any(not isinstance(one, LastWord) for one in at.handlers):

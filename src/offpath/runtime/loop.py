@@ -81,7 +81,7 @@ class Tasks:
 
 
 class Pace(Struct, frozen=True, kw_only=True):
-    """How fast a loop goes, in seconds."""
+    """The pace of a loop, in seconds."""
 
     interval: float
     """The longest rest between two turns when nothing wakes it."""
@@ -110,7 +110,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     window: float | None = None
     critical: bool = True
     rows: bool = False
-    """Whether a turn's counts are rows that may fail for good, each by itself: then only a turn
+    """True if a turn's counts are rows that may fail for good, each by itself: then only a turn
     that moved some, and failed none, is an end of the failures before it. Else any turn is in which
     nothing went wrong: it shows that the store answers again."""
 
@@ -129,7 +129,7 @@ class LoopSpec(Struct, frozen=True, kw_only=True):
     budget: int = BUDGET
     window: float | None = None
     critical: bool = True
-    """Whether its health is the worker's."""
+    """True if its health is the worker's."""
     wakes: frozenset[str] = frozenset()
     """The store's hints that bring its next turn at once."""
     stop: Callable[[float], Awaitable[None]] | None = None
@@ -288,7 +288,7 @@ class Loop:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """True if it was started and has not ended."""
         return self._task is not None and not self._task.done()
 
     @property
@@ -471,7 +471,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _moved(answer: Turn | bool | float | None) -> bool:
-    """Whether a clean turn had rows, as far as it tells: one that waits for others had none."""
+    """True if a clean turn had rows, as far as it tells: one that waits for others had none."""
     return not isinstance(answer, Turn) or any(answer.counts.values())
 
 

@@ -1,4 +1,4 @@
-"""What is known of a loop when somebody looks at it."""
+"""The facts of a loop when somebody looks at it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from offpath.model.health import LoopReport, judge
 
 
 class LoopState(StrEnum):
-    """What a loop does now."""
+    """The state of a loop."""
 
     NEW = "new"
     WORKING = "working"
@@ -30,9 +30,9 @@ class LoopStatus(Struct, frozen=True, kw_only=True):
     state: LoopState
     iterations: int
     failures: int
-    """How many of the iterations failed or were degraded."""
+    """The number of the iterations that failed or were degraded."""
     consecutive_failures: int
-    """How many of the last ones in a row did, not counting those in which nothing was due."""
+    """The number of the last iterations in a row that did; empty ones do not count."""
     mostly_bad: str | None
     """Why too many of its last turns with rows were bad; None while they were not."""
     last_success: datetime | None
@@ -42,7 +42,7 @@ class LoopStatus(Struct, frozen=True, kw_only=True):
     cause: str | None
     """Why the last turn failed or was degraded, until one went well that had something to do."""
     outcomes: dict[str, int]
-    """How many turns ended with which verdict."""
+    """The number of turns by verdict."""
     success_age: float | None
     """Since the last success; None: there was none."""
     waited: float
@@ -50,9 +50,9 @@ class LoopStatus(Struct, frozen=True, kw_only=True):
     unturned: float
     """Since it last did what it is for, also if rows failed in it; else since it was made."""
     working_for: float | None
-    """How long the present turn has been going on; None between turns."""
+    """The time that the present turn has been going on; None between turns."""
     deaths: int
-    """How often it died and had to be started again."""
+    """The number of times that it died and had to be started again."""
     budget: int
     window: float
     critical: bool

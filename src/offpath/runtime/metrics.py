@@ -139,7 +139,7 @@ class Gauge(Series):
 
 
 class Summary(Series):
-    """What was observed: how often, how much, least, greatest, and quantiles by buckets."""
+    """A summary of values: how often, how much, least, greatest, and quantiles by buckets."""
 
     __slots__ = ("_bounds", "_counts", "_floor", "count", "max", "min", "total")
 
@@ -207,7 +207,7 @@ class Summary(Series):
 
     @property
     def mark(self) -> float:
-        """How often something was observed."""
+        """The number of times that something was observed."""
         return self.count
 
     def read(self) -> Reading:
@@ -270,7 +270,7 @@ class Metrics:
         self._sizes: dict[str, int] = {}
         self._watchers: list[_Watcher] = []
         self.watched = False
-        """Whether anybody has subscribed: lets an unwatched series skip the rest."""
+        """True if anybody has subscribed: lets an unwatched series skip the rest."""
 
     def counter(self, name: str, **labels: str) -> Counter:
         """The counter of this name and these labels; raises InvalidArgument on another kind."""
@@ -328,7 +328,7 @@ class Metrics:
         return found
 
     def get(self, name: str, **labels: str) -> Reading | None:
-        """What one series says; None when it has never been used."""
+        """The reading of one series; None when it has never been used."""
         series = self._series.get((name, _sorted(labels)))
         return None if series is None else series.read()
 

@@ -28,7 +28,7 @@ _log = logger("notify")
 
 
 class Signs(Struct, frozen=True, kw_only=True):
-    """What a service says of itself at one moment."""
+    """The state of a service at one moment."""
 
     ready: bool
     """It does what it is for."""

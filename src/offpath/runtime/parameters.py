@@ -46,7 +46,7 @@ def parameters(
 
 
 def return_type(function: Callable[..., Any], where: str) -> Any:
-    """What awaiting or calling ``function`` gives; Any without an annotation."""
+    """The type that awaiting or calling ``function`` gives; Any without an annotation."""
     annotation = inspect.signature(function).return_annotation
     if annotation is EMPTY:
         return Any

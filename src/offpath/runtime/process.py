@@ -1,4 +1,4 @@
-"""What the operating system says of another process of this machine."""
+"""Facts of the operating system about another process of this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STOPPED: Final = frozenset("Tt")
 
 
 def stopped(pid: int) -> bool:
-    """Whether a process is there and stands still; False where that cannot be told."""
+    """True if a process is there and stands still; False where that cannot be told."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

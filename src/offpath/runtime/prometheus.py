@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from offpath.runtime.metrics import Metrics, Reading
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""What :func:`exposition` gives, for an HTTP answer."""
+"""The content type of :func:`exposition`, for an HTTP answer."""
 
 _TYPES = {
     MetricKind.COUNTER: "counter",

@@ -1,4 +1,4 @@
-"""How much ended in this process lately, and how much of it as dead letters, by its counters."""
+"""The ends in this process lately, and the dead letters among them, by its counters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNTERS = (
 
 
 class RecentEnds:
-    """What the counters said a quarter of an hour ago, and since: look at them now and then.
+    """The counters of the last quarter of an hour: look at them now and then.
 
     The store is not asked for what succeeded: it would have to count all of it, and may have
     removed it by then.
@@ -73,7 +73,9 @@ class RecentEnds:
 
 
 def _since(key: str, first: Mapping[str, Ends], last: Mapping[str, Ends]) -> Ends:
-    """What came between; a process that just began saw nothing before, nor one that forgot."""
+    """The ends between two looks; a process that just began saw nothing before, nor one that
+    forgot.
+    """
     before, now = first.get(key, Ends(0, 0)), last[key]
     if now.ended < before.ended:  # its series were dropped, and began anew
         before = Ends(0, 0)

@@ -17,7 +17,7 @@ from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.threads import Threads
 
 Found = list[tuple[Any, ...]]
-"""As ``socket.getaddrinfo`` answers."""
+"""The answers of ``socket.getaddrinfo``."""
 Lookup = Callable[[str, int, int], Found]
 """From name, port and family."""
 _Asked = tuple[int, str, int, int]
@@ -33,7 +33,7 @@ class NameNotFound(OSError):
 
 
 def system_lookup(host: str, port: int, family: int) -> Found:
-    """What the operating system says. Blocks."""
+    """The answer of the operating system. Blocks."""
     return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 
 

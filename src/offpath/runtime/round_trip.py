@@ -44,7 +44,7 @@ def changed(was: Any, now: Any, *, strict: bool = True, path: str = "$") -> str 
 
 
 def _is_comparable(value: Any) -> bool:
-    """Whether its class has an equality of its own, and not the one by identity."""
+    """True if its class has an equality of its own, and not the one by identity."""
     return type(value).__eq__ is not object.__eq__  # type: ignore[comparison-overlap]
 
 
@@ -60,7 +60,7 @@ def _in_container(was: Any, now: Any, *, strict: bool, path: str) -> str | None:
 
 
 def _same_kind(was: Any, now: Any) -> bool:
-    """Whether both are lists, tuples or mappings; a named or counting one may be a subclass."""
+    """True if both are lists, tuples or mappings; a named or counting one may be a subclass."""
     return isinstance(was, (type(now), Mapping))
 
 

@@ -40,7 +40,7 @@ async def seated(function: Callable[..., Any], *args: object) -> Any:  # noqa: A
 
 
 async def finished(answer: object) -> Any:  # noqa: ANN401 - the function's
-    """What a call made: an awaitable is awaited, and what then is not run is refused."""
+    """The result of a call: an awaitable is awaited, and what then is not run is refused."""
     made: object = await answer if inspect.isawaitable(answer) else answer
     refuse_unrun(made)
     return made

@@ -54,7 +54,7 @@ class SeriesNames:
         )
 
     def lasting(self, name: Labels) -> bool:
-        """Whether a name is never forgotten: it is kept, or stands for others."""
+        """True if a name is never forgotten: it is kept, or stands for others."""
         return name in self._kept or any(value == OTHER for _, value in name)
 
     def forget(self, name: Labels) -> None:

@@ -36,7 +36,7 @@ _KEYS = (info.IntType, info.StrType)
 
 
 class Shape:
-    """How values of one annotation are packed for the codec and unpacked again.
+    """The way in which values of one annotation are packed for the codec and unpacked again.
 
     ``wire`` is the type msgspec sees; ``plain`` says that a value which fits the annotation in
     Python also fits it in JSON, so that one check is enough.

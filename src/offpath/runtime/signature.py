@@ -119,7 +119,7 @@ class InputModel:
         return bound
 
     def arguments(self, bound: Bound) -> Arguments:
-        """What to call the function with, without the context."""
+        """The arguments of the function, without the context."""
         if self._shapes:
             bound = self._unpacked(bound)
         return self._layout.spread(bound)
@@ -192,7 +192,7 @@ class ResultModel:
         self._shape = Shape(annotation, hooks, f"{self._what}: its result")
         self._check = _converter(self._shape.wire, hooks, plain=self._shape.plain)
         self.codec = codec
-        """What turns its values into text."""
+        """The codec that turns its values into text."""
         self._read = _decoder(codec, self._shape.wire)
 
     @classmethod
@@ -269,7 +269,7 @@ def _kept(
 
 
 def _any_zone(kind: Any) -> bool:
-    """Whether it has datetimes of which nothing says that they have no zone.
+    """True if it has datetimes of which nothing says that they have no zone.
 
     An annotation that says so in one place is taken to know what it does.
     """
@@ -352,7 +352,7 @@ def _hoist(node: Any, found: dict[str, Any]) -> None:
 
 
 class _Layout(Protocol):
-    """How a call's arguments become a struct, and a struct arguments again."""
+    """The conversion of a call's arguments to a struct, and back."""
 
     type: Any
 

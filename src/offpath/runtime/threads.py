@@ -62,12 +62,12 @@ class Threads:
 
     @property
     def started(self) -> int:
-        """How many threads there are."""
+        """The number of threads that there are."""
         return self._started
 
     @property
     def working(self) -> int:
-        """How many of them run a function now; those whose caller gave up included."""
+        """The number of them that run a function now; those whose caller gave up included."""
         return self._working
 
     def run(self, function: Callable[[], Any], /) -> asyncio.Future[Any]:

@@ -1,4 +1,4 @@
-"""What a user writes as a sweep, in one form: coroutines and threads, rows and whole passes."""
+"""A user's sweep in one form: coroutines and threads, rows and whole passes."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class Body:
 
     @property
     def by_rows(self) -> bool:
-        """Whether it takes rows one by one."""
+        """True if it takes rows one by one."""
         return hasattr(self._target, "advance")
 
     @property
     def records_failures(self) -> bool:
-        """Whether it wants to be told of rows that failed."""
+        """True if it wants to be told of rows that failed."""
         return hasattr(self._target, "failed")
 
     def skip(self) -> str | None:
@@ -132,7 +132,8 @@ class Body:
 
 
 def _called(method: Callable[..., Any], args: tuple[Any, ...]) -> Any:  # noqa: ANN401 - the user's
-    """What a sync method returns; rows that are made as they are read are read here, in its thread.
+    """The return value of a sync method; rows that are made as they are read are read here, in its
+    thread.
 
     A generator, or a cursor, does its work when it is asked for rows: not in the event loop.
     """

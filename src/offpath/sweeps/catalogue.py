@@ -31,7 +31,7 @@ _OFF = "relays are off here (OFFPATH_RELAYS): other workers move messages"
 
 
 class Messages(Protocol):
-    """What an app moves messages with, by name."""
+    """The relays, drains and routers of an app, by name."""
 
     def routing(self) -> dict[str, Callable[[], Any]]:
         """Its routers."""

@@ -1,4 +1,4 @@
-"""What a sweep knows of its pass, and what it can ask for."""
+"""The context of a sweep's pass, and what it can ask for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SweepContext(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     id: str
     """The pass's id."""
     now: datetime
-    """When the pass began, in UTC."""
+    """The time when the pass began, in UTC."""
 
     async def enqueue(self, jobs: Any, /, *, within: object = None) -> Any:  # noqa: ANN401 - the app's
         """Enqueue one job or several; see :meth:`offpath.App.enqueue`."""

@@ -1,4 +1,4 @@
-"""Who runs a sweep that only one worker of the fleet may run."""
+"""The leader of a sweep that only one worker of the fleet may run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Lead:
             self._may_hold = False
 
     async def still(self) -> bool:
-        """Whether it still leads, as far as is known: the store is asked a few times per term."""
+        """True if it still leads, as far as is known: the store is asked a few times per term."""
         if self._clock.monotonic() - self._asked_at < self._term / LOOKS_PER_TERM:
             return True
         return await self.held()

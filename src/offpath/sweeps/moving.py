@@ -16,7 +16,7 @@ from offpath.sweeps.rows import reason_of
 
 
 class Moves(Protocol):
-    """What moves the messages of one stream: a relay, a drain, a router."""
+    """The mover of the messages of one stream: a relay, a drain, a router."""
 
     async def run_once(self, *, limit: int) -> Tally:
         """Move up to ``limit`` due messages. Raises ``PassFailed`` when all failed."""
@@ -24,11 +24,11 @@ class Moves(Protocol):
 
 
 Found = Callable[[], Mapping[str, Callable[[], Moves]]]
-"""What there is to move with now, by name, and how each is made."""
+"""The movers that there are now, by name, and how each is made."""
 
 
 class Wanting(Struct, frozen=True):
-    """What a sweep of messages is for, and why it may have nothing to do."""
+    """The purpose of a sweep of messages, and why it may have nothing to do."""
 
     found: Found
     absent: str

@@ -27,18 +27,19 @@ class SweepInfo(Struct, frozen=True, kw_only=True):
     limit: int = LIMIT
     """Most rows of one pass."""
     row_timeout: float = ROW_TIMEOUT
-    """How long one row may take."""
+    """The time that one row may take."""
     claim_timeout: float = CLAIM_TIMEOUT
-    """How long the claim, or a pass that is not row by row, may take."""
+    """The time that the claim, or a pass that is not row by row, may take."""
     window: float | None = None
-    """How old the last success of its loop may be; None: the larger of 60 and three rests. One
-    whose passes may well take longer needs it: a turn that is longer is cancelled as hung."""
+    """The age that the last success of its loop may have; None: the larger of 60 and three rests.
+    One whose passes may well take longer needs it: a turn that is longer is cancelled as hung.
+    """
     shared: bool = False
-    """Whether every worker runs it, instead of one at a time."""
+    """True if every worker runs it, instead of one at a time."""
     own: bool = False
-    """Whether it is the engine's own."""
+    """True if it is the engine's own."""
     by_rows: bool = True
-    """Whether it takes rows one by one."""
+    """True if it takes rows one by one."""
 
 
 class Sweep(Struct, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ class Sweep(Struct, frozen=True, kw_only=True):
     info: SweepInfo
     target: Any
     driven: bool = True
-    """Whether a worker needs a loop for it; the jobs worker drives some by itself."""
+    """True if a worker needs a loop for it; the jobs worker drives some by itself."""
 
 
 class SweepRegistry:
@@ -73,15 +74,15 @@ class SweepRegistry:
         return tuple(self._sweeps.values())
 
     def list(self) -> list[SweepInfo]:
-        """What every sweep was registered with, in the order in which they run."""
+        """The registration of every sweep, in the order in which they run."""
         return [sweep.info for sweep in self._sweeps.values()]
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a sweep of this name."""
+        """True if there is a sweep of this name."""
         return name in self._sweeps
 
     def __len__(self) -> int:
-        """How many there are, the engine's own included."""
+        """The number that there are, the engine's own included."""
         return len(self._sweeps)
 
 

@@ -21,7 +21,7 @@ class Passing(Protocol):
 
     @property
     def name(self) -> str:
-        """What its results are filed under."""
+        """The name under which its results are filed."""
         ...
 
     async def run(self, now: datetime, limit: int | None) -> Tally:

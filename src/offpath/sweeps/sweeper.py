@@ -52,7 +52,7 @@ class Under:
 
 
 class Home(Struct, frozen=True):
-    """What the sweeps of one worker share."""
+    """The parts that the sweeps of one worker share."""
 
     app: Any
     store: Store
@@ -60,7 +60,7 @@ class Home(Struct, frozen=True):
     metrics: Metrics
     report: Report
     holder: str
-    """Who this worker is to the others."""
+    """The id of this worker for the others."""
     new_id: Callable[[], str]
 
 

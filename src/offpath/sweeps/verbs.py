@@ -21,7 +21,7 @@ B = TypeVar("B")
 
 
 class SweepVerbs:
-    """What an app can do with sweeps."""
+    """The verbs of an app for sweeps."""
 
     sweeps: SweepRegistry
     """The sweeps, the engine's own first, in the order in which they run."""

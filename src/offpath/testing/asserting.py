@@ -1,4 +1,6 @@
-"""What was enqueued: looked up and asserted, with a failure text that shows what there is."""
+"""The jobs that were enqueued: looked up and asserted, with a failure text that shows what there
+is.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class FakeCredits:
 
     @property
     def balances(self) -> Mapping[str, int]:
-        """What each user has been given, in minor units."""
+        """The credits of each user, in minor units."""
         sums: dict[str, int] = {}
         for user, amount in self.credits.values():
             sums[user] = sums.get(user, 0) + amount

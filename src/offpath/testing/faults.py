@@ -42,7 +42,7 @@ class _Fault:
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     def strikes(self, operation: str) -> bool:
-        """Whether this call is one of those meant; counts it."""
+        """True if this call is one of those meant; counts it."""
         if self.operation not in {operation, ANY} or not self.left:
             return False
         if self.skip:

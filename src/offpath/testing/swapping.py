@@ -20,7 +20,7 @@ ClockT = TypeVar("ClockT", bound=Clock)
 
 
 class MemorySwap(Generic[ClockT]):
-    """What :func:`swap_to_memory` returns; ``async with`` in coroutines, ``with`` elsewhere."""
+    """The result of :func:`swap_to_memory`; ``async with`` in coroutines, ``with`` elsewhere."""
 
     def __init__(self, app: App, *, clock: ClockT, auto_start: bool) -> None:
         self.app = app

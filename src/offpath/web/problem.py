@@ -30,7 +30,7 @@ _AWAY: Final = (StoreUnavailable, StoreBusy, AppClosed)
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """What a caller is told of a fault."""
+    """The answer to a caller about a fault."""
 
     type: str
     title: str

@@ -1,4 +1,4 @@
-"""Who asks for an operation."""
+"""The actor that asks for an operation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Actor(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
     @property
     def trusted(self) -> bool:
-        """Whether it may do anything."""
+        """True if it may do anything."""
         return self.kind != "user"
 
 

@@ -1,4 +1,4 @@
-"""Whether the rows beside the postings say what the postings say, and the reverse.
+"""The comparison of the rows beside the postings with the postings, and the reverse.
 
 Rows are not hashed. Each names the posting that made it, so each can be compared with what was
 sealed; and each posting that makes a row can be asked for it, so that one that is gone is missed.
@@ -50,19 +50,19 @@ _ENDED_AS: Final = {
     "reversePayout": "FAILED",
     "payouts.dead_letter": "FAILED",
 }
-"""What a payout is after a posting of this kind has ended it."""
+"""The state of a payout after a posting of this kind has ended it."""
 
 
 class Heard:
-    """What is kept of the chains while they are replayed: open payouts, and debts."""
+    """Facts that are kept of the chains while they are replayed: open payouts, and debts."""
 
     def __init__(self) -> None:
         self.open: dict[str, Requested] = {}
         """Payouts that were asked for and have no end."""
         self.reserved = 0
-        """What the row of the reserve says that it holds."""
+        """The balance in the row of the reserve."""
         self.debts: dict[str, int] = {}
-        """What users owe by the postings, in credit minor units, by account."""
+        """The debts of users by the postings, in credit minor units, by account."""
         self.owed: dict[str, int] = {}
         """The same by the rows of these accounts."""
         self.unlike: list[str] = []
@@ -70,7 +70,7 @@ class Heard:
 
     @property
     def requested(self) -> int:
-        """What open payouts cost, in USD minor units."""
+        """The cost of open payouts, in USD minor units."""
         return sum(one.quote for one in self.open.values())
 
     def link(self, link: LinkRecord, meta: str) -> None:
@@ -110,7 +110,7 @@ class Heard:
 
 
 async def disagreements(reads: LedgerReads, heard: Heard) -> AsyncIterator[str]:
-    """What does not agree, as lines for people."""
+    """Rows and postings that do not agree, as lines for people."""
     reserved = sum(one.reserve for one in heard.open.values())
     if heard.reserved != reserved:
         held, wanted = (money.text("CREDIT", one) for one in (heard.reserved, reserved))

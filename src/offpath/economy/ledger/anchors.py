@@ -63,7 +63,7 @@ def proved_promo(row: SideRow, posting: PostingRecord | None) -> PromoBody:
 
 
 def _granted(row: SideRow, posting: PostingRecord | None) -> dict[str, Any]:
-    """What was sealed of a grant: by itself, or by what gave promo credits back."""
+    """The facts that were sealed of a grant: by itself, or by what gave promo credits back."""
     if posting is not None and posting.id == row.anchor:
         given = posting.facts.get("promoGrant")
         if posting.facts.get("kind") in GIVE_BACK and isinstance(given, dict):

@@ -95,7 +95,7 @@ class Batcher:
 
 
 def failure(error: Exception) -> LedgerError:
-    """What went wrong beneath an operation, as a fault; the cause is for logs."""
+    """The error beneath an operation, as a fault; the cause is for logs."""
     if isinstance(error, LedgerError):
         return error
     refused = isinstance(error, StoreRejected)

@@ -45,7 +45,7 @@ WRONG_CHART = "wrong-chart"
 
 
 class Break(Struct, frozen=True, kw_only=True):
-    """Where a chain does not hold, and how."""
+    """The place where a chain does not hold, and the reason."""
 
     account: str
     reason: str
@@ -72,7 +72,7 @@ class Side(NamedTuple):
 
     @property
     def moved(self) -> bool:
-        """Whether it is not as it was sealed."""
+        """True if it is not as it was sealed."""
         one, leaf = self.account, self.leaf
         if one is None or leaf is None or (one.number, one.head) != (leaf.number, leaf.head):
             return True
@@ -153,7 +153,7 @@ class ChainWalk:
         return None
 
     def _unsealed(self, link: LinkRecord, meta: str, known: Chart) -> Break | None:
-        """What a link says besides what its hash is over."""
+        """The facts of a link besides those that its hash is over."""
         if link.balance != known.change(self.sum):
             return self._break(WRONG_BALANCE, link)
         if link.raised != self.raised:
@@ -377,7 +377,7 @@ async def _accounts_only(reads: LedgerReads) -> AsyncIterator[Side]:
 
 
 def leaf_of(account: AccountRecord) -> Leaf:
-    """What a checkpoint keeps of an account."""
+    """The facts that a checkpoint keeps of an account."""
     return Leaf(account=account.id, number=account.number, head=account.head, sum=account.sum)
 
 
@@ -389,7 +389,7 @@ def _known(account: str) -> Chart | None:
 
 
 def _says(meta: str, source: str | None) -> bool:
-    """Whether metadata names this source; what hashes and is no JSON all the same says nothing."""
+    """True if metadata names this source; what hashes and is no JSON all the same says nothing."""
     try:
         found = msgspec.json.decode(meta)
     except (ValueError, RecursionError):

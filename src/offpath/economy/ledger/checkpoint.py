@@ -58,15 +58,15 @@ _SUMMED: Final = 2
 
 
 class Verifies(Protocol):
-    """What a verification needs of a signer: no secret."""
+    """The part of a signer that a verification needs: no secret."""
 
     def verify(self, content: bytes, signature: str) -> bool:
-        """Whether one of the known keys made the signature. Raises ValueError: it is no hex."""
+        """True if one of the known keys made the signature. Raises ValueError: it is no hex."""
         ...
 
 
 class Verification(Struct, frozen=True, kw_only=True):
-    """What became of verifying the last checkpoint."""
+    """The outcome of verifying the last checkpoint."""
 
     checkpoint: Checkpoint | None = None
     """None: nothing was sealed yet."""
@@ -79,7 +79,7 @@ class Verification(Struct, frozen=True, kw_only=True):
 
     @property
     def mismatch(self) -> bool:
-        """Whether something was tampered with."""
+        """True if something was tampered with."""
         return bool(self.problems or self.breaks)
 
     @property
@@ -89,7 +89,7 @@ class Verification(Struct, frozen=True, kw_only=True):
 
 
 class _Sealed(Struct, frozen=True, kw_only=True):
-    """What is ready to be signed."""
+    """The content that is ready to be signed."""
 
     root: Root
     leaves: list[Leaf]
@@ -210,7 +210,7 @@ def _numbered(last: Checkpoint) -> list[Checkpoint]:
 
 
 def verify_checkpoint(checkpoint: Checkpoint, keys: Verifies) -> bool:
-    """Whether one of the keys signed it. Raises ``ChainBroken`` when it is malformed."""
+    """True if one of the keys signed it. Raises ``ChainBroken`` when it is malformed."""
     try:
         return keys.verify(signed_bytes(checkpoint), checkpoint.signature)
     except (ValueError, OverflowError) as error:
@@ -219,7 +219,7 @@ def verify_checkpoint(checkpoint: Checkpoint, keys: Verifies) -> bool:
 
 
 class _Survey:
-    """What all accounts come to, as they are and as they were sealed."""
+    """The sums of all accounts, as they are and as they were sealed."""
 
     def __init__(self, version: int, chance: Callable[[], float] = random.random) -> None:
         self._sealed = Tree(version)
@@ -373,7 +373,7 @@ async def _proved(reads: LedgerReads, survey: _Survey, last: Checkpoint | None) 
 
 
 async def _numbered_wrong(reads: LedgerReads, side: Side) -> bool:
-    """Whether all is well but the leaf's number, which is not signed: the sealed head is on the
+    """True if all is well but the leaf's number, which is not signed: the sealed head is on the
     chain, which holds from its genesis.
     """
     walk, there, after = ChainWalk(side.name), False, 0
@@ -403,7 +403,7 @@ async def _anew(
 
 
 async def _follows(reads: LedgerReads, anchored: Checkpoint, keys: Verifies) -> bool:
-    """Whether the anchored checkpoint is there as it was published, and the last one goes back to
+    """True if the anchored checkpoint is there as it was published, and the last one goes back to
     it: each since names the one before, and we signed that.
     """
     before, wanted = "", None
@@ -421,7 +421,7 @@ async def _follows(reads: LedgerReads, anchored: Checkpoint, keys: Verifies) -> 
 
 
 async def _advanced(reads: LedgerReads, survey: _Survey, again: int) -> AsyncIterator[Break]:
-    """What does not hold since the seal, and in some of what was sealed."""
+    """Breaks since the seal, and in some of what was sealed."""
     async for _, found in prove_sides(reads, _moved(reads, survey)):
         if found is not None:
             yield found
@@ -431,7 +431,7 @@ async def _advanced(reads: LedgerReads, survey: _Survey, again: int) -> AsyncIte
 
 
 async def _replayed(reads: LedgerReads, survey: _Survey) -> AsyncIterator[Break]:
-    """What does not hold in all of it."""
+    """Breaks in all of it."""
     async for done in replay(reads, sealed=True):
         survey.take(done.side)
         if done.found is not None:

@@ -69,7 +69,7 @@ _DECODER: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 
 
 class Exported(Struct, frozen=True, kw_only=True):
-    """What an exported file proves."""
+    """The proof of an exported file."""
 
     checkpoint: Checkpoint | None = None
     problems: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Exported(Struct, frozen=True, kw_only=True):
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is wrong with it."""
+        """True if nothing is wrong with it."""
         return not self.problems and not self.breaks
 
 
@@ -190,7 +190,7 @@ class _Replay:
             yield SIGNATURE
 
     def _unsigned(self) -> Iterable[str]:
-        """What is known without a checkpoint: then nothing was sealed."""
+        """The result without a checkpoint: then nothing was sealed."""
         sealed = self._sealed.root()
         if sealed is None or sealed.count:
             yield LEAVES

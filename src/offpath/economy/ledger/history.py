@@ -33,7 +33,7 @@ async def all_checkpoints(reads: LedgerReads) -> list[Checkpoint]:
 
 
 async def walked(reads: LedgerReads, ours: Callable[[Checkpoint], bool]) -> AsyncIterator[str]:
-    """What is wrong with checkpoints, as ``ID: what``, the first ones first."""
+    """The faults of checkpoints, as ``ID: what``, the first ones first."""
     known = await all_checkpoints(reads)
     before: Checkpoint | None = None
     for one in known:
@@ -48,7 +48,7 @@ async def walked(reads: LedgerReads, ours: Callable[[Checkpoint], bool]) -> Asyn
 
 
 async def rewritten(reads: LedgerReads, signed: Sequence[Checkpoint]) -> AsyncIterator[Checkpoint]:
-    """Those whose root the links do not give. It takes memory for a head of each account."""
+    """Checkpoints whose root the links do not give. It takes memory for a head of each account."""
     waiting = sorted(signed, key=_posting)
     tree, heads, fresh = GrowingTree(), dict[str, Leaf](), set[str]()
     postings = _all_postings(reads) if waiting else None

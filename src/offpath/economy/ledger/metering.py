@@ -1,4 +1,4 @@
-"""What an economy tells of its operations: counted and timed by kind, never by who or what."""
+"""Metrics of an economy's operations: counted and timed by kind, never by who or what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the platform owes, and what it may take: one formula for treasury, fee sweep and prover.
+"""The obligations of the platform, and the cash that it may take: one formula for treasury, fee
+sweep and prover.
 
 Owed is, in USD minor units, ``floor((spendable + escrow) * par) + floor(earned * payout)`` and what
 open payouts cost: by their rows or by the postings that asked for them, whichever is more. What
@@ -29,17 +30,17 @@ class Position(Struct, frozen=True, kw_only=True):
 
     @property
     def shortfall(self) -> int:
-        """What is missing; 0 when all is backed."""
+        """The cash that is missing; 0 when all is backed."""
         return max(0, self.obligations - self.held)
 
     @property
     def surplus(self) -> int:
-        """What is there beyond the obligations."""
+        """The cash beyond the obligations."""
         return max(0, self.held - self.obligations)
 
 
 def position(totals: Totals, rates: Rates) -> Position:
-    """Where the platform stands."""
+    """The position of the platform."""
     balances = totals.balances
     custodial = balances.get("spendable", 0) + balances.get("escrow", 0)
     earned = balances.get("earned", 0)

@@ -1,4 +1,4 @@
-"""What became of an operation: it was committed, it had been before, or it was declined."""
+"""The outcome of an operation: it was committed, it had been before, or it was declined."""
 
 from __future__ import annotations
 

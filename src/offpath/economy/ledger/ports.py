@@ -1,4 +1,5 @@
-"""What an economy asks of the host: a payment provider, a directory, a feed, an anchor, a signer.
+"""The ports of an economy to its host: a payment provider, a directory, a feed, an anchor, a
+signer.
 
 (The signer is :class:`offpath.economy.ledger.signing.Signer`.)
 
@@ -34,7 +35,7 @@ PORT_THREADS = 64
 
 
 class ProviderStatus(StrEnum):
-    """What a provider says of a payout that it took."""
+    """The answer of a provider about a payout that it took."""
 
     PENDING = "PENDING"
     SETTLED = "SETTLED"
@@ -67,7 +68,7 @@ class PayeeDirectory(Protocol):
     """Knows who may be paid."""
 
     def cleared(self, user: str) -> bool | Awaitable[bool]:
-        """Whether ``user`` may be paid out."""
+        """True if ``user`` may be paid out."""
         ...
 
 
@@ -92,7 +93,7 @@ class CheckpointAnchor(Protocol):
 
 
 class Ports(Struct, frozen=True, kw_only=True):
-    """What a host has connected, and how many seconds a call may take.
+    """The ports that a host has connected, and how many seconds a call may take.
 
     What is None is not there, and what needs it rests.
     """

@@ -44,7 +44,7 @@ class Drift(Struct, frozen=True, kw_only=True):
 
 
 class Proof(Struct, frozen=True, kw_only=True):
-    """What was proved of a ledger."""
+    """The result of a proof of a ledger."""
 
     conserved: bool
     """All entries sum to zero in each currency."""
@@ -57,7 +57,7 @@ class Proof(Struct, frozen=True, kw_only=True):
     """Each cached balance is the sum of its entries, also of accounts without any."""
     position: Position
     full: bool
-    """Whether every chain was replayed; else only the heads' form was looked at."""
+    """True if every chain was replayed; else only the heads' form was looked at."""
     rows: bool = True
     """Every row beside the postings says what the postings say, and every posting that makes a row
     has it; what is reserved is what open payouts reserve, what users owe is what postings made
@@ -71,14 +71,14 @@ class Proof(Struct, frozen=True, kw_only=True):
     broken: Break | None = None
     """The first break, by account."""
     wrong: tuple[str, ...] = ()
-    """What rows say wrongly; at most 100."""
+    """Wrong facts in rows; at most 100."""
     accounts: int = 0
     links: int = 0
-    """How many were replayed."""
+    """The number that were replayed."""
 
     @property
     def holds(self) -> bool:
-        """Whether all of it is as it should be."""
+        """True if all of it is as it should be."""
         return (
             self.conserved
             and self.backed
@@ -90,7 +90,7 @@ class Proof(Struct, frozen=True, kw_only=True):
 
     @property
     def shortfall(self) -> int:
-        """What is missing of the cash that is owed, in USD minor units."""
+        """The cash that is missing of what is owed, in USD minor units."""
         return self.position.shortfall
 
 
@@ -132,7 +132,7 @@ class _Run:
 
     def __init__(self, requested: int) -> None:
         self.requested = requested
-        """What open payouts cost by the postings, in USD minor units."""
+        """The cost of open payouts by the postings, in USD minor units."""
         self.wrong: list[str] = []
         self._heard = Heard()
         self.accounts = 0

@@ -1,4 +1,4 @@
-"""What can be read of an economy: balances, statements, payouts, subscriptions, who owns what."""
+"""The reads of an economy: balances, statements, payouts, subscriptions, who owns what."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Line(Struct, frozen=True, kw_only=True):
     number: int
     posting: str
     change: Money
-    """What it did to the balance."""
+    """The change of the balance."""
     balance: Money
     """After it."""
     at: datetime
@@ -56,7 +56,7 @@ class Balances(Struct, frozen=True, kw_only=True):
 
 
 class Debt(Struct, frozen=True, kw_only=True):
-    """What a user owes to the platform."""
+    """The debt of a user to the platform."""
 
     user: str
     owed: Money
@@ -71,7 +71,7 @@ class Payout(Struct, frozen=True, kw_only=True):
     amount: Money
     """The credits that it took."""
     quote: Money
-    """What the seller gets, before the rail's fee."""
+    """The amount that the seller gets, before the rail's fee."""
     attempts: int
     requested_at: datetime
     touched_at: datetime
@@ -111,12 +111,12 @@ class Sale(Struct, frozen=True, kw_only=True):
 
 
 class Entitlement(Struct, frozen=True, kw_only=True):
-    """Who has what, from where, until when."""
+    """The thing that a user has, from where, until when."""
 
     user: str
     sku: str
     owned: bool
-    """Whether it was owned when it was read."""
+    """True if it was owned when it was read."""
     source: str
     expires_at: datetime | None
 
@@ -150,7 +150,7 @@ class EconomyReading:
         return Balances(spendable=spendable, earned=earned, promo=promo)
 
     async def debts(self, *, after: str = "", limit: int = PAGE) -> list[Debt]:
-        """Who owes how much, by user; ``after`` is the last user of the page before.
+        """The debts by user; ``after`` is the last user of the page before.
 
         Raises ``InvalidArgument`` for what is no page.
         """
@@ -191,7 +191,7 @@ class EconomyReading:
         return found[0] if found else None
 
     async def receipt(self, key: str) -> KeyRecord | None:
-        """What was done under an idempotency key; None while it is free."""
+        """The operation that was done under an idempotency key; None while it is free."""
         return await (await self._opened()).ledger_key(key)
 
     async def position(self) -> Position:
@@ -199,14 +199,14 @@ class EconomyReading:
         return position(await (await self._opened()).ledger_totals(), self._rates)
 
     async def owns(self, user: str, sku: str) -> bool:
-        """Whether a user owns a thing now."""
+        """True if a user owns a thing now."""
         return owned(await self._side("entitlement", entitlement_id(user, sku)), self._at())
 
     async def entitlements(
         self, user: str, *, after: str = "", limit: int = PAGE
     ) -> list[Entitlement]:
-        """What a user has or had, by sku; ``after`` is the sku of the last one before. Raises
-        ``InvalidArgument`` for what is no page.
+        """The things that a user has or had, by sku; ``after`` is the sku of the last one before.
+        Raises ``InvalidArgument`` for what is no page.
         """
         last = entitlement_id(user, after) if after else ""
         rows = await self._sides("entitlement", user, (), last, limit)

@@ -18,7 +18,7 @@ from offpath.model.ledger.money import Money
 
 
 class RecordKind(StrEnum):
-    """What a record is of; a purchase never matches a payout."""
+    """The subject of a record; a purchase never matches a payout."""
 
     BUY = "buy"
     PAYOUT = "payout"
@@ -30,7 +30,7 @@ class RecordKind(StrEnum):
 
 
 class Difference(StrEnum):
-    """How two sides disagree."""
+    """The kinds of disagreement between two sides."""
 
     PROCESSOR_ORPHAN = "processor_orphan"
     """The processor cleared it, the ledger does not have it."""
@@ -62,7 +62,7 @@ class Window(Struct, frozen=True, kw_only=True):
             )
 
     def __contains__(self, moment: datetime) -> bool:
-        """Whether a moment is in it."""
+        """True if a moment is in it."""
         return self.since <= moment < self.until
 
     def __str__(self) -> str:
@@ -71,14 +71,14 @@ class Window(Struct, frozen=True, kw_only=True):
 
 
 class ReconcileRecord(Struct, frozen=True, kw_only=True):
-    """What one side knows of a movement of money. Records of both sides pair by kind and key."""
+    """A movement of money as one side knows it. Records of both sides pair by kind and key."""
 
     kind: RecordKind
     key: str
-    """What both sides call it: a provider's reference, an idempotency key."""
+    """The name that both sides have for it: a provider's reference, an idempotency key."""
     amount: Money
     ref: str
-    """What this side calls it."""
+    """The name that this side has for it."""
     at: datetime
 
 
@@ -100,7 +100,7 @@ class Discrepancy(Struct, frozen=True, kw_only=True):
 
 
 class ReconcileReport(Struct, frozen=True, kw_only=True):
-    """How the two sides of a window compare.
+    """The comparison of the two sides of a window.
 
     ``matched + drifts + processor_orphans`` is ``processor_count``, and likewise for the ledger.
     """
@@ -114,22 +114,22 @@ class ReconcileReport(Struct, frozen=True, kw_only=True):
 
     @property
     def reconciled(self) -> bool:
-        """Whether both sides agree on everything."""
+        """True if both sides agree on everything."""
         return not self.discrepancies
 
     @property
     def processor_orphans(self) -> int:
-        """How many only the processor has."""
+        """The number that only the processor has."""
         return self._count(Difference.PROCESSOR_ORPHAN)
 
     @property
     def ledger_orphans(self) -> int:
-        """How many only the ledger has."""
+        """The number that only the ledger has."""
         return self._count(Difference.LEDGER_ORPHAN)
 
     @property
     def amount_drifts(self) -> int:
-        """How many both have, with other amounts."""
+        """The number that both have, with other amounts."""
         return self._count(Difference.AMOUNT_DRIFT)
 
     def _count(self, difference: Difference) -> int:
@@ -172,7 +172,7 @@ def _by_key(records: Iterable[ReconcileRecord]) -> dict[_Place, list[ReconcileRe
 def _paired(
     processor: Sequence[ReconcileRecord], ledger: Sequence[ReconcileRecord]
 ) -> tuple[int, list[tuple[ReconcileRecord | None, ReconcileRecord | None]]]:
-    """How many are equal, and the others in pairs as far as they go."""
+    """The number of equal ones, and the others in pairs as far as they go."""
     twins = Counter(one.amount for one in processor) & Counter(one.amount for one in ledger)
     unmatched = zip_longest(_without(processor, twins), _without(ledger, twins))
     return twins.total(), list(unmatched)

@@ -1,4 +1,4 @@
-"""What can be asked of an economy: every request, and what they are made of."""
+"""The requests to an economy: every request, and what they are made of."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class PayoutBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True):
-    """What a payout's row holds besides its quote (``amount``) and its seller (``owner``)."""
+    """The content of a payout's row besides its quote (``amount``) and its seller (``owner``)."""
 
     reserve: int
     """The credits that it took, in minor units."""
@@ -29,7 +29,7 @@ class PayoutBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", om
     reason: str | None = None
     """Why it failed."""
     sending_at: int | None = None
-    """When it was first given to the provider: from then on it may have been taken."""
+    """The time when it was first given to the provider: from then on it may have been taken."""
     unanswered: int = 0
     """How many times it was given to the provider, and no answer came: any of these may have been
     taken."""
@@ -39,30 +39,30 @@ class PayoutBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", om
 class SubscriptionBody(
     Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True
 ):
-    """What a subscription's row holds; its ``owner`` is who pays."""
+    """The content of a subscription's row; its ``owner`` is who pays."""
 
     seller: str
     sku: str
     price: int
     period: int
-    """How long a paid period is, in milliseconds."""
+    """The length of a paid period, in milliseconds."""
     number: int
     """The period that was paid last; 1 is the first."""
     paid_until: int
-    """When it ends. The row's ``due_at`` is only when somebody looks at it."""
+    """The time when it ends. The row's ``due_at`` is only when somebody looks at it."""
 
 
 class PromoBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True):
-    """What a promo's row holds besides its amount; its id is its grant's posting."""
+    """The content of a promo's row besides its amount; its id is its grant's posting."""
 
     expires_at: int
 
 
 class SaleBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True):
-    """What a sale's row holds; its id is the order's, its ``owner`` who paid."""
+    """The content of a sale's row; its id is the order's, its ``owner`` who paid."""
 
     recipient: str
-    """Who got it."""
+    """The user that got it."""
     sku: str
     price: int
     fee: int
@@ -72,7 +72,7 @@ class SaleBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit
 
 
 class Title(Struct, frozen=True, gc=False, array_like=True):
-    """Where somebody has a thing from, and until when: None is for ever."""
+    """The source from which somebody has a thing, and until when: None is for ever."""
 
     source: str
     expires_at: int | None = None
@@ -81,7 +81,7 @@ class Title(Struct, frozen=True, gc=False, array_like=True):
 class EntitlementBody(
     Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True
 ):
-    """What an entitlement's row holds; its ``owner`` is who has it."""
+    """The content of an entitlement's row; its ``owner`` is who has it."""
 
     sku: str
     source: str
@@ -89,7 +89,7 @@ class EntitlementBody(
     expires_at: int | None = None
     """It is owned up to and with this time; None: for ever."""
     also: tuple[Title, ...] = ()
-    """Where he has it from too: when the first is taken back, he still does."""
+    """The other sources from which the user has it: when the first is taken back, he still does."""
 
 
 def body(row: SideRow, kind: type[T]) -> T:
@@ -118,7 +118,7 @@ def entitlement_id(user: str, sku: str) -> str:
 
 
 def entitlement_key(user: str, sku: str) -> SideKey:
-    """Where an entitlement is found."""
+    """The key by which an entitlement is found."""
     return SideKey("entitlement", entitlement_id(user, sku))
 
 
@@ -128,7 +128,7 @@ def subscription_holder(user: str, seller: str, sku: str) -> str:
 
 
 def owned(row: SideRow | None, at: int) -> bool:
-    """Whether what the row is about is owned at a time (ms)."""
+    """True if what the row is about is owned at a time (ms)."""
     if row is None or row.state != "OWNED":
         return False
     expires = body(row, EntitlementBody).expires_at

@@ -17,7 +17,7 @@ _SECOND: Final = 1_000
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """What is decided by. Durations are milliseconds; made by :func:`rules_of`."""
+    """The rules of decisions. Durations are milliseconds; made by :func:`rules_of`."""
 
     settings: EconomySettings
     rates: Rates
@@ -31,7 +31,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     outflow: int
 
     def horizon(self, source: str | None) -> int:
-        """How long what came from a source waits."""
+        """The wait of credits, by their source."""
         known = self.horizons
         return known.get(source or "default", known["default"])
 

@@ -1,4 +1,4 @@
-"""What an economy is configured with. Durations are seconds, amounts minor units, times aware UTC.
+"""The settings of an economy. Durations are seconds, amounts minor units, times aware UTC.
 
 Made by :func:`offpath.economy.ledger.configuring.load_economy_settings` or, in tests, by hand.
 """
@@ -26,7 +26,7 @@ class EconomySettings(Struct, frozen=True, kw_only=True):
     platform_fee_bps: Bps = 1530
     """The platform's part of what is paid with credits that were bought."""
     payout_fee_bps: Bps = 150
-    """What the rail takes of a payout: recorded, not posted."""
+    """The fee of the rail for a payout: recorded, not posted."""
     velocity_limit_minor: SomeMinor = 100_000
     """The most credits that one user may move each way within the window, tries included."""
     velocity_inflow_limit_minor: SomeMinor | None = None
@@ -39,7 +39,7 @@ class EconomySettings(Struct, frozen=True, kw_only=True):
     top_up_bundles_minor: tuple[SomeMinor, ...] = ()
     """The amounts that can be topped up; none given: any."""
     maturity_card: Seconds = 0.0
-    """How long credits bought by card wait before they can be spent."""
+    """The time that credits bought by card wait before they can be spent."""
     maturity_crypto: Seconds | None = None
     """None: as by card. So are the next ones."""
     maturity_steam: Seconds | None = None
@@ -47,36 +47,38 @@ class EconomySettings(Struct, frozen=True, kw_only=True):
     maturity_default: Seconds | None = None
     """For every other source, for what sellers earn (their refund window) and for revenue."""
     sla_pending: SomeSeconds = 30.0
-    """When a requested payout is first looked at."""
+    """The time when a requested payout is first looked at."""
     sla_submitted: SomeSeconds = 120.0
-    """When a payout that a provider took is looked at again."""
+    """The time when a payout that a provider took is looked at again."""
     sla_default: SomeSeconds = 60.0
     payout_min_earned_minor: Minor = 2_000_000
     """The least that can be paid out, in credits."""
     payout_min_interval: Seconds = 86_400.0
-    """How long a seller waits from one payout to the next; one that failed does not count."""
+    """The time that a seller waits from one payout to the next; one that failed does not count."""
     max_payout_age: SomeSeconds = 259_200.0
-    """How long a provider may say nothing of a payout before it is given up."""
+    """The time that a provider may say nothing of a payout before it is given up."""
     max_payout_attempts: Attempts = 5
     max_subscription_attempts: Attempts = 10
     max_promo_attempts: Attempts = 10
     promo_grace: SomeSeconds = 2_592_000.0
-    """How long promo credits last that a refund gives back after their grant has expired."""
+    """The time that promo credits last that a refund gives back after their grant has expired."""
     pause_start: datetime | None = None
     """From here on, until ``pause_end``, operations of users are declined."""
     pause_end: datetime | None = None
     worker_interval: SomeSeconds = 60.0
     worker_batch: Annotated[int, Meta(ge=1, le=10_000)] = 100
-    """How many rows of each kind one run takes."""
+    """The number of rows of each kind that one run takes."""
     max_batch: Annotated[int, Meta(ge=1, le=1_000)] = 128
-    """How many concurrent operations share one transaction at most."""
+    """The number of concurrent operations that share one transaction at most."""
     keep_keys: SomeSeconds | None = None
-    """How long idempotency keys are kept; None: for ever. A key that is gone can be used again."""
+    """The time that idempotency keys are kept; None: for ever. A key that is gone can be used
+    again.
+    """
     origins: tuple[tuple[str, str], ...] = ()
     """Field and origin of what was not left at its default."""
 
     def faults(self) -> list[str]:
-        """What does not fit together."""
+        """The settings that do not fit together."""
         found = []
         if self.subscription_price_min_minor > self.subscription_price_max_minor:
             found.append("subscription_price_min_minor is above subscription_price_max_minor")

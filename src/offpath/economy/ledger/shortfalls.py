@@ -32,7 +32,7 @@ class Explained(Struct, frozen=True, kw_only=True):
 
 
 def explained(totals: Totals, rates: Rates) -> Explained:
-    """What a shortfall comes from; all is zero where there is none."""
+    """The causes of a shortfall; all is zero where there is none."""
     missing = position(totals, rates).shortfall
     if not missing:
         return Explained(debts=0, receivable=0, given_away=0, by_hand=0, unexplained=0)

@@ -38,7 +38,7 @@ class Signer(Protocol):
         ...
 
     def verify(self, content: bytes, signature: str) -> bool:
-        """Whether one of our keys, the current or an earlier one, made it.
+        """True if one of our keys, the current or an earlier one, made it.
 
         Raises ValueError for a signature that is no hex.
         """
@@ -77,7 +77,7 @@ class Ed25519Signer:
         return self._private.sign(content).hex()
 
     def verify(self, content: bytes, signature: str) -> bool:
-        """Whether the current or an earlier key made it."""
+        """True if the current or an earlier key made it."""
         return verifies(self._public, content, signature)
 
 
@@ -88,12 +88,12 @@ class PublicKeys:
         self._public = [_public(key) for key in keys]
 
     def verify(self, content: bytes, signature: str) -> bool:
-        """Whether one of the keys made it."""
+        """True if one of the keys made it."""
         return verifies(self._public, content, signature)
 
 
 def signed_bytes(checkpoint: Checkpoint) -> bytes:
-    """What a checkpoint's signature is over.
+    """The bytes that a checkpoint's signature is over.
 
     Version 1: the root. Version 2: the root and the sum in eight bytes. Versions 3 and 4: canonical
     JSON of everything but the signature, so that no field can be changed.
@@ -126,7 +126,7 @@ def _canonical(checkpoint: Checkpoint) -> bytes:
 
 
 def verifies(keys: Sequence[Ed25519PublicKey], content: bytes, signature: str) -> bool:
-    """Whether one of the keys made the signature. Raises ValueError when it is no hex."""
+    """True if one of the keys made the signature. Raises ValueError when it is no hex."""
     from cryptography.exceptions import InvalidSignature
 
     given = bytes.fromhex(signature)

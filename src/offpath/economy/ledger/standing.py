@@ -55,7 +55,7 @@ async def note(store: FindingStore, lines: Iterable[str], new_id: str) -> Findin
 
 
 def hint(found: FindingRecord) -> str:
-    """What stands, and what to do."""
+    """The finding that stands, and what to do."""
     since = found.since.isoformat(timespec="seconds")
     first = found.text.partition("\n")[0]
     return (

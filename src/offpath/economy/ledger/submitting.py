@@ -31,7 +31,9 @@ from offpath.model.ledger.records import Receipt
 from offpath.store.ledger import LedgerReads
 
 PLANS: Final = 8
-"""How often an operation is planned anew, since what it needs came to be in the meantime."""
+"""The number of times that an operation is planned anew, since what it needs came to be in the
+meantime.
+"""
 
 MOST_GRANTS: Final = 1_000
 """Promo grants that are read at once."""
@@ -42,7 +44,7 @@ Opened = Callable[[], Awaitable[LedgerReads]]
 
 
 class Submitting:
-    """What one economy submits by."""
+    """The parts that one economy submits by."""
 
     def __init__(
         self,
@@ -191,7 +193,7 @@ class Submitting:
         )
 
     def _paused(self, request: Operation) -> int | None:
-        """When users may go on, if this is a user's and they may not now."""
+        """The time when users may go on, if this is a user's and they may not now."""
         start, end = self.rules.settings.pause_start, self.rules.settings.pause_end
         if start is None or end is None or request.actor.kind != "user":
             return None
@@ -239,7 +241,7 @@ def _normal(decided: Decided) -> Decided:
 
 
 def _answer(given: asyncio.Future[Decided] | Answer) -> Answer:
-    """What became of one that was handed to the batcher, or what was known without it."""
+    """The outcome of one that was handed to the batcher, or what was known without it."""
     if not isinstance(given, asyncio.Future):
         return given
     try:

@@ -43,7 +43,7 @@ def _told(run: Pass, found: Verification) -> VerifySummary:
 
 
 async def last_published(run: Pass) -> Checkpoint | None:
-    """What the anchor has. An anchor that is away proves nothing and blocks nothing."""
+    """The anchor's checkpoint. An anchor that is away proves nothing and blocks nothing."""
     anchor = run.home.ports.anchor
     if anchor is None:
         return None

@@ -14,5 +14,5 @@ __all__ = ["SOURCE", "drain_inbox", "drain_mover"]
 
 
 def drain_mover(home: EconomyHome) -> Mover:
-    """What drains the economy's source."""
+    """The drain of the economy's source."""
     return Mover(lambda: home.app.drain(SOURCE))

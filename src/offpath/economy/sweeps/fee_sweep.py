@@ -19,7 +19,7 @@ async def fee_sweep(run: Pass) -> FeesSummary:
 
 
 def fees_of(decided: Decided) -> FeesSummary:
-    """What a fee sweep came to."""
+    """The result of a fee sweep."""
     if decided.receipt is None or decided.duplicate:
         return FeesSummary(skipped=True, duplicate=decided.duplicate)
     return FeesSummary(swept=Money.parse(decided.receipt.facts["amount"]), skipped=False)

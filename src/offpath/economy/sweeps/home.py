@@ -1,4 +1,4 @@
-"""What the sweeps of an economy work with: their economy, and one pass of theirs."""
+"""The parts that the sweeps of an economy work with: their economy, and one pass of theirs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Pass:
         self.postings: list[str] = []
         """Ids of what the pass posted, in the order of the answers."""
         self.more = False
-        """Whether there may be more due at once."""
+        """True if there may be more due at once."""
 
     @property
     def at(self) -> int:
@@ -136,10 +136,10 @@ def code_of(error: BaseException) -> str:
 
 
 def retryable(error: BaseException) -> bool:
-    """Whether it may well go away without a change."""
+    """True if it may well go away without a change."""
     return error.retryable if isinstance(error, LedgerError) else True
 
 
 def expected(error: BaseException) -> bool:
-    """Whether it is of offpath's own, and so needs no report beside the summary."""
+    """True if it is of offpath's own, and so needs no report beside the summary."""
     return isinstance(error, OffpathError)

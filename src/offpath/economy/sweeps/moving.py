@@ -29,7 +29,7 @@ _BACKLOG = 100_000
 
 
 class Notes(Struct):
-    """What the inbox handler tells the pass that it works for."""
+    """The report of the inbox handler to its pass."""
 
     postings: list[str]
     codes: dict[str, tuple[str, bool]]
@@ -52,7 +52,7 @@ def not_applied(message_id: str, code: str, *, retryable: bool) -> None:
 
 
 class Moves(Protocol):
-    """What moves the messages of one stream."""
+    """The mover of the messages of one stream."""
 
     async def run_once(self, *, limit: int) -> Tally:
         """Move up to ``limit``; raises ``PassFailed`` when all failed."""

@@ -143,7 +143,7 @@ async def _refused(
 
 
 def _may_have_it(run: Pass, row: SideRow, error: LedgerError, *, blind: bool) -> bool:
-    """Whether it may have taken it, so that only time ends it: this call was not answered, so that
+    """True if it may have taken it, so that only time ends it: this call was not answered, so that
     it may be on its way, or an earlier one was not, and it cannot be asked about that.
     """
     content = payout_body(row)
@@ -154,7 +154,7 @@ def _may_have_it(run: Pass, row: SideRow, error: LedgerError, *, blind: bool) ->
 
 
 async def _found(provider: PayoutProvider, run: Pass, row: SideRow) -> str | None:
-    """What the provider took under this id, as far as it can tell."""
+    """The payout that the provider took under this id, as far as it can tell."""
     find = getattr(provider, "find", None)
     if find is None:
         return None
@@ -184,7 +184,7 @@ async def _watched(provider: PayoutProvider, run: Pass, row: SideRow) -> Found |
 
 
 async def _status(provider: PayoutProvider, run: Pass, row: SideRow) -> ProviderStatus:
-    """What the provider says of it; whatever goes wrong, nothing is known."""
+    """The provider's answer about it; whatever goes wrong, nothing is known."""
     probe, ref = getattr(provider, "status", None), payout_body(row).provider_ref
     if probe is None or ref is None:
         return ProviderStatus.UNKNOWN

@@ -1,4 +1,4 @@
-"""What keeps a ledger's tables flat: tries that velocity no longer counts, and old keys."""
+"""The sweep that removes tries that velocity no longer counts, and old keys."""
 
 from __future__ import annotations
 

@@ -11,5 +11,5 @@ __all__ = ["relay", "relay_mover"]
 
 
 def relay_mover(home: EconomyHome) -> Mover:
-    """What relays the economy's events."""
+    """The relay of the economy's events."""
     return Mover(lambda: home.app.relay(STREAM))

@@ -27,8 +27,8 @@ LONGEST_WAIT = 3_600.0
 
 
 def after_failures(run: Pass, failures: int) -> int:
-    """When a row that failed so often is looked at again (ms): each time twice as late, at most an
-    hour.
+    """The time when a row that failed so often is looked at again (ms): each time twice as late, at
+    most an hour.
     """
     wait = min(FIRST_WAIT * 2.0 ** min(max(failures - 1, 0), 30), LONGEST_WAIT)
     return run.at + round(wait * 1000)

@@ -56,7 +56,7 @@ IDLE: Final[dict[str, Summary]] = {
     "reconcile": ReconcileSummary(),
     "promos": PromosSummary(),
 }
-"""What a sweep reports that had nothing to do, or was not asked for."""
+"""The report of a sweep that had nothing to do, or was not asked for."""
 SWEEP_NAMES: Final = tuple(IDLE)
 """The sweeps, in the order in which they run."""
 
@@ -64,7 +64,7 @@ Sweep = Callable[[Pass], Awaitable[Summary]]
 
 
 class SweepInput(Struct, frozen=True, kw_only=True):
-    """What one run of the sweeps is asked to do."""
+    """The request of one run of the sweeps."""
 
     now: datetime | None = None
     """By which everything is claimed and decided; None: the store's clock, read once."""
@@ -73,28 +73,28 @@ class SweepInput(Struct, frozen=True, kw_only=True):
     only: str | Iterable[str] | None = None
     """Sweeps to run; the others report that they were idle. None: all."""
     windows: tuple[Window, ...] = ()
-    """What ``reconcile`` compares."""
+    """The windows that ``reconcile`` compares."""
 
 
 class EconomyResult(Struct, frozen=True, kw_only=True):
-    """How one sweep went: its summary, or the code of what it raised."""
+    """The result of one sweep: its summary, or the code of what it raised."""
 
     name: str
     summary: Summary | None = None
     code: str | None = None
     retryable: bool = False
     more: bool = False
-    """Whether its page was full, so that there may be more due at once."""
+    """True if its page was full, so that there may be more due at once."""
     seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
-        """Whether it came to its end; rows may have failed all the same."""
+        """True if it came to its end; rows may have failed all the same."""
         return self.code is None
 
 
 class EconomyRun(Struct, frozen=True, kw_only=True):
-    """What a run of the sweeps did: ``batch, postings = await worker.run_once(...)``."""
+    """The results of a run of the sweeps: ``batch, postings = await worker.run_once(...)``."""
 
     batch: tuple[EconomyResult, ...]
     """One result for each of :data:`SWEEP_NAMES`, in their order."""

@@ -1,4 +1,4 @@
-"""What the sweeps find wrong with the books, kept in the store, and what rests while it stands."""
+"""Findings of the sweeps about the books, kept in the store, and what rests while it stands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST: Final = 1_000
 
 
 async def hindered(run: Pass) -> bool:
-    """Whether a mismatch stands that nobody has accepted: told each time, as nothing is sealed,
+    """True if a mismatch stands that nobody has accepted: told each time, as nothing is sealed,
     handed over or taken until then.
     """
     found = await mismatch(run.store)

@@ -1,4 +1,4 @@
-"""What each sweep of an economy reports: a summary of its own shape, the same on every pass."""
+"""The reports of an economy's sweeps: a summary of its own shape, the same on every pass."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Expired(Struct, frozen=True):
 
 
 class Breach(Struct, frozen=True):
-    """What is missing: a finding, not an error."""
+    """The cash that is missing: a finding, not an error."""
 
     shortfall: Money
     required: Money
     held: Money
     explained: Explained
-    """What it comes from."""
+    """The causes of the shortfall."""
 
 
 class FailedWindow(Struct, frozen=True):
@@ -66,7 +66,7 @@ class FailedWindow(Struct, frozen=True):
 
 
 class Summary(Protocol):
-    """What every summary can do."""
+    """The base of every summary."""
 
     def tally(self) -> Tally:
         """The same as rows by bucket, for health and metrics."""
@@ -74,7 +74,7 @@ class Summary(Protocol):
 
 
 class PayoutsSummary(Struct, frozen=True, kw_only=True):
-    """What became of due payouts. Those that only wait are in no bucket."""
+    """The outcome of due payouts. Those that only wait are in no bucket."""
 
     submitted: tuple[str, ...] = ()
     dead_lettered: tuple[Reasoned, ...] = ()
@@ -92,7 +92,7 @@ WAITING = frozenset({"FUNDS_IMMATURE"})
 
 
 class SubscriptionsSummary(Struct, frozen=True, kw_only=True):
-    """What became of due subscriptions."""
+    """The outcome of due subscriptions."""
 
     charged: tuple[str, ...] = ()
     lapsed: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class SubscriptionsSummary(Struct, frozen=True, kw_only=True):
 
 
 class TreasurySummary(Struct, frozen=True, kw_only=True):
-    """Where the platform stands; ``position`` is None when it could not be read."""
+    """The position of the platform; ``position`` is None when it could not be read."""
 
     position: Position | None = None
     breaches: tuple[Breach, ...] = ()
@@ -132,7 +132,7 @@ class TreasurySummary(Struct, frozen=True, kw_only=True):
 
 
 class FeesSummary(Struct, frozen=True, kw_only=True):
-    """What was realised as the platform's own."""
+    """The fees that were realised as the platform's own."""
 
     swept: Money = Money(Currency.CREDIT, 0)
     skipped: bool = True
@@ -146,7 +146,7 @@ class FeesSummary(Struct, frozen=True, kw_only=True):
 
 
 class VerifySummary(Struct, frozen=True, kw_only=True):
-    """Whether the ledger only grew since the last checkpoint; ``mismatch`` is a finding."""
+    """The result of a verification of the last checkpoint; ``mismatch`` is a finding."""
 
     verified: str | None = None
     """The checkpoint's id."""
@@ -154,7 +154,7 @@ class VerifySummary(Struct, frozen=True, kw_only=True):
     """Nothing was sealed yet, or there is no signer."""
     mismatch: bool = False
     problems: tuple[str, ...] = ()
-    """What does not hold, with the account's name where it is one."""
+    """The breaks, with the account's name where it is one."""
     dead_lettered: tuple[Coded, ...] = ()
     retrying: tuple[Coded, ...] = ()
 
@@ -170,7 +170,7 @@ class VerifySummary(Struct, frozen=True, kw_only=True):
 
 
 class SealSummary(Struct, frozen=True, kw_only=True):
-    """Whether a checkpoint was sealed."""
+    """The result of a seal: whether a checkpoint was sealed."""
 
     sealed: str | None = None
     """Its id."""
@@ -189,7 +189,7 @@ class SealSummary(Struct, frozen=True, kw_only=True):
 
 
 class RelaySummary(Struct, frozen=True, kw_only=True):
-    """What became of due events."""
+    """The outcome of due events."""
 
     relayed: tuple[str, ...] = ()
     failed: tuple[Failed, ...] = ()
@@ -201,7 +201,7 @@ class RelaySummary(Struct, frozen=True, kw_only=True):
 
 
 class InboxSummary(Struct, frozen=True, kw_only=True):
-    """What became of inbound operations; duplicates count as applied."""
+    """The outcome of inbound operations; duplicates count as applied."""
 
     applied: tuple[str, ...] = ()
     failed: tuple[Failed, ...] = ()
@@ -213,7 +213,7 @@ class InboxSummary(Struct, frozen=True, kw_only=True):
 
 
 class ReconcileSummary(Struct, frozen=True, kw_only=True):
-    """How the windows compare; drift is a finding."""
+    """The comparison of the windows; drift is a finding."""
 
     reconciled: tuple[ReconcileReport, ...] = ()
     drifted: tuple[ReconcileReport, ...] = ()
@@ -233,7 +233,7 @@ class ReconcileSummary(Struct, frozen=True, kw_only=True):
 
 
 class PromosSummary(Struct, frozen=True, kw_only=True):
-    """What became of expired grants."""
+    """The outcome of expired grants."""
 
     reversed: tuple[Expired, ...] = ()
     failed: tuple[Coded, ...] = ()

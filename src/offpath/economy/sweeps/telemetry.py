@@ -1,4 +1,4 @@
-"""What the sweeps of an economy tell the metrics of their app."""
+"""The metrics of an economy's sweeps in the registry of their app."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from offpath.economy.ledger.obligations import Position
 from offpath.runtime.metrics import Metrics
 
 FINDINGS = ("settlement_unreported", "pending_past_timeout")
-"""What may be found of a payout."""
+"""The findings about a payout."""
 
 
 def known(metrics: Metrics) -> None:
@@ -39,7 +39,7 @@ def payout_found(metrics: Metrics, finding: str) -> None:
 
 
 def treasury(metrics: Metrics, found: Position) -> None:
-    """Where the platform stands, in minor units."""
+    """The position of the platform, in minor units."""
     for what, value in (
         ("custodial", found.custodial),
         ("obligations", found.obligations),

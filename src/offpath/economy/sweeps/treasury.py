@@ -39,7 +39,7 @@ async def treasury(run: Pass) -> TreasurySummary:
 
 
 def _causes(found: Explained) -> dict[str, str]:
-    """What a log says of them: those that there are, and what none of them explains."""
+    """The log text about the causes: those that there are, and what none of them explains."""
     credits = {"debts": found.debts, "receivable": found.receivable}
     credits |= {"given_away": found.given_away, "by_hand": found.by_hand}
     told = {name: money.text("CREDIT", minor) for name, minor in credits.items() if minor}

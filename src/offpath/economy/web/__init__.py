@@ -109,7 +109,9 @@ def economy_service(
 
 
 def _users(authorize: Authorize | None, prices: Offers | None, *, trusted: bool) -> Users:
-    """What decides on users' operations: ``"trusted"`` is as they come, None not at all."""
+    """The function that decides on users' operations: ``"trusted"`` is as they come, None not at
+    all.
+    """
     given = [one for one in (authorize, prices) if one is not None]
     if len(given) > 1:
         raise InvalidArgument("give authorize= or prices=, not both")

@@ -28,8 +28,9 @@ from offpath.model.ledger.rates import BPS
 
 Authorized: TypeAlias = Operation | Rejected
 Authorize: TypeAlias = Callable[[Actor, Operation], Authorized | Awaitable[Authorized]]
-"""What a user's operation becomes: the operation to submit, completed and priced by the shop, or a
-``Rejected`` with a reason of the shop's own."""
+"""The result of authorizing a user's operation: the operation to submit, completed and priced by
+the shop, or a ``Rejected`` with a reason of the shop's own.
+"""
 
 NOT_AUTHORIZED: Final = Rejected(
     "NOT_AUTHORIZED",
@@ -41,7 +42,7 @@ NOT_AUTHORIZED: Final = Rejected(
 
 
 class Offer(Struct, frozen=True, kw_only=True):
-    """What a thing costs, and who earns from it."""
+    """The price of a thing, and who earns from it."""
 
     price: Money
     sellers: tuple[Share, ...]
@@ -49,12 +50,12 @@ class Offer(Struct, frozen=True, kw_only=True):
     period: float | timedelta | None = None
     """It is a subscription, paid anew after so many seconds; None: it is bought once."""
     promo: bool = False
-    """Whether it may be paid with promo credits. The platform pays sellers for these, so friends of
+    """True if it may be paid with promo credits. The platform pays sellers for these, so friends of
     a seller could turn what they were given into money of his."""
 
 
 Offers: TypeAlias = Mapping[str, Offer] | Callable[[str], "Offer | Awaitable[Offer | None] | None"]
-"""What is for sale, by sku: a mapping, or a function that gives None for the rest."""
+"""The goods for sale, by sku: a mapping, or a function that gives None for the rest."""
 
 
 def priced(offers: Offers) -> Authorize:
@@ -80,7 +81,7 @@ def priced(offers: Offers) -> Authorize:
 
 
 async def authorized(authorize: Authorize, actor: Actor, asked: Operation) -> Authorized:
-    """What the shop makes of a user's operation. Raises ``LedgerError`` for what is neither."""
+    """The operation that the shop makes of a user's. Raises ``LedgerError`` for what is neither."""
     given = authorize(actor, owned(asked, actor.id))
     found: object = await given if inspect.isawaitable(given) else given
     if not isinstance(found, Operation | Rejected):

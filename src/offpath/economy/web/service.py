@@ -38,7 +38,7 @@ DEGRADED: Final = "offpath_economy_ratelimit_degraded_total"
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """What an authenticator and a rate limiter see of a request. Never its body."""
+    """The part of a request that an authenticator and a rate limiter see. Never its body."""
 
     method: str
     path: str
@@ -49,11 +49,11 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 Authenticate = Callable[[Asked], "Actor | Awaitable[Actor | None] | None"]
-"""Who asks, by his credentials; None: nobody that we know."""
+"""The caller, by the credentials; None for an unknown one."""
 
 
 Users = Authorize | Literal["trusted"] | None
-"""What decides on the operations of users."""
+"""The function that decides on the operations of users."""
 
 
 class RateLimiter(Protocol):

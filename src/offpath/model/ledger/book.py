@@ -64,13 +64,13 @@ _LAST: Final[Any] = object()
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """What a store read under its locks for a :class:`Wanted`."""
+    """The rows that a store read under its locks for a :class:`Wanted`."""
 
     wanted: Wanted
     now: int
     """The store's clock in milliseconds, read after the locks were taken."""
     accounts: tuple[AccountRecord, ...] = ()
-    """Those that exist."""
+    """The accounts that exist."""
     sides: tuple[SideRow, ...] = ()
     """Those asked for by id or by unique key, in any order; repeats do no harm."""
     newest: tuple[SideRow, ...] = ()
@@ -83,7 +83,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
     attempts: dict[tuple[str, int], int] = {}
     """By subject and time: the sum of its attempts after that."""
     attempted: dict[tuple[str, str], int] = {}
-    """When those of the asked subjects and keys were recorded that were."""
+    """The times at which the subjects and keys asked for were recorded, where they were."""
     subjects: dict[str, Attempt] = {}
     """The last attempt of each subject."""
     totals: Totals | None = None
@@ -102,7 +102,7 @@ class Book:
         self.posted_at = loaded.now
         """The store's clock: when postings are dated."""
         self.headers = _NO_HEADERS
-        """What the current operation's messages carry."""
+        """The fields that the current operation's messages carry."""
         accounts = {account.id: account for account in loaded.accounts}
         accounts.update(
             {one: AccountRecord(id=one) for one in wanted.accounts if one not in accounts}
@@ -151,7 +151,7 @@ class Book:
         self._attempt_moves: dict[_Pair, AttemptMove] = {}
         self._depth = 0
         self._undo: list[tuple[Any, Any, Any]] = []
-        """Where something was written, under which key, and what was there before."""
+        """The place where something was written, under which key, and what was there before."""
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class Book:
         return None if found is None else verified(found)
 
     def recorded(self, key: str) -> Receipt | None:
-        """What was done under an idempotency key; None when it is free."""
+        """The operation that was done under an idempotency key; None when it is free."""
         found = self.key(key)
         return None if found is None else found.receipt
 
@@ -194,7 +194,8 @@ class Book:
         return self._keys[key]
 
     def lots(self, account: str, since: int) -> tuple[Lot, ...]:
-        """What raised the account after a time, newest first, as far as its balance reaches.
+        """The lots that raised the account after a time, newest first, as far as its balance
+        reaches.
 
         The last lot may be cut, so that they never sum to more than the balance.
         """
@@ -210,7 +211,7 @@ class Book:
         return tuple(kept)
 
     def raised(self, account: str, since: int) -> int:
-        """How much raised the account after a time, in minor units."""
+        """The sum that raised the account after a time, in minor units."""
         return self._raised[account, since]
 
     def totals(self) -> Totals:
@@ -361,7 +362,7 @@ class Book:
             self._undo.clear()
 
     def changes(self) -> Changes:
-        """What is to be written."""
+        """The changes that are to be written."""
         return Changes(
             accounts=tuple(
                 AccountChange(account=account, was=self._before[name].number)
@@ -484,7 +485,7 @@ def _version(row: SideRow | None) -> int:
 
 
 def _quote(row: SideRow | None) -> int:
-    """What a payout owes while it is open, in USD minor units."""
+    """The debt of a payout while it is open, in USD minor units."""
     if row is None or row.state not in OPEN_PAYOUTS:
         return 0
     if row.amount is None:

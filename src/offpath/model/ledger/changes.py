@@ -1,4 +1,4 @@
-"""What a book has decided, as the stores write it: rows, with what they were before."""
+"""The changes that a book has decided, as the stores write it: rows, with what they were before."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AccountChange(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """What a batch did, to be written as it is."""
+    """The changes of a batch, to be written as they are."""
 
     accounts: tuple[AccountChange, ...]
     """Ordered by id."""
@@ -45,5 +45,5 @@ class Changes(Struct, frozen=True, kw_only=True):
     """To be written after ``attempts``."""
 
     def __bool__(self) -> bool:
-        """Whether there is anything to write."""
+        """True if there is anything to write."""
         return bool(self.postings or self.sides or self.messages or self.keys or self.attempts)

@@ -22,7 +22,7 @@ PLATFORM: Final = "platform"
 
 
 class Backing(StrEnum):
-    """What an account means for the dollars that the platform must hold."""
+    """The meaning of an account for the dollars that the platform must hold."""
 
     CUSTODIAL = "custodial"
     """Users' credits: backed at par."""
@@ -35,7 +35,7 @@ class Backing(StrEnum):
 
 
 class Chart(Struct, frozen=True, kw_only=True, gc=False):
-    """What is known of an account from its id alone."""
+    """The facts of an account that its id alone tells."""
 
     id: str
     kind: str
@@ -44,18 +44,18 @@ class Chart(Struct, frozen=True, kw_only=True, gc=False):
     """The user; ``platform``."""
     currency: Currency
     debit_grows: bool
-    """Whether a debit (a positive entry) raises its balance; a credit does otherwise."""
+    """True if a debit (a positive entry) raises its balance; a credit does otherwise."""
     guarded: bool
-    """Whether its balance may never be below zero."""
+    """True if its balance may never be below zero."""
     backing: Backing
 
     @property
     def wallet(self) -> bool:
-        """Whether it is a user's."""
+        """True if it is a user's."""
         return self.owner != PLATFORM
 
     def change(self, amount: int) -> int:
-        """What an entry of this signed amount does to the balance."""
+        """The change of the balance by an entry of this signed amount."""
         return amount if self.debit_grows else -amount
 
     def entry(self, change: int) -> int:
@@ -117,13 +117,13 @@ def promo(user: str) -> str:
 
 
 def owed(user: str) -> str:
-    """What a user owes to the platform: a debit raises it, and it is never below zero."""
+    """The account of a user's debt to the platform. A debit raises it; it is never below zero."""
     return f"{user}:{_OWED}"
 
 
 @lru_cache(maxsize=65_536)
 def chart(account: str) -> Chart:
-    """What an account's id says. Raises ``UnknownAccount`` for what is no account's id."""
+    """The facts in an account's id. Raises ``UnknownAccount`` for what is no account's id."""
     parts = account.split(":") if len(account) <= LONGEST_ID else []
     if len(parts) == 2 and parts[0] == PLATFORM and parts[1] in _HOUSE:  # noqa: PLR2004
         return _house(account, parts[1])
@@ -162,7 +162,7 @@ def _house(account: str, name: str) -> Chart:
 def charted(
     account: str, kind: str, currency: str, guarded: object, side: int | None = None
 ) -> bool:
-    """Whether a store's row says of an account what the chart does; ``side`` is 1 where a debit
+    """True if a store's row says of an account what the chart does; ``side`` is 1 where a debit
     raises it and -1 where a credit does.
     """
     try:

@@ -1,4 +1,4 @@
-"""How a batch of operations is decided: one after the other, on the book that the store loaded."""
+"""The decision of a batch of operations: one after the other, on the book that the store loaded."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LedgerOp(Struct, frozen=True, kw_only=True):
     key: str | None = None
     fingerprint: str = ""
     headers: str = "{}"
-    """What the messages of it carry besides their own, as a JSON object of texts."""
+    """The fields that its messages carry besides their own, as a JSON object of texts."""
     now: int | None = None
     """The time to decide by, in milliseconds; None: the store's clock."""
 
@@ -58,7 +58,7 @@ class Refusal(NamedTuple):
 
 
 class Decided(Struct, frozen=True, kw_only=True):
-    """What became of an operation: exactly one of receipt, refusal and error is set."""
+    """The outcome of an operation: exactly one of receipt, refusal and error is set."""
 
     receipt: Receipt | None = None
     duplicate: bool = False
@@ -69,7 +69,7 @@ class Decided(Struct, frozen=True, kw_only=True):
 
 
 def batch_wants(operations: Sequence[LedgerOp], now: int) -> Wanted:
-    """What a batch needs of the store, by the store's clock (milliseconds).
+    """The needs of a batch from the store, by the store's clock (milliseconds).
 
     What is to be locked does not depend on ``now``; windows do, and are to be asked for with the
     very time that goes into :class:`Loaded`: read after the last lock.

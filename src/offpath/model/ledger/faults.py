@@ -177,7 +177,7 @@ _FINAL: Final = (
 
 
 def beyond_retry(error: BaseException | None) -> bool:
-    """Whether the same operation could only end so again: it cannot be meant, or was answered no.
+    """True if the same operation could only end so again: it cannot be meant, or was answered no.
 
     An overdraft is not: the account may be filled by then.
     """
@@ -185,5 +185,5 @@ def beyond_retry(error: BaseException | None) -> bool:
 
 
 def another_time(error: BaseException | None) -> TypeGuard[LedgerError]:
-    """Whether it is a fault of the ledger that the same operation may not meet again."""
+    """True if it is a fault of the ledger that the same operation may not meet again."""
     return isinstance(error, LedgerError) and not beyond_retry(error)

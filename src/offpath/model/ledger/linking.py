@@ -1,4 +1,4 @@
-"""How an account's chain goes on: its next link, and what forbids it."""
+"""The continuation of an account's chain: its next link, and what forbids it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from offpath.model.ledger.records import AccountRecord
 
 
 class Seal(Struct, frozen=True, gc=False):
-    """What all links of a posting have alike; id and metadata also as the frames of their hash."""
+    """The fields that all links of a posting share; id and metadata also as the frames of their
+    hash.
+    """
 
     posting: str
     name: bytes

@@ -28,7 +28,7 @@ _CENTS = tuple([f".{cents:02d}" for cents in range(MINOR)])
 
 
 class Currency(StrEnum):
-    """What an amount counts."""
+    """The currency that an amount counts."""
 
     CREDIT = "CREDIT"
     """Credits inside the app."""
@@ -81,7 +81,7 @@ class Money(Struct, frozen=True, order=False, gc=False):
         return self.minor <= other.minor
 
     def __bool__(self) -> bool:
-        """Whether it is anything but zero."""
+        """True if it is anything but zero."""
         return self.minor != 0
 
     def _same(self, other: Money) -> Currency:

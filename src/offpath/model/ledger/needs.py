@@ -1,4 +1,4 @@
-"""What a decision needs to have locked and read: named before, resolved for a whole batch at once.
+"""The needs of a decision, locked and read: named before, resolved for a whole batch at once.
 
 An operation names it from what cannot change (ids, the rows of sales and payouts that name their
 accounts), so that a store can lock everything of a batch once, in one order.
@@ -30,14 +30,14 @@ class LotsNeed(NamedTuple):
 
 
 class RaisedNeed(NamedTuple):
-    """How much raised an account in the last ``back`` milliseconds: one number, from two rows."""
+    """The sum that raised an account in the last ``back`` ms: one number, from two rows."""
 
     account: str
     back: int
 
 
 class AttemptNeed(NamedTuple):
-    """How much a subject tried to move in the last ``back`` ms, and whether under this key."""
+    """The sum that a subject tried to move in the last ``back`` ms, and whether under this key."""
 
     subject: str
     back: int
@@ -45,7 +45,7 @@ class AttemptNeed(NamedTuple):
 
 
 class Needs(Struct, frozen=True, kw_only=True, gc=False):
-    """What must be locked (accounts, sides) and what must be read with it."""
+    """The rows that must be locked (accounts, sides) and what must be read with it."""
 
     accounts: frozenset[str] = frozenset()
     """Locked, also when they are only read; those that do not exist yet count as empty."""
@@ -95,7 +95,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     holders: tuple[SideKey, ...]
     accounts: tuple[str, ...]
     must: tuple[str, ...]
-    """Those of the accounts that are made, if need be, to be locked."""
+    """The accounts that are made, if need be, to be locked."""
     newest: tuple[SideKey, ...]
     postings: tuple[str, ...]
     keys: tuple[str, ...]
@@ -125,7 +125,7 @@ class Asked(dict[K, V]):
 
 
 def wanted(needs: Iterable[tuple[Needs, int]], keys: Iterable[str] = ()) -> Wanted:
-    """What a batch wants of the store; each operation's needs come with its time (ms).
+    """The rows that a batch wants of the store; each operation's needs come with its time (ms).
 
     ``keys`` are wanted besides those that are needed.
     """

@@ -78,7 +78,7 @@ class LinkRecord(Struct, frozen=True, kw_only=True, gc=False):
     source: str | None
     """``source`` of the posting's metadata, for the age of what it raised."""
     at: int
-    """When it was posted, in milliseconds since 1970."""
+    """The time when it was posted, in milliseconds since 1970."""
 
 
 class PostingRecord(Struct, frozen=True, kw_only=True, gc=False):
@@ -167,7 +167,7 @@ def framed(text: str) -> bytes:
 
 
 def hash_of(link: LinkRecord, meta: str) -> str:
-    """What a stored link hashes to by its content."""
+    """The hash of a stored link by its content."""
     currency = chart(link.account).currency
     return link_hash(
         link.prev, link.posting, [money.text(currency, one) for one in link.entries], meta

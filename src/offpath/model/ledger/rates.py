@@ -68,7 +68,8 @@ def rate(purpose: str, value: int, scale: int) -> Rate:
 
 
 class Rates(Struct, frozen=True, kw_only=True):
-    """What a credit costs, what backs it, and what a seller gets: ``buy >= par >= payout``.
+    """The rates of a credit: its cost, what backs it, and what a seller gets: ``buy >= par >=
+    payout``.
 
     Raises ``EconomyConfigInvalid`` when they are in another order: the platform would lose on each
     credit.

@@ -1,4 +1,4 @@
-"""What the store keeps of a ledger besides postings. Times are milliseconds since 1970."""
+"""The rows that the store keeps of a ledger besides postings. Times are milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from offpath.model.quiet import Quiet
 
 
 class SideKey(NamedTuple):
-    """Where to look for a side row: its kind, and an id, an owner or a unique key."""
+    """The key of a side row: its kind, and an id, an owner or a unique key."""
 
     kind: str
     name: str
@@ -47,7 +47,7 @@ class SideRow(Quiet, frozen=True, kw_only=True, gc=False):
     version: int = 0
     """Rises by one with every write and with every lease: a fence."""
     due_at: int | None = None
-    """When a sweep looks at it; None: never (again)."""
+    """The time when a sweep looks at it; None: never (again)."""
     attempts: int = 0
     amount: int | None = None
     """A payout's quote in USD minor units, a promo's grant in credit minor units."""
@@ -61,7 +61,7 @@ class SideRow(Quiet, frozen=True, kw_only=True, gc=False):
 
     @property
     def key(self) -> SideKey:
-        """Where it is found."""
+        """The key by which it is found."""
         return SideKey(self.kind, self.id)
 
 
@@ -74,9 +74,9 @@ class AccountRecord(Struct, frozen=True, kw_only=True, gc=False):
     """All that ever raised it."""
     head: str = GENESIS
     number: int = 0
-    """How many links its chain has."""
+    """The number of links that its chain has."""
     charted: bool = True
-    """Whether its row says what the chart of accounts does; told where accounts are listed."""
+    """True if its row says what the chart of accounts does; told where accounts are listed."""
 
     @property
     def sum(self) -> int:
@@ -85,7 +85,7 @@ class AccountRecord(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Receipt(Struct, frozen=True, kw_only=True, gc=False):
-    """What an operation did: kept under its key, and given again to who repeats it."""
+    """The result of an operation: kept under its key, and returned to a caller that repeats it."""
 
     id: str | None = None
     """The operation's main posting, or the id of the row that it is about."""
@@ -143,13 +143,13 @@ class Totals(Struct, frozen=True, kw_only=True):
     balances: dict[str, int] = {}
     """By an account's kind (``spendable``, ``earned``, ...; the platform's by name)."""
     quotes: int = 0
-    """What the rows of open payouts say is owed, in USD minor units."""
+    """The debt by the rows of open payouts, in USD minor units."""
     requested: int = 0
-    """What the postings say that asked for payouts and have no end, in USD minor units."""
+    """The debt by postings that asked for payouts and have no end, in USD minor units."""
 
     @property
     def owed(self) -> int:
-        """What open payouts cost: the larger of both, since rows are not hashed and a debt does
+        """The cost of open payouts: the larger of both, since rows are not hashed and a debt does
         not vanish with its row.
         """
         return max(self.quotes, self.requested)

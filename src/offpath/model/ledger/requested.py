@@ -28,24 +28,24 @@ class Requested(Struct, frozen=True, gc=False):
 
     payout: str
     quote: int
-    """What it costs, in USD minor units."""
+    """The cost of the payout, in USD minor units."""
     reserve: int
     """The credits that it holds, in minor units."""
 
     def ended_by(self, posting: PostingRecord) -> bool:
-        """Whether a posting ends it: by its id, and since it takes all that is reserved."""
+        """True if a posting ends it: by its id, and since it takes all that is reserved."""
         return posting.id == self.payout + END and -reserved_by(posting) == self.reserve
 
 
 def requested(posting: PostingRecord) -> Requested | None:
-    """What a posting asks to be paid out; None when it is no such posting."""
+    """The payout that a posting asks for; None when it is no such posting."""
     if _MARK not in posting.meta:
         return None
     return request_in(posting.facts, reserved_by(posting))
 
 
 def request_in(facts: dict[str, Any], reserve: int) -> Requested | None:
-    """What metadata asks to be paid out, when its posting reserves so much."""
+    """The payout that metadata asks for, when its posting reserves so much."""
     payout, quote = facts.get("sagaId"), facts.get("payoutUsd")
     if facts.get("kind") != REQUEST or not isinstance(payout, str) or not isinstance(quote, str):
         return None
@@ -57,5 +57,5 @@ def request_in(facts: dict[str, Any], reserve: int) -> Requested | None:
 
 
 def reserved_by(posting: PostingRecord) -> int:
-    """What a posting adds to the reserve of payouts."""
+    """The amount that a posting adds to the reserve of payouts."""
     return -sum(link.amount for link in posting.links if link.account == PAYOUT_RESERVE)

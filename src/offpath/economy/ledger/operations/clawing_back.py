@@ -52,9 +52,9 @@ class Clawback(Struct, frozen=True, kw_only=True, gc=False, tag="clawback", tag_
     order_id: str | None = None
     """The order that the dispute is about, if it is about one: his own, and at most its price."""
     dollars: Money | None = None
-    """What the bank took back."""
+    """The dollars that the bank took back."""
     fee: Money | None = None
-    """What the bank took for it, in dollars: the platform's loss."""
+    """The fee of the bank, in dollars: the platform's loss."""
 
 
 def check(request: Clawback, rules: Rules) -> None:  # noqa: ARG001 - as of every family

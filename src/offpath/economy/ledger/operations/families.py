@@ -54,7 +54,7 @@ Operation: TypeAlias = (
     | WriteOff
     | Fund
 )
-"""What can be submitted."""
+"""The requests that can be submitted."""
 
 FAMILIES: Final[dict[type, Family]] = {
     TopUp: topping_up.FAMILY,

@@ -28,7 +28,7 @@ class Fund(Struct, frozen=True, kw_only=True, gc=False, tag="fund", tag_field="k
     """In dollars, as they were paid in."""
     reason: str
     ref: str | None = None
-    """What the bank calls the transfer."""
+    """The name that the bank gives the transfer."""
 
 
 def check(request: Fund, rules: Rules) -> None:  # noqa: ARG001 - as of every family

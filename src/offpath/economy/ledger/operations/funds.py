@@ -1,4 +1,4 @@
-"""What stands before money moves: how much somebody moves in a while, and what he has."""
+"""The checks before money moves: how much somebody moves in a while, and what he has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Way = Literal["in", "out"]
 
 
 def tried(key: str, fingerprint: str) -> str:
-    """What an attempt is counted under once.
+    """The key under which an attempt is counted once.
 
     Not the key alone: a declined operation leaves its key free, and under it something else may be
     tried, of another amount.
@@ -23,7 +23,7 @@ def tried(key: str, fingerprint: str) -> str:
 
 
 def velocity_need(rules: Rules, way: Way, user: str, attempt: str) -> frozenset[AttemptNeed]:
-    """What the limit of velocity is decided on."""
+    """The facts that the limit of velocity is decided on."""
     return frozenset((AttemptNeed(f"{way}:{user}", rules.window, attempt),))
 
 

@@ -1,4 +1,4 @@
-"""Who owns what: granting and revoking, by operations of every kind.
+"""Ownership: granting and revoking, by operations of every kind.
 
 Somebody may have a thing from several places: two orders, an order and a subscription. What is
 refunded or lapses takes away only what came from there.

@@ -1,4 +1,4 @@
-"""How old credits are: what came in lately waits for the horizon of its source.
+"""The age of credits: what came in lately waits for the horizon of its source.
 
 Spends take the oldest credits first, so an account holds the newest of what raised it. What a
 failed payout gives back is the exception: it is the newest lot, and yet it is older than
@@ -30,14 +30,16 @@ class Young(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """When enough of an account's credits can be used, and where the last of them came from."""
+    """The time when enough of an account's credits can be used, and the source of the last."""
 
     source: str
     at: int
 
 
 def lots_need(rules: Rules, account: str) -> frozenset[LotsNeed]:
-    """What maturity is decided on. What is older than the longest horizon is mature unseen."""
+    """The facts that maturity is decided on. What is older than the longest horizon is mature
+    unseen.
+    """
     return frozenset((LotsNeed(account, rules.longest),)) if rules.longest else frozenset()
 
 
@@ -80,7 +82,7 @@ def young(book: Book, rules: Rules, account: str) -> list[Young]:
 
 
 def returned(source: str | None) -> bool:
-    """Whether a lot is what a failed payout gave back."""
+    """True if a lot is what a failed payout gave back."""
     return source is not None and source.partition(";")[0] == RETURNED
 
 

@@ -60,7 +60,7 @@ def net_of(posting: str) -> str:
 
 
 def _came(entries: Iterable[Entry]) -> dict[str, int]:
-    """What these entries bring in, for each wallet that pays debts."""
+    """The amounts that these entries bring in, for each wallet that pays debts."""
     found: dict[str, int] = {}
     for entry in entries:
         if chart(entry.account).kind in {"spendable", "earned"}:

@@ -67,7 +67,7 @@ class SettlePayout(
     payout_id: str
     provider_ref: str
     provider_amount: Money | None = None
-    """What the provider says that it paid: kept for audits, never posted."""
+    """The amount that the provider says it paid: kept for audits, never posted."""
 
 
 class ReversePayout(
@@ -83,7 +83,7 @@ class ReversePayout(
     payout_id: str
     reason: str
     provider_reported: bool = False
-    """Whether the provider says so: then also one that it took a moment ago."""
+    """True if the provider says so: then also one that it took a moment ago."""
 
 
 # -- requesting --------------------------------------------------------------------------------
@@ -347,10 +347,10 @@ def _reversible(
 
 
 class Returning(Struct, frozen=True):
-    """How reserved credits go back."""
+    """The way in which reserved credits go back."""
 
     kind: str
-    """As the posting's metadata names it."""
+    """The name of the kind in the posting's metadata."""
     reason: str
     event_id: str
 
@@ -406,7 +406,7 @@ def known_payout(book: Book, payout_id: str) -> SideRow:
 
 
 def payout_needs(payout_id: str, row: SideRow | None) -> Needs:
-    """What a step of a payout needs; without a row only to see that there is none."""
+    """The needs of a step of a payout; without a row only to see that there is none."""
     sides = frozenset((SideKey("payout", payout_id),))
     if row is None:
         return Needs(sides=sides)
@@ -418,7 +418,7 @@ def payout_needs(payout_id: str, row: SideRow | None) -> Needs:
 
 
 def return_needs(payout_id: str, row: SideRow | None, rules: Rules) -> Needs:
-    """What a step needs that may give a payout's credits back."""
+    """The needs of a step that may give a payout's credits back."""
     needs = payout_needs(payout_id, row)
     if row is None:
         return needs

@@ -53,7 +53,7 @@ Undone = Mapping[str, tuple[str, ...]]
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """What was found."""
+    """The facts that were found."""
 
     side: SideRow | None = None
     posting: PostingRecord | None = None
@@ -65,7 +65,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     grants: tuple[str, ...] = ()
     """Promo grants that are in the asked states."""
     looked: bool = False
-    """Whether the store was asked at all."""
+    """True if the store was asked at all."""
 
 
 NOTHING_TO_SEE: Final = Seen()
@@ -73,7 +73,7 @@ NOTHING_FURTHER: Final = Further()
 
 
 class Planning(Struct, frozen=True, kw_only=True):
-    """What a plan is made with."""
+    """The parts that a plan is made with."""
 
     rules: Rules
     new_id: NewId
@@ -84,19 +84,19 @@ class Family(Struct, frozen=True, kw_only=True):
     """How the requests of one kind become operations."""
 
     kind: str
-    """As events, metadata and metrics name it."""
+    """The name of the kind in events, metadata and metrics."""
     check: Callable[[Any, Rules], None]
     """Refuse what cannot be meant, and who may not. Raises ledger faults."""
     plan: Callable[[Any, Planning], Any]
     """Make the :class:`~offpath.model.ledger.deciding.LedgerOp`."""
     look: Callable[[Any, Rules], Lookup | None] | None = None
     late: bool = False
-    """Whether it is planned without a look at first, and with one when its decision asks for it
+    """True if it is planned without a look at first, and with one when its decision asks for it
     (``Unplanned``): what it looks for is seldom there."""
 
 
 def fingerprint(request: Struct) -> str:
-    """What tells a repeat from another operation under the same key.
+    """The fingerprint that tells a repeat from another operation under the same key.
 
     It covers the kind and every field but ``key`` and ``actor``: who repeats an operation may be
     another part of the system than who began it. Rules and rates are no part of it, so a repeat

@@ -24,7 +24,7 @@ from offpath.model.ledger.posting import Entry, NewPosting
 from offpath.model.ledger.records import Receipt, SideKey, SideRow
 
 LATEST: Final = 5 * 366 * timedelta(days=1) // timedelta(milliseconds=1)
-"""How far ahead a promo may expire, in milliseconds: five years, leap days included."""
+"""The longest time until a promo may expire, in milliseconds: five years, leap days included."""
 
 
 class GrantPromo(Struct, frozen=True, kw_only=True, gc=False, tag="grantPromo", tag_field="kind"):

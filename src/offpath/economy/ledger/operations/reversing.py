@@ -219,7 +219,7 @@ def _kind(posting: PostingRecord | None) -> str | None:
 
 
 def _matched(posting: PostingRecord) -> dict[str, str]:
-    """What a processor's record of the money that goes back is matched with."""
+    """The reference that a processor's record of the money that goes back is matched with."""
     ref = posting.facts.get("ref")
     return {"ref": ref} if _kind(posting) == "topUp" and isinstance(ref, str) else {}
 

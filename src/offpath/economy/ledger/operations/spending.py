@@ -46,15 +46,15 @@ class Spend(Struct, frozen=True, kw_only=True, gc=False, tag="spend", tag_field=
     sku: str
     price: Money
     recipients: tuple[Share, ...]
-    """Who earns; the shares sum to 10,000 basis points."""
+    """The sellers that earn; the shares sum to 10,000 basis points."""
     gift_to: str | None = None
-    """Who gets it, if not the buyer."""
+    """The user that gets it, if not the buyer."""
     promo: bool = True
-    """Whether his promo credits are spent first. The platform pays sellers for these."""
+    """True if his promo credits are spent first. The platform pays sellers for these."""
 
 
 class Split(Struct, frozen=True, gc=False):
-    """How a price comes apart. Every part is whole minor units, and they sum to the price."""
+    """The parts of a price. Every part is whole minor units, and they sum to the price."""
 
     entries: tuple[Entry, ...]
     fee: int
@@ -101,7 +101,7 @@ def _checked_bps(share: object) -> int:
 
 
 def look(request: Spend, rules: Rules) -> Lookup | None:  # noqa: ARG001 - as of every family
-    """Which promo credits the buyer may still spend."""
+    """The promo credits that the buyer may still spend."""
     return unexpired.look(request.buyer, pays=request.promo)
 
 
@@ -224,7 +224,7 @@ class _Spending:
 
 
 def split(request: Spend, rules: Rules, from_promo: int) -> Split:
-    """How the price comes apart when so much of it is paid with promo credits.
+    """The parts of the price when so much of it is paid with promo credits.
 
     The platform takes no fee of these: what sellers get for them is paid from revenue. Each share
     is rounded down; what is left over stays in revenue.
@@ -246,7 +246,7 @@ def split(request: Spend, rules: Rules, from_promo: int) -> Split:
 
 
 def sale_source(order_id: str) -> str:
-    """Where a thing comes from that was bought by an order."""
+    """The source of a thing that was bought by an order."""
     return f"sale:{order_id}"
 
 

@@ -1,4 +1,4 @@
-"""What the platform takes of its revenue in real money, and never more than is its own."""
+"""The fee that the platform takes of its revenue in real money, and never more than is its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the payouts sweep does with single rows.
+"""The steps of the payouts sweep on single rows.
 
 Each step is fenced by the version that the row was leased with: whoever lost the row is declined
 with ``STALE``, and nothing of his is written.
@@ -125,7 +125,7 @@ def payout_dead_lettered(
 
 
 def payout_body(row: SideRow) -> PayoutBody:
-    """What a leased row says; not proved. Raises ``ChainBroken`` when it is no payout's."""
+    """The content of a leased row; not proved. Raises ``ChainBroken`` when it is no payout's."""
     return body(row, PayoutBody)
 
 

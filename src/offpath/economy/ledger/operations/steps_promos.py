@@ -1,4 +1,4 @@
-"""What the promos sweep does with single rows, fenced by version as payouts' are."""
+"""The steps of the promos sweep on single rows, fenced by version as payouts' are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the subscriptions sweep does with single rows, fenced by version as payouts' are.
+"""The steps of the subscriptions sweep on single rows, fenced by version as payouts' are.
 
 The receipt's facts have ``outcome``: ``charged``, ``lapsed``, ``deferred`` or ``retrying``.
 """

@@ -50,7 +50,7 @@ class Subscribe(Struct, frozen=True, kw_only=True, gc=False, tag="subscribe", ta
     period: float | timedelta
     """Seconds, or a timedelta: whole milliseconds, at most ten years."""
     promo: bool = True
-    """Whether his promo credits pay the first period first, as far as they go."""
+    """True if his promo credits pay the first period first, as far as they go."""
 
 
 class CancelSubscription(
@@ -82,7 +82,7 @@ def check_subscribe(request: Subscribe, rules: Rules) -> None:
 
 
 def look_subscribe(request: Subscribe, rules: Rules) -> Lookup | None:  # noqa: ARG001 - as of every family
-    """Which promo credits the user may still spend."""
+    """The promo credits that the user may still spend."""
     return unexpired.look(request.user, pays=request.promo)
 
 

@@ -36,8 +36,9 @@ class TopUp(Struct, frozen=True, kw_only=True, gc=False, tag="topUp", tag_field=
     user: str
     amount: Money
     source: str
-    """How it was paid: ``card``, ``crypto``, ``steam``, ``meta``, ... It says how long the credits
-    wait."""
+    """The way in which it was paid: ``card``, ``crypto``, ``steam``, ``meta``, ... It says how long
+    the credits wait.
+    """
 
 
 def check(request: TopUp, rules: Rules) -> None:

@@ -1,4 +1,4 @@
-"""What is undone once: the keys under which orders and postings are taken back.
+"""The keys of what is undone once: those under which orders and postings are taken back.
 
 A ``Refund`` of an order and a ``Reverse`` of its sale share the key ``reversed:order:<order>``:
 whichever comes second gets the first one's receipt. A ``Clawback`` of an order that is undone so is

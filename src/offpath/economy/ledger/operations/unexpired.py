@@ -38,7 +38,7 @@ def with_grants(needs: Needs, seen: Seen) -> Needs:
 
 
 def promo_part(book: Book, user: str, price: int, seen: Seen, *, pays: bool) -> int:
-    """How much of a price promo credits pay.
+    """The part of a price that promo credits pay.
 
     Raises ``Unplanned`` when there are some and nobody has looked which grants they are of: most
     users have none, and are planned without.
@@ -50,8 +50,8 @@ def promo_part(book: Book, user: str, price: int, seen: Seen, *, pays: bool) -> 
 
 
 def _ended(book: Book, seen: Seen) -> int:
-    """What grants will take that have ended. One that was given since they were looked up is too
-    young for that.
+    """The credits that grants take back that have ended. One that was given since they were looked
+    up is too young for that.
     """
     total = 0
     for grant in seen.grants:
