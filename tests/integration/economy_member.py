@@ -208,6 +208,7 @@ class Member:
         self.asked: list[Request] = []
         self.sales: list[str] = []
         self._buyers: dict[str, str] = {}
+        self._debtors: list[str] = []
         self.postings: list[str] = []
         self.payouts: list[tuple[str, str]] = []
         self.subscriptions: list[str] = []
@@ -370,11 +371,11 @@ class Member:
         return Refund(key=self._key(), actor=OPS, order_id=self.random.choice(self.sales))
 
     def _clawback(self) -> Request:
-        order = (
-            self.random.choice(self.sales) if self.sales and self.random.random() < 0.5 else None
-        )
+        known = self.sales and self.random.random() < 0.5
+        order = self.random.choice(self.sales) if known else None
         # the buyer of an order that this process knows, so that it is his
         user = self._user() if order is None else self._buyers[order]
+        self._debtors.append(user)
         dollars = Money(Currency.USD, self.random.randrange(1, 500))
         return Clawback(
             key=self._key(),
@@ -388,7 +389,8 @@ class Member:
 
     def _write_off(self) -> Request:
         amount = self.random.choice([None, self._money(2_000)])
-        user = self.random.choice((*USERS, *SELLERS))
+        # those who may owe something: of all users few ever do
+        user = self.random.choice(self._debtors or [*USERS, *SELLERS])
         return WriteOff(key=self._key(), actor=OPS, user=user, amount=amount, reason="gone")
 
     def _fund(self) -> Request:

