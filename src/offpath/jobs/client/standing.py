@@ -10,6 +10,23 @@ from offpath.model.job import JobState
 if TYPE_CHECKING:
     from offpath.model.group import GroupRecord
     from offpath.model.job import JobRecord
+    from offpath.store.protocol import Store
+
+
+async def untaken(job: JobRecord, store: Store) -> str:
+    """Why no worker takes a queued job, where the fleet says so; nothing where it does not."""
+    if job.state is not JobState.QUEUED:
+        return ""
+    queues = {one.name: one for one in await store.queues()}
+    if (queue := queues.get(job.queue)) and (queue.paused or queue.paused_until):
+        return f"; its queue {job.queue} is paused: offpath queues resume"
+    live = [one.info for one in await store.workers() if one.gone_at is None and not one.late]
+    serving = [info for info in live if not info.queues or job.queue in info.queues]
+    if not serving:
+        return f"; no live worker serves its queue {job.queue}"
+    if not any(job.task in info.tasks for info in serving):
+        return f"; no live worker of its queue {job.queue} knows its task {job.task}"
+    return ""
 
 
 def of_group(group: GroupRecord) -> str:

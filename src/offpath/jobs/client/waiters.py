@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from offpath.errors import AppClosed, JobNotFound, OffpathError, WaitTimeout
-from offpath.jobs.client.standing import of_group, of_job
+from offpath.jobs.client.standing import of_group, of_job, untaken
 from offpath.store.hints import Hint
 
 if TYPE_CHECKING:
@@ -85,9 +85,12 @@ class Line(Generic[R]):
         *,
         ended: Callable[[R], bool],
         standing: Callable[[R], str],
+        why: Callable[[R], Awaitable[str]] | None = None,
     ) -> None:
         self.word = word
         self.standing = standing
+        self.why = why
+        """Why it has not ended, of what others of the fleet say; asked when a wait was in vain."""
         self.read = read
         self.ended = ended
         self.waiting: dict[str, set[asyncio.Future[R | OffpathError]]] = {}
@@ -159,7 +162,11 @@ class Waiters:
         self._clock = clock
         self._on_error = on_error
         self._jobs: Line[JobRecord] = Line(
-            "job", self._get, ended=lambda job: job.state.terminal, standing=of_job
+            "job",
+            self._get,
+            ended=lambda job: job.state.terminal,
+            standing=of_job,
+            why=lambda job: untaken(job, store),
         )
         self._groups: Line[GroupRecord] = Line(
             "group", self._get_groups, ended=lambda one: one.done, standing=of_group
@@ -340,7 +347,7 @@ async def _look_once(line: Line[R], wanted: str) -> R:
     if not found:
         raise _not_found(line.word, wanted)
     if not line.ended(found[0]):
-        raise _timed_out(line, found[0], "has not ended")
+        raise _timed_out(line, found[0], "has not ended", await _why(line, found[0]))
     return found[0]
 
 
@@ -351,12 +358,21 @@ async def _late(line: Line[R], wanted: str, what: str) -> WaitTimeout:
         async with asyncio.timeout(_LAST_LOOK):
             found = await line.read((wanted,))
     if found:
-        return _timed_out(line, found[0], what)
+        return _timed_out(line, found[0], what, await _why(line, found[0]))
     return WaitTimeout(f"{line.word} {wanted} {what}; it goes on")
 
 
-def _timed_out(line: Line[R], record: R, what: str) -> WaitTimeout:
-    error = WaitTimeout(f"{line.word} {record.id} {what}: {line.standing(record)}")
+async def _why(line: Line[R], record: R) -> str:
+    """What the fleet says of it, if it does in time."""
+    if line.why is not None:
+        with contextlib.suppress(OffpathError, TimeoutError):
+            async with asyncio.timeout(_LAST_LOOK):
+                return await line.why(record)
+    return ""
+
+
+def _timed_out(line: Line[R], record: R, what: str, why: str) -> WaitTimeout:
+    error = WaitTimeout(f"{line.word} {record.id} {what}: {line.standing(record)}{why}")
     error.record = record
     return error
 

@@ -79,3 +79,20 @@ async def test_a_group_says_how_many_are_open(app: App) -> None:
         handle = await lonely.enqueue()
         with pytest.raises(WaitTimeout, match="1 of its jobs are open, 0 failed"):
             await asyncio.wait_for(handle.group(timeout=0), 5)
+
+
+async def test_a_queued_job_says_why_nobody_takes_it(app: App) -> None:
+    @app.task(queue="mail")
+    async def send() -> None: ...
+
+    async with app:
+        handle = await send.enqueue()
+        unknown = await app.by_name("sned", registered=False).enqueue()
+        assert str(await vain(app, handle.id)).endswith("; no live worker serves its queue mail")
+        async with app.worker(queues=["other", "default"]):
+            assert "; no live worker serves its queue mail" in str(await vain(app, handle.id))
+            said = str(await vain(app, unknown.id))
+            assert said.endswith("; no live worker of its queue default knows its task sned")
+        await app.queues.pause("mail")
+        said = str(await vain(app, handle.id))
+        assert said.endswith("; its queue mail is paused: offpath queues resume")
