@@ -222,3 +222,25 @@ async def test_a_savepoint_takes_its_jobs_back(url_of: UrlOf, make_app: AppMaker
             undone = app.blocking.enqueue(task.job(2), within=connection)
         connection.execute(INSERT.format(1))
     assert set(await app.store().states([kept.id, undone.id])) == {kept.id}
+
+
+@pytest.mark.parametrize(
+    "caller", [one for one in CALLERS if one.dialect == "postgres"], ids=lambda one: one.name
+)
+async def test_a_transaction_that_only_reads_is_refused_with_the_remedy(
+    caller: Caller, url_of: UrlOf, make_app: AppMaker
+) -> None:
+    """Its connection cannot be joined; the jobs themselves are right."""
+    url = url_of("postgres")
+    app = make_app(url)
+    await app.open()
+    import psycopg
+
+    name = url.rpartition("/")[2].partition("?")[0]
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(f'alter database "{name}" set default_transaction_read_only = on'.encode())
+    async with caller.open(url, True) as (connection, end):
+        with pytest.raises(WrongConnection, match="read only: begin it READ WRITE"):
+            await enqueue(app, caller, connection, 1)
+        end.commit = False
+    assert await app.jobs.count() == 0

@@ -84,7 +84,9 @@ class PostgresRunner:
         d = PostgresDialect(self._sql, None if self._clock is None else self._clock.now())
         pin: Pin = "limit" if how.unpinned else "pin"
         try:
-            return await self._database.write(lambda: program(d), pin, call=how.call)
+            return await self._database.write(
+                lambda: program(d), pin, call=how.call, harmless=how.reads or how.call
+            )
         finally:
             # also where the outcome is unknown: a hint too much does no harm
             self._tell(*d.announced.hints())

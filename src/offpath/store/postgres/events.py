@@ -124,7 +124,7 @@ class EventTables(Part):
     async def routers(self) -> list[RouterRecord]:
         """Every router, by name."""
         now = self._now()
-        return await self._database.write(lambda: routers.routers_steps(now, sql=self._sql))
+        return await self._database.read(lambda: routers.routers_steps(now, sql=self._sql))
 
     async def set_gate(self, router: str | None, *, opened: bool) -> bool:
         """Open or close a gate."""
@@ -228,14 +228,14 @@ class EventTables(Part):
     ) -> list[Attempt]:
         """Attempts by position and number."""
         sql = self._sql
-        return await self._database.write(
+        return await self._database.read(
             lambda: routers.attempts_steps(router, event, status, limit, after, sql=sql)
         )
 
     async def attempted(self, router: str, events: Sequence[str]) -> frozenset[str]:
         """Those of some events that have an attempt."""
         sql = self._sql
-        return await self._database.write(lambda: routers.attempted_steps(router, events, sql=sql))
+        return await self._database.read(lambda: routers.attempted_steps(router, events, sql=sql))
 
     async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:
         """The columns of a table of the user's own."""
@@ -256,7 +256,7 @@ class EventTables(Part):
     ) -> list[Letter]:
         """Dead letters by position."""
         sql = self._sql
-        return await self._database.write(
+        return await self._database.read(
             lambda: routers.letters_steps(router, ids, limit, after, unresolved=unresolved, sql=sql)
         )
 
@@ -282,13 +282,13 @@ class EventTables(Part):
     ) -> list[Attempt]:
         """The last attempts that ended so, by position and event."""
         sql = self._sql
-        return await self._database.write(
+        return await self._database.read(
             lambda: routers.redoable_steps(router, statuses, since, after, limit, sql=sql)
         )
 
     async def find_events(self, ids: Sequence[str]) -> list[LogEvent]:
         """Events of the log by id."""
-        return await self._database.write(lambda: routers.find_steps(ids, sql=self._sql))
+        return await self._database.read(lambda: routers.find_steps(ids, sql=self._sql))
 
     async def record_redo(self, attempt: Attempt, letter: Letter | None, effects: Effects) -> bool:
         """Write one more attempt at an event."""
@@ -310,7 +310,7 @@ class EventTables(Part):
         """What ``verify`` compares."""
         sight = await self._lookout.settled(FACTS_PATIENCE)
         now, sql = self._now(), self._sql
-        return await self._database.write(
+        return await self._database.read(
             lambda: routers.facts_steps(router, sight.horizon, now, sql=sql), "limit"
         )
 
@@ -318,7 +318,7 @@ class EventTables(Part):
         self, *, domain: str | None = None, after: int = 0, limit: int = 100
     ) -> list[LogEvent]:
         """Committed events by position."""
-        return await self._database.write(
+        return await self._database.read(
             lambda: routers.events_steps(domain, after, limit, sql=self._sql)
         )
 

@@ -22,6 +22,7 @@ _UNSUPPORTED = "0A000"
 _STALE_PLAN = "RevalidateCachedQuery"
 """The server's function that finds that a plan does not fit its table any more."""
 _READ_ONLY = "25006"
+_DISK_FULL = "53100"
 _ON_A_STANDBY = frozenset({_READ_ONLY, _UNSUPPORTED, "40001", "40P01"})
 """What a standby answers to a write, or to a read that its recovery is in the way of."""
 _BUSY = frozenset({"55P03", "57014"})
@@ -160,7 +161,13 @@ def _by_state(state: str, text: str, shown: str) -> StoreError:
     if state == _READ_ONLY:
         return StoreUnavailable(
             f"{shown} is read only ({text}): the address leads to a standby, or writing was turned "
-            "off there. Nothing was written; repeat the call when it leads to the primary again"
+            "off there (default_transaction_read_only). Nothing was written; repeat the call when "
+            "it leads to the primary again, or writing is on"
+        )
+    if state == _DISK_FULL:
+        return StoreUnavailable(
+            f"the disk of {shown} is full ({text}): nothing was written. Make room on the server, "
+            "then repeat the call"
         )
     if state[:2] in _GONE_CLASSES:
         return StoreUnavailable(f"{shown} is not available: {text}")

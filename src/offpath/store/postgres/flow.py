@@ -88,7 +88,7 @@ class FlowTables(Part):
 
     async def count_held(self, *, limit: int) -> int:
         """How many jobs wait for room."""
-        return await self._database.write(lambda: limits.count_held_steps(limit, sql=self._sql))
+        return await self._database.read(lambda: limits.count_held_steps(limit, sql=self._sql))
 
     async def close_limit(
         self, key: str, *, until: datetime | None = None, seconds: float | None = None

@@ -121,13 +121,19 @@ class Database:
             await pool.close()
 
     async def write(
-        self, make: Callable[[], Steps[T]], pin: Pin = "pin", *, call: bool = False
+        self,
+        make: Callable[[], Steps[T]],
+        pin: Pin = "pin",
+        *,
+        call: bool = False,
+        harmless: bool = False,
     ) -> T:
         """Run the transition that ``make`` returns in one transaction.
 
         It is made and run anew, with a growing random delay, when the server could not serialise
         it or broke a deadlock: nothing of it was written then. A counter of positions that is
-        behind its rows is moved on first.
+        behind its rows is moved on first. ``harmless``: a repeat is, so where the connection is
+        lost it is done once more.
         """
         lost = 0
         for attempt in range(1, _TRIES + 1):
@@ -141,7 +147,7 @@ class Database:
                     raise
                 else:
                     lost += _cut_off(error)
-                    again = retryable(error) or (call and lost == 1 and _cut_off(error))
+                    again = retryable(error) or (harmless and lost == 1 and _cut_off(error))
                     if not again or attempt == _TRIES:
                         raise self._told(error) from error
             else:
@@ -156,7 +162,14 @@ class Database:
         It reads, or its ids make a repeat harmless. So where the connection is lost it is done
         once more; and the silence of the server has a bound of its own.
         """
-        return await self.write(make, pin, call=True)
+        return await self.write(make, pin, call=True, harmless=True)
+
+    async def read(self, make: Callable[[], Steps[T]], pin: Pin = "pin") -> T:
+        """As :meth:`write`, for what only reads: repeated once where the connection is lost.
+
+        It may take its time, as a count of many rows does.
+        """
+        return await self.write(make, pin, harmless=True)
 
     async def rehearse(self, make: Callable[[], Steps[T]]) -> None:
         """Run a transition and undo it. Raises what running it in earnest would raise."""

@@ -403,7 +403,7 @@ class PostgresStore(
 
     async def held(self, worker: str) -> list[LeasedJob]:
         """What a worker holds."""
-        return await self._database.write(lambda: held_steps(worker, sql=self._sql))
+        return await self._database.read(lambda: held_steps(worker, sql=self._sql))
 
     async def deregister(self, worker: str) -> None:
         """Note that a worker has stopped, and drop its lock."""

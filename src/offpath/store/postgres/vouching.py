@@ -33,6 +33,7 @@ def vouch(
     text = query.statement.pyformat.encode()
     try:
         with psycopg.connect(address.conninfo, prepare_threshold=None) as connection:
+            connection.read_only = False  # whatever the role's transactions do by default
             connection.execute(limits)
             return connection.execute(text, query.params).fetchone() is not None
     except psycopg.Error as error:

@@ -79,7 +79,7 @@ class WorkflowTables(Part):
 
     async def steps(self, job_id: str) -> dict[str, str | None]:
         """The recorded steps of a job."""
-        return await self._database.write(lambda: durable.steps_steps(job_id, sql=self._sql))
+        return await self._database.read(lambda: durable.steps_steps(job_id, sql=self._sql))
 
     async def send_signal(self, signal: NewSignal) -> bool:
         """Keep a signal, and wake one job that waits for it."""

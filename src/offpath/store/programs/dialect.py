@@ -133,9 +133,10 @@ class How:
     """The way in which a database runs a program. A database ignores what is nothing to it."""
 
     reads: bool = False
-    """It changes nothing: SQLite's readers do it, beside the writer."""
+    """It changes nothing: SQLite's readers do it, beside the writer, and Postgres does it once more
+    where the connection was lost."""
     call: bool = False
-    """A request waits for it, and a repeat does no harm: Postgres does it once more where the
+    """A request waits for it, and a repeat does no harm: Postgres does that too where the
     connection was lost, and gives up a silent server sooner."""
     unpinned: bool = False
     """Postgres plans it by its values, for what it walks depends on them."""

@@ -65,6 +65,16 @@ def _typed_by_state(state: str, text: str, cause: BaseException) -> OffpathError
         return StoreError(
             "the transaction given as within= has failed: roll it back, then repeat all of it"
         )
+    if state == "25006" or "readonly database" in text:
+        return WrongConnection(
+            "the transaction given as within= is read only: begin it READ WRITE. If its connection "
+            "was not made so, look at default_transaction_read_only of its role and database, and "
+            "whether its address leads to a standby"
+        )
+    if state == "53100" or "disk is full" in text:
+        return StoreUnavailable(
+            f"the disk of the database is full ({cause}): make room, then repeat the transaction"
+        )
     if state in ("40001", "40P01"):
         return StoreBusy("the transaction given as within= lost a conflict: repeat all of it")
     if state or _is_database_error(cause):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,10 +13,12 @@ import pytest
 
 from offpath.errors import AppClosed, StoreBusy, StoreRejected, StoreUnavailable
 from offpath.model.effects import Effects
+from offpath.model.job import JobFilter
+from offpath.model.message import MessageFilter
 from offpath.store.postgres import PostgresStore
 from offpath.store.postgres.faults import OnStandby, from_standby, stale, translated
 from offpath.store.postgres.session import Database
-from tests.conformance.builders import new_job
+from tests.conformance.builders import new_job, worker_info
 from tests.conformance.workflow_builders import signal
 
 from .conftest import Ask, Opened, until
@@ -88,6 +91,79 @@ async def test_a_call_whose_connection_is_lost_under_way_is_made_once_more(
     (made,) = await store.commit(Effects(jobs=(job,)))
     assert (cut, made.created) == (["once"], not after)
     assert ask("select count(*) from offpath.job") == [(1,)]
+
+
+READS: dict[str, Callable[[PostgresStore], Awaitable[object]]] = {
+    "find": lambda store: store.find(JobFilter()),
+    "count": lambda store: store.count(JobFilter()),
+    "backlog": lambda store: store.backlog(),
+    "held": lambda store: store.held("nobody"),
+    "find_messages": lambda store: store.find_messages(MessageFilter()),
+    "message_backlog": lambda store: store.message_backlog(),
+    "routers": lambda store: store.routers(),
+    "attempts": lambda store: store.attempts("none"),
+    "letters": lambda store: store.letters("none"),
+    "read_events": lambda store: store.read_events(),
+    "count_held": lambda store: store.count_held(limit=1),
+    "deaths": lambda store: store.deaths(),
+    "router_lags": lambda store: store.router_lags(),
+    "schedules": lambda store: store.schedules(),
+    "endpoints": lambda store: store.endpoints(),
+    "queues": lambda store: store.queues(),
+    "workers": lambda store: store.workers(),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+async def test_a_read_whose_session_has_ended_is_made_once_more(
+    opened: Opened, ask: Ask, name: str
+) -> None:
+    """The server ends the session after the look at it, as its idle limit does."""
+    store = await opened(pool_size=1)
+    cut: list[str] = []
+
+    def cutting(statement: str) -> None:
+        if not cut:
+            cut.append(statement)
+            ask(_CUT)
+
+    store._database.before = cutting
+    await READS[name](store)
+    assert len(cut) == 1
+
+
+async def test_a_disk_that_is_full_is_told_with_its_remedy(opened: Opened, url: str) -> None:
+    store = await opened()
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(
+            "create function offpath.full() returns trigger language plpgsql as $$ begin"
+            " raise exception 'could not extend file: No space left on device'"
+            " using errcode = '53100'; end $$;"
+            "create trigger full_disk before insert on offpath.job"
+            " for each row execute function offpath.full()"
+        )
+        job = new_job()
+        with pytest.raises(StoreUnavailable, match=r"disk of .* is full .*Make room"):
+            await store.commit(Effects(jobs=(job,)))
+        owner.execute("drop trigger full_disk on offpath.job")
+    (made,) = await store.commit(Effects(jobs=(job,)))
+    assert made.created
+
+
+async def test_a_default_that_transactions_only_read_stops_no_store(
+    opened: Opened, url: str, ask: Ask
+) -> None:
+    """Each of our transactions says that it writes, and a session of ours that it may."""
+    name = url.rpartition("/")[2].partition("?")[0]
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(f'alter database "{name}" set default_transaction_read_only = on'.encode())
+    store = await opened()
+    assert ask("show transaction_read_only") == [("on",)]
+    (made,) = await store.commit(Effects(jobs=(new_job(),)))
+    assert made.created
+    worker = worker_info()
+    await store.register(worker, lease_seconds=30)
+    assert await asyncio.to_thread(store.vouch, worker.id, lease_seconds=30)
 
 
 async def test_a_call_that_is_lost_twice_is_an_error(
