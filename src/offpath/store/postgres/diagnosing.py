@@ -22,9 +22,10 @@ TORN: Final = "the ledger was altered from outside; prove it and go back to a ba
 
 def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
     """Look at settings, long transactions, dead rows, and rows that should not be."""
-    facts, old, dead, torn, unheld, odd, altered, counters = yield Send(
+    facts, sorting, old, dead, torn, unheld, odd, altered, counters = yield Send(
         (
             sql["server_facts"](),
+            sql["collation"](),
             sql["old_transactions"](),
             sql["dead_rows"](),
             sql["torn_groups"](most=MOST),
@@ -39,6 +40,7 @@ def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
         _server(facts),
         _durability(facts),
         _listening(direct=direct),
+        _collation(sorting),
         _old_transactions(old),
         _dead_rows(dead),
         _rows("groups", torn, "a wrong count of open jobs"),
@@ -74,6 +76,19 @@ def _listening(*, direct: bool) -> Finding:
         "by polling and a dead worker by its lease. Name a direct one with ?offpath_notify_url="
     )
     return Finding(name="listening", level=Level.WARNING, message=message)
+
+
+def _collation(rows: Rows) -> Finding:
+    ((database, made, actual),) = rows
+    if made == actual:
+        return _fine("collation", "the order of texts is as it was when the database was made")
+    message = (
+        f"texts were ordered by version {made} of the system's collation, which is "
+        f"{actual or 'gone'} now: indexes may miss rows, unique keys among them. While nothing "
+        "writes, run: "
+        f'reindex database "{database}"; alter database "{database}" refresh collation version'
+    )
+    return Finding(name="collation", level=Level.PROBLEM, message=message)
 
 
 def _old_transactions(rows: Rows) -> Finding:

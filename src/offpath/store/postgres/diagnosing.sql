@@ -6,6 +6,14 @@ select
     current_setting('fsync'),
     current_setting('max_connections')::integer
 
+-- name: collation
+-- By which version of the operating system's collation the database was ordered, and which it is now;
+-- both null where the order does not depend on the system. (Text keys that have no collation of
+-- their own follow the database's.)
+select d.datname::text, d.datcollversion, pg_database_collation_actual_version(d.oid)
+from pg_database d
+where d.datname = current_database()
+
 -- name: old_transactions
 -- Sessions whose transaction has been open for a minute: dead rows pile up behind them.
 select pid, coalesce(usename, '?')::text, state::text,
