@@ -45,6 +45,28 @@ async def test_a_lease_waits_for_who_replaces_the_job(store: Store, place: Backe
     assert (job.state, job.worker, job.input) == (JobState.RUNNING, "w9", '{"n":2}')
 
 
+async def test_a_rescue_leaves_a_job_alone_that_another_worker_is_taking(
+    store: Store, place: Backend, clock: ManualClock
+) -> None:
+    """The job of a dead worker is another's by the time at which the rescue wants its row."""
+    await join(store)
+    job = await add(store)
+    (held,) = await take(store)
+    clock.advance(31)
+    await join(store, "w9")
+    lease = (
+        "update offpath.job set worker = 'w9', deliveries = deliveries + 1 "
+        f"where id = '{job}' and worker = '{held.worker}'"
+    )
+    async with place.async_transaction() as connection:
+        await connection.execute(lease)
+        assert await store.rescue(limit=10, max_deliveries=3) == []
+        await connection.commit()
+    assert await store.rescue(limit=10, max_deliveries=3) == []
+    found = await record(store, job)
+    assert (found.state, found.worker, found.losses) == (JobState.RUNNING, "w9", 0)
+
+
 async def test_who_joins_a_gate_in_an_open_transaction_is_released_with_it(
     store: Store, place: Backend
 ) -> None:

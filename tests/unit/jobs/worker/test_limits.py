@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from offpath.errors import Abort, Snooze
 from offpath.jobs.values.run import Interruption
 from offpath.model.event import EventKind
 from offpath.model.job import DeadReason, JobState
+from offpath.runtime.clock import ManualClock
 from tests.unit.jobs.worker.rig import Rig, at, breathe, until
 
 
@@ -283,3 +285,59 @@ async def test_signals_can_be_awaited(rig: Rig) -> None:
     await breathe()
     assert heard == ["set"]
     assert await rig.state(job) is JobState.CANCELLED
+
+
+WRONG = (-1800.0, 1800.0)
+"""Seconds by which a machine's clock is behind the store's, or before it."""
+
+
+def set_wrong(rig: Rig, seconds: float) -> ManualClock:
+    """Give workers a clock of their own, which is wrong; the store's clock."""
+    right = rig.clock
+    rig.clock = ManualClock(right.now() + timedelta(seconds=seconds))
+    return right
+
+
+@pytest.mark.parametrize("seconds", WRONG)
+async def test_a_wrong_clock_ends_no_job_early_and_lets_none_live(rig: Rig, seconds: float) -> None:
+    async def fine() -> None: ...
+
+    rig.task(fine)
+    store_clock = set_wrong(rig, seconds)
+    in_time = await rig.enqueue("fine", deadline_in=60.0)
+    late = await rig.enqueue("fine", delay=61.0, deadline_in=60.0)
+    store_clock.advance(59)
+    await rig.run()
+    record = await rig.record(in_time)
+    assert record.state is JobState.SUCCEEDED
+    assert record.started_at == record.finished_at == store_clock.now()
+    store_clock.advance(3)
+    await rig.run()
+    record = await rig.record(late)
+    assert (record.state, record.reason) == (JobState.DEAD, DeadReason.DEADLINE)
+    assert record.finished_at == store_clock.now()
+
+
+@pytest.mark.parametrize("seconds", WRONG)
+async def test_a_wrong_clock_tells_a_running_job_of_its_deadline_in_time(
+    rig: Rig, seconds: float
+) -> None:
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    rig.task(endless)
+    store_clock = set_wrong(rig, seconds)
+    job = await rig.enqueue("endless", deadline_in=4.0)
+    await rig.started()
+    for _ in range(3):
+        store_clock.advance(1)
+        await rig.pass_time(1)
+    assert await rig.state(job) is JobState.RUNNING
+    for _ in range(2):
+        store_clock.advance(1)
+        await rig.pass_time(1)
+    await until(lambda: bool(rig.ended))
+    record = await rig.record(job)
+    assert (record.state, record.reason) == (JobState.DEAD, DeadReason.DEADLINE)
+    assert record.failure is not None
+    assert record.finished_at == record.failure.at == record.deadline
