@@ -13,9 +13,11 @@ import pytest
 from offpath.errors import SchemaMissing, StoreRejected, StoreUnavailable
 from offpath.jobs.values.run import Interruption
 from offpath.jobs.worker.judge import Rules
+from offpath.model.effects import Effects
 from offpath.model.event import EventKind
 from offpath.model.job import DeadReason, JobState
 from offpath.runtime.clock import ManualClock
+from tests.conformance.log_builders import event
 from tests.unit.jobs.worker.rig import Rig, breathe, until
 
 AWAY = StoreUnavailable("the database is away")
@@ -305,6 +307,15 @@ async def test_job_that_kills_its_workers_is_dead(rig: Rig) -> None:
     assert (record.state, record.reason) == (JobState.DEAD, DeadReason.WORKER_LOST)
     assert keeper.active() == []
     assert EventKind.DEAD in rig.kinds(job)
+
+
+async def test_the_log_is_trimmed_of_what_was_kept_long_enough(rig: Rig) -> None:
+    await rig.store.commit(Effects(log=(event(),)))
+    await rig.started(keep_log=10.0, prune_every=5.0)
+    await rig.pass_time(9, step=1)
+    assert len(await rig.memory.read_events()) == 1
+    await rig.pass_time(7, step=1)
+    assert await rig.memory.read_events() == []
 
 
 async def test_ended_jobs_are_pruned(rig: Rig) -> None:
