@@ -220,6 +220,8 @@ async def test_what_arrives_is_what_was_signed(serve: Serve) -> None:
         (status("410 Gone"), Gone()),
         (status("429 Too Many Requests", "Retry-After: 7"), Wait(7.0)),
         (status("503 Service Unavailable", "Retry-After: 9"), Wait(9.0)),
+        (status("429 Too Many Requests", "Retry-After: 7\r\nRetry-After: 60"), Wait(60.0)),
+        (status("429 Too Many Requests", "Retry-After: 60\r\nRetry-After: soon"), Wait(60.0)),
         (status("503 Service Unavailable"), Refused("status 503")),
         (status("500 Oops"), Refused("status 500")),
         (

@@ -12,7 +12,7 @@ from offpath.events.webhook.guard import Guard
 from offpath.events.webhook.sealing import Keyring, SecretKeyMissing
 from offpath.events.webhook.signing import signed_headers, signer
 from offpath.model.endpoint import Endpoint
-from offpath.model.webhook import LIMIT, Answer, Refused, judged
+from offpath.model.webhook import LIMIT, Answer, Refused, judged, waiting
 
 if TYPE_CHECKING:
     import aiohttp
@@ -92,7 +92,11 @@ class HttpPoster:
             allow_redirects=False,
         )
         try:
-            return judged(response.status, response.headers.get("Retry-After"), self._clock.now())
+            now = self._clock.now()
+            asked = response.headers.getall("Retry-After", [])
+            # of several the longest: who answers so wants no post before it
+            longest = max(asked, key=lambda one: waiting(one, now) or -1.0, default=None)
+            return judged(response.status, longest, now)
         finally:
             # what a receiver says is of no interest, and may never end
             if response.content.at_eof():
