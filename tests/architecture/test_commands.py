@@ -46,6 +46,13 @@ def test_each_option_says_what_it_is_for(name: str) -> None:
     assert [one.name for one in options if not (one.help or one.hidden)] == []
 
 
+@by_name
+def test_the_help_of_an_option_is_a_phrase_and_no_telegram(name: str) -> None:
+    options = [one for one in COMMANDS[name].params if isinstance(one, click.Option)]
+    said = {one.name: one.help or "" for one in options if not one.hidden}
+    assert {each: text for each, text in said.items() if len(text.split()) < 3} == {}
+
+
 def test_no_summary_is_cut_off_in_a_list_of_commands() -> None:
     groups = [one for one in EVERY.values() if isinstance(one, click.Group)]
     listed = [one.get_help(click.Context(one, terminal_width=80)) for one in groups]

@@ -13,7 +13,7 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.frame import confirmed, option_group, plain_command, store_command
-from offpath.cli.option_values import pairs, past_time
+from offpath.cli.option_values import pairs, past_time, since_option
 from offpath.cli.values import Cell, Fields, Listing, Said, Shown, Table
 from offpath.errors import InvalidArgument
 from offpath.events.webhook.endpoints import Receiver
@@ -68,8 +68,8 @@ def endpoints() -> None:
 @endpoints.command("add")
 @_name
 @click.argument("address", metavar="URL")
-@click.option("--topic", multiple=True, help="A topic, prefix.* or * (the default); repeatable.")
-@click.option("--stream", multiple=True, help="An outbox stream, prefix.* or *; repeatable.")
+@click.option("--topic", multiple=True, help="A topic, prefix.* or *; repeatable.  [default: *]")
+@click.option("--stream", multiple=True, help="A stream, prefix.* or *; repeatable.  [default: *]")
 @click.option(
     "--header",
     callback=pairs("a header is written NAME=VALUE"),
@@ -234,15 +234,12 @@ async def remove(app: App, *, name: str) -> Said:
 
 @endpoints.command("replay")
 @_name
+@since_option
 @click.option(
-    "--since",
-    required=True,
+    "--until",
     callback=past_time,
     metavar="TIME",
-    help="2026-11-27T09:00Z, or how long ago: 90s, 2h, 3d",
-)
-@click.option(
-    "--until", callback=past_time, metavar="TIME", help="The end, written alike.  [default: now]"
+    help="The last time.  [default: now]",
 )
 @click.option(
     "--limit",

@@ -11,6 +11,7 @@ from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import given_app
 from offpath.cli.frame import app_option, framed, option_group, tell, url_option
+from offpath.cli.option_values import given_only
 from offpath.cli.program import failure
 from offpath.cli.values import Failed, Said
 from offpath.errors import InvalidArgument, JobEnded, WaitTimeout
@@ -35,7 +36,7 @@ def _pair(text: str) -> tuple[str, Any]:
 
 
 def _options(**given: Any) -> Options:  # noqa: ANN401 - any option of a job
-    return Options(**{name: value for name, value in given.items() if value not in (None, ())})
+    return Options(**given_only(**given))
 
 
 @click.command()
@@ -54,7 +55,10 @@ def _options(**given: Any) -> Options:  # noqa: ANN401 - any option of a job
     click.option("--priority", type=int, help="The job's priority; higher ones run first."),
     click.option("--delay", type=float, metavar="SECONDS", help="How long until the job is due."),
     click.option(
-        "--deadline", type=float, metavar="SECONDS", help="How long until it is dead if not done."
+        "--deadline",
+        type=float,
+        metavar="SECONDS",
+        help="How long until it is dead if not done.",
     ),
     click.option("--unique", metavar="KEY", help="Enqueue only if no live job has this key."),
     click.option("--tag", "tags", multiple=True, help="A tag of the job; may be repeated."),

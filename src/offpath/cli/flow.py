@@ -12,7 +12,7 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.frame import after_option, limit_option, option_group, store_command
-from offpath.cli.option_values import iso_time
+from offpath.cli.option_values import until_option
 from offpath.cli.values import Listing, Said, Table, next_of
 from offpath.errors import InvalidArgument
 from offpath.model import checks
@@ -44,10 +44,8 @@ def _end(until: datetime | None, seconds: float | None) -> _End:
 _end_options = option_group(
     "end",
     _end,
-    click.option(
-        "--until", callback=iso_time, metavar="TIME", help="ISO time with a zone when it ends."
-    ),
-    click.option("--for", "seconds", type=float, metavar="SECONDS", help="How long it lasts."),
+    until_option,
+    click.option("--for", "seconds", type=float, metavar="SECONDS", help="The pause's length."),
 )
 
 

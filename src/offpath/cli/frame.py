@@ -48,7 +48,7 @@ def _flag(name: str, key: str, text: str) -> Callable[[F], F]:
     )
 
 
-def asked(key: str) -> bool:
+def _asked(key: str) -> bool:
     """A flag of the command that runs."""
     context = click.get_current_context(silent=True)
     return bool(context is not None and context.meta.get(key))
@@ -56,7 +56,7 @@ def asked(key: str) -> bool:
 
 def wants_json() -> bool:
     """True when the command that runs is to print JSON."""
-    return asked(_JSON)
+    return _asked(_JSON)
 
 
 url_option = click.option(
@@ -122,6 +122,12 @@ def option_group(name: str, make: Callable[..., Any], *several: Option) -> Calla
     return add
 
 
+def only(name: str, what: str, to: str | None = None, **settings: Any) -> Option:  # noqa: ANN401 - click's own
+    """A filter that may be repeated; ``to`` is the app's name for it."""
+    names = (name, to) if to else (name,)
+    return click.option(*names, multiple=True, help=f"Only {what}; may be repeated.", **settings)
+
+
 Filters = dict[str, Any]
 """Filters of the app, by the names that it has for them."""
 
@@ -154,7 +160,7 @@ def tell(text: str) -> None:
 
 def confirm(question: str) -> None:
     """Ask before something is lost; a program must say --yes."""
-    if asked(_YES):
+    if _asked(_YES):
         return
     if wants_json() or not sys.stdin.isatty():
         raise InvalidArgument(f"{question} Repeat it with --yes")

@@ -1,4 +1,4 @@
-"""``offpath jobs``: list, show, cancel, retry, signal."""
+"""``offpath jobs`` and ``offpath dead``: all jobs, and those that will not run again unaided."""
 
 from __future__ import annotations
 
@@ -15,40 +15,44 @@ from offpath.cli.frame import (
     filters,
     framed,
     limit_option,
+    only,
     store_command,
     url_option,
     yes_option,
 )
 from offpath.cli.job_views import changed_jobs, job_document, job_page, job_parts
 from offpath.cli.option_values import json_value
-from offpath.cli.selection import Rows, Selection
+from offpath.cli.selection import Rows, Selection, most_option
 from offpath.cli.values import Changed, Listing, Said, Shown
 from offpath.cli.waits import holder_problems, steps_of, wait_of, waited_for
 from offpath.errors import InvalidArgument
 from offpath.model.job import JobState
 from offpath.runtime.ids import parse_id
 
-_filters = (
-    click.option(
-        "--state",
-        multiple=True,
-        type=click.Choice([str(one) for one in JobState]),
-        help="Only jobs in this state; may be repeated.",
-    ),
-    click.option("--task", multiple=True, help="Only jobs of this task; may be repeated."),
-    click.option("--queue", multiple=True, help="Only jobs of this queue; may be repeated."),
-    click.option("--tag", "tags", multiple=True, help="Only jobs that have all of these tags."),
-    click.option("--group", "group_id", help="Only this group: a job and everything it queued."),
-    click.option("--reason", multiple=True, help="Why it is dead: exhausted, deadline, …"),
-    click.option("--error-type", multiple=True, help="Type of the last error: ValueError, …"),
-)
+_state = only("--state", "jobs in this state", type=click.Choice([str(s) for s in JobState]))
+_task = only("--task", "jobs of this task")
+_queue = only("--queue", "jobs of this queue")
+_tag = only("--tag", "jobs that have all of these tags", "tags")
+_group = click.option("--group", "group_id", help="Only this group: a job and what it queued.")
+_reason = only("--reason", "jobs that died so (exhausted, aborted, deadline, worker_lost, …)")
+_error_type = only("--error-type", "jobs whose last error is of this type (ValueError, …)")
+_ids = click.argument("ids", metavar="[JOB_IDS]...", nargs=-1)
+
 _jobs = Rows(
     many="jobs",
     every="job",
     missing="give job ids, or a filter such as --task or --queue",
-    ids=click.argument("ids", metavar="[JOB_IDS]...", nargs=-1),
-    filters=_filters,
+    ids=_ids,
+    filters=(_state, _task, _queue, _tag, _group, _reason, _error_type),
 )
+_dead = Rows(
+    many="dead jobs",
+    every="dead job",
+    missing="give job ids, a filter such as --task, or --all",
+    ids=_ids,
+    filters=(_task, _queue, _tag, _reason, _error_type),
+)
+_ALL = "All dead jobs."
 
 
 @click.group()
@@ -57,7 +61,7 @@ def jobs() -> None:
 
 
 @jobs.command("list")
-@filters(*_filters)
+@filters(*_jobs.filters)
 @limit_option
 @after_option()
 @store_command
@@ -134,15 +138,18 @@ def _coding_app(module: str | None, url: str | None) -> AbstractAsyncContextMana
     "--payload", callback=json_value, metavar="JSON", help="The signal's payload.  [default: null]"
 )
 @click.option(
-    "--id", "signal_id", metavar="UUID", help="Its id: a second signal of the same id does nothing."
+    "--id",
+    "signal_id",
+    metavar="UUID",
+    help="The signal's id, which is taken once.",
 )
 @click.option(
     "--keep",
     type=float,
     metavar="SECONDS",
-    help="How long it is kept while no job waits for it.  [default: 30 days]",
+    help="How long the signal is kept while no job waits for it.  [default: 30 days]",
 )
-@click.option("--app", "module", metavar="MODULE:APP", help="The app whose codec writes it.")
+@click.option("--app", "module", metavar="MODULE:APP", help="The app whose codec is used.")
 @framed(_coding_app, url_option)
 async def signal_job(
     app: App,
@@ -179,3 +186,83 @@ async def _nobody_takes(app: App, target: str) -> str | None:
         return f"there is no job {job_id} (any more); the signal is kept"
     state = found[job_id]
     return f"job {job_id} is {state}: nobody takes the signal" if state.terminal else None
+
+
+# -- dead jobs -------------------------------------------------------------------------------------
+
+
+@click.group()
+def dead() -> None:
+    """Jobs that will not run again unaided."""
+
+
+@dead.command("list")
+@filters(*_dead.filters)
+@limit_option
+@after_option()
+@store_command
+async def list_dead(app: App, *, limit: int, after: str | None, where: Filters) -> Listing:
+    r"""List dead jobs with their last error, newest first.
+
+    \b
+    offpath dead list
+    offpath dead list --task send_mail --reason exhausted
+    """
+    return job_page(await app.dead.list(limit=limit, after=after, **where), "no dead jobs")
+
+
+@dead.command("show")
+@click.argument("job_id")
+@store_command
+async def show_dead(app: App, *, job_id: str) -> Shown:
+    r"""Show one dead job with every failed attempt.
+
+    \b
+    offpath dead show 0198c0de-…
+    """
+    job = await app.dead.show(job_id)
+    return Shown(job_document(job), job_parts(job))
+
+
+@dead.command("redrive")
+@_dead.chosen("Redrive", all_of=_ALL)
+@click.option("--per-second", type=float, help="The most jobs to become due in a second.")
+@most_option
+@yes_option
+@store_command
+async def redrive_dead(
+    app: App, *, which: Selection, per_second: float | None, limit: int | None
+) -> Changed:
+    r"""Put dead jobs back as fresh.
+
+    Attempt 1, a fresh deadline, the errors kept.
+
+    \b
+    offpath dead redrive 0198c0de-…
+    offpath dead redrive --task send_mail --per-second 5 --yes
+    """
+    ids, where, everything = which
+    changed = await app.dead.redrive(
+        *ids, per_second=per_second, limit=limit, everything=everything, **where
+    )
+    return changed_jobs(changed, which, "redriven")
+
+
+@dead.command("discard")
+@_dead.chosen("Delete", all_of=_ALL, lost=True)
+@most_option
+@yes_option
+@store_command
+async def discard_dead(app: App, *, which: Selection, limit: int | None) -> Changed:
+    r"""Delete dead jobs for good, with their history.
+
+    Those that are still to be undone are left, until a worker has done that.
+
+    \b
+    offpath dead discard 0198c0de-… --yes
+    offpath dead discard --error-type ValueError --yes
+    """
+    ids, where, everything = which
+    changed = await app.dead.discard(*ids, limit=limit, everything=everything, **where)
+    why = "unknown, not dead, or still to be undone, which a worker does"
+    return changed_jobs(changed, which, "discarded", say=lambda _: "deleted", why=why)

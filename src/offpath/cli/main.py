@@ -5,14 +5,13 @@ from __future__ import annotations
 import click
 
 from offpath.cli.admin import backup, doctor, migrate, prune, show_config, workers
-from offpath.cli.dead import dead
 from offpath.cli.demo import demo
 from offpath.cli.endpoints import endpoints
 from offpath.cli.enqueue import enqueue
 from offpath.cli.flow import limits, queues
 from offpath.cli.groups import groups
 from offpath.cli.health import health
-from offpath.cli.jobs import jobs
+from offpath.cli.jobs import dead, jobs
 from offpath.cli.messages import inbox, outbox
 from offpath.cli.program import Program
 from offpath.cli.router import router

@@ -16,31 +16,26 @@ from offpath.cli.frame import (
     confirmed,
     filters,
     limit_option,
+    only,
     store_command,
     yes_option,
 )
 from offpath.cli.message_views import BOXES, message_page, message_shown
-from offpath.cli.option_values import past_time
+from offpath.cli.option_values import since_option
 from offpath.cli.selection import Rows, Selection, most_option
 from offpath.cli.values import Changed, Listing, Shown
 from offpath.errors import InvalidArgument, MessageNotFound
 from offpath.model.job import DeadReason
 from offpath.model.message import Box, MessageState
 
-_state = click.option(
-    "--state",
-    "states",
-    multiple=True,
-    type=click.Choice([str(one) for one in MessageState]),
-    help="Only those in this state; may be repeated.",
+_state = only(
+    "--state", "those in this state", "states", type=click.Choice([str(s) for s in MessageState])
 )
-_stream = click.option("--stream", "streams", multiple=True, help="Only this stream; repeatable.")
-_source = click.option("--source", "streams", multiple=True, help="Only this source; repeatable.")
-_topic = click.option("--topic", "topics", multiple=True, help="Only this topic; repeatable.")
-_key = click.option("--key", "keys", multiple=True, help="Only this key; repeatable.")
-_rejected = click.option(
-    "--rejected", is_flag=True, help="Those that a handler rejected, and only those."
-)
+_stream = only("--stream", "this stream", "streams")
+_source = only("--source", "this source", "streams")
+_topic = only("--topic", "this topic", "topics")
+_key = only("--key", "this key", "keys")
+_rejected = click.option("--rejected", is_flag=True, help="Only those that a handler rejected.")
 
 
 def _only_rejected(where: Filters) -> Filters:
@@ -70,8 +65,8 @@ class _Kind(Struct, frozen=True, kw_only=True):
     @property
     def filters(self) -> tuple[Option, ...]:
         """Options that filter the messages of this box."""
-        text = f"Why it died: {self.reasons}, …"
-        return (*self.names, click.option("--reason", "reasons", multiple=True, help=text))
+        died = f"those that died so ({self.reasons}, …)"
+        return (*self.names, only("--reason", died, "reasons"))
 
     @property
     def dead(self) -> Rows:
@@ -220,13 +215,7 @@ inbox = messages(_IN, "Messages that were taken in: list, show, revive, discard.
 
 
 @outbox.command("replay")
-@click.option(
-    "--since",
-    required=True,
-    callback=past_time,
-    metavar="TIME",
-    help="2026-11-27T09:00Z, or how long ago: 90s, 2h, 3d",
-)
+@since_option
 @filters(*_OUT.names)
 @most_option
 @confirmed("Send again what was delivered since {since}?")

@@ -32,6 +32,11 @@ def read_by(read: Callable[[str, str], Any]) -> Callable[..., Any]:
     return convert
 
 
+def given_only(**given: Any) -> dict[str, Any]:  # noqa: ANN401 - any value
+    """The options of a group that were given."""
+    return {name: value for name, value in given.items() if value is not None and value != ()}
+
+
 def _iso_time(text: str, option: str) -> datetime:
     try:
         return checks.aware(datetime.fromisoformat(text), option)
@@ -70,3 +75,18 @@ def pairs(rule: str) -> Callable[..., Any]:
         return name, value
 
     return read_by(pair)
+
+
+until_option = click.option(
+    "--until",
+    callback=iso_time,
+    metavar="TIME",
+    help="The pause's end: an ISO time with a zone.  [default: until resumed]",
+)
+since_option = click.option(
+    "--since",
+    required=True,
+    callback=past_time,
+    metavar="TIME",
+    help="The first time: 2026-11-27T09:00Z, or how long ago, as 90s, 2h or 3d.",
+)

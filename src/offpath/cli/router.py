@@ -275,13 +275,13 @@ async def replay(app: App, *, letters: tuple[str, tuple[str, ...]], limit: int) 
     type=click.Choice(["dry_run", "skipped", "disabled"]),
     multiple=True,
     default=("dry_run", "skipped", "disabled"),
-    help="Events that ended so; several may be given.  [default: all three]",
+    help="Only events that ended so; may be repeated.  [default: all three]",
 )
 @click.option(
     "--since",
     callback=past_time,
     metavar="TIME",
-    help="Decided since 2026-11-27T09:00Z, or so long ago: 90s, 2h, 3d.",
+    help="Only what was decided since then: 2026-11-27T09:00Z, or how long ago, as 90s, 2h or 3d.",
 )
 @click.option(
     "--limit",

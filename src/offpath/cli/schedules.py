@@ -11,7 +11,7 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.frame import app_command, confirmed, limit_option, option_group, store_command
-from offpath.cli.option_values import iso_time
+from offpath.cli.option_values import given_only, iso_time
 from offpath.cli.values import Cell, Fields, Listing, Said, Shown, Table
 from offpath.errors import InvalidArgument
 from offpath.jobs.values.job import Job
@@ -22,15 +22,15 @@ from offpath.model.schedule import Missed, Occurrence, Overlap, ScheduleRecord, 
 from offpath.runtime.zones import zone_of
 
 _terms = (
-    click.option("--cron", metavar="EXPRESSION", help="'0 3 * * *', '30 8 * * MON-FRI', @daily."),
+    click.option("--cron", metavar="EXPRESSION", help="When, as '30 8 * * MON-FRI' or @daily."),
     click.option(
-        "--zone", metavar="ZONE", help="IANA zone that --cron is read in.  [default: UTC]"
+        "--zone", metavar="ZONE", help="The IANA zone that --cron is read in.  [default: UTC]"
     ),
     click.option("--every", type=float, metavar="SECONDS", help="The interval; 1 or more."),
     click.option(
-        "--anchor", callback=iso_time, metavar="TIME", help="ISO time that --every counts from."
+        "--anchor", callback=iso_time, metavar="TIME", help="The ISO time that --every counts from."
     ),
-    click.option("--when", metavar="NAME", help="A next-time function of the app (--app)."),
+    click.option("--when", metavar="NAME", help="A next-time function of the app at --app."),
     click.option(
         "--overlap",
         type=click.Choice([one.value for one in Overlap]),
@@ -68,7 +68,7 @@ def _given(**given: Any) -> dict[str, Any]:  # noqa: ANN401 - any term
     """The terms that were given; those of the job apart from the others. Raises ``InvalidArgument``
     when the job's are given without a task.
     """
-    terms = {name: value for name, value in given.items() if value not in (None, ())}
+    terms = given_only(**given)
     job = {name: terms.pop(name) for name in _JOB_NAMES if name in terms}
     if job and given["task"] is None:
         raise InvalidArgument("--input, --queue, --priority and --tag go with --task")

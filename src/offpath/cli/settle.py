@@ -43,7 +43,7 @@ def settle() -> None:
 @click.option(
     "--period",
     required=True,
-    help="2026-11, 2026-W48, 2026-11-27 or START/END (the end excluded), in the kind's zone.",
+    help="The period in the kind's zone: 2026-11, 2026-W48, 2026-11-27 or START/END (END excluded)",
 )
 @click.option(
     "--concurrency",

@@ -18,8 +18,9 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import load_shared_app, target_of
-from offpath.cli.frame import framed
+from offpath.cli.frame import framed, option_group, options
 from offpath.cli.logs import configure
+from offpath.cli.option_values import given_only, read_by
 from offpath.cli.processes import Parent
 from offpath.cli.systemd import notifier, signs_of
 from offpath.config import Settings
@@ -40,66 +41,95 @@ _LONGEST_WAIT = 5.0
 _log = logging.getLogger("offpath.cli")
 
 
+class _Kin(NamedTuple):
+    """The processes that this one belongs to."""
+
+    parent_pipe: int | None
+    """Ends when the parent does."""
+    place: Sibling
+
+
+def _kin(parent_pipe: int | None, sibling: tuple[int, int]) -> _Kin:
+    number, count = sibling
+    return _Kin(parent_pipe, Sibling(number=number, count=count))
+
+
+_overrides = option_group(
+    "overrides",
+    given_only,
+    click.option(
+        "--queues",
+        callback=read_by(lambda text, _option: by_queue(text) if text else None),
+        help="The only queues to serve, as mail:5,default; a number is the most at once.",
+    ),
+    click.option("--dispatch", type=click.Choice(ORDERS), help="The order of a queue's jobs."),
+    click.option(
+        "--concurrency", type=click.IntRange(min=1), help="The most jobs at once in each process."
+    ),
+    click.option(
+        "--drain-timeout",
+        type=float,
+        metavar="SECONDS",
+        help="How long running jobs may take to end when it stops.",
+    ),
+)
+_health = option_group(
+    "health",
+    given_only,
+    click.option(
+        "--health-port",
+        type=click.IntRange(0, 65_535),
+        help="The port of its health probe; 0 takes a free one.",
+    ),
+    click.option(
+        "--health-host",
+        metavar="ADDRESS",
+        help="The address that the probe listens at.  [default: 127.0.0.1]",
+    ),
+)
+_logs = options(
+    click.option(
+        "--log-level",
+        default="info",
+        show_default=True,
+        help="The least level that is logged: debug, info, warning, error.",
+    ),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="The form of log lines.",
+    ),
+)
+_family = option_group(
+    "kin",
+    _kin,
+    click.option("--parent-pipe", type=int, hidden=True),
+    click.option("--sibling", type=(int, int), default=(0, 1), hidden=True),
+)
+
+
 @click.command()
 @click.argument("target", metavar="[MODULE:APP]", required=False)
 @click.option(
-    "--app", "named", metavar="MODULE:APP", help="The same, as an option.  [env: OFFPATH_APP]"
+    "--app", "named", metavar="MODULE:APP", help="The same as an option.  [env: OFFPATH_APP]"
 )
-@click.option(
-    "--queues", help="The only queues to serve, as mail:5,default; a number is the most at once."
-)
-@click.option("--dispatch", type=click.Choice(ORDERS), help="Which jobs of a queue go first.")
-@click.option(
-    "--concurrency", type=click.IntRange(min=1), help="The most jobs at once in each process."
-)
+@_overrides
 @click.option("--processes", type=click.IntRange(1, 256), help="The number of worker processes.")
-@click.option(
-    "--drain-timeout",
-    type=float,
-    metavar="SECONDS",
-    help="How long running jobs may take to end when it stops.",
-)
 @click.option("--url", metavar="URL", help="The store, for an app that names none itself.")
-@click.option(
-    "--health-port",
-    type=click.IntRange(0, 65_535),
-    help="The port of its health probe; 0 takes a free one.",
-)
-@click.option(
-    "--health-host",
-    metavar="ADDRESS",
-    help="The address that the probe listens at.  [default: 127.0.0.1]",
-)
-@click.option(
-    "--log-level",
-    default="info",
-    show_default=True,
-    help="The least level that is logged: debug, info, warning, error.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The form of log lines.",
-)
-@click.option("--parent-pipe", type=int, hidden=True)
-@click.option("--sibling", type=(int, int), default=(0, 1), hidden=True)
+@_health
+@_logs
+@_family
 @framed(json=False)
 def worker(
     target: str | None,
     named: str | None,
-    queues: str | None,
-    dispatch: str | None,
-    concurrency: int | None,
+    overrides: dict[str, Any],
     processes: int | None,
-    drain_timeout: float | None,
     url: str | None,
-    health_port: int | None,
-    health_host: str | None,
-    parent_pipe: int | None,
-    sibling: tuple[int, int],
-    *,
+    health: dict[str, Any],
+    kin: _Kin,
     log_level: str,
     log_format: str,
 ) -> int:
@@ -119,27 +149,17 @@ def worker(
     """
     configure(log_level, log_format)
     app = load_shared_app(target_of(target, named), url)
-    settings = _with_health(app.settings, health_port, health_host)
+    settings = _with_health(app.settings, health)
     count = settings.processes if processes is None else processes
-    manager = notifier(count, child=parent_pipe is not None)
+    manager = notifier(count, child=kin.parent_pipe is not None)
     if count > 1:
-        return _parent(settings, count, drain_timeout).run()
-    overrides: dict[str, Any] = {
-        "queues": by_queue(queues) if queues else None,
-        "dispatch": dispatch,
-        "concurrency": concurrency,
-        "drain_timeout": drain_timeout,
-    }
-    given = {name: value for name, value in overrides.items() if value is not None}
-    kin = _Kin(parent_pipe, Sibling(number=sibling[0], count=sibling[1]))
-    return asyncio.run(_serve(app, settings, given, kin, manager))
+        return _parent(settings, count, overrides.get("drain_timeout")).run()
+    return asyncio.run(_serve(app, settings, overrides, kin, manager))
 
 
-def _with_health(settings: Settings, port: int | None, host: str | None) -> Settings:
+def _with_health(settings: Settings, health: dict[str, Any]) -> Settings:
     """The settings with what the command line says. Raises ``ConfigurationError``."""
-    given = {"health_port": port, "health_host": host}
-    changed = {name: value for name, value in given.items() if value is not None}
-    settings = msgspec.structs.replace(settings, **changed)
+    settings = msgspec.structs.replace(settings, **health)
     if settings.health_port is not None:
         require_token(settings)
     return settings
@@ -158,14 +178,6 @@ def _child_command(settings: Settings, number: int, count: int) -> list[str]:
     if not port:
         return own
     return [*own, "--health-port", str(port + number), "--sibling", str(number), str(count)]
-
-
-class _Kin(NamedTuple):
-    """The processes that this one belongs to."""
-
-    parent_pipe: int | None
-    """Ends when the parent does."""
-    place: Sibling
 
 
 async def _serve(

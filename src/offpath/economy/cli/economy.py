@@ -13,7 +13,7 @@ from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import load_shared_app, target_of
 from offpath.cli.frame import after_option, app_option, framed, limit_option, option_group
-from offpath.cli.option_values import iso_time, read_by
+from offpath.cli.option_values import read_by, until_option
 from offpath.cli.values import DONE, FAILED, Listing, Said, Table, next_of
 from offpath.errors import ConfigurationError, InvalidArgument, OffpathError
 from offpath.model.json_text import decode_json
@@ -164,9 +164,7 @@ async def debts(economy: Economy, *, after: str, limit: int) -> Listing:
 
 
 @economy.command("pause")
-@click.option(
-    "--until", callback=iso_time, metavar="TIME", help="ISO time with a zone when it ends."
-)
+@until_option
 @economy_command
 async def pause(economy: Economy, *, until: datetime | None) -> Said:
     r"""Have the economy's sweeps rest on every worker. Operations are still taken.

@@ -162,7 +162,7 @@ def ledger() -> None:
 
 @ledger.command("balance")
 @click.argument("accounts", callback=read_by(_account), nargs=-1, metavar="ACCOUNT...")
-@click.option("--prefix", default="", help="All accounts whose id begins so, such as `usr_a:`.")
+@click.option("--prefix", default="", help="Only accounts whose id begins so, such as `usr_a:`.")
 @after_option("ACCOUNT", default="")
 @limit_option
 @store_command
@@ -301,7 +301,7 @@ async def _noted(app: App, found: Verification) -> FindingRecord | None:
     "--reason",
     required=True,
     callback=read_by(_reason),
-    help="Why the books are right as they are now.",
+    help="The reason why the books are right as they are now.",
 )
 @store_command
 async def accept(app: App, *, finding: str, reason: str) -> Shown:
