@@ -24,6 +24,9 @@ SHARED = {
     "pauses",
     "reading",
     "schedules",
+    "signals",
+    "steps",
+    "undo",
     "workers",
 }
 """The files of statements that programs of ``store/programs`` use, by their stems."""

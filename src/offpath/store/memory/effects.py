@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from offpath.errors import InvalidArgument
 from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
@@ -18,6 +17,7 @@ from offpath.store.memory.ledger_loading import book_for
 from offpath.store.memory.log import LogPlan
 from offpath.store.memory.mailbox import MailPlan
 from offpath.store.memory.tables import Tables
+from offpath.store.refusals import refuse_contributions
 
 
 class Writing:
@@ -99,12 +99,3 @@ def commit(tables: Tables, now: datetime, effects: Effects) -> list[Enqueued]:
     writing = Writing(tables, now)
     writing.add(effects)
     return writing.carry_out()
-
-
-def refuse_contributions(effects: Effects) -> None:
-    """Raise InvalidArgument when somebody gives to a group without being a member that ends."""
-    if effects.contributions:
-        raise InvalidArgument(
-            "only a settled job can contribute to the value of its group: "
-            "put the contribution into the effects of a settlement"
-        )

@@ -10,7 +10,6 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from offpath.errors import LeaseLost
 from offpath.model.endpoint import Endpoint
 from offpath.model.finding import FindingRecord
 from offpath.model.group import GroupPolicy
@@ -34,6 +33,7 @@ from offpath.store.memory.suspect_rows import Suspects
 from offpath.store.memory.tally import Tally
 from offpath.store.memory.terms import PLAIN, Terms
 from offpath.store.memory.waits import Waits
+from offpath.store.refusals import not_held
 
 _SETTLE_ALL = GroupPolicy.SETTLE_ALL
 _BLOCKED = JobState.BLOCKED
@@ -134,7 +134,7 @@ class Tables:
         """The record of a held job. Raises LeaseLost when the fence does not hold."""
         held = self.held_by(job)
         if held is None:
-            raise LeaseLost(f"job {job.id} is not held by this worker any more: stop working on it")
+            raise not_held(job.id)
         return held
 
     def members(self, group_id: str) -> list[str]:

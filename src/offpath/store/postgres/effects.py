@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from offpath.errors import InvalidArgument
 from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
@@ -27,6 +26,7 @@ from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.mailing import add_messages, require_keys
 from offpath.store.postgres.steps import chunks, ids_json, moment, to_json
 from offpath.store.programs.dialect import Queries
+from offpath.store.refusals import refuse_contributions
 from offpath.store.sql import Catalogue, Query
 
 T = TypeVar("T")
@@ -53,11 +53,7 @@ def commit_steps(
     Raises ``Conflict`` kinds after taking back what it wrote, so that a caller's transaction may go
     on. All of it happens in the transaction that runs it, or none.
     """
-    if effects.contributions:
-        raise InvalidArgument(
-            "only a settled job can contribute to the value of its group: "
-            "put the contribution into the effects of a settlement"
-        )
+    refuse_contributions(effects)
     answers, work = yield from carry_out({0: effects}, now, sql=sql)
     left = yield from work.writing(now, sql=sql)
     return with_deaths(answers[0], told(dead(work.moved), left))

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from offpath.errors import Conflict, IdConflict, StoreBusy, StoreRejected
+from offpath.errors import Conflict, IdConflict, StoreBusy
 from offpath.model.gate import NewGate
 from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
@@ -27,6 +27,7 @@ from offpath.store.postgres.steps import (
     to_json,
 )
 from offpath.store.programs.dialect import Queries
+from offpath.store.refusals import no_uuid
 from offpath.store.sql import Catalogue, Query, Row
 
 _CHUNK: Final = 2000
@@ -318,7 +319,7 @@ def _fails_fast(job: NewJob) -> bool:
 def _canonical(text: str) -> str:
     known = job_id(text)
     if known is None:
-        raise StoreRejected(f"a job's id must be a UUID, not {text[:60]!r}")
+        raise no_uuid("job", text)
     return known
 
 

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from offpath.model.gate import GateState
+from offpath.model.job import JobState
 from offpath.store.changes import Changed
 from offpath.store.postgres.changing import dead, told
-from offpath.store.postgres.durable import wake_missed
 from offpath.store.postgres.gates import count_ends, count_left_ends, move_jobs, released
 from offpath.store.postgres.groups import GroupWork
-from offpath.store.postgres.steps import ids_json, moment
+from offpath.store.postgres.steps import ids_json, moment, to_json
 from offpath.store.programs.dialect import Announced, Rows, Send, Steps, ask, embed
 from offpath.store.sql import Catalogue, Row
 
@@ -39,7 +39,7 @@ def expire_steps(
     """
     missed = yield from ask(sql["missed_signals"](now=moment(now), limit=limit))
     if missed:
-        announced.moved |= yield from wake_missed(missed, now, sql=sql)
+        announced.moved |= yield from _wake_missed(missed, now, sql=sql)
     found = yield from _look(limit, now, sql)
     moved = yield from _give_up(found.due, keep, now, sql)
     watched = {row[0]: False for row in dead(moved) if row[10]}
@@ -51,6 +51,19 @@ def expire_steps(
     followed += yield from _catch_up(limit, keep, now, sql)
     announced.moved |= released(followed)
     return (yield from _conclude([*moved, *dead(followed)], announced, now, sql))
+
+
+def _wake_missed(missed: Rows, now: datetime | None, *, sql: Catalogue) -> Steps[set[JobState]]:
+    """Wake who still waits for these signals."""
+    batch = [{"target": target, "event": event} for _, target, event in missed]
+    yield from ask(sql["lock_signals"](batch=to_json(batch)))
+    moved: set[JobState] = set()
+    for signal, target, event in missed:
+        rows = yield from ask(sql["wake_sleeper"](now=moment(now), target=target, event=event))
+        if rows:
+            moved.add(JobState.QUEUED)
+        yield from ask(sql["found_sleeper" if rows else "note_missed"](id=signal))
+    return moved
 
 
 def _look(limit: int, now: datetime | None, sql: Catalogue) -> Steps[_Found]:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import msgspec
 
-from offpath.errors import LeaseLost
 from offpath.model.effects import Effects
 from offpath.model.job import (
     Enqueued,
@@ -69,6 +68,7 @@ from offpath.store.programs import workers
 from offpath.store.programs.dialect import WRITES, embed, one
 from offpath.store.programs.store import SqlStore
 from offpath.store.protocol import Finding, Migration, Pruned, Redrive
+from offpath.store.refusals import not_held
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
 
@@ -323,8 +323,7 @@ class PostgresStore(
             id=job.id, worker=job.worker, deliveries=job.deliveries, progress=progress
         )
         if not await self._database.write(lambda: one(query)):
-            message = f"job {job.id} is not held by this worker any more: nothing was recorded"
-            raise LeaseLost(message)
+            raise not_held(job.id)
 
     async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
         """Cancel waiting jobs, and ask for it for running ones."""

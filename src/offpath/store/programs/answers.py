@@ -177,3 +177,15 @@ class WorkerRow(NamedTuple):
     running: int
     report: str | None
     gone_at: int | None
+
+
+class WokenRow(NamedTuple):
+    """A job that is due since its signal is there."""
+
+    id: str
+    task: str
+    queue: str
+    group_id: str
+    attempt: int
+    parent: str | None
+    announce: int

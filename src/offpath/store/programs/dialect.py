@@ -120,6 +120,10 @@ class Dialect(Protocol):
         """A choice of texts as one parameter, by which a statement may be planned; None: any."""
         ...
 
+    def told_the_time(self) -> tuple[Query, ...]:
+        """Statements that tell triggers a time that was given; none where there is no need."""
+        ...
+
     def commit(self, effects: Effects) -> Steps[tuple[Sequence[Enqueued], Steps[None]]]:
         """Write effects: the answers, and the steps that must come last before the commit.
 

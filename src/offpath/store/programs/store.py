@@ -13,6 +13,9 @@ from offpath.store.programs import (
     pauses,
     reading,
     schedules,
+    signals,
+    steps,
+    undo,
     workers,
 )
 from offpath.store.programs.dialect import READS, How, Runner, transition
@@ -76,13 +79,23 @@ class SqlStore:
 
     # -- workers and claims ----------------------------------------------------------------
 
-    signals = transition(workers.signals, READS)
     claim = transition(claims.claim)
     release_claim = transition(claims.release)
+
+    # -- steps, signals, undo --------------------------------------------------------------
+
+    put_step = transition(steps.put)
+    send_signal = transition(signals.send, How(call=True))
+    take_signal = transition(signals.take)
+    put_undo = transition(undo.put)
+    undoing = transition(undo.undoing, READS)
+    compensate = transition(undo.compensate)
 
     # -- last, since these are the names of modules too: above here they mean the module ----
 
     schedules = transition(schedules.listed, _ASKED)
     endpoints = transition(endpoints.listed, READS)
     findings = transition(findings.listed, READS)
+    signals = transition(workers.signals, READS)
+    steps = transition(steps.recorded, READS)
     workers = transition(workers.listed, _ASKED)

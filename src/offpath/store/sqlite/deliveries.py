@@ -22,8 +22,9 @@ from offpath.model.message import (
 )
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
 from offpath.store.programs.instants import instant
+from offpath.store.refusals import refuse_contributions
 from offpath.store.sql import Row
-from offpath.store.sqlite.enqueue import effect_steps, refuse_contributions
+from offpath.store.sqlite.enqueue import effect_steps
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.isolating import isolating
 from offpath.store.sqlite.parameters import batch

@@ -11,7 +11,7 @@ from offpath.model.job import Enqueued
 from offpath.store.hints import Hints
 from offpath.store.programs.dialect import Announced, Dialect, How, Steps, embed
 from offpath.store.programs.instants import micros
-from offpath.store.sql import Catalogue
+from offpath.store.sql import Catalogue, Query
 from offpath.store.sqlite.enqueue import effect_steps
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch, document
@@ -58,6 +58,10 @@ class SqliteDialect:
     def any_of(self, values: Sequence[str]) -> str | None:
         """A JSON list."""
         return batch(list(values)) if values else None
+
+    def told_the_time(self) -> tuple[Query, ...]:
+        """Statements take the time with them."""
+        return ()
 
     def commit(self, effects: Effects) -> Steps[tuple[Sequence[Enqueued], Steps[None]]]:
         """Write effects, groups too: there is one writer, so nothing needs to come last."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from offpath.errors import IdConflict, InvalidArgument, UniqueConflict, WrongConnection
+from offpath.errors import IdConflict, UniqueConflict, WrongConnection
 from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
 from offpath.model.group import GroupPolicy
@@ -21,6 +21,7 @@ from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.held import held
 from offpath.store.programs.dialect import Queries
 from offpath.store.programs.instants import instant, micros
+from offpath.store.refusals import refuse_contributions
 from offpath.store.sql import Row
 from offpath.store.sqlite import gating
 from offpath.store.sqlite.groups import Ended, Joined, count_steps
@@ -82,16 +83,6 @@ def is_lone_job(effects: Effects) -> bool:
     if len(jobs) != 1 or jobs[0].unique is not None or jobs[0].gate is not None:
         return False
     return effects == Effects(jobs=jobs)
-
-
-def refuse_contributions(*all_effects: Effects) -> None:
-    """Raise InvalidArgument when somebody gives to a group without being a member that ends."""
-    if any(effects.contributions for effects in all_effects):
-        message = (
-            "only a settled job can contribute to the value of its group: "
-            "put the contribution into the effects of a settlement"
-        )
-        raise InvalidArgument(message)
 
 
 def effect_steps(effects: Effects, now: int) -> Queries[list[Enqueued]]:

@@ -196,34 +196,6 @@ where
 returning
     id, seq, task, queue, group_id, attempt, parent, announce, watched, redrives, reason, gate
 
--- name: blocked_wake
--- Jobs whose wait is over are due. Who is called for a signal knows for which.
-update offpath_job set
-    state = 'ready',
-    run_at = :now,
-    reason = null,
-    called_target = case when :called then wait_target end,
-    called_event = case when :called then wait_event end,
-    wait_target = null,
-    wait_event = null,
-    wait_since = null,
-    blocked_until = null,
-    changed_at = :now,
-    unique_slot = case
-        when unique_key is null then null
-        when not instr(unique_states, 'scheduled,ready') then null
-        when unique_slot is not null then unique_slot
-        when
-            (unique_until is null or unique_until > :now)
-            and not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
-    end
-where seq in (select value from json_each(:jobs)) and +state = 'blocked'
-returning id, task, queue, group_id, attempt, parent, announce
-
 -- name: gates_late
 -- Open gates whose time is over.
 select id from offpath_job_gate
@@ -271,3 +243,31 @@ returning id
 
 -- name: watch_forget
 delete from offpath_gate_watch where gate in (select value from json_each(:gates))
+
+-- name: blocked_wake
+-- Jobs whose wait is over are due.
+update offpath_job set
+    state = 'ready',
+    run_at = :now,
+    reason = null,
+    called_target = null,
+    called_event = null,
+    wait_target = null,
+    wait_event = null,
+    wait_since = null,
+    blocked_until = null,
+    changed_at = :now,
+    unique_slot = case
+        when unique_key is null then null
+        when not instr(unique_states, 'scheduled,ready') then null
+        when unique_slot is not null then unique_slot
+        when
+            (unique_until is null or unique_until > :now)
+            and not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
+where seq in (select value from json_each(:jobs)) and +state = 'blocked'
+returning id, task, queue, group_id, attempt, parent, announce

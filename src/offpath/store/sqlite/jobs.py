@@ -7,13 +7,13 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from offpath.errors import LeaseLost
 from offpath.model.job import DeadReason, Failure, JobState, LeasedJob
 from offpath.model.lease import Rescued, loss_text
 from offpath.model.suspicion import Lost, judged
 from offpath.store.changes import Changed
 from offpath.store.programs.instants import instant
 from offpath.store.protocol import Pruned, Redrive
+from offpath.store.refusals import not_held
 from offpath.store.sql import Row
 from offpath.store.sqlite import deaths, deliveries, groups, limits
 from offpath.store.sqlite.ending import aftermath
@@ -97,8 +97,7 @@ def progress(session: Session, job: LeasedJob, text: str) -> None:
     """Record how far a held job is."""
     fence = {"id": job.id, "worker": job.worker, "deliveries": job.deliveries}
     if not session.run(SQL["progress"](progress=text, **fence)):
-        message = f"job {job.id} is not held by this worker any more: stop working on it"
-        raise LeaseLost(message)
+        raise not_held(job.id)
 
 
 def cancel(session: Session, now: int, ids: Sequence[str], keep: float | None) -> list[Changed]:

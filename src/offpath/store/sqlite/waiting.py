@@ -1,4 +1,4 @@
-"""Waits and what handlers record on their way: steps, signals, undo records, and their ends."""
+"""Gates as they are looked at, and waits that are over."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from typing import Final
 
 import msgspec
 
-from offpath.errors import LeaseLost
 from offpath.model.changes import Changed
-from offpath.model.effects import Effects
 from offpath.model.gate import Counting, GateRecord, GateState
-from offpath.model.job import DeadReason, JobState, LeasedJob
-from offpath.model.wait import NewSignal, Undoing
+from offpath.model.job import DeadReason, JobState
+from offpath.store.programs.answers import WokenRow
 from offpath.store.programs.instants import readable
 from offpath.store.sql import Row
 from offpath.store.sqlite.ending import aftermath
-from offpath.store.sqlite.enqueue import effect_steps, refuse_contributions
 from offpath.store.sqlite.gating import Following
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.keys import in_turns
@@ -26,9 +23,6 @@ from offpath.store.sqlite.session import SQL, Session
 
 _texts: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
-_STEP: Final = "step"
-_UNDO: Final = "undo"
-
 _DIES: Final = {
     GateState.TIMED_OUT.value: DeadReason.GATE_TIMEOUT,
     GateState.UNSATISFIABLE.value: DeadReason.UNSATISFIABLE,
@@ -36,125 +30,32 @@ _DIES: Final = {
 """What ends a blocked job that is up."""
 
 
-def _fenced(session: Session, job: LeasedJob) -> None:
-    fence = {"id": job.id, "worker": job.worker, "deliveries": job.deliveries}
-    if not session.run(SQL["fenced"](**fence)):
-        message = f"job {job.id} is not held by this worker any more: stop working on it"
-        raise LeaseLost(message)
-
-
-# -- steps -----------------------------------------------------------------------------------------
-
-
-def put_step(session: Session, job: LeasedJob, name: str, result: str | None) -> str | None:
-    """Record a result once; what is recorded."""
-    _fenced(session, job)
-    batch([name, result])  # raises for what would not come back as it was
-    session.run(SQL["step_put"](job=job.id, kind=_STEP, name=name, result=result))
-    [[recorded]] = session.run(SQL["step_get"](job=job.id, kind=_STEP, name=name))
-    answer: str | None = recorded
-    return answer
-
-
-def steps(session: Session, job_id: str) -> dict[str, str | None]:
-    """The recorded steps of a job."""
-    return {row[0]: row[1] for row in session.run(SQL["step_list"](job=job_id))}
-
-
-# -- signals ---------------------------------------------------------------------------------------
-
-
-def send_signal(session: Session, now: int, signal: NewSignal) -> bool:
-    """Keep a signal and wake who waits longest for it; False when it is known."""
-    address = {"target": signal.target, "event": signal.event}
-    batch([signal.target, signal.event, signal.payload])
-    expires_at = later(now, signal.keep)
-    room = SQL["signal_room"](target=signal.target, now=now, most=signal.most or 0)
-    [[unread]] = session.run(room)
-    query = SQL["signal_put"](
-        id=signal.id, payload=signal.payload, now=now, expires_at=expires_at, **address
-    )
-    if not session.run(query):
-        return False
-    if signal.most is not None and unread >= signal.most:
-        raise signal.full()
-    _call(session, now, signal.target, signal.event)
-    return True
-
-
 def _call(session: Session, now: int, target: str, event: str) -> list[Changed]:
     """Wake who waits longest for a signal that is there, if anybody does."""
-    sleeper = session.run(SQL["signal_sleeper"](target=target, event=event))
-    return _wake(session, now, [row[0] for row in sleeper], called=True) if sleeper else []
+    return _woken(session, session.run(SQL["wake_sleeper"](target=target, event=event, now=now)))
 
 
-def take_signal(
-    session: Session, now: int, job: LeasedJob, *, target: str, event: str, step: str
-) -> str | None:
-    """Take the oldest signal and record its payload as a step's result."""
-    _fenced(session, job)
-    recorded = session.run(SQL["step_get"](job=job.id, kind=_STEP, name=step))
-    if recorded:
-        known: str | None = recorded[0][0]
-        return known
-    found = session.run(SQL["signal_first"](target=target, event=event, now=now))
-    if not found:
-        return None
-    [[position, payload]] = found
-    session.run(SQL["signal_take"](position=position, now=now))
-    session.run(SQL["signal_met"](id=job.id, target=target, event=event))
-    session.run(SQL["step_put"](job=job.id, kind=_STEP, name=step, result=payload))
-    text: str = payload
-    return text
+def _wake(session: Session, now: int, jobs: Sequence[int]) -> list[Changed]:
+    return _woken(session, session.run(SQL["blocked_wake"](jobs=batch(list(jobs)), now=now)))
 
 
-def _wake(
-    session: Session, now: int, jobs: Sequence[int], *, called: bool = False
-) -> list[Changed]:
-    query = SQL["blocked_wake"](jobs=batch(list(jobs)), now=now, called=int(called))
-    rows = session.run(query)
+def _woken(session: Session, found: Sequence[Row]) -> list[Changed]:
+    rows = [WokenRow(*row) for row in found]
     session.released = session.released or bool(rows)
-    session.stirred = session.stirred or any(row[6] for row in rows)
+    session.stirred = session.stirred or any(row.announce for row in rows)
     return [
         Changed(
-            id=row[0],
-            task=row[1],
-            queue=row[2],
-            group_id=row[3],
+            id=row.id,
+            task=row.task,
+            queue=row.queue,
+            group_id=row.group_id,
             was=JobState.BLOCKED,
             state=JobState.QUEUED,
-            attempt=row[4],
-            parent=row[5],
+            attempt=row.attempt,
+            parent=row.parent,
         )
         for row in rows
     ]
-
-
-# -- undoing ---------------------------------------------------------------------------------------
-
-
-def put_undo(session: Session, job: LeasedJob, name: str, undo: str) -> None:
-    """Record once what undoes a step."""
-    _fenced(session, job)
-    batch([name, undo])
-    session.run(SQL["step_put"](job=job.id, kind=_UNDO, name=name, result=undo))
-    session.run(SQL["undo_mark"](id=job.id))
-
-
-def undoing(session: Session, limit: int, after: str | None) -> list[Undoing]:
-    """Failed jobs that have something to undo."""
-    rows = session.run(SQL["undo_list"](limit=max(limit, 0), after=after))
-    return [Undoing(id=row[0], group_id=row[1], undo=_texts(row[2])) for row in rows]
-
-
-def compensate(session: Session, now: int, job_id: str, effects: Effects) -> bool:
-    """Commit the effects once, and forget what the job had recorded."""
-    refuse_contributions(effects)
-    if not session.run(SQL["undo_take"](id=job_id)):
-        return False
-    session.run(SQL["step_forget"](job=job_id))
-    session.drive(effect_steps(effects, now))
-    return True
 
 
 # -- gates -----------------------------------------------------------------------------------------

@@ -1,0 +1,44 @@
+"""What undoes the steps of a job that failed: recorded under its lease, committed once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from offpath.model.effects import Effects
+from offpath.model.job import LeasedJob
+from offpath.model.wait import Undoing
+from offpath.store.hints import hints_of
+from offpath.store.programs.dialect import Dialect, Send, Steps, ask, one
+from offpath.store.programs.steps import hold
+from offpath.store.refusals import refuse_contributions
+
+_texts: Final = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def put(d: Dialect, job: LeasedJob, name: str, undo: str) -> Steps[None]:
+    """Record what undoes a step, once."""
+    yield from hold(d, job)
+    d.batch([name, undo])  # raises for what would not come back as it was
+    put_undo = d.sql["put_undo"](id=job.id, name=name, undo=undo)
+    yield Send((put_undo, d.sql["mark_undo"](id=job.id)), last=True)
+
+
+def undoing(d: Dialect, *, limit: int, after: str | None = None) -> Steps[list[Undoing]]:
+    """Failed jobs that have something to undo, by id."""
+    rows = yield from one(d.sql["undoing"](limit=max(limit, 0), after=after))
+    return [Undoing(id=job, group_id=group, undo=_texts(undo)) for job, group, undo in rows]
+
+
+def compensate(d: Dialect, job_id: str, effects: Effects) -> Steps[bool]:
+    """Commit what undoes a job, once, and forget what it had recorded."""
+    refuse_contributions(effects)
+    known = d.id(job_id)
+    if known is None or not (yield from ask(d.sql["take_undo"](id=known))):
+        return False
+    yield from ask(d.sql["forget_steps"](id=known))
+    _, last_steps = yield from d.commit(effects)
+    yield from last_steps
+    d.announced.tell(*hints_of(effects))
+    return True
