@@ -7,12 +7,12 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from offpath.errors import GateError, IdConflict
 from offpath.model.job import Enqueued, JobRecord, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.held import held
 from offpath.store.memory.records import enqueued, rewritten, terms_of
 from offpath.store.memory.tables import Tables
 from offpath.store.memory.terms import Terms
+from offpath.store.refusals import id_taken, no_gate
 
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
 
@@ -98,9 +98,7 @@ class Plan:
 
     def _know(self, job: NewJob, gate: str) -> None:
         if gate not in self._tables.gates.rows:
-            raise GateError(
-                f"job {job.id} waits at gate {gate}, which is not stored: make it in the same call"
-            )
+            raise no_gate(job.id, gate)
 
     def _holder_of(self, job: NewJob, unique: UniqueClaim) -> JobRecord | None:
         """Who stands in the way of this claim: the holder of its key, while in its own scope."""
@@ -141,7 +139,5 @@ def _first_state(job: NewJob) -> JobState:
 
 def _repeated(job: NewJob, known: JobRecord) -> Enqueued:
     if known.fingerprint != job.fingerprint:
-        raise IdConflict(
-            f"job {job.id} exists with another task or input: give the new job an id of its own"
-        )
+        raise id_taken(job.id)
     return Enqueued(id=job.id, job_id=job.id, created=False, run_at=known.run_at)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from offpath.errors import GateError
 from offpath.model.changes import Changed
 from offpath.model.gate import GateRecord, GateState, NewGate
 from offpath.model.job import DeadReason, JobRecord, JobState
 from offpath.store.memory.gate_rows import GateRow
 from offpath.store.memory.records import changed, given_up, released
+from offpath.store.refusals import nothing_to_watch
 
 if TYPE_CHECKING:
     from offpath.store.memory.tables import Tables
@@ -30,10 +30,7 @@ def watched(
     on = tuple(dict.fromkeys(new.get(each, each) for each in gate.on))
     missing = [each for each in on if each not in known and each not in tables.jobs]
     if missing and gate.timeout is None and gate.id not in tables.gates.rows:
-        raise GateError(
-            f"gate {gate.id} watches job {missing[0]}, which is not stored: enqueue it before, "
-            "or in the same call, or give the gate a timeout"
-        )
+        raise nothing_to_watch(gate.id, missing[0])
     return on
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from offpath.errors import StoreRejected
 from offpath.model.group import Contribution, GroupPolicy
 from offpath.model.job import TERMINAL, JobRecord, JobState
+from offpath.store.refusals import fold_raised
 
 _FAILED = (JobState.DEAD, JobState.CANCELLED)
 
@@ -140,10 +140,7 @@ def _folded(so_far: str | None, given: Contribution) -> str:
     try:
         return given.fold(so_far, given.payload)
     except Exception as error:
-        raise StoreRejected(
-            f"the fold of a contribution raised {type(error).__name__}: "
-            "it must take every value that the group can have"
-        ) from error
+        raise fold_raised(error) from error
 
 
 def _join(index: dict[str, set[str]], key: str, member: str) -> None:

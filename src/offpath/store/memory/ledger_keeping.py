@@ -10,9 +10,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from offpath.errors import InvalidArgument
 from offpath.model.ledger.records import DUE_STATES, LASTING, Checkpoint, Leaf, SideRow
 from offpath.store.memory.ledger import Ledger, Tries
+from offpath.store.refusals import never_due
 
 _AT: Final = attrgetter("at")
 
@@ -20,7 +20,7 @@ _AT: Final = attrgetter("at")
 def lease(ledger: Ledger, kind: str, *, limit: int, hold: float, now: int) -> list[SideRow]:
     """Hand out due rows; each is due again after ``hold`` seconds."""
     if kind not in DUE_STATES:
-        raise InvalidArgument(f"rows of kind {kind!r} are never due: {', '.join(DUE_STATES)} are")
+        raise never_due(kind)
     due, rows = ledger.due[kind], ledger.sides[kind]
     found: list[str] = []
     while len(found) < limit and (first := due.first()) is not None and first[0][0] <= now:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from offpath.errors import InvalidArgument, LeaseLost
 from offpath.model.job import LeasedJob, NewJob
 from offpath.store.memory.enqueue import Plan
 from offpath.store.memory.records import handed_out, leased
 from offpath.store.memory.tables import Tables
+from offpath.store.refusals import not_registered, refuse_waiting
 
 
 def start(tables: Tables, now: datetime, job: NewJob, worker: str) -> LeasedJob | None:
     """Enqueue a job and hand it to a worker; None when it was not created, or waits for its key."""
-    if job.gate is not None or job.limit is not None:
-        raise InvalidArgument(
-            f"job {job.id} has a gate or a limit, so it cannot begin at once: enqueue it"
-        )
+    refuse_waiting(job)
     known = tables.workers.get(worker)
     if known is None or known.expires_at <= now:
-        raise LeaseLost(f"worker {worker} is not registered any more: nothing was enqueued")
+        raise not_registered(worker)
     plan = Plan(tables, now)
     if not plan.add(job).created:
         return None

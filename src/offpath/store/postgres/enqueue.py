@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from offpath.errors import Conflict, IdConflict, StoreBusy
+from offpath.errors import Conflict, StoreBusy
 from offpath.model.gate import NewGate
 from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
@@ -27,7 +27,7 @@ from offpath.store.postgres.steps import (
     to_json,
 )
 from offpath.store.programs.dialect import Queries
-from offpath.store.refusals import no_uuid
+from offpath.store.refusals import id_taken, no_uuid
 from offpath.store.sql import Catalogue, Query, Row
 
 _CHUNK: Final = 2000
@@ -375,7 +375,7 @@ def _answer_repeats(batch: _Batch, rows: Iterable[Row]) -> None:
         elif there[0] in {job.fingerprint, ""}:
             batch.answer(at, batch.ids[at], there[1])
         else:
-            raise IdConflict(f"the job id {job.id} is taken by a job with another task or input")
+            raise id_taken(job.id)
     batch.left = left
 
 

@@ -14,6 +14,7 @@ from offpath.model.settlement import Settlement, Snoozed
 from offpath.store.hints import Hint
 from offpath.store.postgres import door, limits, starting
 from offpath.store.postgres.part import Part
+from offpath.store.refusals import refuse_waiting
 
 
 class Passes:
@@ -114,7 +115,7 @@ class FlowTables(Part):
 
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it out."""
-        starting.require_free(job)
+        refuse_waiting(job)
         now = self._now()
         with self._telling() as announced:
             return await self._database.write(

@@ -17,6 +17,7 @@ from offpath.model.job import Enqueued, JobState, NewJob
 from offpath.store.postgres.groups import texts
 from offpath.store.postgres.steps import from_micros, ids_json, job_id, moment, to_json
 from offpath.store.programs.dialect import Queries, Steps, ask
+from offpath.store.refusals import no_gate, nothing_to_watch
 from offpath.store.sql import Catalogue, Query, Row
 
 COUNTED: Final = 2
@@ -40,10 +41,7 @@ def require_gates(
         known = {row[0] for row in rows}
     for job in jobs:
         if job.gate in named and job_id(job.gate or "") not in known:
-            raise GateError(
-                f"job {job.id} waits at gate {job.gate}, which is not stored: make it in the same "
-                "call"
-            )
+            raise no_gate(job.id, job.gate)
     there: set[str] = set()
     if watched:
         rows = yield sql["lock_jobs"](ids=ids_json(watched))
@@ -51,10 +49,7 @@ def require_gates(
     for gate in gates:
         missing = [each for each in gate.on if each in watched and job_id(each) not in there]
         if missing and gate.timeout is None and job_id(gate.id) not in known:
-            raise GateError(
-                f"gate {gate.id} watches job {missing[0]}, which is not stored: enqueue it before, "
-                "or in the same call, or give the gate a timeout"
-            )
+            raise nothing_to_watch(gate.id, missing[0])
 
 
 def add_gates(

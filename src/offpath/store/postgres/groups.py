@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from offpath.errors import StoreRejected
 from offpath.model.group import Contribution, GroupPolicy, GroupRecord
 from offpath.model.ledger.deciding import LedgerOp
 from offpath.store.postgres.ledger_post import OperationsFailed, carry_embedded, carry_steps
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.dialect import Queries, Send, Steps, ask
+from offpath.store.refusals import fold_raised
 from offpath.store.sql import Catalogue, Query, Row
 
 
@@ -241,10 +241,7 @@ def _folded(so_far: str | None, given: Contribution) -> str:
     try:
         return given.fold(so_far, given.payload)
     except Exception as error:
-        raise StoreRejected(
-            f"the fold of a contribution raised {type(error).__name__}: "
-            "it must take every value that the group can have"
-        ) from error
+        raise fold_raised(error) from error
 
 
 def texts(encoded: str) -> tuple[str, ...]:

@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 from msgspec.structs import asdict
 
-from offpath.errors import InvalidArgument
 from offpath.model.ledger.records import DUE_STATES, Checkpoint, Leaf, SideRow
 from offpath.store.postgres.steps import chunks, to_json
 from offpath.store.programs.dialect import Send, Steps, ask
+from offpath.store.refusals import never_due
 from offpath.store.sql import Catalogue
 
 _CHUNK: Final = 5000
@@ -22,7 +22,7 @@ def lease_sides_steps(
 ) -> Steps[list[SideRow]]:
     """Hand out due rows of a kind."""
     if kind not in DUE_STATES:
-        raise InvalidArgument(f"rows of kind {kind!r} are never due: {', '.join(DUE_STATES)} are")
+        raise never_due(kind)
     query = sql["lease_sides"](
         kind=kind, now=now, limit=max(limit, 0), hold=max(round(hold * 1000), 0)
     )

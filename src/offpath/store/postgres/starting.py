@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from offpath.errors import InvalidArgument, LeaseLost
 from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob, NewJob
 from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.leasing import job_of
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.dialect import Announced, Steps, ask, embed
+from offpath.store.refusals import not_registered
 from offpath.store.sql import Catalogue
-
-
-def require_free(job: NewJob) -> None:
-    """Raises ``InvalidArgument`` for a job that has to wait for something."""
-    if job.gate is not None or job.limit is not None:
-        raise InvalidArgument(
-            f"job {job.id} has a gate or a limit, so it cannot begin at once: enqueue it"
-        )
 
 
 def start_steps(
@@ -32,7 +24,7 @@ def start_steps(
 ) -> Steps[LeasedJob | None]:
     """Enqueue a job and hand it to a worker; None when it was not created, or waits for its key."""
     if not (yield from ask(sql["alive"](worker=worker, now=moment(now)))):
-        raise LeaseLost(f"worker {worker} is not registered any more: nothing was enqueued")
+        raise not_registered(worker)
     (answer,) = yield from embed(commit_steps(Effects(jobs=(job,)), now, sql=sql))
     if not answer.created:
         return None

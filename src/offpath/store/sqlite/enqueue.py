@@ -21,7 +21,7 @@ from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.held import held
 from offpath.store.programs.dialect import Queries
 from offpath.store.programs.instants import instant, micros
-from offpath.store.refusals import refuse_contributions
+from offpath.store.refusals import id_taken, refuse_contributions
 from offpath.store.sql import Row
 from offpath.store.sqlite import gating
 from offpath.store.sqlite.groups import Ended, Joined, count_steps
@@ -313,8 +313,5 @@ def _joined(job: NewJob, holder: _Holder) -> Enqueued:
 
 def _repeated(job: NewJob, known: Row) -> Enqueued:
     if known[1] != job.fingerprint:
-        message = (
-            f"job {job.id} exists with another task or input: give the new job an id of its own"
-        )
-        raise IdConflict(message)
+        raise id_taken(job.id)
     return Enqueued(id=job.id, job_id=job.id, created=False, run_at=instant(known[2]))

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from offpath.errors import GateError
 from offpath.model.changes import Changed
 from offpath.model.gate import Counting, GateState, NewGate, verdict
 from offpath.model.job import DeadReason, Enqueued, Failure, JobState, NewJob
 from offpath.store.programs.dialect import Queries
 from offpath.store.programs.instants import instant
+from offpath.store.refusals import no_gate, nothing_to_watch
 from offpath.store.sql import Row
 from offpath.store.sqlite.histories import failure_steps
 from offpath.store.sqlite.instants import later
@@ -224,8 +224,7 @@ def known_steps(jobs: Sequence[NewJob], gates: Sequence[NewGate], now: int) -> Q
             deadlines[gate.id] = None if gate.timeout is None else later(now, gate.timeout)
     for name, job in named.items():
         if name not in deadlines:
-            message = f"job {job} waits at gate {name}, which is not stored: "
-            raise GateError(message + "make it in the same call")
+            raise no_gate(job, name)
     yield from _check_watched(new, {job.id for job in jobs})
     return Known(new, states, deadlines, {each for gate in new.values() for each in gate.on})
 
@@ -245,11 +244,7 @@ def _check_watched(new: Mapping[str, NewGate], planned: set[str]) -> Queries[Non
     there = {row[0] for row in (yield SQL["states"](ids=batch(list(wanted))))}
     for job, gate in wanted.items():
         if job not in there:
-            message = (
-                f"gate {gate} watches job {job}, which is not stored: enqueue it before, "
-                "or in the same call, or give the gate a timeout"
-            )
-            raise GateError(message)
+            raise nothing_to_watch(gate, job)
 
 
 def uncount_steps(jobs: Iterable[str]) -> Queries[None]:

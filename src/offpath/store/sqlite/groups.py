@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from offpath.errors import StoreRejected
 from offpath.model.group import Contribution, GroupPolicy, GroupRecord
 from offpath.store.programs.dialect import Queries
+from offpath.store.refusals import fold_raised
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER
 from offpath.store.sqlite.session import SQL, Session
@@ -164,11 +164,7 @@ def _folded(so_far: str | None, given: Contribution) -> str:
     try:
         value = given.fold(so_far, given.payload)
     except Exception as error:
-        message = (
-            f"the fold of a contribution raised {type(error).__name__}: "
-            "it must take every value that the group can have"
-        )
-        raise StoreRejected(message) from error
+        raise fold_raised(error) from error
     return value
 
 

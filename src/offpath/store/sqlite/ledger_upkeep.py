@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from offpath.errors import InvalidArgument
 from offpath.model.ledger.records import DUE_STATES, Checkpoint, Leaf, SideRow
+from offpath.store.refusals import never_due
 from offpath.store.sqlite import ledger_rows as rows
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.ledger_posting import MILLISECOND
@@ -29,8 +29,7 @@ class Old(NamedTuple):
 def due(session: Session, now: int, kind: str, limit: int) -> list[SideRow]:
     """Rows of a kind that are due at ``now`` (milliseconds), the longest due first."""
     if kind not in DUE_STATES:
-        message = f"rows of kind {kind!r} are never due: {', '.join(DUE_STATES)} are"
-        raise InvalidArgument(message)
+        raise never_due(kind)
     query = SQL["ledger_due"](kind=kind, now=now, limit=max(limit, 0))
     return [rows.side_row(row) for row in session.run(query)]
 

@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from offpath.errors import StoreRejected
 from offpath.model.job import Failure, JobState, LeasedJob
 from offpath.store.programs.instants import instant
+from offpath.store.refusals import not_unicode
 from offpath.store.sql import Row
 from offpath.store.unreadable import Shape, mark
 
@@ -88,5 +88,4 @@ def failure_text(failure: Failure, now: int) -> str:
     try:
         return _encode(dated(failure, now)).decode()
     except UnicodeEncodeError as error:
-        message = "a failure's text holds a lone surrogate (half a character)"
-        raise StoreRejected(message) from error
+        raise not_unicode() from error

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from offpath.errors import InvalidArgument, LeaseLost
 from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob, NewJob
+from offpath.store.refusals import not_registered, refuse_waiting
 from offpath.store.sqlite.enqueue import effect_steps
 from offpath.store.sqlite.rows import leased_job
 from offpath.store.sqlite.session import SQL, Session
@@ -12,12 +12,9 @@ from offpath.store.sqlite.session import SQL, Session
 
 def start(session: Session, now: int, job: NewJob, worker: str) -> LeasedJob | None:
     """Enqueue a job and hand it to a worker; None when it was not created, or waits for its key."""
-    if job.gate is not None or job.limit is not None:
-        message = f"job {job.id} has a gate or a limit, so it cannot begin at once: enqueue it"
-        raise InvalidArgument(message)
+    refuse_waiting(job)
     if not session.run(SQL["alive"](worker=worker, now=now)):
-        message = f"worker {worker} is not registered any more: nothing was enqueued"
-        raise LeaseLost(message)
+        raise not_registered(worker)
     (answer,) = session.drive(effect_steps(Effects(jobs=(job,)), now))
     if not answer.created:
         return None
