@@ -12,11 +12,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from offpath.errors import GateError, StoreBusy
-from offpath.model.gate import Counting, GateRecord, GateState, NewGate, verdict
+from offpath.model.gate import Counting, GateState, NewGate, verdict
 from offpath.model.job import Enqueued, JobState, NewJob
-from offpath.store.postgres.groups import texts
-from offpath.store.postgres.steps import from_micros, ids_json, job_id, moment, to_json
-from offpath.store.programs.dialect import Queries, Steps, ask
+from offpath.store.postgres.steps import ids_json, job_id, moment, to_json
+from offpath.store.programs.dialect import Queries
 from offpath.store.refusals import no_gate, nothing_to_watch
 from offpath.store.sql import Catalogue, Query, Row
 
@@ -121,24 +120,6 @@ def move_jobs(
         moved += yield sql["end_gated"](now=moment(now), ids=to_json(over), keep=keep)
     yield sql["note_behind"](ids=to_json(sorted(decided)))
     return moved
-
-
-def gates_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[GateRecord]]:
-    """Gates by id."""
-    rows = yield from ask(sql["gates"](ids=ids_json(ids)), last=True)
-    return [
-        GateRecord(
-            id=gate,
-            state=GateState(state),
-            on=texts(on),
-            need=need,
-            of=Counting(counting),
-            succeeded=succeeded,
-            failed=failed,
-            deadline=None if deadline is None else from_micros(deadline),
-        )
-        for gate, state, need, counting, succeeded, failed, on, deadline in rows
-    ]
 
 
 def _make(

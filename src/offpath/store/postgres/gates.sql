@@ -313,19 +313,6 @@ from (
 ) as left_over
 where g.id = left_over.id and g.behind <> left_over.any
 
--- name: gates
--- These gates, with what they watch.
-select
-    g.id::text, g.state, g.need, g.counting, g.succeeded, g.failed,
-    (
-        select coalesce(jsonb_agg(w.job order by w.n), '[]')
-        from offpath.gate_watch w
-        where w.gate = g.id
-    )::text,
-    offpath.micros(g.deadline)
-from offpath.job_gate g
-where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
-
 -- name: drop_gates
 -- A gate goes with the last job that it held.
 with gone as (

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from offpath.model.group import Contribution, GroupPolicy, GroupRecord
+from offpath.model.group import Contribution, GroupPolicy
 from offpath.model.ledger.deciding import LedgerOp
 from offpath.store.postgres.ledger_post import OperationsFailed, carry_embedded, carry_steps
 from offpath.store.postgres.steps import moment, to_json
@@ -192,23 +192,6 @@ class GroupWork:
 
 
 _FAILED = frozenset({"dead", "cancelled"})
-
-
-def groups_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[GroupRecord]]:
-    """Groups by id."""
-    rows = yield from ask(sql["groups"](ids=to_json(list(ids))), last=True)
-    return [
-        GroupRecord(
-            id=group,
-            open=is_open,
-            failed=failed,
-            policy=GroupPolicy(policy),
-            closing=bool(closing),
-            final=bool(final),
-            result=value,
-        )
-        for group, is_open, failed, policy, closing, final, value in rows
-    ]
 
 
 def drop_steps(groups: Iterable[str], gates: Iterable[str], *, sql: Catalogue) -> Steps[None]:

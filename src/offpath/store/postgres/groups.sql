@@ -150,35 +150,6 @@ where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
             and j.group_id is null  -- a member of another group may have this one's name
     )
 
--- name: groups
--- These groups: from their row, from a lone job, or counted where an older worker removed the row.
-select
-    i.id,
-    coalesce(g.open, counts.open), coalesce(g.failed, counts.failed),
-    coalesce(g.policy, 'settle_all'), coalesce(g.closing, false)::int,
-    coalesce(g.final, false)::int,
-    case when g.id is not null then g.value else r.result end
-from (
-    select distinct given.id, case
-        when given.id ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' then given.id::uuid
-    end as root
-    from (select jsonb_array_elements_text(:ids::text::jsonb) as id) as given
-) as i
-left join offpath.job_group g on g.id = i.id
-left join offpath.job r on r.id = i.root and r.group_id is null
-left join lateral (
-    select
-        count(*) filter (where m.finished_at is null) as open,
-        count(*) filter (where m.state in ('dead', 'cancelled')) as failed,
-        count(*) as members
-    from (
-        select o.finished_at, o.state from offpath.job o where o.id = r.id
-        union all
-        select o.finished_at, o.state from offpath.job o where o.group_id = i.id
-    ) as m
-) as counts on g.id is null
-where g.id is not null or counts.members > 0
-
 -- name: open_members
 -- Open jobs of these groups that nobody has asked to end.
 select m.id::text

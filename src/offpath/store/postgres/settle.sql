@@ -188,15 +188,6 @@ where f.job = b.id
         limit 1
     )
 
--- name: progress
--- How far a held job is; no row in the answer when the lease is lost.
-update offpath.job j
-set progress = :progress::text
-where j.id = :id::text::uuid
-    and j.worker = :worker::text
-    and j.deliveries = :deliveries::bigint
-returning 1
-
 -- name: briefly
 -- Only for this transaction: a lock that somebody else holds is waited for no longer.
 select set_config('lock_timeout', '1s', true)

@@ -25,3 +25,12 @@ select s.name, s.result
 from offpath.step s
 where s.job = :id::text::uuid and s.kind = 'step'
 order by s.position
+
+-- name: progress
+-- How far a held job is; no row in the answer when the lease is lost.
+update offpath.job j
+set progress = :progress::text
+where j.id = :id::text::uuid
+    and j.worker = :worker::text
+    and j.deliveries = :deliveries::bigint
+returning 1

@@ -68,7 +68,6 @@ from offpath.store.programs import workers
 from offpath.store.programs.dialect import WRITES, embed, one
 from offpath.store.programs.store import SqlStore
 from offpath.store.protocol import Finding, Migration, Pruned, Redrive
-from offpath.store.refusals import not_held
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
 
@@ -316,14 +315,6 @@ class PostgresStore(
         """Reserved jobs run from now on."""
         now = self._now()
         return await self._database.write(lambda: begin_steps(jobs, now, sql=self._sql))
-
-    async def progress(self, job: LeasedJob, progress: str) -> None:
-        """Record how far a held job is."""
-        query = self._sql["progress"](
-            id=job.id, worker=job.worker, deliveries=job.deliveries, progress=progress
-        )
-        if not await self._database.write(lambda: one(query)):
-            raise not_held(job.id)
 
     async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
         """Cancel waiting jobs, and ask for it for running ones."""

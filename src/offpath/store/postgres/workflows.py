@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offpath.model.gate import GateRecord
-from offpath.model.group import GroupRecord
 from offpath.store.changes import Changed
 from offpath.store.hints import Hint
-from offpath.store.postgres import closing, expiring, gates, groups, unseen
+from offpath.store.postgres import closing, expiring, unseen
 from offpath.store.postgres.part import Part
 from offpath.store.programs.dialect import Announced
 
@@ -17,12 +15,6 @@ class WorkflowTables(Part):
     """Workflows on Postgres; each method is one transaction."""
 
     # -- groups ----------------------------------------------------------------------------
-
-    async def groups(self, ids: Sequence[str]) -> list[GroupRecord]:
-        """Groups by id."""
-        if not ids:
-            return []
-        return await self._database.call(lambda: groups.groups_steps(ids, sql=self._sql))
 
     async def cancel_groups(
         self, ids: Sequence[str], *, limit: int, keep: float | None = None
@@ -47,10 +39,6 @@ class WorkflowTables(Part):
         return changes
 
     # -- gates -----------------------------------------------------------------------------
-
-    async def gates(self, ids: Sequence[str]) -> list[GateRecord]:
-        """Gates by id."""
-        return await self._database.call(lambda: gates.gates_steps(ids, sql=self._sql))
 
     async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[Changed]:
         """Give up waits whose time is over, and repair what was skipped."""

@@ -189,3 +189,28 @@ class WokenRow(NamedTuple):
     attempt: int
     parent: str | None
     announce: int
+
+
+class GroupRow(NamedTuple):
+    """A group's row, or what a lone job says as its own group."""
+
+    id: str
+    open: int
+    failed: int
+    policy: str
+    closing: int
+    final: int
+    value: str | None
+
+
+class GateRow(NamedTuple):
+    """A gate, with the jobs that it watches as a JSON list."""
+
+    id: str
+    state: str
+    need: int
+    counting: str
+    succeeded: int
+    failed: int
+    on: str
+    deadline: int | None

@@ -1,4 +1,4 @@
-"""Steps of a job: what was done once is recorded, under the fence of the job's lease."""
+"""What a running job records on its way, under the fence of its lease."""
 
 from __future__ import annotations
 
@@ -25,6 +25,13 @@ def recorded(d: Dialect, job_id: str) -> Steps[dict[str, str | None]]:
         return {}
     rows = yield from one(d.sql["steps"](id=known))
     return dict(map(tuple, rows))
+
+
+def progress(d: Dialect, job: LeasedJob, progress: str) -> Steps[None]:
+    """Record how far a held job is."""
+    fence = {"id": job.id, "worker": job.worker, "deliveries": job.deliveries}
+    if not (yield from one(d.sql["progress"](progress=progress, **fence))):
+        raise not_held(job.id)
 
 
 def hold(d: Dialect, job: LeasedJob) -> Steps[None]:

@@ -8,6 +8,8 @@ from offpath.store.programs import (
     claims,
     endpoints,
     findings,
+    gates,
+    groups,
     health,
     messages,
     pauses,
@@ -84,6 +86,7 @@ class SqlStore:
 
     # -- steps, signals, undo --------------------------------------------------------------
 
+    progress = transition(steps.progress, How(relaxed=True))
     put_step = transition(steps.put)
     send_signal = transition(signals.send, How(call=True))
     take_signal = transition(signals.take)
@@ -93,6 +96,8 @@ class SqlStore:
 
     # -- last, since these are the names of modules too: above here they mean the module ----
 
+    gates = transition(gates.listed, _ASKED)
+    groups = transition(groups.listed, _ASKED)
     schedules = transition(schedules.listed, _ASKED)
     endpoints = transition(endpoints.listed, READS)
     findings = transition(findings.listed, READS)

@@ -213,21 +213,6 @@ limit :limit
 -- name: counted
 update offpath_job set watched = 2 where seq in (select value from json_each(:jobs))
 
--- name: job_gate_list
--- Gates with whom they watch.
-select
-    id, state, need, counting, succeeded, failed,
-    (
-        select json_group_array(job) from (
-            select seen.job from offpath_gate_watch as seen
-            where seen.gate = offpath_job_gate.id
-            order by seen.place
-        )
-    ),
-    deadline
-from offpath_job_gate
-where id in (select value from json_each(:ids))
-
 -- name: gates_left
 -- The gates of jobs that are about to go.
 select distinct gate from offpath_job

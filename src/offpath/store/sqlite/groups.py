@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from offpath.model.group import Contribution, GroupPolicy, GroupRecord
+from offpath.model.group import Contribution, GroupPolicy
 from offpath.store.programs.dialect import Queries
 from offpath.store.refusals import fold_raised
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.rows import OUTER
 from offpath.store.sqlite.session import SQL, Session
 
 _FAILED = frozenset({"dead", "cancelled"})
@@ -196,30 +195,3 @@ def untold(session: Session, groups: Sequence[str], limit: int) -> tuple[list[st
 def closed(session: Session, groups: Sequence[str]) -> None:
     """Every open member of these was told: look at them no more until another joins."""
     session.run(SQL["group_closed"](groups=batch(list(groups))))
-
-
-def records(session: Session, ids: Sequence[str]) -> list[GroupRecord]:
-    """The groups of these ids that exist."""
-    return [
-        GroupRecord(
-            id=row[0],
-            open=row[1],
-            failed=row[2],
-            policy=GroupPolicy(row[3]),
-            closing=bool(row[4]),
-            final=bool(row[5]),
-            result=row[6],
-        )
-        if row[7] is None
-        else _lone(row[0], row[7], row[6])
-        for row in session.run(SQL["group_list"](ids=batch(list(ids))))
-    ]
-
-
-def _lone(group: str, state: str, result: str | None) -> GroupRecord:
-    return GroupRecord(
-        id=group,
-        open=int(not OUTER[state].terminal),
-        failed=int(state in _FAILED),
-        result=result,
-    )

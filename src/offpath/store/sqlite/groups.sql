@@ -101,18 +101,6 @@ where
     and member.finished_at is null and member.cancel_requested = 0
 limit :limit
 
--- name: group_list
--- Groups: those with more to say than one job, and jobs that are their own groups (state and
--- result). In one statement, since a group may get its row, and its members, between two.
-select id, open, failed, policy, closing, final, value, null from offpath_group
-where id in (select value from json_each(:ids))
-union all
-select lone.id, null, null, null, null, null, lone.result, lone.state from offpath_job as lone
-where
-    lone.id in (select value from json_each(:ids))
-    and lone.group_id = lone.id
-    and not exists (select 1 from offpath_group as known where known.id = lone.id)
-
 -- name: group_forget
 -- Groups without a job need no row.
 delete from offpath_group

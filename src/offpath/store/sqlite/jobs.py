@@ -13,7 +13,6 @@ from offpath.model.suspicion import Lost, judged
 from offpath.store.changes import Changed
 from offpath.store.programs.instants import instant
 from offpath.store.protocol import Pruned, Redrive
-from offpath.store.refusals import not_held
 from offpath.store.sql import Row
 from offpath.store.sqlite import deaths, deliveries, groups, limits
 from offpath.store.sqlite.ending import aftermath
@@ -91,13 +90,6 @@ def _changed(
         parent=job.parent,
         group_done=group_done,
     )
-
-
-def progress(session: Session, job: LeasedJob, text: str) -> None:
-    """Record how far a held job is."""
-    fence = {"id": job.id, "worker": job.worker, "deliveries": job.deliveries}
-    if not session.run(SQL["progress"](progress=text, **fence)):
-        raise not_held(job.id)
 
 
 def cancel(session: Session, now: int, ids: Sequence[str], keep: float | None) -> list[Changed]:

@@ -101,12 +101,6 @@ delete from offpath_job where seq in (select value from json_each(:jobs))
 -- name: failure_remove
 delete from offpath_failure where job in (select value from json_each(:jobs))
 
--- name: progress
--- How far a held job is.
-update offpath_job set progress = :progress
-where id = :id and +worker = :worker and deliveries = :deliveries and +state = 'running'
-returning id
-
 -- name: orphans
 -- Running jobs whose worker's lease has ended or whose worker is gone.
 select

@@ -345,3 +345,35 @@ select
     coalesce(min(due.ready_at, due.scheduled_at), due.ready_at, due.scheduled_at)
 from due
 where due.jobs > 0 and :limit > 0
+
+-- name: groups
+-- These groups: from their row, or from a lone job that is its own group. In one statement, since a
+-- group may get its row, and its members, between two.
+select id, open, failed, policy, closing, final, value from offpath_group
+where id in (select value from json_each(:ids))
+union all
+select
+    lone.id,
+    lone.state not in ('succeeded', 'dead', 'cancelled'),
+    lone.state in ('dead', 'cancelled'),
+    'settle_all', 0, 0, lone.result
+from offpath_job as lone
+where
+    lone.id in (select value from json_each(:ids))
+    and lone.group_id = lone.id
+    and not exists (select 1 from offpath_group as known where known.id = lone.id)
+
+-- name: gates
+-- These gates, with what they watch.
+select
+    id, state, need, counting, succeeded, failed,
+    (
+        select json_group_array(job) from (
+            select seen.job from offpath_gate_watch as seen
+            where seen.gate = offpath_job_gate.id
+            order by seen.place
+        )
+    ),
+    deadline
+from offpath_job_gate
+where id in (select value from json_each(:ids))

@@ -16,3 +16,9 @@ select result from offpath_step where job = :id and kind = 'step' and name = :na
 -- name: steps
 -- The recorded steps of a job.
 select name, result from offpath_step where job = :id and kind = 'step' order by position
+
+-- name: progress
+-- How far a held job is; no row in the answer when the lease is lost.
+update offpath_job set progress = :progress
+where id = :id and +worker = :worker and deliveries = :deliveries and +state = 'running'
+returning 1

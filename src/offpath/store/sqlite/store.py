@@ -240,10 +240,6 @@ class SqliteStore(Eventing, Flowing, Ledgering, Workflowing, SqlStore):
         """Reserved jobs run from now on."""
         return await self._write(lambda session: apart.begin(session, self._now(), jobs))
 
-    async def progress(self, job: LeasedJob, progress: str) -> None:
-        """Record how far a held job is."""
-        await self._write(lambda session: jobs.progress(session, job, progress), relaxed=True)
-
     async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
         """Cancel waiting jobs, ask running ones to end."""
         changed = await self._write(lambda session: jobs.cancel(session, self._now(), ids, keep))

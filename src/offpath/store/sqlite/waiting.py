@@ -8,10 +8,9 @@ from typing import Final
 import msgspec
 
 from offpath.model.changes import Changed
-from offpath.model.gate import Counting, GateRecord, GateState
+from offpath.model.gate import GateState
 from offpath.model.job import DeadReason, JobState
 from offpath.store.programs.answers import WokenRow
-from offpath.store.programs.instants import readable
 from offpath.store.sql import Row
 from offpath.store.sqlite.ending import aftermath
 from offpath.store.sqlite.gating import Following
@@ -55,26 +54,6 @@ def _woken(session: Session, found: Sequence[Row]) -> list[Changed]:
             parent=row.parent,
         )
         for row in rows
-    ]
-
-
-# -- gates -----------------------------------------------------------------------------------------
-
-
-def gates(session: Session, ids: Sequence[str]) -> list[GateRecord]:
-    """The gates of these ids that exist."""
-    return [
-        GateRecord(
-            id=row[0],
-            state=GateState(row[1]),
-            need=row[2],
-            of=Counting(row[3]),
-            succeeded=row[4],
-            failed=row[5],
-            on=_texts(row[6]),
-            deadline=readable(row[7]),
-        )
-        for row in session.run(SQL["job_gate_list"](ids=batch(list(ids))))
     ]
 
 

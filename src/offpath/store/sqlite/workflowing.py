@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from offpath.model.gate import GateRecord
-from offpath.model.group import GroupRecord
 from offpath.store.changes import Changed
 from offpath.store.hints import Hint
 from offpath.store.sqlite import groups, jobs, waiting
@@ -20,10 +18,6 @@ class Workflowing(Part):
     """Groups, gates, steps and waits."""
 
     # -- groups ----------------------------------------------------------------------------
-
-    async def groups(self, ids: Sequence[str]) -> list[GroupRecord]:
-        """The groups of these ids."""
-        return await self._read(lambda session: groups.records(session, ids))
 
     async def cancel_groups(
         self, ids: Sequence[str], *, limit: int, keep: float | None = None
@@ -49,10 +43,6 @@ class Workflowing(Part):
         return self._told_of(await self._write(close, peek=nothing))
 
     # -- gates -----------------------------------------------------------------------------
-
-    async def gates(self, ids: Sequence[str]) -> list[GateRecord]:
-        """The gates of these ids."""
-        return await self._read(lambda session: waiting.gates(session, ids))
 
     async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[Changed]:
         """Give up waits whose time is over."""

@@ -16,8 +16,10 @@ from offpath.model.job import JobState
 from offpath.model.settlement import Settlement, SettleStatus, Succeeded
 from offpath.model.wait import NewSignal
 from offpath.runtime.clock import ManualClock
+from offpath.store.programs import groups
 from offpath.store.protocol import Store
-from offpath.store.sqlite import SqliteStore, groups, migrate
+from offpath.store.sqlite import SqliteStore, migrate
+from offpath.store.sqlite.dialect import SqliteDialect
 from offpath.store.sqlite.file import DatabaseFile
 from offpath.store.sqlite.session import SQL, connect
 from tests.conformance.builders import enqueue, join, new_job, start, take, uid
@@ -31,7 +33,7 @@ STATEMENTS = (
     "groups_to_close",
     "group_alone",
     "group_untold",
-    "group_list",
+    "groups",
     "gates_known",
     "watch_insert",
     "watch_mark",
@@ -52,7 +54,7 @@ STATEMENTS = (
     "gates_late",
     "uncounted",
     "counted",
-    "job_gate_list",
+    "gates",
     "gates_left",
     "gate_forget",
     "watch_forget",
@@ -231,7 +233,7 @@ async def test_a_group_that_gets_members_while_it_is_read_is_not_done(
             DatabaseFile(path), before=before, patience=1.0, create=False, reading=True
         )
         try:
-            return groups.records(session, [root.id])
+            return session.perform(groups.listed(SqliteDialect(0), [root.id]))
         finally:
             session.close()
 
