@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import offpath
-from offpath import JobState, StoreError
+from offpath import JobState, StoreError, StoreUnavailable
 from tests.conftest import missing_server
 from tests.integration.polling import eventually
 from tests.integration.scale import scaled
@@ -109,8 +109,9 @@ async def test_behind_statement_pooling_nothing_is_written(pooled: Starts, pg_ur
     """No transaction can be kept together there: the caller is told, and no half of one is left."""
     app = offpath.App(pooled("statement"), auto_start=False)
     keep, _ = tasks_of(app, [])
-    with pytest.raises(StoreError):
+    with pytest.raises(StoreError, match="Set pool_mode = transaction") as told:
         async with app:
             await keep.enqueue(1, START)
+    assert not isinstance(told.value, StoreUnavailable), "to wait does not help"
     with psycopg.connect(pg_url) as direct:
         assert direct.execute("select count(*) from offpath.job").fetchall() == [(0,)]

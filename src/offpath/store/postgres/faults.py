@@ -18,6 +18,7 @@ _MISSING = frozenset({"42P01", "3F000"})
 _OUTDATED = frozenset({"42703", "42883", "42704"})
 _AGAIN = frozenset({"40001", "40P01"})
 _FORGOTTEN = frozenset({"26000", "42P05"})
+_PROTOCOL = "08P01"
 _UNSUPPORTED = "0A000"
 _STALE_PLAN = "RevalidateCachedQuery"
 """The server's function that finds that a plan does not fit its table any more."""
@@ -104,6 +105,11 @@ def stale(error: psycopg.Error) -> bool:
     )
 
 
+def pools_statements(error: psycopg.Error) -> bool:
+    """True if a pooler refused BEGIN, since it hands out its sessions for one statement each."""
+    return error.sqlstate == _PROTOCOL and "statement pooling" in str(error)
+
+
 def from_standby(error: psycopg.Error, *, standby: bool) -> bool:
     """Whether it means that a standby answered; ``standby``: the session says that it is one.
 
@@ -139,6 +145,11 @@ def translated(error: Exception, shown: str) -> StoreError:
     state = error.sqlstate if isinstance(error, psycopg.Error) else None
     if isinstance(error, psycopg.Error) and error.diag.constraint_name == _UNIQUE_KEY:
         return KeyMoved("a unique key changes hands too fast: nothing was written, try again")
+    if isinstance(error, psycopg.Error) and pools_statements(error):
+        return StoreError(
+            f"{shown} is a pooler in statement mode, which keeps no transaction together: nothing "
+            "was written. Set pool_mode = transaction there, or give the address of the server"
+        )
     if state is None or isinstance(error, (PoolTimeout, TooManyRequests)):
         return StoreUnavailable(f"cannot reach {shown}: {_text(error)}")
     return _by_state(state, _text(error), shown)

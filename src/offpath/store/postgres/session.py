@@ -22,6 +22,7 @@ from offpath.store.postgres.faults import (
     behind,
     forgotten,
     from_standby,
+    pools_statements,
     retryable,
     stale,
     translated,
@@ -93,6 +94,7 @@ class Database:
         self._sql = sql
         self._size = pool_size
         self._pool: AsyncConnectionPool[Connection] | None = None
+        self._pooled = False
 
     @property
     def is_open(self) -> bool:
@@ -149,7 +151,7 @@ class Database:
                     lost += _cut_off(error)
                     again = retryable(error) or (harmless and lost == 1 and _cut_off(error))
                     if not again or attempt == _TRIES:
-                        raise self._told(error) from error
+                        raise self._told(await self._why_cut(error)) from error
             else:
                 self._outage.over()
                 return done
@@ -285,13 +287,15 @@ class Database:
 
         A pooler tells its clients a process of its own invention, not the one that serves them.
         """
-        if self.address.direct is False:
+        self._pooled = self.address.direct is False
+        if self._pooled:
             return
         cursor = await connection.execute(self._sql["backend"].pyformat.encode())
         if await cursor.fetchone() == (connection.info.backend_pid,):
             await connection.execute(self._sql["settle_in"].pyformat.encode())
             connection.prepare_threshold = _PREPARE_AFTER
             connection.direct = True
+        self._pooled = not connection.direct
 
     @contextlib.asynccontextmanager
     async def _connection(self, patience: float = _PATIENCE) -> AsyncIterator[Connection]:
@@ -344,6 +348,25 @@ class Database:
         except psycopg.Error as reason:
             return reason
         await connection.close()
+        return error
+
+    async def _why_cut(self, error: psycopg.Error) -> psycopg.Error:
+        """The reason why a pooler hung up, where it is that it pools statements.
+
+        It says so as it hangs up, and the driver reads no last word in a pipeline. So BEGIN is sent
+        once more, alone.
+        """
+        if not (self._pooled and error.sqlstate is None and _cut_off(error)):
+            return error
+        try:
+            async with asyncio.timeout(_POOL_PATIENCE):
+                connection = await NamedConnection.connect(self.address.conninfo, autocommit=True)
+                async with connection:
+                    await connection.execute(self._sql["begin"].pyformat.encode())
+        except psycopg.Error as reason:
+            return reason if pools_statements(reason) else error
+        except TimeoutError:
+            return error
         return error
 
 
