@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 SHARED = {
     "claims",
     "endpoints",
+    "events",
     "findings",
     "health",
+    "letters",
     "messages",
     "pauses",
     "reading",
+    "routers",
     "schedules",
     "signals",
     "steps",
@@ -105,19 +108,6 @@ ALIKE = 0.72
 OWN = {"faults", "schema", "session", "backup"}
 """Files that tell of one database, or of one server, in its own words."""
 
-LATER = {
-    "messages",
-    "messaging",
-    "routers",
-    "router_tables",
-    "routing",
-    "letters",
-    "log",
-    "writing",
-}
-LATER |= {"letters", "log", "writing"}
-"""Files of messages, the log and routers, whose errors are told in the words of each backend."""
-
 
 def _raised() -> list[tuple[str, str, str]]:
     """Where each error of the store is made, its class, and its text with holes for values."""
@@ -129,7 +119,7 @@ def _raised() -> list[tuple[str, str, str]]:
 
 
 def _settled(source: sources.Source) -> bool:
-    return source.path.stem not in OWN | LATER
+    return source.path.stem not in OWN
 
 
 def _errors(source: sources.Source) -> Iterator[tuple[int, str, str]]:

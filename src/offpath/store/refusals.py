@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from offpath.errors import GateError, IdConflict, InvalidArgument, LeaseLost, StoreRejected
+from offpath.errors import (
+    Conflict,
+    GateError,
+    IdConflict,
+    InvalidArgument,
+    LeaseLost,
+    StoreRejected,
+)
 from offpath.model.effects import Effects
 from offpath.model.job import NewJob
+from offpath.model.new import SLOTS
 
 
 def not_unicode() -> StoreRejected:
@@ -17,6 +25,24 @@ def not_unicode() -> StoreRejected:
 def no_position() -> InvalidArgument:
     """The error for a position that no page has given."""
     return InvalidArgument("after= is not a position: give the `next` of the page before")
+
+
+def no_cursor(router: str, partition: int) -> Conflict:
+    """The error for a router that is not there, or has fewer partitions."""
+    return Conflict(f"there is no router {router!r} with a partition {partition}: declare it first")
+
+
+def no_router(router: str) -> Conflict:
+    """The error for a router that is not there."""
+    return Conflict(f"there is no router {router!r}: declare it first")
+
+
+def other_router(router: str, domain: str, partitions: int) -> Conflict:
+    """The error for a router that is there with another domain or number of partitions."""
+    return Conflict(
+        f"the router {router!r} exists with domain {domain!r} and {partitions} partitions, which "
+        "cannot change: give the new one another name"
+    )
 
 
 def not_held(job: str) -> LeaseLost:
@@ -86,3 +112,16 @@ def never_due(kind: str) -> InvalidArgument:
     from offpath.model.ledger.records import DUE_STATES  # loaded when a ledger is used
 
     return InvalidArgument(f"rows of kind {kind!r} are never due: {', '.join(DUE_STATES)} are")
+
+
+def no_key(message: str) -> StoreRejected:
+    """The error for a message of the inbox without the key of its sender."""
+    return StoreRejected(
+        f"the inbox message {message} has no key: give the sender's id of the delivery, "
+        "by which repeats are told"
+    )
+
+
+def no_slot(event: str) -> StoreRejected:
+    """The error for an event of the log that belongs to no partition."""
+    return StoreRejected(f"event {event} has no slot from 0 to {SLOTS - 1}: use slot_of")

@@ -9,9 +9,9 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from offpath.errors import StoreRejected
 from offpath.model.new import SLOTS, NewLogEvent
 from offpath.model.route import LogEvent
+from offpath.store.refusals import no_slot
 
 
 class LogRow(Struct, frozen=True, gc=False):
@@ -91,7 +91,7 @@ class LogPlan:
     def add(self, new: NewLogEvent) -> None:
         """Decide about one. Raises StoreRejected."""
         if not 0 <= new.slot < SLOTS:
-            raise StoreRejected(f"event {new.id} has no slot from 0 to {SLOTS - 1}: use slot_of")
+            raise no_slot(new.id)
         if new.id not in self._log.rows:
             self._new.setdefault(new.id, new)
 

@@ -7,7 +7,6 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from offpath.errors import StoreRejected
 from offpath.model.job import Failure
 from offpath.model.message import (
     Box,
@@ -20,6 +19,7 @@ from offpath.model.message import (
 from offpath.model.quiet import Quiet
 from offpath.model.settlement import Dead, Released, Retry, Succeeded
 from offpath.store.memory.moments import later
+from offpath.store.refusals import no_key
 
 _PENDING = MessageState.PENDING
 
@@ -51,7 +51,7 @@ class MessageRow(Quiet, frozen=True, kw_only=True, gc=False):
 def check(new: NewMessage, now: datetime) -> None:
     """Raise StoreRejected when this message cannot be written."""
     if new.box is Box.IN and new.key is None:
-        raise StoreRejected(f"message {new.id} of the inbox has no key: give it one")
+        raise no_key(new.id)
     later(now, new.delay)
 
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from offpath.errors import Conflict
 from offpath.model.route import Attempt, AttemptStatus, Cursor, Letter, RouterRecord, RouterSpec
+from offpath.store.refusals import no_router
 
 
 class CursorRow(Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ class Routers:
         """A router. Raises Conflict when there is none of that name."""
         router = self.rows.get(name)
         if router is None:
-            raise Conflict(f"there is no router {name!r}: declare it first")
+            raise no_router(name)
         return router
 
     def shown(self, router: Router, now: datetime) -> RouterRecord:

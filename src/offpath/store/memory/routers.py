@@ -8,7 +8,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from offpath.errors import Conflict, InvalidArgument
+from offpath.errors import InvalidArgument
 from offpath.model.effects import Effects
 from offpath.model.route import (
     Attempt,
@@ -28,6 +28,7 @@ from offpath.store.memory.log import EventLog, LogRow
 from offpath.store.memory.moments import later
 from offpath.store.memory.router_tables import CursorRow, Router
 from offpath.store.memory.tables import Tables
+from offpath.store.refusals import no_cursor, other_router
 
 _LISTED = 1_000
 _FAILED = AttemptStatus.FAILED
@@ -44,10 +45,7 @@ def declare(tables: Tables, now: datetime, spec: RouterSpec) -> RouterRecord:
         known = Router(spec, _start(tables.log, spec.start), now)
         tables.routers.rows[spec.name] = known
     elif (known.record.domain, known.record.partitions) != (spec.domain, spec.partitions):
-        raise Conflict(
-            f"router {spec.name!r} exists for domain {known.record.domain!r} with "
-            f"{known.record.partitions} partitions: declare it as it is, or give the new one a name"
-        )
+        raise other_router(spec.name, known.record.domain, known.record.partitions)
     else:
         known.record = replace(known.record, routes=_merged(known.record.routes, spec.routes))
     return tables.routers.shown(known, now)
@@ -128,7 +126,7 @@ def lease_cursor(
     """Take a cursor for a time."""
     router = tables.routers.get(name)
     if not 0 <= partition < router.record.partitions:
-        raise Conflict(f"router {name!r} has no partition {partition}")
+        raise no_cursor(name, partition)
     row = router.cursors[partition]
     if row.seen(now).holder not in {None, holder}:
         return None

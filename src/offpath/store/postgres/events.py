@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from offpath.errors import OffpathError, StoreBusy
-from offpath.model.effects import NOTHING, Effects
 from offpath.model.message import (
     LeasedMessages,
     MessageRequest,
@@ -17,12 +16,8 @@ from offpath.model.message import (
     MessageSettlement,
 )
 from offpath.model.route import (
-    Attempt,
-    AttemptStatus,
     Cursor,
     Decisions,
-    Letter,
-    LogEvent,
     LogPage,
     RouterFacts,
     RouterRecord,
@@ -32,11 +27,10 @@ from offpath.model.settlement import Released, Retry
 from offpath.model.table import TablePage
 from offpath.store.events import Decide
 from offpath.store.hints import Hint
-from offpath.store.postgres import deliveries, routers
+from offpath.store.postgres import deliveries, routing
 from offpath.store.postgres.log import Horizon, Lookout, Sight, look_steps
 from offpath.store.postgres.part import Part
 from offpath.store.postgres.parting import settle_apart
-from offpath.store.postgres.steps import moment
 from offpath.store.programs.dialect import embed, one
 from offpath.store.sql import Row
 
@@ -100,7 +94,7 @@ class EventTables(Part):
         start = await self._start_of(spec)
         now = self._now()
         return await self._database.write(
-            lambda: routers.declare_steps(spec, start, now, sql=self._sql)
+            lambda: routing.declare_steps(spec, start, now, sql=self._sql)
         )
 
     async def _start_of(self, spec: RouterSpec) -> int:
@@ -121,69 +115,24 @@ class EventTables(Part):
             raise StoreBusy(message)
         return sight.horizon
 
-    async def routers(self) -> list[RouterRecord]:
-        """Every router, by name."""
-        now = self._now()
-        return await self._database.read(lambda: routers.routers_steps(now, sql=self._sql))
-
-    async def set_gate(self, router: str | None, *, opened: bool) -> bool:
-        """Open or close a gate."""
-        query = self._sql["set_gate"](router=router, opened=int(opened))
-        return await self._database.write(lambda: routers.found_steps(query))
-
-    async def set_route(
-        self, router: str, route: str, *, enabled: bool | None = None, dry_run: bool | None = None
-    ) -> bool:
-        """Turn a route's switches."""
-        query = self._sql["set_route"](
-            router=router,
-            route=route,
-            enabled=None if enabled is None else int(enabled),
-            dry_run=None if dry_run is None else int(dry_run),
-        )
-        return await self._database.write(lambda: routers.found_steps(query))
-
-    async def lease_cursor(
-        self, router: str, partition: int, holder: str, *, lease_seconds: float
-    ) -> Cursor | None:
-        """Take a partition's cursor for a time."""
-        now, sql = self._now(), self._sql
-        return await self._database.write(
-            lambda: routers.lease_cursor_steps(
-                router, partition, holder, lease_seconds, now, sql=sql
-            )
-        )
-
     async def read_log(self, router: str, partition: int, *, after: int, limit: int) -> LogPage:
         """Settled events above ``after``."""
         sight = await self._lookout.look()
         if sight.horizon <= after:
             return LogPage(events=(), horizon=sight.horizon, waiting_for=sight.waiting_for)
         return await self._database.write(
-            lambda: embed(routers.read_steps(router, partition, after, limit, sight, sql=self._sql))
+            lambda: embed(routing.read_steps(router, partition, after, limit, sight, sql=self._sql))
         )
 
     async def advance(self, cursor: Cursor, decisions: Decisions) -> bool:
         """Write what was decided and move the cursor on."""
         now = self._now()
         moved = await self._database.write(
-            lambda: routers.advance_steps(cursor, decisions, now, sql=self._sql)
+            lambda: routing.advance_steps(cursor, decisions, now, sql=self._sql)
         )
         if moved:
             self._tell_effects(decisions.effects)
         return moved
-
-    async def release_cursor(self, cursor: Cursor) -> None:
-        """Give a cursor back."""
-        query = self._sql["release_cursor"](
-            router=cursor.router, partition=cursor.partition, holder=cursor.holder or ""
-        )
-        await self._database.write(lambda: one(query))
-
-    async def move_cursor(self, router: str, partition: int, position: int) -> bool:
-        """Put a cursor elsewhere."""
-        query = self._sql["move_cursor"](router=router, partition=partition, position=position)
-        return await self._database.write(lambda: routers.found_steps(query))
 
     async def route_within(
         self,
@@ -198,7 +147,7 @@ class EventTables(Part):
         from offpath.store.within import run_within
 
         now, sql = self._now(), self._sql
-        steps = routers.route_steps(router, partition, limit, decide, self._horizon, now, sql=sql)
+        steps = routing.route_steps(router, partition, limit, decide, self._horizon, now, sql=sql)
         return await run_within(connection, steps, dialect="postgres")
 
     def route_within_blocking(
@@ -214,122 +163,33 @@ class EventTables(Part):
         from offpath.store.within import run_within_blocking
 
         now, sql = self._now(), self._sql
-        steps = routers.route_steps(router, partition, limit, decide, self._horizon, now, sql=sql)
+        steps = routing.route_steps(router, partition, limit, decide, self._horizon, now, sql=sql)
         return run_within_blocking(connection, steps, dialect="postgres")
-
-    async def attempts(
-        self,
-        router: str,
-        *,
-        event: str | None = None,
-        status: AttemptStatus | None = None,
-        limit: int = 100,
-        after: tuple[int, int] | None = None,
-    ) -> list[Attempt]:
-        """Attempts by position and number."""
-        sql = self._sql
-        return await self._database.read(
-            lambda: routers.attempts_steps(router, event, status, limit, after, sql=sql)
-        )
-
-    async def attempted(self, router: str, events: Sequence[str]) -> frozenset[str]:
-        """Those of some events that have an attempt."""
-        sql = self._sql
-        return await self._database.read(lambda: routers.attempted_steps(router, events, sql=sql))
 
     async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:
         """The columns of a table of the user's own."""
-        return await self._database.write(lambda: routers.columns_steps(table, sql=self._sql))
+        return await self._database.write(lambda: routing.columns_steps(table, sql=self._sql))
 
     async def read_table(self, page: TablePage) -> list[Row]:
         """Rows of a table of the user's own."""
-        return await self._database.write(lambda: routers.table_steps(page))
-
-    async def letters(
-        self,
-        router: str,
-        *,
-        ids: Sequence[str] = (),
-        unresolved: bool = True,
-        limit: int = 100,
-        after: int | None = None,
-    ) -> list[Letter]:
-        """Dead letters by position."""
-        sql = self._sql
-        return await self._database.read(
-            lambda: routers.letters_steps(router, ids, limit, after, unresolved=unresolved, sql=sql)
-        )
-
-    async def record_replay(
-        self, letter: Letter, attempt: Attempt, *, resolution: str | None, effects: Effects
-    ) -> bool:
-        """Write a replay of a dead letter."""
-        now, sql = self._now(), self._sql
-        written = await self._database.write(
-            lambda: routers.replay_steps(letter, attempt, resolution, effects, now, sql=sql)
-        )
-        self._tell_effects(effects if written else NOTHING)
-        return written
-
-    async def redoable(
-        self,
-        router: str,
-        statuses: Sequence[AttemptStatus],
-        *,
-        since: datetime | None = None,
-        after: tuple[int, str] | None = None,
-        limit: int = 100,
-    ) -> list[Attempt]:
-        """The last attempts that ended so, by position and event."""
-        sql = self._sql
-        return await self._database.read(
-            lambda: routers.redoable_steps(router, statuses, since, after, limit, sql=sql)
-        )
-
-    async def find_events(self, ids: Sequence[str]) -> list[LogEvent]:
-        """Events of the log by id."""
-        return await self._database.read(lambda: routers.find_steps(ids, sql=self._sql))
-
-    async def record_redo(self, attempt: Attempt, letter: Letter | None, effects: Effects) -> bool:
-        """Write one more attempt at an event."""
-        now, sql = self._now(), self._sql
-        written = await self._database.write(
-            lambda: routers.redo_steps(attempt, letter, effects, now, sql=sql)
-        )
-        self._tell_effects(effects if written else NOTHING)
-        return written
-
-    async def resolve_letter(self, letter: str, resolution: str) -> bool:
-        """End a dead letter without a replay."""
-        query = self._sql["resolve_letter"](
-            now=moment(self._now()), id=letter, resolution=resolution
-        )
-        return await self._database.write(lambda: routers.found_steps(query))
+        return await self._database.write(lambda: routing.table_steps(page))
 
     async def router_facts(self, router: str) -> RouterFacts:
         """What ``verify`` compares."""
         sight = await self._lookout.settled(FACTS_PATIENCE)
         now, sql = self._now(), self._sql
         return await self._database.read(
-            lambda: routers.facts_steps(router, sight.horizon, now, sql=sql), "limit"
-        )
-
-    async def read_events(
-        self, *, domain: str | None = None, after: int = 0, limit: int = 100
-    ) -> list[LogEvent]:
-        """Committed events by position."""
-        return await self._database.read(
-            lambda: routers.events_steps(domain, after, limit, sql=self._sql)
+            lambda: routing.facts_steps(router, sight.horizon, now, sql=sql), "limit"
         )
 
     async def trim_log(self, *, before: datetime, limit: int) -> int:
         """Remove old events. What may go is looked up first, so that the table's lock is short."""
         positions = await self._database.write(
-            lambda: routers.trimmable_steps(before, limit, sql=self._sql)
+            lambda: routing.trimmable_steps(before, limit, sql=self._sql)
         )
         if not positions:
             return 0
-        return await self._database.write(lambda: routers.trim_steps(positions, sql=self._sql))
+        return await self._database.write(lambda: routing.trim_steps(positions, sql=self._sql))
 
     # -- inside ----------------------------------------------------------------------------
 

@@ -14,13 +14,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from offpath.model.route import LogEvent
-from offpath.store.postgres.steps import from_micros
 from offpath.store.programs.dialect import Queries
-from offpath.store.sql import Catalogue, Row
-from offpath.store.unreadable import Shape, mark
+from offpath.store.sql import Catalogue
 
 _PREPARED: Final = "-1/"
 """How the name of a prepared transaction begins: one of the writers may have become it."""
@@ -167,28 +163,3 @@ def look_steps(horizon: Horizon, *, sql: Catalogue) -> Queries[Sight]:
     if writers and all(one.own for one in writers):
         return Sight(given, given)
     return sight
-
-
-def log_event(row: Row) -> LogEvent:
-    """An event as ``read_log`` and ``read_events`` answer it."""
-    position, event, domain, kind, stream, payload, at, key, decided = row
-    return LogEvent(
-        position=position,
-        id=event,
-        domain=domain,
-        type=kind,
-        stream=stream,
-        payload=payload,
-        at=from_micros(at),
-        key=key,
-        decided=bool(decided),
-    )
-
-
-EVENTS: Final = Shape(
-    log_event,
-    ("position", "id", "domain", "type", "stream", "payload", "at", "key", "decided"),
-    (0, "", "", "", "", "null", 0, None, 0),
-    lambda event, bad: replace(event, unreadable=mark(bad)),
-)
-"""How events are read, one by one if need be."""

@@ -74,16 +74,6 @@ where r.name = :router::text
     and :partition::int between 0 and r.partitions - 1
 order by e.position
 
--- name: read_events
--- Events by position, of one domain or of all.
-select
-    l.position, l.id, l.domain, l.type, l.stream, l.payload,
-    offpath.micros(l.at), l.key, 0
-from offpath.log l
-where l.position > :after::bigint and (:domain::text is null or l.domain = :domain::text)
-order by l.position
-limit :limit::int
-
 -- name: trimmable
 -- Positions of old events that every router of their domain has passed, the oldest first. Domains
 -- are stepped to; of one whose slowest router has not moved, nothing is read, and nothing behind the

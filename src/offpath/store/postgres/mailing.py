@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from offpath.errors import StoreRejected
 from offpath.model.job import Enqueued
 from offpath.model.new import Box, NewMessage
 from offpath.store.postgres.faults import CounterBehind
 from offpath.store.postgres.steps import chunks, moment, to_json
 from offpath.store.programs.dialect import Queries
+from offpath.store.refusals import no_key
 from offpath.store.sql import Catalogue, Query
 
 _CHUNK: Final = 2000
@@ -48,11 +48,7 @@ def require_keys(messages: Iterable[NewMessage]) -> None:
     """Raise ``StoreRejected`` for one in the inbox without the sender's key."""
     for one in messages:
         if one.box is Box.IN and one.key is None:
-            message = (
-                f"the inbox message {one.id} has no key: give the sender's id of the delivery, "
-                "by which repeats are told"
-            )
-            raise StoreRejected(message)
+            raise no_key(one.id)
 
 
 def add_messages(

@@ -179,6 +179,70 @@ class WorkerRow(NamedTuple):
     gone_at: int | None
 
 
+class RouterRow(NamedTuple):
+    """A router. Its routes and cursors are JSON lists."""
+
+    name: str
+    domain: str
+    partitions: int
+    open: int
+    master: int
+    created_at: int
+    routes: str
+    cursors: str
+
+
+class CursorRow(NamedTuple):
+    """A cursor that was taken."""
+
+    position: int
+    holder: str | None
+    passed: int
+    ran_at: int | None
+    summary: str | None
+    mark: str | None
+
+
+class EventRow(NamedTuple):
+    """An event of the log, and whether the router that asks has decided about it."""
+
+    position: int
+    id: str
+    domain: str
+    type: str
+    stream: str
+    payload: str
+    at: int
+    key: str | None
+    decided: int
+
+
+class AttemptRow(NamedTuple):
+    """An attempt of a router at an event."""
+
+    event: str
+    position: int
+    status: str
+    route: str
+    number: int
+    detail: str | None
+    at: int
+
+
+class LetterRow(NamedTuple):
+    """A dead letter of a router. Its event is a JSON document."""
+
+    id: str
+    route: str
+    event: str
+    reason: str
+    detail: str
+    number: int
+    created_at: int
+    resolved_at: int | None
+    resolution: str | None
+
+
 class WokenRow(NamedTuple):
     """A job that is due since its signal is there."""
 

@@ -7,13 +7,16 @@ from typing import Final
 from offpath.store.programs import (
     claims,
     endpoints,
+    events,
     findings,
     gates,
     groups,
     health,
+    letters,
     messages,
     pauses,
     reading,
+    routers,
     schedules,
     signals,
     steps,
@@ -48,6 +51,22 @@ class SqlStore:
     revive_messages = transition(messages.revive)
     delete_messages = transition(messages.delete)
     message_backlog = transition(messages.backlog, READS)
+
+    # -- the log and its routers -----------------------------------------------------------
+
+    find_events = transition(events.found, READS)
+    read_events = transition(events.read, READS)
+    set_gate = transition(routers.set_gate)
+    set_route = transition(routers.set_route)
+    lease_cursor = transition(routers.lease_cursor)
+    release_cursor = transition(routers.release_cursor)
+    move_cursor = transition(routers.move_cursor)
+    attempts = transition(letters.attempts, READS)
+    attempted = transition(letters.attempted, READS)
+    redoable = transition(letters.redoable, READS)
+    record_redo = transition(letters.redo)
+    record_replay = transition(letters.replay)
+    resolve_letter = transition(letters.resolve)
 
     # -- endpoints -------------------------------------------------------------------------
 
@@ -100,6 +119,8 @@ class SqlStore:
     groups = transition(groups.listed, _ASKED)
     schedules = transition(schedules.listed, _ASKED)
     endpoints = transition(endpoints.listed, READS)
+    routers = transition(routers.listed, READS)
+    letters = transition(letters.listed, READS)
     findings = transition(findings.listed, READS)
     signals = transition(workers.signals, READS)
     steps = transition(steps.recorded, READS)

@@ -14,12 +14,8 @@ from offpath.model.message import (
     MessageSettlement,
 )
 from offpath.model.route import (
-    Attempt,
-    AttemptStatus,
     Cursor,
     Decisions,
-    Letter,
-    LogEvent,
     LogPage,
     RouterFacts,
     RouterRecord,
@@ -31,7 +27,7 @@ from offpath.store.hints import Hint
 from offpath.store.programs.dialect import Queries
 from offpath.store.programs.instants import micros
 from offpath.store.sql import Row
-from offpath.store.sqlite import deliveries, letters, routing
+from offpath.store.sqlite import deliveries, routing
 from offpath.store.sqlite.enqueue import on_file
 from offpath.store.sqlite.part import Part
 
@@ -67,31 +63,6 @@ class Eventing(Part):
         """Add a router, or the routes that it lacks."""
         return await self._write(lambda session: routing.declare(session, self._now(), spec))
 
-    async def routers(self) -> list[RouterRecord]:
-        """Every router, by name."""
-        return await self._read(lambda session: routing.routers(session, self._now()))
-
-    async def set_gate(self, router: str | None, *, opened: bool) -> bool:
-        """Open or close a gate."""
-        return await self._write(lambda session: routing.set_gate(session, router, opened))
-
-    async def set_route(
-        self, router: str, route: str, *, enabled: bool | None = None, dry_run: bool | None = None
-    ) -> bool:
-        """Switch a route."""
-        return await self._write(
-            lambda session: routing.set_route(session, router, route, enabled, dry_run)
-        )
-
-    async def lease_cursor(
-        self, router: str, partition: int, holder: str, *, lease_seconds: float
-    ) -> Cursor | None:
-        """Take a partition's cursor for a time."""
-        place = router, partition
-        return await self._write(
-            lambda session: routing.lease_cursor(session, self._now(), place, holder, lease_seconds)
-        )
-
     async def read_log(self, router: str, partition: int, *, after: int, limit: int) -> LogPage:
         """Settled events of a partition."""
         place = router, partition
@@ -107,16 +78,6 @@ class Eventing(Part):
         if moved:
             self._tell_of_jobs(decisions.effects)
         return moved
-
-    async def release_cursor(self, cursor: Cursor) -> None:
-        """Give a cursor back."""
-        await self._write(lambda session: routing.release_cursor(session, cursor))
-
-    async def move_cursor(self, router: str, partition: int, position: int) -> bool:
-        """Put a cursor elsewhere."""
-        return await self._write(
-            lambda session: routing.move_cursor(session, router, partition, position)
-        )
 
     async def route_within(
         self,
@@ -154,26 +115,6 @@ class Eventing(Part):
         place = router, partition
         return on_file(self.path, routing.route_steps(place, limit, decide, self._now()))
 
-    async def attempts(
-        self,
-        router: str,
-        *,
-        event: str | None = None,
-        status: AttemptStatus | None = None,
-        limit: int = 100,
-        after: tuple[int, int] | None = None,
-    ) -> list[Attempt]:
-        """Attempts by position and number."""
-        return await self._read(
-            lambda session: letters.attempts(
-                session, router, event=event, status=status, limit=limit, after=after
-            )
-        )
-
-    async def attempted(self, router: str, events: Sequence[str]) -> frozenset[str]:
-        """Those of some events that have an attempt."""
-        return await self._read(lambda session: letters.attempted(session, router, events))
-
     async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:
         """The columns of a table of the user's own."""
         return await self._read(lambda session: routing.columns(session, table))
@@ -182,80 +123,9 @@ class Eventing(Part):
         """Rows of a table of the user's own."""
         return await self._read(lambda session: routing.read_table(session, page))
 
-    async def letters(
-        self,
-        router: str,
-        *,
-        ids: Sequence[str] = (),
-        unresolved: bool = True,
-        limit: int = 100,
-        after: int | None = None,
-    ) -> list[Letter]:
-        """Dead letters by the position of their event."""
-        return await self._read(
-            lambda session: letters.letters(
-                session, router, ids=ids, unresolved=unresolved, limit=limit, after=after
-            )
-        )
-
-    async def record_replay(
-        self, letter: Letter, attempt: Attempt, *, resolution: str | None, effects: Effects
-    ) -> bool:
-        """Write a replay."""
-        written = await self._write(
-            lambda session: letters.record_replay(
-                session, self._now(), letter, attempt, resolution, effects
-            )
-        )
-        if written:
-            self._tell_of_jobs(effects)
-        return written
-
-    async def redoable(
-        self,
-        router: str,
-        statuses: Sequence[AttemptStatus],
-        *,
-        since: datetime | None = None,
-        after: tuple[int, str] | None = None,
-        limit: int = 100,
-    ) -> list[Attempt]:
-        """The last attempts that ended so, by position and event."""
-        begun = None if since is None else micros(since)
-        return await self._read(
-            lambda session: letters.redoable(
-                session, router, statuses, since=begun, after=after, limit=limit
-            )
-        )
-
-    async def find_events(self, ids: Sequence[str]) -> list[LogEvent]:
-        """Events of the log by id."""
-        return await self._read(lambda session: routing.find_events(session, ids))
-
-    async def record_redo(self, attempt: Attempt, letter: Letter | None, effects: Effects) -> bool:
-        """Write one more attempt at an event."""
-        written = await self._write(
-            lambda session: letters.record_redo(session, self._now(), attempt, letter, effects)
-        )
-        if written:
-            self._tell_of_jobs(effects)
-        return written
-
-    async def resolve_letter(self, letter: str, resolution: str) -> bool:
-        """End a dead letter without a replay."""
-        return await self._write(
-            lambda session: letters.resolve(session, self._now(), letter, resolution)
-        )
-
     async def router_facts(self, router: str) -> RouterFacts:
         """Count what ``verify`` compares."""
         return await self._read(lambda session: routing.facts(session, self._now(), router))
-
-    async def read_events(
-        self, *, domain: str | None = None, after: int = 0, limit: int = 100
-    ) -> list[LogEvent]:
-        """Events by position."""
-        return await self._read(lambda session: routing.read_events(session, domain, after, limit))
 
     async def trim_log(self, *, before: datetime, limit: int) -> int:
         """Remove old events that everybody has passed."""

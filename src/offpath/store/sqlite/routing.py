@@ -5,18 +5,17 @@ What also runs on a connection of the caller is written as steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from typing import Any
 
 from msgspec.structs import replace
 
-from offpath.errors import Conflict, StoreRejected
+from offpath.errors import StoreRejected
 from offpath.model.route import (
+    Attempt,
     Cursor,
     Decisions,
-    LogEvent,
+    Letter,
     LogPage,
-    Route,
     RouterFacts,
     RouterRecord,
     RouterSpec,
@@ -24,57 +23,43 @@ from offpath.model.route import (
 from offpath.model.table import TablePage, quoted
 from offpath.store.events import Decide
 from offpath.store.programs.dialect import Queries
-from offpath.store.programs.instants import instant, readable
+from offpath.store.programs.events import EVENTS
+from offpath.store.programs.routers import ROUTERS
+from offpath.store.refusals import no_cursor, no_router, other_router
 from offpath.store.sql import Row, statement
 from offpath.store.sqlite.enqueue import effect_steps
-from offpath.store.sqlite.instants import later
-from offpath.store.sqlite.letters import attempt_row, letter_row
-from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.parameters import batch, document
 from offpath.store.sqlite.session import SQL, Session
-from offpath.store.unreadable import Shape, mark
-
-LISTED: Final = 1_000
-MASTER: Final = ""
-"""The gate of all routers."""
-
 
 # -- declaring -------------------------------------------------------------------------------------
 
 
 def declare(session: Session, now: int, spec: RouterSpec) -> RouterRecord:
     """Add a router, or the routes that it lacks."""
-    query = SQL["router_add"](
+    query = SQL["add_router"](
         name=spec.name, domain=spec.domain, partitions=spec.partitions, now=now
     )
     if session.run(query):
         partitions = batch(range(spec.partitions))
         start = _start(spec, session.drive(_horizon()))
         session.run(
-            SQL["cursor_add"](router=spec.name, partitions=partitions, start=start, mark=spec.mark)
+            SQL["add_cursors"](router=spec.name, partitions=partitions, start=start, mark=spec.mark)
         )
-        session.run(SQL["gate_set"](router=spec.name, open=0))
+        session.run(SQL["set_gate"](router=spec.name, opened=0))
     else:
-        _require_same(session.run(SQL["router_get"](name=spec.name)), spec)
+        [[domain, partitions]] = session.run(SQL["router_shape"](name=spec.name))
+        if (domain, partitions) != (spec.domain, spec.partitions):
+            raise other_router(spec.name, domain, partitions)
     if spec.routes:
-        [[place]] = session.run(SQL["route_next"](router=spec.name))
+        [[place]] = session.run(SQL["next_route"](router=spec.name))
         routes = batch(
             [
                 (r.name, r.type, r.stream, r.deliver, int(r.enabled), int(r.dry_run))
                 for r in spec.routes
             ]
         )
-        session.run(SQL["route_put"](router=spec.name, place=place, routes=routes))
+        session.run(SQL["add_routes"](router=spec.name, place=place, routes=routes))
     return session.drive(_router(spec.name, now))
-
-
-def _require_same(rows: Sequence[Row], spec: RouterSpec) -> None:
-    for _, domain, partitions, _ in rows:
-        if (domain, partitions) != (spec.domain, spec.partitions):
-            message = (
-                f"router {spec.name} exists with domain {domain} and {partitions} partitions: "
-                "declare it so, or give the new one another name"
-            )
-            raise Conflict(message)
 
 
 def _start(spec: RouterSpec, horizon: int) -> int:
@@ -90,118 +75,21 @@ def _start(spec: RouterSpec, horizon: int) -> int:
 
 
 def _router(name: str, now: int) -> Queries[RouterRecord]:
-    rows = yield SQL["router_get"](name=name)
-    for record in (yield from _records(rows, now)):
-        return record
-    raise _unknown(name)
+    rows = yield SQL["routers"](name=name, now=now)
+    if not rows:
+        raise no_router(name)
+    return ROUTERS.one(rows[0])
 
 
-def _unknown(name: str) -> Conflict:
-    return Conflict(f"there is no router {name}: declare it first")
-
-
-def _records(rows: Sequence[Row], now: int) -> Queries[list[RouterRecord]]:
-    """Routers with their gates, routes and cursors."""
-    names = batch([row[0] for row in rows])
-    opened = {row[0] for row in (yield SQL["gate_list"](routers=names))}
-    routes = yield SQL["route_list"](routers=names)
-    cursors = yield SQL["cursor_list"](routers=names, now=now)
-    return [
-        RouterRecord(
-            name=name,
-            domain=domain,
-            partitions=partitions,
-            open=name in opened,
-            master=MASTER in opened,
-            routes=tuple(_route(row) for row in routes if row[0] == name),
-            cursors=tuple(_cursor(row) for row in cursors if row[0] == name),
-            created_at=readable(created_at),
-        )
-        for name, domain, partitions, created_at in rows
-    ]
-
-
-def _route(row: Row) -> Route:
-    return Route(
-        name=row[1],
-        type=row[2],
-        stream=row[3],
-        deliver=row[4],
-        enabled=bool(row[5]),
-        dry_run=bool(row[6]),
-    )
-
-
-def _cursor(row: Row) -> Cursor:
-    return Cursor(
-        router=row[0],
-        partition=row[1],
-        position=row[2],
-        holder=row[3],
-        passed=row[4],
-        ran_at=readable(row[5]),
-        summary=row[6],
-        mark=row[7],
-    )
-
-
-def routers(session: Session, now: int) -> list[RouterRecord]:
-    """Every router, by name."""
-    rows = session.run(SQL["router_list"](limit=LISTED))
-    return session.drive(_records(rows, now))
-
-
-def set_gate(session: Session, router: str | None, opened: bool) -> bool:
-    """Open or close a gate; False: unknown router."""
-    if router is not None and not session.run(SQL["router_get"](name=router)):
-        return False
-    session.run(SQL["gate_set"](router=MASTER if router is None else router, open=int(opened)))
-    return True
-
-
-def set_route(
-    session: Session, router: str, route: str, enabled: bool | None, dry_run: bool | None
-) -> bool:
-    """Switch a route; False: unknown."""
-    query = SQL["route_switch"](router=router, name=route, enabled=enabled, dry_run=dry_run)
-    return bool(session.run(query))
+def _with_partition(name: str, partition: int, now: int) -> Queries[RouterRecord]:
+    rows = yield SQL["routers"](name=name, now=now)
+    record = ROUTERS.one(rows[0]) if rows else None
+    if record is None or not 0 <= partition < record.partitions:
+        raise no_cursor(name, partition)
+    return record
 
 
 # -- cursors ---------------------------------------------------------------------------------------
-
-
-def lease_cursor(
-    session: Session, now: int, place: tuple[str, int], holder: str, lease_seconds: float
-) -> Cursor | None:
-    """Take a cursor for a time; None while somebody else has it."""
-    router, partition = place
-    until = later(now, lease_seconds)
-    query = SQL["cursor_lease"](
-        router=router, partition=partition, holder=holder, until=until, now=now
-    )
-    for row in session.run(query):
-        return _cursor(row)
-    record = session.drive(_router(router, now))
-    _require_partition(record, partition)
-    return None
-
-
-def _require_partition(record: RouterRecord, partition: int) -> None:
-    if not 0 <= partition < record.partitions:
-        message = f"router {record.name} has {record.partitions} partitions: none is {partition}"
-        raise Conflict(message)
-
-
-def release_cursor(session: Session, cursor: Cursor) -> None:
-    """Give a cursor back."""
-    place = {"router": cursor.router, "partition": cursor.partition}
-    session.run(SQL["cursor_release"](holder=cursor.holder, **place))
-
-
-def move_cursor(session: Session, router: str, partition: int, position: int) -> bool:
-    """Put a cursor elsewhere; False: unknown."""
-    query = SQL["cursor_move"](router=router, partition=partition, position=position)
-    return bool(session.run(query))
 
 
 def _horizon() -> Queries[int]:
@@ -212,15 +100,14 @@ def _horizon() -> Queries[int]:
 def read_log(session: Session, now: int, place: tuple[str, int], after: int, limit: int) -> LogPage:
     """Settled events of a partition."""
     router, partition = place
-    record = session.drive(_router(router, now))
-    _require_partition(record, partition)
+    record = session.drive(_with_partition(router, partition, now))
     return session.drive(_page(record, partition, after, limit))
 
 
 def _page(record: RouterRecord, partition: int, after: int, limit: int) -> Queries[LogPage]:
     """The horizon is read first: what is committed between the two reads is above it."""
     horizon = yield from _horizon()
-    rows = yield SQL["log_read"](
+    rows = yield SQL["read_log"](
         router=record.name,
         domain=record.domain,
         partitions=record.partitions,
@@ -230,29 +117,6 @@ def _page(record: RouterRecord, partition: int, after: int, limit: int) -> Queri
         limit=max(limit, 0),
     )
     return LogPage(events=tuple(EVENTS.all(rows)), horizon=horizon)
-
-
-def _log_event(row: Row) -> LogEvent:
-    return LogEvent(
-        position=row[0],
-        id=row[1],
-        domain=row[2],
-        type=row[3],
-        stream=row[4],
-        payload=row[5],
-        at=instant(row[6]),
-        key=row[7],
-        decided=len(row) > _DECIDED and bool(row[_DECIDED]),
-    )
-
-
-_DECIDED: Final = 8
-EVENTS: Final = Shape(
-    _log_event,
-    ("position", "id", "domain", "type", "stream", "payload", "at", "key"),
-    (0, "", "", "", "", "null", 0, None),
-    lambda event, bad: replace(event, unreadable=mark(bad)),
-)
 
 
 # -- deciding --------------------------------------------------------------------------------------
@@ -272,9 +136,9 @@ def _advance_steps(
 ) -> Queries[bool]:
     router, partition = place
     # Made before anything is written: they raise for what cannot be stored.
-    attempts = batch([attempt_row(each) for each in decisions.attempts])
-    letters = batch([letter_row(each) for each in decisions.letters])
-    moved = yield SQL["cursor_advance"](
+    attempts = batch([_attempt_row(each) for each in decisions.attempts])
+    letters = batch([_letter_row(each) for each in decisions.letters])
+    moved = yield SQL["advance"](
         router=router,
         partition=partition,
         holder=holder,
@@ -288,9 +152,9 @@ def _advance_steps(
         return False
     yield from effect_steps(decisions.effects, now)
     if decisions.attempts:
-        yield SQL["attempt_add"](batch=attempts, now=now)
+        yield SQL["add_attempts"](batch=attempts, now=now)
     if decisions.letters:
-        yield SQL["letter_add"](batch=letters, now=now)
+        yield SQL["add_letters"](batch=letters, now=now)
     return True
 
 
@@ -299,9 +163,8 @@ def route_steps(
 ) -> Queries[Decisions | None]:
     """One step of a router; None while somebody has its cursor."""
     router, partition = place
-    locked = yield SQL["cursor_lock"](router=router, partition=partition, now=now)
-    record = yield from _router(router, now)
-    _require_partition(record, partition)
+    locked = yield SQL["lock_cursor"](router=router, partition=partition, now=now)
+    record = yield from _with_partition(router, partition, now)
     [[position, holder]] = locked
     if holder is not None:
         return None
@@ -354,26 +217,27 @@ def facts(session: Session, now: int, router: str) -> RouterFacts:
     )
 
 
-def read_events(session: Session, domain: str | None, after: int, limit: int) -> list[LogEvent]:
-    """Events by position."""
-    limit = max(limit, 0)
-    if domain is None:
-        query = SQL["log_show"](after=after, limit=limit)
-    else:
-        query = SQL["log_show_domain"](domain=domain, after=after, limit=limit)
-    return EVENTS.all(session.run(query))
-
-
-def find_events(session: Session, ids: Sequence[str]) -> list[LogEvent]:
-    """Events by id."""
-    return EVENTS.all(session.run(SQL["log_find"](ids=batch(list(ids)))))
-
-
 def trim(session: Session, before: int, limit: int) -> int:
     """Remove old events that everybody has passed, and the attempts at them."""
-    rows = session.run(SQL["log_passed"](before=before, limit=max(limit, 0)))
+    rows = session.run(SQL["trimmable"](before=before, limit=max(limit, 0)))
     if rows:
         events = batch([row[0] for row in rows])
-        session.run(SQL["attempt_trim"](events=events))
-        session.run(SQL["log_trim"](events=events))
+        session.run(SQL["trim_attempts"](events=events))
+        session.run(SQL["trim_log"](events=events))
     return len(rows)
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _attempt_row(one: Attempt) -> tuple[Any, ...]:
+    """As it is written."""
+    status = one.status.value
+    return (one.router, one.event, one.number, one.position, status, one.route, one.detail)
+
+
+def _letter_row(one: Letter) -> tuple[Any, ...]:
+    """As it is written. Raises ``StoreRejected`` for an event that is not Unicode."""
+    event = one.event
+    head = (one.id, one.router, one.route, event.id, event.position)
+    return (*head, document(replace(event, decided=False)), one.reason, one.detail, one.number)

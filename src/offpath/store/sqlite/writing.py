@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from offpath.errors import StoreRejected
 from offpath.model.job import Enqueued
 from offpath.model.new import SLOTS, Box, NewLogEvent, NewMessage
 from offpath.store.programs.dialect import Queries
+from offpath.store.refusals import no_key, no_slot
 from offpath.store.sql import Query
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch
@@ -32,7 +32,7 @@ class Writing:
             self._insert = SQL["add_messages"](batch=batch(rows), now=now)
         self._events: Query | None = None
         if log:
-            self._events = SQL["log_append"](batch=batch(map(_event, log)), now=now)
+            self._events = SQL["add_log"](batch=batch(map(_event, log)), now=now)
 
     def steps(self) -> Queries[list[Enqueued]]:
         """Write them; what became of the messages."""
@@ -71,8 +71,7 @@ def _answers(
 
 def _message(new: NewMessage, now: int) -> tuple[Any, ...]:
     if new.box is Box.IN and new.key is None:
-        message = f"message {new.id} of the inbox has no key: give it one"
-        raise StoreRejected(message)
+        raise no_key(new.id)
     due_at = later(now, new.delay)
     box = new.box.value
     return (new.id, box, new.stream, new.key, new.topic, due_at, new.headers, new.payload)
@@ -80,6 +79,5 @@ def _message(new: NewMessage, now: int) -> tuple[Any, ...]:
 
 def _event(new: NewLogEvent) -> tuple[Any, ...]:
     if not 0 <= new.slot < SLOTS:
-        message = f"event {new.id} has no slot from 0 to {SLOTS - 1}: use slot_of"
-        raise StoreRejected(message)
+        raise no_slot(new.id)
     return (new.id, new.domain, new.type, new.stream, new.key, new.slot, new.payload)
