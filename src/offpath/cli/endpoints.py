@@ -62,7 +62,7 @@ _name = click.argument("name")
 
 @click.group()
 def endpoints() -> None:
-    """Where webhooks are posted to, and their secrets."""
+    """Addresses that webhooks are posted to, and their secrets."""
 
 
 @endpoints.command("add")
