@@ -21,6 +21,7 @@ SHARED = {
     "events",
     "findings",
     "health",
+    "ledger_upkeep",
     "letters",
     "messages",
     "pauses",

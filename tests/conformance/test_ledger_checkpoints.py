@@ -201,8 +201,7 @@ async def test_many_accounts_that_moved_are_proved_in_few_reads_and_written_in_p
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chains, "PAGE", 50)
-    monkeypatch.setattr("offpath.store.postgres.ledger_keeping._CHUNK", 7)
-    monkeypatch.setattr("offpath.store.sqlite.ledger_upkeep._CHUNK", 7)
+    monkeypatch.setattr("offpath.store.programs.ledger_upkeep.CHUNK", 7)
     users = [f"u{number:02}:spendable" for number in range(40)]
     for name in ("c1", "c2", "c3"):
         await done(store, *(plain(1, user) for user in users), *(plain(1) for _ in range(30)))

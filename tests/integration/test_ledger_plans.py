@@ -16,12 +16,21 @@ import pytest
 
 from offpath.model.ledger.needs import AttemptNeed, LotsNeed, Needs, RaisedNeed
 from offpath.model.ledger.records import SideKey
-from offpath.store.postgres import PostgresStore, ledger_keeping
+from offpath.store.postgres import PostgresStore, ledger_pruning
 from offpath.store.postgres.ledger_post import Asked
 from offpath.store.postgres.steps import to_json
+from offpath.store.programs import ledger_upkeep
 from offpath.store.sql import Query
 from tests.conformance.ledger_builders import checkpoint, op
-from tests.integration.test_plans import BATCH, SQL, Explain, explained, explained_generic, touched
+from tests.integration.test_plans import (
+    BATCH,
+    SQL,
+    D,
+    Explain,
+    explained,
+    explained_generic,
+    touched,
+)
 from tests.servers import Databases
 
 MOST_READ = 3_000
@@ -168,17 +177,18 @@ def _change_sides() -> tuple[Query, ...]:
 def _keep() -> tuple[Query, ...]:
     """Leases, a seal and pruning."""
     leases = (
-        next(ledger_keeping.lease_sides_steps(kind, BATCH, 60.0, None, sql=SQL)).queries
+        next(ledger_upkeep.lease_sides(D, kind, limit=BATCH, hold=60.0)).queries
         for kind in ("payout", "subscription", "promo")
     )
-    steps = ledger_keeping.save_checkpoint_steps(checkpoint("c1"), (), anew=False, sql=SQL)
-    pruned = next(ledger_keeping.prune_ledger_steps(90_000, 90_000, BATCH, sql=SQL)).queries
+    steps = ledger_upkeep.save_checkpoint(D, checkpoint("c1"), ())
+    pruned = next(ledger_pruning.prune_ledger_steps(90_000, 90_000, BATCH, sql=SQL)).queries
     leaves = [{"account": _user(n), "number": 5, "head": _head(5), "sum": 1} for n in range(BATCH)]
     return (
         *(query for lease in leases for query in lease),
         *next(steps).queries,
         *pruned,
-        SQL["put_ledger_leaves"](leaves=to_json(leaves)),
+        SQL["put_leaves"](batch=to_json(leaves)),
+        SQL["hold_sides"](kind="payout", ids=to_json(["row_0"]), until=1),
     )
 
 

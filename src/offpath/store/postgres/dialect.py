@@ -13,6 +13,7 @@ from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.session import Database, Pin
 from offpath.store.postgres.steps import ids_json, job_id, moment, to_json
 from offpath.store.programs.dialect import Announced, Dialect, How, Steps, embed
+from offpath.store.programs.instants import micros
 from offpath.store.sql import Catalogue, Query
 
 T = TypeVar("T")
@@ -28,6 +29,11 @@ class PostgresDialect:
         self.now: Final = moment(now)
         self.announced: Final = Announced()
         self._now = now
+
+    @property
+    def milliseconds(self) -> int | None:
+        """The time that was given, in milliseconds."""
+        return None if self._now is None else micros(self._now) // 1000
 
     def at(self, moment_: datetime | None) -> str | None:
         """A time as a parameter."""

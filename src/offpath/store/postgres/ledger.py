@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from offpath.model.ledger.deciding import Decided, LedgerOp
-from offpath.model.ledger.records import Checkpoint, Leaf, SideRow, Totals
+from offpath.model.ledger.records import Totals
 from offpath.store.hints import Hint
 from offpath.store.ledger import LedgerReads
-from offpath.store.postgres import ledger_keeping
-from offpath.store.postgres.ledger_post import KnownAccounts, millis, post_steps
+from offpath.store.postgres import ledger_pruning
+from offpath.store.postgres.ledger_post import KnownAccounts, post_steps
 from offpath.store.postgres.ledger_reading import LedgerReading
 from offpath.store.postgres.part import Part
 from offpath.store.postgres.session import Snapshot
@@ -48,32 +48,12 @@ class LedgerTables(Part, LedgerReading):
             self._tell(Hint.MESSAGES)
         return posted.decided
 
-    async def lease_sides(
-        self, kind: str, *, limit: int, hold: float, now: int | None = None
-    ) -> list[SideRow]:
-        """Due rows of a kind, the longest due first."""
-        given = self._now()
-        at = millis(given) if now is None and given is not None else now
-        return await self._database.write(
-            lambda: ledger_keeping.lease_sides_steps(kind, limit, hold, at, sql=self._sql)
-        )
-
-    async def save_checkpoint(
-        self, checkpoint: Checkpoint, leaves: Sequence[Leaf], *, anew: bool = False
-    ) -> bool:
-        """Write a checkpoint and the leaves that differ from the last one's."""
-        return await self._database.write(
-            lambda: ledger_keeping.save_checkpoint_steps(
-                checkpoint, leaves, anew=anew, sql=self._sql
-            )
-        )
-
     async def prune_ledger(
         self, *, attempts_before: int, keys_before: int | None, limit: int
     ) -> int:
         """Remove old attempts and old keys."""
         return await self._database.write(
-            lambda: ledger_keeping.prune_ledger_steps(
+            lambda: ledger_pruning.prune_ledger_steps(
                 attempts_before, keys_before, limit, sql=self._sql
             )
         )

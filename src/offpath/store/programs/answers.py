@@ -278,3 +278,22 @@ class GateRow(NamedTuple):
     failed: int
     on: str
     deadline: int | None
+
+
+class DueSideRow(NamedTuple):
+    """A due row beside the ledger, behind the store's time in milliseconds."""
+
+    now: int
+    kind: str
+    id: str
+    owner: str
+    state: str
+    version: int
+    due_at: int
+    attempts: int
+    amount: int | None
+    anchor: str | None
+    unique_key: str | None
+    created_at: int
+    touched_at: int
+    body: str

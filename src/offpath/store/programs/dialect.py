@@ -85,6 +85,11 @@ class Dialect(Protocol):
         ...
 
     @property
+    def milliseconds(self) -> int | None:
+        """The store's time as the ledger keeps times; None is the database's own clock."""
+        ...
+
+    @property
     def announced(self) -> Announced:
         """Takes in what the transition changes for others."""
         ...

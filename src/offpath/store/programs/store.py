@@ -12,6 +12,7 @@ from offpath.store.programs import (
     gates,
     groups,
     health,
+    ledger_upkeep,
     letters,
     messages,
     pauses,
@@ -112,6 +113,11 @@ class SqlStore:
     put_undo = transition(undo.put)
     undoing = transition(undo.undoing, READS)
     compensate = transition(undo.compensate)
+
+    # -- ledger ----------------------------------------------------------------------------
+
+    lease_sides = transition(ledger_upkeep.lease_sides, peek=ledger_upkeep.nothing_due)
+    save_checkpoint = transition(ledger_upkeep.save_checkpoint)
 
     # -- last, since these are the names of modules too: above here they mean the module ----
 

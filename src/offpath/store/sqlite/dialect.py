@@ -31,6 +31,11 @@ class SqliteDialect:
         self.now: Final = now
         self.announced: Final = Announced()
 
+    @property
+    def milliseconds(self) -> int:
+        """The store's time in milliseconds."""
+        return self.now // 1000
+
     def at(self, moment: datetime | None) -> int | None:
         """A time as a parameter."""
         return None if moment is None else micros(moment)

@@ -7,10 +7,9 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from offpath.model.ledger.deciding import Decided, LedgerOp
-from offpath.model.ledger.records import Checkpoint, Leaf, SideRow
 from offpath.store.ledger import LedgerReads
-from offpath.store.sqlite import ledger_upkeep as upkeep
-from offpath.store.sqlite.ledger_posting import MILLISECOND, post_steps
+from offpath.store.sqlite import ledger_pruning as pruning
+from offpath.store.sqlite.ledger_posting import post_steps
 from offpath.store.sqlite.ledger_reading import LedgerReading, Snapshot
 from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import Session
@@ -37,37 +36,16 @@ class Ledgering(Part, LedgerReading):
 
         return await self._write(decide)
 
-    async def lease_sides(
-        self, kind: str, *, limit: int, hold: float, now: int | None = None
-    ) -> list[SideRow]:
-        """Hand out due rows."""
-
-        def at() -> int:
-            return self._now() // MILLISECOND if now is None else now
-
-        return await self._write(
-            lambda session: upkeep.lease(session, at(), kind, limit, hold),
-            peek=lambda session: None if upkeep.due(session, at(), kind, min(limit, 1)) else [],
-        )
-
-    async def save_checkpoint(
-        self, checkpoint: Checkpoint, leaves: Sequence[Leaf], *, anew: bool = False
-    ) -> bool:
-        """Write a checkpoint behind the last one."""
-        return await self._write(
-            lambda session: upkeep.seal(session, checkpoint, leaves, anew=anew)
-        )
-
     async def prune_ledger(
         self, *, attempts_before: int, keys_before: int | None, limit: int
     ) -> int:
         """Remove old attempts and keys. They are looked for where that holds up no write."""
         gone = await self._read(
-            lambda session: upkeep.old(session, attempts_before, keys_before, limit)
+            lambda session: pruning.old(session, attempts_before, keys_before, limit)
         )
         if not gone.attempts and not gone.keys:
             return 0
-        return await self._write(lambda session: upkeep.forget(session, gone))
+        return await self._write(lambda session: pruning.forget(session, gone))
 
     @asynccontextmanager
     async def ledger_snapshot(self) -> AsyncIterator[LedgerReads]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -206,13 +206,3 @@ def key_columns(record: KeyRecord) -> tuple[Any, ...]:
 def attempt_columns(made: Attempt) -> tuple[Any, ...]:
     """An attempt."""
     return (made.subject, made.key, made.amount, made.at, made.total)
-
-
-def checkpoint_columns(made: Checkpoint) -> dict[str, Any]:
-    """A checkpoint, by the names of its columns."""
-    return msgspec.structs.asdict(made)
-
-
-def leaf_columns(leaves: Sequence[Leaf]) -> list[tuple[Any, ...]]:
-    """Leaves."""
-    return [(one.account, one.number, one.head, one.sum) for one in leaves]

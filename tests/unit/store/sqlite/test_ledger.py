@@ -66,8 +66,8 @@ HOT = (
     "ledger_leaves_some",
     "ledger_leaves_all",
     "ledger_moved",
-    "ledger_due",
-    "ledger_lease",
+    "due_sides",
+    "hold_sides",
     "ledger_checkpoints",
     "ledger_keys_forget",
     "ledger_attempts_forget",
@@ -112,8 +112,8 @@ STUBBORN = (
     "ledger_attempted_of",
     "ledger_side_release",
     "ledger_side_change",
-    "ledger_due",
-    "ledger_lease",
+    "due_sides",
+    "hold_sides",
 )
 """Statements that enter by their index also when statistics advise against it."""
 
