@@ -10,55 +10,56 @@ from offpath.model.job import TERMINAL, DeadReason, JobState
 from offpath.store.changes import Changed
 from offpath.store.postgres.groups import Left
 from offpath.store.postgres.steps import public
-from offpath.store.sql import Row
+from offpath.store.programs.answers import DeletedRow, MovedRow
 
 
 def told(
-    rows: Sequence[Row], left: Mapping[str, Left], elsewhere: Collection[str] = ()
+    rows: Sequence[MovedRow], left: Mapping[str, Left], elsewhere: Collection[str] = ()
 ) -> list[Changed]:
     """What is told of changed jobs; the last of a group that is done says so.
 
     The ends of the groups of ``elsewhere`` are told by another answer.
     """
-    last = {row[3]: n for n, row in enumerate(rows) if ended(row)}
+    last = {row.group_id: n for n, row in enumerate(rows) if ended(row)}
     return [
         msgspec.structs.replace(
             change(row),
             group_done=ended(row)
             and (
-                _is_done(left, row[3]) and last[row[3]] == n and row[3] not in elsewhere
-                if row[8]
-                else row[11] == 0
+                _is_done(left, row.group_id)
+                and last[row.group_id] == n
+                and row.group_id not in elsewhere
+                if row.grouped
+                else row.redrives == 0
             ),
-            reason=None if row[12] is None else DeadReason(row[12]),
+            reason=None if row.reason is None else DeadReason(row.reason),
         )
         for n, row in enumerate(rows)
     ]
 
 
-def change(row: Row) -> Changed:
+def change(row: MovedRow | DeletedRow) -> Changed:
     """A changed job by itself."""
-    job, task, queue, group, was, state, attempt, parent = row[:8]
     return Changed(
-        id=job,
-        task=task,
-        queue=queue,
-        group_id=group,
-        was=public(was),
-        state=public(state),
-        attempt=attempt,
-        parent=parent,
+        id=row.id,
+        task=row.task,
+        queue=row.queue,
+        group_id=row.group_id,
+        was=public(row.was),
+        state=public(row.state),
+        attempt=row.attempt,
+        parent=row.parent,
     )
 
 
-def ended(row: Row) -> bool:
+def ended(row: MovedRow) -> bool:
     """Whether the change is the end of the job."""
-    return row[4] != row[5] and public(row[5]) in TERMINAL
+    return row.was != row.state and public(row.state) in TERMINAL
 
 
-def dead(rows: Iterable[Row]) -> list[Row]:
+def dead(rows: Iterable[MovedRow]) -> list[MovedRow]:
     """Those that have died."""
-    return [row for row in rows if row[5] == JobState.DEAD.value]
+    return [row for row in rows if row.state == JobState.DEAD.value]
 
 
 def _is_done(left: Mapping[str, Left], group: str) -> bool:

@@ -9,6 +9,7 @@ from offpath.store.changes import Changed
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.operating import cancel_steps, conclude
 from offpath.store.postgres.steps import ids_json, moment, to_json
+from offpath.store.programs.answers import MovedRow
 from offpath.store.programs.dialect import Steps, ask
 from offpath.store.sql import Catalogue
 
@@ -26,7 +27,8 @@ def cancel_groups_steps(
     for row in roots:
         work.join_root(row, frozenset())
     rows = yield from ask(sql["cancel"](now=moment(now), ids=ids_json(members), keep=keep))
-    return (yield from conclude(rows, work, keep, now, sql=sql))
+    moved = [MovedRow(*row) for row in rows]
+    return (yield from conclude(moved, work, keep, now, sql=sql))
 
 
 def close_groups_steps(

@@ -25,6 +25,7 @@ from offpath.store.postgres.changing import told
 from offpath.store.postgres.gates import COUNTED
 from offpath.store.postgres.groups import GroupWork, Left
 from offpath.store.postgres.steps import from_micros, public
+from offpath.store.programs.answers import MovedRow
 from offpath.store.sql import Row
 
 _WANTED: Final = (Succeeded, Snoozed, Waiting)
@@ -140,7 +141,7 @@ class Batch:
         known = [one for one in keeps if one is not None]
         return max(known) if known and len(known) == len(keeps) else None
 
-    def count(self, work: GroupWork, moved: Sequence[Row]) -> None:
+    def count(self, work: GroupWork, moved: Sequence[MovedRow]) -> None:
         """Note what the groups have lost, and what they were given."""
         self.groups = {n: self._group_with_row(n, work) for n in self.ended}
         over = [one for one in self.ended.values() if one.over]
@@ -161,7 +162,7 @@ class Batch:
         self,
         enqueued: Mapping[int, tuple[Enqueued, ...]],
         left: Mapping[str, Left],
-        died: Sequence[Row],
+        died: Sequence[MovedRow],
     ) -> list[Settled]:
         """What is told of each. Those that died at gates are told by the last that failed."""
         groups = self.groups

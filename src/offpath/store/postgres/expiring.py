@@ -13,8 +13,9 @@ from offpath.store.postgres.changing import dead, told
 from offpath.store.postgres.gates import count_ends, count_left_ends, move_jobs, released
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.steps import ids_json, moment, to_json
+from offpath.store.programs.answers import MovedRow
 from offpath.store.programs.dialect import Announced, Rows, Send, Steps, ask, embed
-from offpath.store.sql import Catalogue, Row
+from offpath.store.sql import Catalogue
 
 
 class _Found(NamedTuple):
@@ -42,7 +43,7 @@ def expire_steps(
         announced.moved |= yield from _wake_missed(missed, now, sql=sql)
     found = yield from _look(limit, now, sql)
     moved = yield from _give_up(found.due, keep, now, sql)
-    watched = {row[0]: False for row in dead(moved) if row[10]}
+    watched = {row.id: False for row in dead(moved) if row.watched}
     followed = yield from embed(count_ends(watched, keep, now, sql=sql))
     if watched:
         yield from ask(sql["note_counted"](ids=ids_json(watched)))
@@ -81,7 +82,7 @@ def _look(limit: int, now: datetime | None, sql: Catalogue) -> Steps[_Found]:
 
 def _give_up(
     due: Sequence[str], keep: float | None, now: datetime | None, sql: Catalogue
-) -> Steps[Rows]:
+) -> Steps[list[MovedRow]]:
     if not due:
         return []
     ids = ids_json(due)
@@ -94,26 +95,28 @@ def _give_up(
             sql["give_up"](now=moment(now), ids=ids, keep=keep),
         )
     )
-    return answers[-1]
+    return [MovedRow(*row) for row in answers[-1]]
 
 
-def _catch_up(limit: int, keep: float | None, now: datetime | None, sql: Catalogue) -> Steps[Rows]:
+def _catch_up(
+    limit: int, keep: float | None, now: datetime | None, sql: Catalogue
+) -> Steps[list[MovedRow]]:
     """Move the jobs of decided gates that could not be moved at once."""
     rows = yield from ask(sql["behind_gates"](limit=limit))
     if not rows:
         return []
     states = {gate: GateState(state) for gate, state in rows}
     moved = yield from embed(move_jobs(states, keep, now, sql=sql))
-    ended = {row[0]: False for row in dead(moved)}
+    ended = {row.id: False for row in dead(moved)}
     if ended:
         moved = moved + (yield from embed(count_left_ends(ended, keep, now, sql=sql)))
     return moved
 
 
 def _conclude(
-    rows: list[Row], announced: Announced, now: datetime | None, sql: Catalogue
+    rows: list[MovedRow], announced: Announced, now: datetime | None, sql: Catalogue
 ) -> Steps[list[Changed]]:
-    announced.hear(row[9] for row in rows)
+    announced.hear(row.announce for row in rows)
     announced.moved |= released(rows)
     work = GroupWork()
     work.end_moved(rows)

@@ -15,6 +15,7 @@ from offpath.errors import GateError, StoreBusy
 from offpath.model.gate import Counting, GateState, NewGate, verdict
 from offpath.model.job import Enqueued, JobState, NewJob
 from offpath.store.postgres.steps import ids_json, job_id, moment, to_json
+from offpath.store.programs.answers import MovedRow
 from offpath.store.programs.dialect import Queries
 from offpath.store.refusals import no_gate, nothing_to_watch
 from offpath.store.sql import Catalogue, Query, Row
@@ -59,7 +60,7 @@ def add_gates(
     *,
     ended: Collection[str] = (),
     sql: Catalogue,
-) -> Queries[list[Row]]:
+) -> Queries[list[MovedRow]]:
     """Make gates, and let those that are decided at once move their jobs; the jobs that moved.
 
     ``ended`` are jobs that the same transaction counts next: the gates that watch them are locked
@@ -77,7 +78,7 @@ def add_gates(
 
 def count_ends(
     ended: Mapping[str, bool], keep: float | None, now: datetime | None, *, sql: Catalogue
-) -> Queries[list[Row]]:
+) -> Queries[list[MovedRow]]:
     """Count ended jobs (and whether they succeeded) in their gates; the jobs that moved thereby."""
     if not ended:
         return []
@@ -87,7 +88,7 @@ def count_ends(
 
 def count_left_ends(
     ended: Mapping[str, bool], keep: float | None, now: datetime | None, *, sql: Catalogue
-) -> Queries[list[Row]]:
+) -> Queries[list[MovedRow]]:
     """As :func:`count_ends`, where gates may be held already: those of others are skipped."""
     decided = yield from _count_now(ended, sql)
     return (yield from follow(decided, keep, now, sql=sql))
@@ -95,29 +96,31 @@ def count_left_ends(
 
 def follow(
     decided: Mapping[str, GateState], keep: float | None, now: datetime | None, *, sql: Catalogue
-) -> Queries[list[Row]]:
+) -> Queries[list[MovedRow]]:
     """Write what was decided, move the jobs, and so on along the chain; the jobs that moved."""
-    moved: list[Row] = []
+    moved: list[MovedRow] = []
     while decided:
         batch = [{"id": gate, "state": state.value} for gate, state in sorted(decided.items())]
         yield sql["decide_gates"](batch=to_json(batch))
         rows = yield from move_jobs(decided, keep, now, sql=sql)
         moved += rows
-        decided = yield from _count_now({row[0]: False for row in rows if row[5] == "dead"}, sql)
+        decided = yield from _count_now({row.id: False for row in rows if row.state == "dead"}, sql)
     return moved
 
 
 def move_jobs(
     decided: Mapping[str, GateState], keep: float | None, now: datetime | None, *, sql: Catalogue
-) -> Queries[list[Row]]:
+) -> Queries[list[MovedRow]]:
     """Release or end the jobs of these gates, which are held."""
-    moved: list[Row] = []
+    moved: list[MovedRow] = []
     fired = [gate for gate, state in decided.items() if state is GateState.FIRED]
     over = [gate for gate, state in decided.items() if state is not GateState.FIRED]
     if fired:
-        moved += yield sql["release_gated"](now=moment(now), ids=to_json(fired))
+        rows = yield sql["release_gated"](now=moment(now), ids=to_json(fired))
+        moved += [MovedRow(*row) for row in rows]
     if over:
-        moved += yield sql["end_gated"](now=moment(now), ids=to_json(over), keep=keep)
+        rows = yield sql["end_gated"](now=moment(now), ids=to_json(over), keep=keep)
+        moved += [MovedRow(*row) for row in rows]
     yield sql["note_behind"](ids=to_json(sorted(decided)))
     return moved
 
@@ -249,6 +252,6 @@ def _named(text: str) -> str:
     return known
 
 
-def released(rows: Iterable[Row]) -> set[JobState]:
+def released(rows: Iterable[MovedRow]) -> set[JobState]:
     """What jobs that moved have become, for who is told of it."""
-    return {JobState.DEAD if row[5] == "dead" else JobState.QUEUED for row in rows}
+    return {JobState.DEAD if row.state == "dead" else JobState.QUEUED for row in rows}

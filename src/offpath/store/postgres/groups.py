@@ -14,6 +14,7 @@ from offpath.model.group import Contribution, GroupPolicy
 from offpath.model.ledger.deciding import LedgerOp
 from offpath.store.postgres.ledger_post import OperationsFailed, carry_embedded, carry_steps
 from offpath.store.postgres.steps import moment, to_json
+from offpath.store.programs.answers import MovedRow
 from offpath.store.programs.dialect import Queries, Send, Steps, ask
 from offpath.store.refusals import fold_raised
 from offpath.store.sql import Catalogue, Query, Row
@@ -60,8 +61,8 @@ class GroupWork:
     ended: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     given: defaultdict[str, list[Contribution]] = field(default_factory=lambda: defaultdict(list))
-    moved: list[Row] = field(default_factory=list)
-    """Jobs that gates moved as they were made, in the columns of a change."""
+    moved: list[MovedRow] = field(default_factory=list)
+    """Jobs that gates moved as they were made."""
     operations: dict[int, tuple[LedgerOp, ...]] = field(default_factory=dict)
     """Of the ledger, by the number of the effects that they belong to: decided after all else."""
 
@@ -79,11 +80,11 @@ class GroupWork:
             else:
                 kept.append(one)
 
-    def end_moved(self, rows: Iterable[Row]) -> None:
-        """Take in jobs that gates or time have moved, in the columns of a change."""
+    def end_moved(self, rows: Iterable[MovedRow]) -> None:
+        """Take in jobs that gates or time have moved."""
         for row in rows:
-            if row[8] and row[5] in _FAILED:
-                self.end(row[3], failed=True)
+            if row.grouped and row.state in _FAILED:
+                self.end(row.group_id, failed=True)
 
     def join_root(self, row: Row, settled: frozenset[str]) -> None:
         """A root gets company. What ends in this transaction gives its value by itself."""

@@ -16,9 +16,10 @@ from offpath.store.postgres.gates import COUNTED, count_ends
 from offpath.store.postgres.groups import GroupWork, Left, drop_steps, texts
 from offpath.store.postgres.limits import hold_again_steps
 from offpath.store.postgres.steps import ids_json, job_id, moment, public, to_json, told_the_time
+from offpath.store.programs.answers import DeletedRow, MovedRow
 from offpath.store.programs.dialect import Send, Steps, ask, embed
 from offpath.store.protocol import Pruned, Redrive
-from offpath.store.sql import Catalogue, Row
+from offpath.store.sql import Catalogue
 from offpath.store.unreadable import Documents
 
 MOST_AT_ONCE: Final = 1000
@@ -41,11 +42,12 @@ def cancel_steps(
 ) -> Steps[list[Changed]]:
     """Cancel jobs, and count those that ended down."""
     rows = yield from ask(sql["cancel"](now=moment(now), ids=ids_json(ids), keep=keep))
-    return (yield from conclude(rows, GroupWork(), keep, now, sql=sql))
+    moved = [MovedRow(*row) for row in rows]
+    return (yield from conclude(moved, GroupWork(), keep, now, sql=sql))
 
 
 def conclude(
-    rows: Sequence[Row],
+    rows: Sequence[MovedRow],
     work: GroupWork,
     keep: float | None,
     now: datetime | None,
@@ -56,7 +58,7 @@ def conclude(
 
     Answers for them, then for those that died at gates because of it.
     """
-    watched = {row[0]: False for row in rows if row[10] == COUNTED and ended(row)}
+    watched = {row.id: False for row in rows if row.watched == COUNTED and ended(row)}
     moved = yield from embed(count_ends(watched, keep, now, sql=sql))
     answered = [*rows, *dead(moved)]
     work.end_moved(answered)
@@ -76,11 +78,12 @@ def redrive_steps(
         given = to_json(sorted({row[0] for row in keys}))
         yield from ask(sql["release_keys"](keys=given, now=moment(now)))
     yield from ask(sql["restore_groups"](now=moment(now), ids=ids_json(known)))
-    rows = yield from told_the_time(sql["redrive"](now=moment(now), batch=batch), now, sql)
-    reopened = [row for row in rows if public(row[4]) in TERMINAL]
-    if watched := [row[0] for row in reopened if row[10]]:
+    put_back = yield from told_the_time(sql["redrive"](now=moment(now), batch=batch), now, sql)
+    rows = [MovedRow(*row) for row in put_back]
+    reopened = [row for row in rows if public(row.was) in TERMINAL]
+    if watched := [row.id for row in reopened if row.watched]:
         yield from ask(sql["uncount_gates"](ids=ids_json(watched)))
-    opened = Counter(row[3] for row in reopened if row[8])
+    opened = Counter(row.group_id for row in reopened if row.grouped)
     if opened:
         groups = [{"id": group, "more": count} for group, count in sorted(opened.items())]
         yield from ask(sql["reopen_groups"](batch=to_json(groups)), last=True)
@@ -89,9 +92,10 @@ def redrive_steps(
 
 def delete_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[Changed]]:
     """Remove ended jobs, and groups and gates with the last of their jobs."""
-    rows = yield from ask(sql["delete"](ids=ids_json(ids)))
-    groups = {row[3] for row in rows if row[8]}
-    gates = {row[10] for row in rows if row[10]}
+    gone = yield from ask(sql["delete"](ids=ids_json(ids)))
+    rows = [DeletedRow(*row) for row in gone]
+    groups = {row.group_id for row in rows if row.grouped}
+    gates = {row.gate for row in rows if row.gate}
     if groups or gates:
         yield from drop_steps(groups, gates, sql=sql)
     return [change(row) for row in rows]

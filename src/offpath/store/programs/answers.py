@@ -297,3 +297,37 @@ class DueSideRow(NamedTuple):
     created_at: int
     touched_at: int
     body: str
+
+
+class MovedRow(NamedTuple):
+    """A job that a statement has changed, with its state before and after."""
+
+    id: str
+    task: str
+    queue: str
+    group_id: str
+    was: str
+    state: str
+    attempt: int
+    parent: str | None
+    grouped: int
+    announce: int
+    watched: int
+    redrives: int = 0
+    reason: str | None = None
+
+
+class DeletedRow(NamedTuple):
+    """A job that was removed, and the gate that had held it."""
+
+    id: str
+    task: str
+    queue: str
+    group_id: str
+    was: str
+    state: str
+    attempt: int
+    parent: str | None
+    grouped: int
+    announce: int
+    gate: str | None
