@@ -179,7 +179,7 @@ class Backend:
     def trust_at_once(self, patch: pytest.MonkeyPatch) -> None:
         """Look for deaths also right after the server was started, as it may have been for us."""
         if self.name == "postgres":
-            patch.setattr("offpath.store.postgres.crew.RESTART_GRACE", 0.0)
+            patch.setattr("offpath.store.postgres.deaths.RESTART_GRACE", 0.0)
 
     def schema(self) -> list[tuple[Any, ...]]:
         """Every table, column, index, constraint and function that there is, as text."""
