@@ -13,7 +13,10 @@ def every(
     group: click.Group = cli, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, click.Command]]:
     """Each group and command below a group, with the words that name it."""
-    for name, command in sorted(group.commands.items()):
+    context = click.Context(group)
+    for name in group.list_commands(context):  # those of entry points, too
+        command = group.get_command(context, name)
+        assert command is not None
         yield " ".join((*path, name)), command
         if isinstance(command, click.Group):
             yield from every(command, (*path, name))
