@@ -20,6 +20,7 @@ SHARED = {
     "endpoints",
     "events",
     "findings",
+    "flow",
     "health",
     "ledger_upkeep",
     "letters",
@@ -37,6 +38,7 @@ SHARED = {
 
 ONE_SIDED = {
     "find_some": "SQLite plans without the values, so few jobs have one of their own",
+    "some_limits": "SQLite plans without the values, so few keys have one of their own",
     "some_messages": "SQLite plans without the values, so few messages have one of their own",
 }
 """Blocks of those files that one database has alone, each with the reason."""

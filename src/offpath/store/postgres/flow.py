@@ -9,7 +9,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob, NewJob
-from offpath.model.limit import Admitted, LimitRecord
+from offpath.model.limit import Admitted
 from offpath.model.settlement import Settlement, Snoozed
 from offpath.store.hints import Hint
 from offpath.store.postgres import door, limits, starting
@@ -77,19 +77,6 @@ class FlowTables(Part):
         if done.jobs:
             self._tell(Hint.WORK)
         return done
-
-    async def limits(
-        self, *, limit: int = 1000, after: str | None = None, keys: Sequence[str] = ()
-    ) -> list[LimitRecord]:
-        """Known keys by name."""
-        now = self._now()
-        return await self._database.write(
-            lambda: limits.limits_steps(limit, after, keys, now, sql=self._sql)
-        )
-
-    async def count_held(self, *, limit: int) -> int:
-        """How many jobs wait for room."""
-        return await self._database.read(lambda: limits.count_held_steps(limit, sql=self._sql))
 
     async def close_limit(
         self, key: str, *, until: datetime | None = None, seconds: float | None = None

@@ -14,19 +14,18 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from offpath.model.limit import Admitted, LimitRecord, RateSpec
+from offpath.model.limit import Admitted, RateSpec
 from offpath.model.rate import RateState, decode_state, encode_state, take
 from offpath.model.settlement import Settlement, Snoozed
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.dialect import Announced, Rows, Send, Steps, ask
 from offpath.store.sql import Catalogue
-from offpath.store.unreadable import UNREADABLE, Documents
+from offpath.store.unreadable import UNREADABLE
 
 AT_ONCE: Final = 1000
 """Jobs that a pass which nobody asked for admits at most."""
 _KEYS_AT_ONCE: Final = 200
 
-_record = Documents(LimitRecord)
 _rate = msgspec.json.Decoder(RateSpec)
 
 
@@ -126,26 +125,6 @@ def _is_cut(picked: Rows, passes: Iterable[_Pass]) -> bool:
     """Whether its share of the pass was all that bounded a key."""
     shares = {key: share for key, _, share in picked}
     return any(one.jobs > 0 and one.jobs == shares.get(one.key) for one in passes)
-
-
-def limits_steps(
-    limit: int, after: str | None, keys: Sequence[str], now: datetime | None, *, sql: Catalogue
-) -> Steps[list[LimitRecord]]:
-    """Known keys by name."""
-    query = sql["limits"](
-        now=moment(now),
-        after=after,
-        keys=to_json(sorted(set(keys))) if keys else None,
-        limit=max(limit, 0),
-    )
-    return _record.all((yield from ask(query, last=True)))
-
-
-def count_held_steps(limit: int, *, sql: Catalogue) -> Steps[int]:
-    """How many jobs wait to be admitted, counted up to a limit."""
-    rows = yield from ask(sql["count_held"](limit=max(limit, 0)), last=True)
-    number: int = rows[0][0]
-    return number
 
 
 def close_steps(

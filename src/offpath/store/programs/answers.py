@@ -280,6 +280,19 @@ class GateRow(NamedTuple):
     deadline: int | None
 
 
+class LimitRow(NamedTuple):
+    """A limit. Its rate is a JSON document."""
+
+    key: str
+    max_running: int | None
+    rate: str | None
+    admitted: int
+    running: int
+    held: int
+    closed_until: int | None
+    paused: int
+
+
 class DueSideRow(NamedTuple):
     """A due row beside the ledger, behind the store's time in milliseconds."""
 

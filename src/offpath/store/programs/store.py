@@ -9,6 +9,7 @@ from offpath.store.programs import (
     endpoints,
     events,
     findings,
+    flow,
     gates,
     groups,
     health,
@@ -92,6 +93,11 @@ class SqlStore:
     find = transition(reading.find, How(reads=True, unpinned=True))
     count = transition(reading.count, How(reads=True, unpinned=True))
     backlog = transition(reading.backlog, READS)
+
+    # -- limits ----------------------------------------------------------------------------
+
+    limits = transition(flow.limits, READS)
+    count_held = transition(flow.count_held, READS)
 
     # -- pauses ----------------------------------------------------------------------------
 

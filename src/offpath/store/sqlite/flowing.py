@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from offpath.model.job import LeasedJob, NewJob
-from offpath.model.limit import Admitted, LimitRecord
+from offpath.model.limit import Admitted
 from offpath.store.hints import Hint
 from offpath.store.programs.instants import micros
 from offpath.store.sqlite import limits, starting
@@ -29,20 +29,6 @@ class Flowing(Part):
         if done.jobs:
             self._hints.emit(Hint.WORK)
         return done
-
-    async def limits(
-        self, *, limit: int = 1000, after: str | None = None, keys: Sequence[str] = ()
-    ) -> list[LimitRecord]:
-        """Known keys by name."""
-        return await self._read(
-            lambda session: limits.records(
-                session, self._now(), limit=limit, after=after, keys=keys
-            )
-        )
-
-    async def count_held(self, *, limit: int) -> int:
-        """How many jobs wait for room."""
-        return await self._read(lambda session: limits.count_held(session, limit))
 
     async def close_limit(
         self, key: str, *, until: datetime | None = None, seconds: float | None = None

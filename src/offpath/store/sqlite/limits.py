@@ -14,15 +14,14 @@ import msgspec
 from msgspec import Struct
 
 from offpath.model.job import JobState, NewJob
-from offpath.model.limit import Admitted, LimitRecord, RateSpec
+from offpath.model.limit import Admitted, RateSpec
 from offpath.model.rate import decode_state, encode_state, take
 from offpath.model.settlement import Settled, Settlement, SettleStatus, Snoozed
-from offpath.store.programs.instants import readable
 from offpath.store.sql import Query, Row
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
-from offpath.store.unreadable import UNREADABLE, Shape
+from offpath.store.unreadable import UNREADABLE
 
 AT_ONCE: Final = 1_000
 """Jobs that a settlement's own pass admits at most."""
@@ -316,46 +315,6 @@ def shut(session: Session, now: int, keys: Iterable[str | None]) -> set[str]:
 def reopen(session: Session, now: int, key: str) -> bool:
     """End a pause and a cool-down; False: there was none."""
     return bool(session.run(SQL["limit_open"](key=key, now=now)))
-
-
-def records(
-    session: Session, now: int, *, limit: int, after: str | None, keys: Sequence[str]
-) -> list[LimitRecord]:
-    """Known keys by name."""
-    bounds = {"now": now, "limit": max(limit, 0), "after": after or ""}
-    if keys:
-        query = SQL["limit_named"](keys=batch(list(keys)), **bounds)
-    else:
-        query = SQL["limit_page"](**bounds)
-    return _RECORDS.all(session.run(query))
-
-
-def count_held(session: Session, limit: int) -> int:
-    """How many jobs wait to be admitted, over all keys, counted up to a limit."""
-    number: int = session.run(SQL["held_total"](limit=max(limit, 0)))[0][0]
-    return number
-
-
-def _record(row: Row) -> LimitRecord:
-    key, max_running, rate, admitted, running, held, closed_until, paused = row
-    return LimitRecord(
-        key=key,
-        max_running=max_running,
-        rate=None if rate is None else _rate(rate),
-        admitted=admitted,
-        running=running,
-        held=held,
-        closed_until=readable(closed_until),
-        paused=bool(paused),
-    )
-
-
-_RECORDS: Final = Shape(
-    _record,
-    ("key", "max_running", "rate", "admitted", "running", "held", "closed_until", "paused"),
-    ("", None, None, 0, 0, 0, None, 0),
-    lambda record, _: record,
-)
 
 
 # -- upkeep ----------------------------------------------------------------------------------------

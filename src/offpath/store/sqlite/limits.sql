@@ -255,56 +255,6 @@ update offpath_limit set paused = 0, closed_until = null
 where key = :key and (paused = 1 or closed_until > :now)
 returning key
 
--- name: limit_page
--- Known keys by name.
-select
-    key, max_running, rate, admitted,
-    admitted - (
-        select count(*) from offpath_job as job
-        where
-            job.state = 'ready' and job.limit_key is not null
-            and job.limit_key = offpath_limit.key
-    ),
-    (
-        select count(*) from (
-            select 1 from offpath_job as job
-            where
-                job.state = 'blocked' and job.reason = 'limit'
-                and job.limit_key = offpath_limit.key
-            limit 100000
-        )
-    ),
-    case when closed_until > :now then closed_until end, paused
-from offpath_limit
-where key > :after
-order by key
-limit :limit
-
--- name: limit_named
--- These keys, by name.
-select
-    key, max_running, rate, admitted,
-    admitted - (
-        select count(*) from offpath_job as job
-        where
-            job.state = 'ready' and job.limit_key is not null
-            and job.limit_key = offpath_limit.key
-    ),
-    (
-        select count(*) from (
-            select 1 from offpath_job as job
-            where
-                job.state = 'blocked' and job.reason = 'limit'
-                and job.limit_key = offpath_limit.key
-            limit 100000
-        )
-    ),
-    case when closed_until > :now then closed_until end, paused
-from offpath_limit
-where key in (select value from json_each(:keys)) and key > :after
-order by key
-limit :limit
-
 -- name: limit_idle
 -- Keys of which it is time to look whether they are still needed, and whether a job needs them.
 select
@@ -322,12 +272,3 @@ where key in (select value from json_each(:keys))
 
 -- name: limit_forget
 delete from offpath_limit where key in (select value from json_each(:keys))
-
--- name: held_total
--- Held jobs of all keys, counted up to a limit. (The order keeps the planner on the index of them.)
-select count(*) from (
-    select 1 from offpath_job as job
-    where job.state = 'blocked' and job.reason = 'limit'
-    order by job.limit_key, job.queue
-    limit :limit
-)

@@ -363,7 +363,7 @@ HOT = (
     "limit_hold",
     "limit_recount",
     "limit_running",
-    "limit_named",
+    "some_limits",
     "limit_shut",
     "limit_idle",
     "queues",
