@@ -202,3 +202,14 @@ async def test_what_a_compensation_enqueues_is_told() -> None:
     assert await rig.store.compensate(job.id, Effects(jobs=(undo,)))
     assert not await rig.store.compensate(job.id, Effects(jobs=(undo,)))
     assert rig.kinds(undo.id) == [EventKind.QUEUED]
+
+
+async def test_what_is_kept_for_deleted_jobs_does_not_grow_with_them() -> None:
+    rig = Rig()
+    for _ in range(5):
+        await succeed(rig.store, await start(rig.store))
+    ended = [each.id for each in rig.events if each.kind is EventKind.SUCCEEDED]
+    before = len(rig.store._meter._ways)
+    await rig.store.delete(ended)
+    assert rig.counted("offpath_jobs_deleted_total") == 5
+    assert len(rig.store._meter._ways) == before + 1

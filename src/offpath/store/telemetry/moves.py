@@ -173,7 +173,7 @@ def changed(answers: Iterable[Changed]) -> Iterator[Step]:
 def deleted(answers: Iterable[Changed]) -> Iterator[Step]:
     """Say which ended jobs are gone."""
     for answer in answers:
-        yield Step(Move(answer.task, answer.queue, answer.was, None, ()), answer)
+        yield Step(move(answer.task, answer.queue, answer.was, None, ()), answer)
 
 
 def ended(steps: Iterable[Step]) -> list[str]:
