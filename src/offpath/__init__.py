@@ -56,6 +56,7 @@ from offpath.errors import (
     UniqueConflict,
     UnknownTask,
     UnsupportedType,
+    WaitRefused,
     WaitTimeout,
     WrongConnection,
 )
@@ -262,6 +263,7 @@ __all__ = [
     "UnsupportedType",
     "Verdict",
     "Verifier",
+    "WaitRefused",
     "WaitTimeout",
     "When",
     "Worker",

@@ -45,6 +45,7 @@
     ├── OutputMismatch                    a batch handler's outputs do not match its inputs
     ├── GroupFailed                       members of an awaited group died or were cancelled
     ├── WaitTimeout (TimeoutError)        the wait ended before the job did
+    ├── WaitRefused                       a handler may not wait for a job that cannot begin before
     ├── SignalTimeout (TimeoutError)      no signal came in the time that a handler gave it
     ├── PassFailed                        all that one bounded pass looked at failed
     │   ├── RelayFailed                   no event of the pass was delivered
@@ -99,9 +100,7 @@ class TooLarge(InvalidArgument):
 
 
 class GateError(InvalidArgument):
-    """A gate whose condition can never hold, that is given wrongly, or that watches a job that is
-    not stored.
-
+    """A gate that can never fire, that is given wrongly, or that watches a job that is not stored.
     From a handler it ends the job as dead at once, like :class:`PlanError`.
     """
 
@@ -110,8 +109,7 @@ class GateError(InvalidArgument):
 
 class PlanError(InvalidArgument):
     """A handler made a plan and did not return it, or one that cannot be carried out.
-
-    The job is dead at once: it is an error of the program, and a retry cannot help.
+    The job is dead at once: a retry cannot help.
     """
 
     code = "plan_error"
@@ -201,7 +199,6 @@ class Conflict(OffpathError):
 
 class UniqueConflict(Conflict):
     """The unique key is taken: by a job with another payload, or the policy refuses to attach.
-
     ``key`` is the unique key, ``holder`` the id of the job that has it.
     """
 
@@ -226,9 +223,8 @@ class StoreError(OffpathError):
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be reached or the connection was cut.
-
-    The outcome of a write is *unknown*; repeating it with the same ids changes nothing twice.
+    """The store cannot be reached or the connection was cut. The outcome of a write is *unknown*;
+    repeating it with the same ids changes nothing twice.
     """
 
     code = "store_unavailable"
@@ -374,6 +370,12 @@ class WaitTimeout(OffpathError, TimeoutError):
     record: Any = None
 
 
+class WaitRefused(OffpathError):
+    """A handler may not wait for this job: the job could not begin before the wait has ended."""
+
+    code = "wait_refused"
+
+
 class SignalTimeout(OffpathError, TimeoutError):
     """No signal came within the time that ``ctx.wait_for`` was given."""
 
@@ -457,7 +459,6 @@ class ControlFlow(OffpathError):
 
 class Snooze(ControlFlow):
     """Raise in a handler: run this job again later. The attempt does not count.
-
     Give ``delay`` (seconds or timedelta from now) or ``until`` (an aware datetime); ``until`` wins.
     May be raised any number of times.
     """

@@ -46,7 +46,7 @@ class Threads:
     A call beyond the limit waits for a free thread. Belongs to one event loop.
     """
 
-    __slots__ = ("_calls", "_closed", "_idle", "_limit", "_lock", "_name", "_started", "_working")
+    __slots__ = ("_calls", "_closed", "_limit", "_lock", "_name", "_open", "_started", "_working")
 
     def __init__(self, limit: int, name: str = "offpath-handler") -> None:
         if limit < 1:
@@ -54,8 +54,9 @@ class Threads:
         self._limit = limit
         self._name = name
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
-        self._idle = threading.Semaphore(0)
         self._lock = threading.Lock()
+        self._open = 0
+        """Calls that were given and have not ended."""
         self._started = 0
         self._working = 0
         self._closed = False
@@ -80,9 +81,29 @@ class Threads:
             raise AppClosed("the threads for sync handlers are closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._make_room()
+        with self._lock:
+            self._open += 1
+        try:
+            self._make_room()
+        except BaseException:
+            with self._lock:
+                self._open -= 1
+            raise
         self._calls.put(_Call(function, copy_context(), loop, future))
         return future
+
+    def widen(self) -> None:
+        """Allow one thread more: one of them only waits for another call."""
+        self._limit += 1
+        if not self._closed:
+            self._make_room()
+
+    def narrow(self) -> None:
+        """Allow one thread less, after :meth:`widen`; it ends when it has nothing to do."""
+        self._limit -= 1
+        if self._started > self._limit and not self._closed:
+            self._started -= 1
+            self._calls.put(None)
 
     def close(self) -> None:
         """End every thread as soon as its function returns, without waiting. Idempotent."""
@@ -92,7 +113,9 @@ class Threads:
                 self._calls.put(None)
 
     def _make_room(self) -> None:
-        if self._idle.acquire(blocking=False) or self._started >= self._limit:
+        # Each call that has not ended has a thread, up to the limit: an idle one is not looked for
+        # (a thread that was about to begin another call would be taken for idle).
+        if self._started >= min(self._limit, self._open):
             return
         number = self._started + 1
         thread = threading.Thread(target=self._work, name=f"{self._name}-{number}", daemon=True)
@@ -107,18 +130,16 @@ class Threads:
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
-            self._count(1)
+            with self._lock:
+                self._working += 1
             value, error = _outcome(call)
             # Free before the caller knows, so that its next call finds this thread.
-            self._count(-1)
-            self._idle.release()
+            with self._lock:
+                self._working -= 1
+                self._open -= 1
             answer(call.loop, call.future, value, error)
             # A thread that waits must not keep the last call's arguments and result alive.
             del call, value, error
-
-    def _count(self, change: int) -> None:
-        with self._lock:
-            self._working += change
 
 
 def _outcome(call: _Call) -> tuple[Any, BaseException | None]:

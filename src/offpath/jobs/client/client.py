@@ -13,6 +13,7 @@ from offpath.jobs.values.handle import Handle
 from offpath.jobs.values.job import Job
 from offpath.jobs.values.names import in_order
 from offpath.jobs.values.reruns import set_apart
+from offpath.jobs.values.standby import standing_by
 from offpath.model.checks import seconds
 from offpath.model.effects import Effects
 from offpath.model.gate import holders, require_ends
@@ -79,7 +80,9 @@ class Client:
     async def wait(self, job_id: str, timeout: float | timedelta | None) -> JobRecord:  # noqa: ASYNC109
         """The record of a job once it has ended."""
         limit = None if timeout is None else seconds(timeout, "timeout")
-        return await (await self._opened()).waiters.wait(job_id, limit)
+        session = await self._opened()
+        async with standing_by(job_id, session.store.get):
+            return await session.waiters.wait(job_id, limit)
 
     async def record(self, job_id: str) -> JobRecord:
         """The record of a job as it is now. Raises ``JobNotFound``."""
@@ -102,7 +105,8 @@ class Client:
 
             key = claim_key(group_id)
             await session.store.claim(key, AWAITED, ttl=KEEP_AWAITED + (limit or 0.0))
-        return await session.waiters.wait_group(group_id, limit)
+        async with standing_by(group_id, session.store.get):
+            return await session.waiters.wait_group(group_id, limit)
 
     async def failed_members(self, group_id: str) -> tuple[JobRecord, ...]:
         """Members that are dead or cancelled, at most 100, oldest first."""

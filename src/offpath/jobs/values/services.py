@@ -17,6 +17,14 @@ class Threads(Protocol):
         """Call ``function`` in a thread, with the caller's context variables."""
         ...
 
+    def widen(self) -> None:
+        """Allow one thread more: one of them only waits for another call."""
+        ...
+
+    def narrow(self) -> None:
+        """Allow one thread less, after :meth:`widen`."""
+        ...
+
 
 class EventWriter(Protocol):
     """Makes events from what callers say: the app's."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpath.jobs.define.batch_task import outputs_of
 from offpath.jobs.handler.batch_context import BatchContext
+from offpath.jobs.values.standby import stand_by
 from offpath.jobs.worker.conclusion import concluded
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from offpath.jobs.values.run import Run
     from offpath.jobs.values.runnable import BatchSpec
     from offpath.jobs.values.services import Threads
+    from offpath.jobs.values.standby import Standby
     from offpath.jobs.worker.contexts import Contexts
     from offpath.jobs.worker.hand import Hand
     from offpath.jobs.worker.judge import Judge
@@ -78,7 +80,7 @@ class BatchCall:
 class Batches:
     """Collects the jobs of batch tasks and runs them. Belongs to one event loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a worker puts it together, once
         self,
         hand: Hand,
         contexts: Contexts,
@@ -87,6 +89,7 @@ class Batches:
         *,
         threads: Threads,
         watch: Watch,
+        standby: Callable[[Run], Standby],
         ended: Callable[[Run, Settlement | None], None],
         progressed: Callable[[Run], Awaitable[bool]],
         report: Callable[[BaseException, str], None],
@@ -98,6 +101,7 @@ class Batches:
         self._clock = clock
         self._threads = threads
         self._watch = watch
+        self._standby = standby
         self._ended = ended
         self._progressed = progressed
         self._report = report
@@ -197,6 +201,7 @@ class Batches:
         runs = [run for run, _ in inputs]
         arguments = self._arguments(inputs)
         is_async = runs[0].task.is_async
+        stand_by(self._standby(runs[0]))
         call.inside = is_async
         try:
             if is_async:

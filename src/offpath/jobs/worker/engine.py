@@ -25,6 +25,7 @@ from offpath.jobs.worker.judge import Judge
 from offpath.jobs.worker.progress import ProgressWriter
 from offpath.jobs.worker.quarantine import Quarantine
 from offpath.jobs.worker.settler import Settler
+from offpath.jobs.worker.standby import HandlerStandby
 from offpath.jobs.worker.telemetry import Telemetry
 from offpath.jobs.worker.terms import Counts
 from offpath.jobs.worker.watch import Watch
@@ -219,8 +220,7 @@ class Engine:
         self.hand.free_slot(run)
         if run.batch is None:  # of a batch, the time of one job is not known
             self.foresight.ended(run)
-        while (waiting := self.hand.next_waiting()) is not None:
-            self._begin(waiting)
+        self._begin_waiting()
         if run.lane is not None:
             run.lane.ran(run, None if settlement is None else settlement.outcome)
         if settlement is None:
@@ -228,6 +228,19 @@ class Engine:
         else:
             self.settler.put(run, settlement)
         self.claimer.slot_freed()
+
+    def _begin_waiting(self) -> None:
+        while (waiting := self.hand.next_waiting()) is not None:
+            self._begin(waiting)
+
+    def standby(self, run: Run) -> HandlerStandby:
+        """Let the waits of a handler give back its slot."""
+        return HandlerStandby(run, self.hand, self.threads, self.loop, changed=self._slot_lent)
+
+    def _slot_lent(self) -> None:
+        """A handler waits for a job that this worker may have to take."""
+        self._begin_waiting()
+        self.claimer.announce()
 
     def _settled(self, run: Run, settlement: Settlement, answer: Settled) -> None:
         if answer.status is SettleStatus.LEASE_LOST:
@@ -304,6 +317,7 @@ class Engine:
             self.clock,
             threads=self.threads,
             watch=self.watch,
+            standby=self.standby,
             max_result_bytes=settings.max_result_bytes,
         )
 
@@ -315,6 +329,7 @@ class Engine:
             self.clock,
             threads=self.threads,
             watch=self.watch,
+            standby=self.standby,
             ended=self._ended,
             progressed=self.progress.write,
             report=self.report,

@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from offpath.jobs.values import names
 from offpath.jobs.values.plan import Plan
+from offpath.jobs.values.standby import stand_by
 from offpath.jobs.worker.conclusion import concluded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpath.jobs.values.run import Run
     from offpath.jobs.values.services import Threads
+    from offpath.jobs.values.standby import Standby
     from offpath.jobs.worker.contexts import Contexts
     from offpath.jobs.worker.judge import Judge
     from offpath.jobs.worker.watch import Watch
@@ -36,6 +40,7 @@ class Executor:
         *,
         threads: Threads,
         watch: Watch,
+        standby: Callable[[Run], Standby],
         max_result_bytes: int,
     ) -> None:
         self._contexts = contexts
@@ -43,6 +48,7 @@ class Executor:
         self._monotonic = clock.monotonic
         self._threads = threads
         self._watch = watch
+        self._standby = standby
         self._max_result_bytes = max_result_bytes
 
     async def attempt(self, run: Run) -> Settlement | None:
@@ -90,6 +96,7 @@ class Executor:
         if task.takes_context:
             args = (run.context, *args)
         names.name_after(run if task.takes_context and task.batch is None else None)
+        stand_by(self._standby(run))
         run.entered_at = self._monotonic()
         if task.is_async:
             run.begin()

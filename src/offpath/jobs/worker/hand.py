@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from offpath.jobs.values.run import Run
+    from offpath.jobs.values.run import Call, Run
     from offpath.jobs.values.runnable import Runnable
     from offpath.model.job import LeasedJob
 
 
 STUCK = 1.0
 """Seconds for which an end may go unrecorded before ends count as load."""
+DEEPEST = 100
+"""Handlers of a task that may wait for jobs beyond as many as there are slots: so deep may a task
+wait for itself."""
 
 
 class Hand:
@@ -46,6 +49,10 @@ class Hand:
         """Batch task → how many jobs the call takes that waits for more of it."""
         self._together = 0
         """How many jobs are part of a call and have not ended."""
+        self._aside: dict[Run | Call, Run] = {}
+        """Handlers that wait for other jobs, and have given back their slots meanwhile."""
+        self._aside_by_task: Counter[str] = Counter()
+        self._aside_by_queue: Counter[str] = Counter()
         self._busy = 0
         self._busy_by_task: Counter[str] = Counter()
         self._busy_by_queue: Counter[str] = Counter()
@@ -77,7 +84,8 @@ class Hand:
 
     @property
     def _piled_up(self) -> int:
-        return len(self) - self._together
+        # Who waits for another job is none of the load that it waits behind.
+        return len(self) - self._together - len(self._aside)
 
     def room(self, most: int) -> dict[str, int]:
         """How many of each task may run now, at most ``most``; tasks without room are left out."""
@@ -88,9 +96,21 @@ class Hand:
             if task.batch is not None:  # each slot is for a whole call
                 free = self.joinable.get(name, 0) + task.batch.size * max(free, 0)
                 free = min(free, most)
+            free = min(free, self._most_beside_waits(name, most))
             if free > 0:
                 room[name] = free
         return room
+
+    def _most_beside_waits(self, task: str, most: int) -> int:
+        """How many more of a task may run, of which some wait for jobs that need slots too.
+
+        While as many wait as there are slots, others come first. Only with every slot free one more
+        begins at a time: the job that is waited for may be of the same task.
+        """
+        aside = self._aside_by_task[task]
+        if aside < self.capacity:
+            return most
+        return 0 if self._busy or aside >= self.capacity + DEEPEST else 1
 
     def queue_rooms(self, most: int) -> dict[str, int]:
         """How many of each queue may run now, at most ``most``; others have no limit here."""
@@ -166,6 +186,63 @@ class Hand:
         self._waiting.clear()
         return waiting
 
+    # -- handlers that wait for other jobs --------------------------------------------------------
+
+    def step_aside(self, run: Run) -> bool:
+        """Give back the slot of a handler that waits for another job; False if it has none now.
+
+        What its task and its queue may have at once it goes on to use: the handler will go on.
+        """
+        call = run.batch or run
+        if run.over or call in self._aside:
+            return False
+        self._aside[call] = run
+        self._aside_by_task[run.job.task] += 1
+        self._aside_by_queue[run.job.queue] += 1
+        self._busy -= 1
+        self.changed.set()
+        return True
+
+    def come_back(self, run: Run) -> None:
+        """Take a slot for a handler that has waited, be one free or not."""
+        if self._no_longer_aside(run):
+            self._busy += 1
+            self.peak = max(self.peak, self._busy)
+
+    def _no_longer_aside(self, run: Run) -> bool:
+        first = self._aside.pop(run.batch or run, None)
+        if first is None:
+            return False
+        self._aside_by_task[first.job.task] -= 1
+        self._aside_by_queue[first.job.queue] -= 1
+        return True
+
+    @property
+    def aside(self) -> Collection[Run]:
+        """The first run of each handler's call that waits for another job."""
+        return self._aside.values()
+
+    @property
+    def crowded(self) -> bool:
+        """Whether a task or queue has as many waiting handlers as it may have."""
+        return any(self._full_of_waits(name) for name in self._aside_by_task) or any(
+            self._aside_by_queue[name] >= limit for name, limit in self._queue_limits.items()
+        )
+
+    def _full_of_waits(self, task: str) -> bool:
+        limit = self.tasks[task].concurrency
+        most = self.capacity + DEEPEST
+        return self._aside_by_task[task] >= (most if limit is None else min(limit, most))
+
+    def shut_out(self, task: str, queue: str) -> str | None:
+        """The reason for which a job begins only when a wait has ended, if it has one."""
+        if task in self.tasks and self._full_of_waits(task):
+            return f"{self._aside_by_task[task]} handlers of that task wait here, and no more may"
+        limit = self._queue_limits.get(queue)
+        if limit is not None and self._aside_by_queue[queue] >= limit:
+            return f"{limit} handlers of queue {queue!r} wait here, which is all that it may have"
+        return None
+
     def free_slot(self, run: Run) -> None:
         """Free the slot of a run whose handler has ended; of a batch, that of its last one."""
         if run.batch is None:
@@ -189,7 +266,8 @@ class Hand:
         self.joined()
 
     def _free_slot(self, run: Run) -> None:
-        self._busy -= 1
+        if not self._no_longer_aside(run):
+            self._busy -= 1
         self._busy_by_task[run.job.task] -= 1
 
     def let_go(self, run: Run) -> None:

@@ -53,8 +53,8 @@ class Quarantine:
 
     @property
     def occupied(self) -> bool:
-        """Whether nothing else may be taken."""
-        return bool(self._inside)
+        """Whether nothing else may be taken. Who waits for another job lets that one in."""
+        return any(run not in self._hand.aside for run in self._inside)
 
     def announce(self) -> None:
         """Work may be ready, and suspects among it."""
@@ -116,7 +116,8 @@ class Quarantine:
 
     @property
     def _alone(self) -> bool:
-        return len(self._hand) == len(self._inside)
+        beside = sum(run not in self._inside for run in self._hand.aside)
+        return len(self._hand) - beside == len(self._inside)
 
     async def _begin(self, run: Run) -> bool:
         """Have the store note that the whole set runs from now on."""
