@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -25,10 +25,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @asynccontextmanager
 async def running(
-    app: App, concurrency: int = 1, queues: dict[str, int | None] | None = None
+    app: App, concurrency: int = 1, queues: Mapping[str, int | None] | None = None
 ) -> AsyncIterator[None]:
     await app.migrate()
-    worker = app.worker(concurrency=concurrency, poll_interval=0.1, queues=queues)
+    worker = app.worker(concurrency=concurrency, poll_interval=0.1, queues=queues or {})
     async with app, worker:
         yield
 
