@@ -87,6 +87,14 @@ def test_malformed_files_are_refused(text: str, says: str) -> None:
         parse(text, origin="x.sql")
 
 
+def test_a_statement_that_a_database_does_not_need_takes_whatever_it_is_given() -> None:
+    (lock,) = parse("-- name: lock\n-- nothing\n")
+    assert lock.nothing
+    assert lock(ids="[]", now=1).params == {"ids": "[]", "now": 1}
+    (read,) = parse("-- name: read\nselect :id -- nothing\n")
+    assert not read.nothing
+
+
 def test_the_schema_is_the_only_substitution() -> None:
     text = "select 'offpath.job'::regclass, offpath.f() from offpath.job, offpath_job"
     assert in_schema(text, "offpath") == text

@@ -17,10 +17,12 @@ from offpath.errors import (
     StoreRejected,
     StoreUnavailable,
 )
+from offpath.store.programs.dialect import Send, Steps
 from offpath.store.sqlite import SqliteStore
 from offpath.store.sqlite.faults import translated
+from offpath.store.sqlite.file import DatabaseFile
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.session import file_path, require_version
+from offpath.store.sqlite.session import SQL, connect, file_path, require_version
 
 
 @pytest.mark.parametrize("path", ["", ":memory:", "file::memory:", "file:x?mode=memory"])
@@ -103,3 +105,24 @@ def test_texts_that_only_look_like_it_are_not(text: str) -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
         [[given]] = connection.execute("select value ->> 0 from json_each(?)", (batch([[text]]),))
     assert given == text
+
+
+async def test_a_statement_that_is_nothing_is_not_sent(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    store = SqliteStore(path)
+    await store.open()
+    await store.close()
+    sent: list[str] = []
+    session = connect(
+        DatabaseFile(path), before=sent.append, patience=1.0, create=False, reading=True
+    )
+
+    def locked() -> Steps[int]:
+        lock, read = SQL["lock_schedule"](name="x"), SQL["all_schedules"]()
+        nobody, rows = yield Send((lock, read))
+        assert nobody == []
+        return len(rows)
+
+    with closing(session):
+        assert session.perform(locked()) == 0
+    assert sent == ["all_schedules"]
