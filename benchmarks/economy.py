@@ -39,6 +39,7 @@ from offpath.economy import (
     verify_checkpoint,
 )
 from offpath.economy.testing import FakeProvider, TestSigner
+from offpath.events import Event
 from offpath.model.ledger.money import Currency, Money
 
 IN_FLIGHT = 32
@@ -119,7 +120,7 @@ async def opened(url: str) -> AsyncIterator[Economy]:
     """An economy on the store under test, whose users have credits; nobody works for it."""
     app = offpath.App(url, migrate=True, auto_start=False)
 
-    async def dispatch(_: offpath.Event) -> None:
+    async def dispatch(_: Event) -> None:
         return None
 
     app.outbox(dispatcher=dispatch)

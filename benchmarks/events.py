@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import offpath
 from benchmarks import raw, raw_events
 from benchmarks.report import Measurement
+from offpath.events import Event, InboxMessage
 
 EVENTS = 20_000
 _CALLERS = 100
@@ -65,7 +66,7 @@ async def _relay(case: str, backend: str, url: str, *, ordered: bool) -> Measure
     async with opened(url) as app:
         seen = 0
 
-        async def dispatch(_: offpath.Event) -> None:
+        async def dispatch(_: Event) -> None:
             nonlocal seen
             seen += 1
 
@@ -90,7 +91,7 @@ async def inbox(backend: str, url: str) -> Measurement:
         applied = 0
 
         @app.inbox("bench")
-        async def apply(_: offpath.InboxMessage) -> None:
+        async def apply(_: InboxMessage) -> None:
             nonlocal applied
             applied += 1
 

@@ -16,18 +16,18 @@ from collections.abc import Awaitable, Callable
 import click
 import nats
 
-import offpath
+from offpath.events import Event
 from offpath.events.dispatchers import NatsDispatcher
 
 FLIGHT = 500
-Events = list[offpath.Event]
+Events = list[Event]
 
 
 def made(count: int) -> Events:
     """Events as a relay makes them."""
     body = '{"order":1,"amount":"10.00","note":"' + "x" * 100 + '"}'
     return [
-        offpath.Event(id=uuid.uuid4().hex, stream="s", topic="paid", payload=None, body=body)
+        Event(id=uuid.uuid4().hex, stream="s", topic="paid", payload=None, body=body)
         for _ in range(count)
     ]
 

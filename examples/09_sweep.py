@@ -6,7 +6,8 @@ import asyncio
 import sqlite3
 from datetime import datetime
 
-from offpath import App, SweepContext
+from offpath import App
+from offpath.sweeps import SweepContext
 
 app = App(auto_start=False)
 db = sqlite3.connect(":memory:", isolation_level=None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from offpath import App, Cashback, PlayerActivity, Share
+from offpath import App
+from offpath.settlements.rates import Cashback, PlayerActivity, Share
 from offpath.testing import FakeCredits, FakeRecords
 
 app = App()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from offpath import App, Context, Event
+from offpath import App, Context
+from offpath.events import Event
 
 app = App(auto_start=False)
 ledger: list[str] = []

@@ -6,7 +6,8 @@ import asyncio
 
 import msgspec
 
-from offpath import App, InboxContext, Rejected
+from offpath import App
+from offpath.events import InboxContext, Rejected
 
 app = App(auto_start=False)
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request
 
-from offpath import BadSignature, Verifier, new_secret
+from offpath.events import BadSignature, Verifier, new_secret
 from offpath.testing import signed_webhook
 
 SECRET = new_secret()  # the sender's: offpath endpoints add ... shows it once

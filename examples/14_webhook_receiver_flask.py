@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from flask import Flask, request
 
-from offpath import BadSignature, Verifier, new_secret
+from offpath.events import BadSignature, Verifier, new_secret
 from offpath.testing import signed_webhook
 
 SECRET = new_secret()  # the sender's: offpath endpoints add ... shows it once

@@ -16,7 +16,7 @@ from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from offpath import BadSignature, Verifier, new_secret
+from offpath.events import BadSignature, Verifier, new_secret
 from offpath.testing import signed_webhook
 
 SECRET = new_secret()  # the sender's: offpath endpoints add ... shows it once

@@ -17,9 +17,10 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from offpath import App, Verifier, new_secret
+from offpath import App
 from offpath.economy import Actor, Economy, Share, credits, drain_inbox, webhook_door
 from offpath.economy.web import Asked, Offer, economy_service
+from offpath.events import Verifier, new_secret
 from offpath.testing import signed_webhook
 
 SECRET = new_secret()  # what the payment provider signs with

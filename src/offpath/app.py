@@ -6,8 +6,8 @@ import asyncio
 import inspect
 import random
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 from offpath.config import MEMORY_URL, Settings, load_settings
@@ -17,9 +17,7 @@ from offpath.events.registry import Events
 from offpath.events.surface import EventLog, EventVerbs
 from offpath.events.verbs import RoutingVerbs
 from offpath.events.writing import Writer
-from offpath.health.settlement import SettlementRuns
 from offpath.jobs.blocking.client import BlockingClient
-from offpath.jobs.client.batch import Batch
 from offpath.jobs.client.client import Client
 from offpath.jobs.client.dead_letters import DeadLetters
 from offpath.jobs.client.fates import Fates
@@ -54,10 +52,12 @@ from offpath.sweeps.registry import SweepRegistry
 from offpath.sweeps.verbs import SweepVerbs
 
 if TYPE_CHECKING:
+    from offpath.health.settlement import SettlementRuns
     from offpath.jobs.client.group_events import OnOrphanGroup, OrphanWatch
     from offpath.jobs.client.groups import GroupsView
     from offpath.jobs.values.offers import WorkerOverrides
     from offpath.jobs.values.runnable import LogContext, OnError, OnEvent, OnFailure
+    from offpath.jobs.values.services import EventWriter
     from offpath.jobs.worker.app_worker import AppWorker, Moves
     from offpath.model.group import GroupRecord
     from offpath.runtime.loop import LoopSpec
@@ -167,8 +167,6 @@ class App(
         """What will not run again unaided: list, show, redrive, discard."""
         self.schedules = Schedules(self._opened, self.new_id)
         """The schedules of the fleet: list, create, change, pause, trigger."""
-        self.settlements = SettlementRuns(lambda: self.clock, self.metrics, self._report)
-        """Runs that credit users for a period: define, run, status."""
         self.sweeps = SweepRegistry(self._own_sweeps)
         self.economies: list[Any] = []
         """The economy on this app. It adds itself when it is made: the core does not import it."""
@@ -215,24 +213,8 @@ class App(
         own = any(worker.called_by_handler() for worker in self._workers)
         await self._lifecycle.close(wait=not own)
 
-    # -- events: see EventVerbs ------------------------------------------------------------
-
-    @asynccontextmanager
-    async def batch(self, *, within: object = None) -> AsyncIterator[Batch]:
-        """Commit jobs, events and log entries together: ``async with app.batch() as b: ...``.
-
-        ``b.enqueue(job)``, ``b.publish(topic, ...)``, ``b.append(domain, ...)`` and
-        ``b.post(posting)`` only note; all is written in one commit when the block ends, in the
-        caller's transaction if ``within`` is given, and nothing when it ends by an exception.
-        After it, ``b.handles`` has the jobs'. The end raises what :meth:`enqueue` does.
-        """
-        batch = Batch(self.writer, self.client)
-        try:
-            yield batch
-            await self.client.set_apart(batch.jobs)
-        finally:
-            effects = batch.close()
-        batch.committed(await self.client.commit(effects, within) if effects else [])
+    def _event_writer(self) -> EventWriter:
+        return self.writer
 
     async def _opened(self) -> Store:
         return (await self._session()).store
@@ -246,6 +228,13 @@ class App(
             worker.add_sweep(name)
 
     # -- operating -------------------------------------------------------------------------
+
+    @cached_property
+    def settlements(self) -> SettlementRuns:
+        """Runs that credit users for a period: define, run, status."""
+        from offpath.health.settlement import SettlementRuns
+
+        return SettlementRuns(lambda: self.clock, self.metrics, self._report)
 
     @property
     def groups(self) -> GroupsView:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
 import inspect
 from types import ModuleType
 
@@ -65,3 +67,59 @@ def test_each_error_is_drawn_in_the_tree() -> None:
         kind for kind in _tree(errors.OffpathError) if kind.__module__.startswith("offpath.errors.")
     ]
     assert [kind.__name__ for kind in kinds if kind.__name__ not in drawn] == []
+
+
+MOST_NAMES = 60
+"""Names at the top: those that the guides' first pages teach, and the errors that callers catch."""
+MODULES = (
+    "batch_tasks",
+    "economy",
+    "errors",
+    "events",
+    "records",
+    "retries",
+    "settlements",
+    "settlements.rates",
+    "sweeps",
+    "testing",
+    "workers",
+)
+
+
+def test_the_top_level_stays_small() -> None:
+    assert len(offpath.__all__) <= MOST_NAMES
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_name_of_a_public_module_is_there_and_documented(module: str) -> None:
+    found = importlib.import_module(f"offpath.{module}")
+    assert found.__all__
+    unknown = [name for name in found.__all__ if not hasattr(found, name)]
+    assert unknown == []
+    # an alias of a type or a constant has the docstring of its kind
+    assert [name for name in found.__all__ if not inspect.getdoc(getattr(found, name))] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("Event", "offpath.events"),
+        ("RelayFailed", "offpath.errors"),
+        ("Lossback", "offpath.settlements.rates"),
+        ("Tally", "offpath.sweeps"),
+        ("BatchTask", "offpath.batch_tasks"),
+        ("TopUp", "offpath.economy"),
+    ],
+)
+def test_a_name_of_another_module_is_refused_with_its_place(name: str, place: str) -> None:
+    with pytest.raises(ImportError, match=f"from {place} import {name}"):
+        getattr(offpath, name)
+
+
+def test_a_name_that_is_nowhere_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Nonsense'"):
+        getattr(offpath, "Nonsense")  # noqa: B009 - a type checker would refuse the attribute
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert offpath.__version__ == importlib.metadata.version("offpath")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import offpath
+from offpath.events import InboxMessage, Outbox
 from offpath.model.endpoint import Endpoint
 from offpath.model.job import JobFilter
 from offpath.model.message import MessageFilter
@@ -46,7 +47,7 @@ async def app(backend: Backend, store: Store) -> AsyncIterator[offpath.App]:
         return n
 
     @app.inbox("shop")
-    async def take(message: offpath.InboxMessage) -> None:
+    async def take(message: InboxMessage) -> None:
         pass
 
     @app.outbox("news")
@@ -54,7 +55,7 @@ async def app(backend: Backend, store: Store) -> AsyncIterator[offpath.App]:
         pass
 
     router = app.router("iu", domain="iu", start="beginning")
-    router.route(type="paid", deliver=offpath.Outbox("news"))
+    router.route(type="paid", deliver=Outbox("news"))
     ROUTERS[app] = router
     async with app:
         yield app

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from offpath import BadSignature, InvalidArgument, Verifier
+from offpath import InvalidArgument
 from offpath.economy.records import read_records
 from offpath.errors import OffpathError
+from offpath.events import BadSignature, Verifier
 from offpath.events.position import decode
 from offpath.events.webhook.guard import Guard, checked_networks
 from offpath.events.webhook.signing import checked_secret

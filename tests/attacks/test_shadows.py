@@ -12,6 +12,7 @@ from psycopg import sql
 
 import offpath
 from offpath.economy import Actor, Economy, TopUp, credits
+from offpath.events import InboxMessage
 from offpath.store.postgres import PostgresStore
 from offpath.store.postgres.migrating import script
 from tests.attacks import shadows
@@ -85,7 +86,7 @@ async def test_work_of_every_kind_is_done_in_spite_of_shadows(shadowed: str, ses
         return 7
 
     @app.inbox("shop")
-    async def apply(message: offpath.InboxMessage) -> None:
+    async def apply(message: InboxMessage) -> None:
         applied.append(message.key)
 
     async with app, app.worker():

@@ -12,6 +12,7 @@ import pytest
 from psycopg import sql
 
 import offpath
+from offpath.events import InboxMessage
 from offpath.model.job import DeadReason
 from offpath.store.postgres import PostgresStore
 from offpath.store.protocol import Level
@@ -96,7 +97,7 @@ async def test_a_message_that_cannot_be_read_is_a_dead_letter_by_itself(
     applied: list[str] = []
 
     @app.inbox("shop")
-    async def take(message: offpath.InboxMessage) -> None:
+    async def take(message: InboxMessage) -> None:
         applied.append(message.key)
 
     value = {"postgres": "'20000-01-01'", "sqlite": str(2**62)}[backend.name]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import offpath
+from offpath.events import Verifier
 from offpath.events.webhook.signing import new_key_pair, signer
 from offpath.model.effects import Effects
 from offpath.model.endpoint import stream_of
@@ -94,7 +95,7 @@ def test_an_ed25519_key_stays_here_and_its_public_half_is_told(run: Run, url: st
     (private,) = secrets_of(url)
     assert (told["secret"], told["public_key"][:5], private[:5]) == (None, "whpk_", "whsk_")
     signature = signer(private)(b"id.1.body").removeprefix("v1a,")
-    assert offpath.Verifier(told["public_key"])._checkers[0](
+    assert Verifier(told["public_key"])._checkers[0](
         "v1a", base64.b64decode(signature), b"id.1.body"
     )
     person = run("endpoints", "rotate", "shop", "--ed25519", "--url", url)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import offpath
+from offpath.events import InboxMessage, Rejected
 from tests.cli.conftest import Run, document
 
 
@@ -22,9 +23,9 @@ class Taken:
         app = offpath.App(self.url, auto_start=False)
 
         @app.inbox("bank", attempts=1)
-        async def take(message: offpath.InboxMessage) -> None:
+        async def take(message: InboxMessage) -> None:
             if message.key == "rejected":
-                raise offpath.Rejected("no such account")
+                raise Rejected("no such account")
             if message.key == "broken":
                 raise ValueError("token=hunter2")
 

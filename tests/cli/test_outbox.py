@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import offpath
+from offpath.events import Event
 from tests.cli.conftest import Run, document
 
 
@@ -24,7 +25,7 @@ class Sent:
         app = offpath.App(self.url, auto_start=False)
 
         @app.outbox("mail", attempts=1)
-        async def send(event: offpath.Event) -> None:
+        async def send(event: Event) -> None:
             if event.key == "bad":
                 raise ConnectionError("refused password=hunter2")
 

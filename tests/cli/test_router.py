@@ -25,7 +25,7 @@ async def deliver(event):
         file.write("got %s\\n" % event.payload["n"])
 
 
-iu.route(type="moved", deliver=offpath.Outbox("moved"))
+iu.route(type="moved", deliver=offpath.events.Outbox("moved"))
 app.router("empty", domain="nothing", start="now")
 """
 

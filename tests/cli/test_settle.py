@@ -27,7 +27,7 @@ calls = 0
 
 async def records(period):
     for n in range(int((HERE / "eligible").read_text())):
-        yield offpath.PlayerActivity(id=f"r{n}", user=f"u{n}", turnover=1_000)
+        yield offpath.settlements.rates.PlayerActivity(id=f"r{n}", user=f"u{n}", turnover=1_000)
 
 
 def book(user, amount, key):
@@ -40,7 +40,9 @@ def book(user, amount, key):
         db.execute("COMMIT")
     finally:
         db.close()
-    return offpath.Credited() if before is None else offpath.AlreadyCredited()
+    if before is None:
+        return offpath.settlements.Credited()
+    return offpath.settlements.AlreadyCredited()
 
 
 async def credit(user, amount, key):
@@ -57,7 +59,7 @@ async def credit(user, amount, key):
 app.settlements.define(
     "rebate",
     records=records,
-    calculate=offpath.Rebate(share=offpath.Share.parse("1%")),
+    calculate=offpath.settlements.rates.Rebate(share=offpath.settlements.rates.Share.parse("1%")),
     credit=credit,
     zone="Europe/Madrid",
     unit="month",

@@ -18,7 +18,8 @@ import msgspec
 import pytest
 
 import offpath
-from offpath import App, Context, GroupValueError, JobState, Plan
+from offpath import App, Context, JobState, Plan
+from offpath.errors import GroupValueError
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.codec import Codec, JsonCodec
 from offpath.store.protocol import Store

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from offpath import Event
 from offpath.economy import (
     TopUp,
     accept_operation,
@@ -23,6 +22,7 @@ from offpath.economy import (
     settle_due_payouts,
 )
 from offpath.economy.ledger.rows import SubscriptionBody, body
+from offpath.events import Event
 from offpath.model.message import MessageState
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store

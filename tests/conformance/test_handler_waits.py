@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from offpath import App, JobDead, WaitRefused
+from offpath import App, JobDead
+from offpath.errors import WaitRefused
 from offpath.jobs.worker import hand
 
 PATIENCE = 20.0

@@ -11,6 +11,7 @@ import pytest
 
 import offpath
 from offpath.errors import CapabilityMissing, InvalidArgument
+from offpath.events import RoutedEvent, Router
 from offpath.events.source import PositionTied
 from offpath.model.table import TablePage
 from offpath.runtime.clock import ManualClock
@@ -61,7 +62,7 @@ class Shop:
 class Sees(Protocol):
     """Runs a router until nothing is left; the names of the events that it passed."""
 
-    async def __call__(self, router: offpath.Router, *, limit: int = 10) -> list[str]: ...
+    async def __call__(self, router: Router, *, limit: int = 10) -> list[str]: ...
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def app(store: Store, clock: ManualClock) -> offpath.App:
     return offpath.App(store=store, clock=clock, auto_start=False)
 
 
-def own(app: offpath.App, **changes: Any) -> offpath.Router:
+def own(app: offpath.App, **changes: Any) -> Router:
     asked: dict[str, Any] = {
         "domain": "shop",
         "start": "beginning",
@@ -93,7 +94,7 @@ def own(app: offpath.App, **changes: Any) -> offpath.Router:
 
 @pytest.fixture
 def sees(app: offpath.App) -> Sees:
-    async def run(router: offpath.Router, *, limit: int = 10) -> list[str]:
+    async def run(router: Router, *, limit: int = 10) -> list[str]:
         await app.routers.open_gate()
         await router.open_gate()
         passed: list[str] = []
@@ -162,9 +163,9 @@ async def test_its_columns_become_an_event(
 ) -> None:
     shop.add("a")
     clock.advance(10)
-    got: list[offpath.RoutedEvent] = []
+    got: list[RoutedEvent] = []
 
-    async def keep(event: offpath.RoutedEvent) -> None:
+    async def keep(event: RoutedEvent) -> None:
         got.append(event)
 
     router = own(app)

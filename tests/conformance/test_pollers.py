@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from offpath import App, Event, RelayFailed, Verdict
+from offpath import App
+from offpath.errors import RelayFailed
+from offpath.events import Event
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
+from offpath.sweeps import Verdict
 
 STREAMS = ("wallet", "rolling", "agent")
 

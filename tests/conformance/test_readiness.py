@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from offpath import App, Event
+from offpath import App
+from offpath.events import Event
 from offpath.health.fleet import FleetHealth, examine
 from offpath.health.thresholds import Thresholds
 from offpath.jobs.worker.app_worker import AppWorker

@@ -9,6 +9,7 @@ import pytest
 
 import offpath
 from offpath.errors import InvalidArgument
+from offpath.events import RoutedEvent
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.builders import START
@@ -23,13 +24,13 @@ class Service:
         self.broken = False
 
         @self.app.task
-        async def book(event: offpath.RoutedEvent) -> None: ...
+        async def book(event: RoutedEvent) -> None: ...
 
         self.router = self.app.router("iu", domain="iu", start="beginning")
         self.router.route(type="paid", name="call", deliver=self.call)
         self.router.route(type="booked", name="book", deliver=book)
 
-    async def call(self, event: offpath.RoutedEvent) -> None:
+    async def call(self, event: RoutedEvent) -> None:
         if self.broken:
             raise ValueError("down")
         self.got.append((event.key, event.attempt))
@@ -107,7 +108,7 @@ async def test_pages_are_bounded_and_a_repeat_goes_on(service: Service) -> None:
 async def test_events_of_one_key_go_in_the_logs_order(service: Service) -> None:
     order: list[str] = []
 
-    async def keep(event: offpath.RoutedEvent) -> None:
+    async def keep(event: RoutedEvent) -> None:
         order.append(event.id)
 
     service.router.route(type="moved", name="keep", deliver=keep)

@@ -8,8 +8,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from offpath import SignalsFull
-from offpath.errors import LeaseLost
+from offpath.errors import LeaseLost, SignalsFull
 from offpath.model.effects import Effects
 from offpath.model.job import JobFilter
 from offpath.runtime.clock import ManualClock

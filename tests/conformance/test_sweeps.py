@@ -7,9 +7,10 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from offpath import App, Tally, Worker
+from offpath import App, Worker
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
+from offpath.sweeps import Tally
 from offpath.sweeps.catalogue import OWN
 from offpath.sweeps.leading import LOOKS_PER_TERM, SHORTEST_TERM, term_of
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import offpath
-from offpath import Context, GateError, Plan, at_least, gate
+from offpath import Context, Plan, at_least, gate
+from offpath.errors import GateError
 from offpath.model.job import JobFilter, JobState
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store

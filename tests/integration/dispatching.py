@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import offpath
 from offpath import RetryOptions
+from offpath.events import Event
 from offpath.runtime.clock import ManualClock
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ async def publish(app: offpath.App, *payloads: Any, **more: Any) -> list[str]:
         return [batch.publish("paid", one, stream="orders", **more) for one in payloads]
 
 
-def event(**changed: Any) -> offpath.Event:
+def event(**changed: Any) -> Event:
     """An event as a relay makes it."""
     values: dict[str, Any] = {
         "id": "e-1",
@@ -46,4 +47,4 @@ def event(**changed: Any) -> offpath.Event:
         "payload": 1,
         "body": "1",
     }
-    return offpath.Event(**(values | changed))
+    return Event(**(values | changed))

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from offpath import App, Event
+from offpath import App
 from offpath.economy import (
     Actor,
     Adjust,
@@ -62,14 +62,14 @@ from offpath.economy import (
 from offpath.economy.ledger import wire
 from offpath.economy.testing import TestSigner
 from offpath.errors import StoreBusy, StoreUnavailable
+from offpath.events import Event
 from offpath.model.ledger.money import Currency
 from tests.integration.economy_provider import SharedProvider, fails, ref_of
 from tests.integration.polling import window
 
 USERS = tuple(f"u{n}" for n in range(50))
 SELLERS = tuple(f"s{n}" for n in range(6))
-SKUS = ("hat", "map", "sword")
-OPS, BANK = Actor.operator("olivia"), Actor.system("bank")
+SKUS, OPS, BANK = ("hat", "map", "sword"), Actor.operator("olivia"), Actor.system("bank")
 RATES = Rates(buy=rate("buy", 1, 2), par=rate("par", 5, 3), payout=rate("payout", 4, 3))
 SETTINGS: dict[str, Any] = {
     "platform_fee_bps": 1_530,

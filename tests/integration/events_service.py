@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 import offpath
-from offpath.events import inbox, relay, router
+from offpath.events import Event, InboxContext, InboxMessage, RoutedEvent, inbox, relay, router
 from tests.integration.journal import note
 
 LEASE = float(os.environ.get("OFFPATH_TEST_LEASE", "0"))
@@ -32,13 +32,13 @@ app = offpath.App()
 app.webhooks.deliver()
 
 
-async def plain(event: offpath.Event) -> None:
+async def plain(event: Event) -> None:
     """Take any event."""
     note("delivered", event.id, event.attempt)
     await asyncio.sleep(TAKES)
 
 
-async def in_order(event: offpath.Event) -> None:
+async def in_order(event: Event) -> None:
     """Take any event but the first of its key, which fails twice and until the gate is there."""
     note("ordered", event.payload, event.attempt)
     first = event.payload.startswith("A")
@@ -64,7 +64,7 @@ async def booked(key: str) -> str:
 
 
 @app.inbox("bank", timeout=LIMIT, concurrency=16)
-async def apply(message: offpath.InboxMessage, context: offpath.InboxContext) -> None:
+async def apply(message: InboxMessage, context: InboxContext) -> None:
     """Book it."""
     note("applying", message.key, message.attempt)
     context.enqueue(booked.job(message.key))
@@ -79,7 +79,7 @@ async def announced(number: int) -> int:
     return number
 
 
-async def send(event: offpath.RoutedEvent) -> None:
+async def send(event: RoutedEvent) -> None:
     """Take an event of the log."""
     note("routed", event.id, event.attempt)
     await asyncio.sleep(TAKES)

@@ -10,6 +10,8 @@ import os
 from datetime import datetime
 
 import offpath
+from offpath.events import Event, InboxMessage, RoutedEvent
+from offpath.sweeps import SweepContext
 from tests.integration.journal import note
 
 HANGS = "OFFPATH_TEST_HANGS"
@@ -25,7 +27,7 @@ async def hold(what: str) -> None:
         await asyncio.sleep(3_600)
 
 
-async def relayed(event: offpath.Event) -> None:
+async def relayed(event: Event) -> None:
     """An event of the outbox."""
     await hold(f"outbox-{event.payload}")
 
@@ -34,7 +36,7 @@ app.outbox("out", dispatcher=relayed)
 
 
 @app.inbox("bank")
-async def applied(message: offpath.InboxMessage) -> None:
+async def applied(message: InboxMessage) -> None:
     """A message of the inbox."""
     await hold(f"inbox-{message.key}")
 
@@ -43,7 +45,7 @@ log = app.router("held", domain="held", start="beginning")
 
 
 @log.route(name="all", enabled=True, dry_run=False)
-async def routed(event: offpath.RoutedEvent) -> None:
+async def routed(event: RoutedEvent) -> None:
     """An event of the log."""
     await hold(f"log-{event.key}")
 
@@ -52,10 +54,10 @@ async def routed(event: offpath.RoutedEvent) -> None:
 class Lead:
     """A sweep that one worker leads."""
 
-    async def claim(self, ctx: offpath.SweepContext, now: datetime, limit: int) -> list[str]:
+    async def claim(self, ctx: SweepContext, now: datetime, limit: int) -> list[str]:
         """One row."""
         await hold("sweep")
         return []
 
-    async def advance(self, ctx: offpath.SweepContext, row: str) -> None:
+    async def advance(self, ctx: SweepContext, row: str) -> None:
         """Never called."""

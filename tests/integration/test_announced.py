@@ -10,6 +10,7 @@ import pytest
 
 import offpath
 from offpath.config import load_settings
+from offpath.events import BadSignature, Verifier, new_secret
 from offpath.events.webhook.posting import HttpPoster, Post
 from offpath.model.announce import STREAM, sequence
 from offpath.model.endpoint import Endpoint
@@ -145,7 +146,7 @@ async def test_changes_arrive_signed_in_order_and_a_repeat_is_known_by_its_id(
         await eventually(accepted, within=60, what="three changes of three jobs are accepted")
     finally:
         await receiver.close()
-    verifier = offpath.Verifier(added.secret)
+    verifier = Verifier(added.secret)
     seen: dict[str, bytes] = {}
     for headers, body in receiver.got:
         message = verifier.verify(body, headers)
@@ -174,10 +175,10 @@ async def test_a_post_whose_answer_is_lost_is_repeated_under_its_id_and_signed_a
     receiver = Receiver(lose)
     await receiver.start()
     clock = ManualClock(START)
-    secret = offpath.new_secret()
+    secret = new_secret()
     poster = HttpPoster(LOCAL, clock)
     endpoint = Endpoint(name="shop", url=receiver.url, secrets=(secret,))
-    verifier = offpath.Verifier(secret, clock=clock)
+    verifier = Verifier(secret, clock=clock)
     try:
         post = Post(endpoint, "msg_1", b'{"n":1}')
         assert isinstance(await poster.post(post), Refused)
@@ -191,5 +192,5 @@ async def test_a_post_whose_answer_is_lost_is_repeated_under_its_id_and_signed_a
     _, again = receiver.got
     assert again[1] == first[1]
     assert verifier.verify(again[1], again[0]) == "msg_1"
-    with pytest.raises(offpath.BadSignature):
+    with pytest.raises(BadSignature):
         verifier.verify(first[1], first[0])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offpath import Event
+from offpath.events import Event
 from offpath.events.dispatchers import NatsDispatcher, RabbitDispatcher, RedisDispatcher
 from offpath.events.dispatchers.naming import by_address, named, numbered
 from offpath.runtime.resolver import Resolver

@@ -10,6 +10,7 @@ import nats
 import pytest
 
 import offpath
+from offpath.errors import RelayFailed
 from offpath.events.dispatchers import NatsDispatcher, NotAcknowledged
 from tests.brokers import Broker
 from tests.integration.dispatching import event, publish, sending
@@ -123,7 +124,7 @@ async def test_what_meets_an_outage_is_delivered_after_it(
         assert (await relay.run_once()).counts == {"relayed": 1}
         broker.stop()
         await publish(app, 2, 3)
-        with pytest.raises(offpath.RelayFailed) as failed:
+        with pytest.raises(RelayFailed) as failed:
             await relay.run_once()
         assert failed.value.tally.counts == {"failed": 2}
         broker.start()

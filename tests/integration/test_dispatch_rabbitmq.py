@@ -11,6 +11,7 @@ import aio_pika
 import pytest
 
 import offpath
+from offpath.errors import RelayFailed
 from offpath.events.dispatchers import NotAcknowledged, RabbitDispatcher
 from tests.integration.dispatching import event, publish, sending
 from tests.integration.proxy import Proxy
@@ -105,7 +106,7 @@ async def test_what_meets_an_outage_is_delivered_after_it(rabbitmq_url: str, pla
             assert (await relay.run_once()).counts == {"relayed": 1}
             proxy.refuse()
             await publish(app, 2, 3)
-            with pytest.raises(offpath.RelayFailed) as failed:
+            with pytest.raises(RelayFailed) as failed:
                 await relay.run_once()
             assert failed.value.tally.counts == {"failed": 2}
             proxy.heal()

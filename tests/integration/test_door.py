@@ -21,6 +21,7 @@ import starlette.routing
 import uvicorn
 
 import offpath
+from offpath.events import InboxMessage, Verifier
 from offpath.events.webhook.signing import signed_headers, signer
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
@@ -85,10 +86,10 @@ async def test_it_serves(app: offpath.App, mounted: Any, path: str) -> None:
     applied: list[Any] = []
 
     @app.inbox("bank")
-    async def handle(message: offpath.InboxMessage) -> None:
+    async def handle(message: InboxMessage) -> None:
         applied.append((message.key, message.payload))
 
-    door = app.inbox_door("bank", verifier=offpath.Verifier(SECRET), most_bytes=100_000)
+    door = app.inbox_door("bank", verifier=Verifier(SECRET), most_bytes=100_000)
     body = json.dumps({"text": "é" * 5_000}).encode()
     async with app, served(mounted(door)) as address:
         url = address + path
@@ -106,7 +107,7 @@ async def test_it_serves(app: offpath.App, mounted: Any, path: str) -> None:
 async def test_a_store_that_cannot_be_opened_is_503_and_later_served(tmp_path: Path) -> None:
     folder = tmp_path / "later"
     app = offpath.App(f"sqlite:///{folder / 'work.db'}", auto_start=False)
-    door = app.inbox_door("bank", verifier=offpath.Verifier(SECRET))
+    door = app.inbox_door("bank", verifier=Verifier(SECRET))
     async with served(door) as address:
         code, told = await post(address, b"1", signed("m1", b"1"))
         assert (code, told) == (503, {"status": "unavailable"})

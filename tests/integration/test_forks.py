@@ -83,7 +83,7 @@ app = offpath.App("memory://")
 told = threading.Event()
 
 @app.outbox("mail")
-def dispatch(event: offpath.Event) -> None:
+def dispatch(event: offpath.events.Event) -> None:
     told.set()
 
 def relayed():

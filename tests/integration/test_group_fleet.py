@@ -11,6 +11,7 @@ import pytest
 import offpath
 from offpath import GroupFailed, JobState, WaitTimeout
 from offpath.jobs.client.waiters import Pace, Waiters
+from offpath.records import Page
 from tests.integration import workflow_service as service
 from tests.integration.conftest import migrated
 from tests.integration.fleet import Fleet, registered
@@ -86,7 +87,7 @@ async def test_a_hundred_children_that_add_one_make_a_hundred(
     assert len(ran) > 1, "by several processes"
 
 
-def _ids(page: offpath.Page) -> list[str]:
+def _ids(page: Page) -> list[str]:
     return [one.id for one in page.items]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import offpath
-from offpath import MessageState
+from offpath.events import MessageState
 from tests.integration.polling import eventually
 from tests.integration.scale import CAMPAIGN, scaled
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import offpath
-from offpath import DeadReason, JobState
+from offpath import JobState
+from offpath.records import DeadReason
 from tests.integration import service
 from tests.integration.fleet import Fleet, WorkerProcess
 from tests.integration.polling import eventually

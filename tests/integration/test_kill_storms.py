@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import offpath
-from offpath import DeadReason, JobState
+from offpath import JobState
+from offpath.records import DeadReason
 from tests.integration import service
 from tests.integration.polling import eventually
 from tests.integration.scale import CAMPAIGN

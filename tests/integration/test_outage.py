@@ -9,6 +9,7 @@ import pytest
 
 import offpath
 from offpath import JobState
+from offpath.errors import StoreError
 from tests.integration import service
 from tests.integration.fleet import Fleet
 from tests.integration.polling import eventually, window
@@ -157,6 +158,6 @@ async def test_a_settle_whose_answer_is_lost_has_one_effect(
 async def _answers(app: offpath.App) -> bool:
     try:
         await app.store().ping()
-    except offpath.StoreError:
+    except StoreError:
         return False
     return True

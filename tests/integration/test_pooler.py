@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 import offpath
-from offpath import JobState, StoreError, StoreUnavailable
+from offpath import JobState, StoreUnavailable
+from offpath.errors import StoreError
 from tests.conftest import missing_server
 from tests.integration.polling import eventually
 from tests.integration.scale import scaled

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import offpath
-from offpath import MessageState
+from offpath.events import MessageState
 from tests.integration import events_service as service
 from tests.integration.fleet import Fleet, WorkerProcess
 from tests.integration.polling import eventually

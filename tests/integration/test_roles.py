@@ -12,8 +12,9 @@ from psycopg import sql
 from psycopg.errors import InsufficientPrivilege, IntegrityConstraintViolation
 
 import offpath
-from offpath import JobState, StoreError
+from offpath import JobState
 from offpath.economy import Actor, Economy, TopUp, credits
+from offpath.errors import StoreError
 from offpath.store.backends import roles_script
 from offpath.store.postgres import PostgresStore
 from offpath.store.protocol import Redrive

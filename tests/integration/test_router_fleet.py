@@ -13,6 +13,7 @@ import pytest
 
 import offpath
 from offpath.errors import StoreUnavailable
+from offpath.events import RoutedEvent
 from offpath.events.router import LEASE
 from offpath.model.route import AttemptStatus
 from offpath.runtime.clock import ManualClock
@@ -75,7 +76,7 @@ class Runner:
         self.got: list[str] = []
         self.delivering = asyncio.Event()
 
-    async def deliver(self, event: offpath.RoutedEvent) -> None:
+    async def deliver(self, event: RoutedEvent) -> None:
         assert not await self.looker.attempts("iu", event=event.id), "it was recorded as sent"
         self.got.append(event.id)
         self.delivering.set()

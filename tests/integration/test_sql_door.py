@@ -10,6 +10,7 @@ import pytest
 from psycopg import errors
 
 import offpath
+from offpath.records import DeadReason
 from tests.integration.within.conftest import build_postgres
 
 
@@ -112,7 +113,7 @@ async def test_an_input_that_does_not_fit_dies_with_its_reason(app: offpath.App,
     await app.worker().run_until_idle()
     record = await app.jobs.get(job)
     assert record.state is offpath.JobState.DEAD
-    assert record.reason == offpath.DeadReason.BAD_INPUT
+    assert record.reason == DeadReason.BAD_INPUT
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import assert_type
 
 import offpath
-from offpath import App, BatchContext, BatchItem, Context, Handle, Job, Plan
+from offpath.workers import AdaptiveDelay
+from offpath import App, Context, Handle, Job, Plan
+from offpath.batch_tasks import BatchContext, BatchItem
 
 app = App()
 
@@ -102,7 +104,7 @@ async def beginning_at_once() -> None:
 
 
 def hooks() -> None:
-    app.worker(backpressure=offpath.AdaptiveDelay(base=0.5), accept=lambda offer: offer.task == "a")
+    app.worker(backpressure=AdaptiveDelay(base=0.5), accept=lambda offer: offer.task == "a")
     app.configure_workers(on_backlog=lambda behind: print(behind.queued))
     app.worker(accept=lambda offer: offer.nothing)  # type: ignore[attr-defined]
     app.configure_workers(acept=None)  # type: ignore[call-arg]

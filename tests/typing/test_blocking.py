@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, assert_type
 
 import offpath
+from offpath.batch_tasks import BatchContext
 from offpath import App, BlockingHandle, JobRecord
 from offpath.model.schedule import Occurrence, ScheduleRecord
 
@@ -18,7 +19,7 @@ async def add(a: int, b: int = 0) -> int:
 
 
 @app.batch_task(size=5)
-def lengths(ctx: offpath.BatchContext, texts: list[str]) -> list[int]:
+def lengths(ctx: BatchContext, texts: list[str]) -> list[int]:
     return [len(text) for text in texts]
 
 

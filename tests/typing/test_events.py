@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import assert_type
 
 import offpath
-from offpath import (
-    App,
+from offpath.events import Verifier
+from offpath import App
+from offpath.events import (
     BadSignature,
     Incoming,
     LogEvent,
@@ -24,7 +25,7 @@ app = App()
 
 assert_type(new_secret(), str)
 assert_type(new_key_pair(), tuple[str, str])
-assert_type(offpath.Verifier("whsec_"), Verifier)
+assert_type(Verifier("whsec_"), Verifier)
 assert_type(Verifier("whsec_").verify(b"", {}), str)
 assert_type(BadSignature("no", reason="no_match").reason, str)
 Verifier(5)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 import offpath
+from offpath.retries import RetryState
 from offpath import App, Context, Handle, Job
 
 app = App()
@@ -128,7 +129,7 @@ def retrying() -> None:
     async def fetch() -> str:
         return ""
 
-    async def with_state(state: offpath.RetryState) -> bytes:
+    async def with_state(state: RetryState) -> bytes:
         return b""
 
     async def use() -> None:

@@ -6,7 +6,8 @@ import operator
 from typing import Any, assert_type
 
 import offpath
-from offpath import App, Context, Gate, Group, Handle, Job, Page, Plan
+from offpath import App, Context, Gate, Group, Handle, Job, Plan
+from offpath.records import Page
 
 app = App(on_orphan_group=lambda group: print(group.value), strict=True)
 

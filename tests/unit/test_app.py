@@ -11,17 +11,9 @@ from typing import Any
 
 import pytest
 
-from offpath import (
-    App,
-    AppClosed,
-    CapabilityMissing,
-    ConfigurationError,
-    EventKind,
-    InvalidArgument,
-    JobEvent,
-    JobState,
-    StoreUnavailable,
-)
+from offpath import App, InvalidArgument, JobEvent, JobState, StoreUnavailable
+from offpath.errors import AppClosed, CapabilityMissing, ConfigurationError
+from offpath.records import EventKind
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore
 

@@ -101,7 +101,7 @@ def webhook_door(
 ) -> Door:
     """An ASGI app for what a provider posts: give it to ``economy_service(webhooks=...)``.
 
-    It verifies (an :class:`offpath.Verifier` for Standard Webhooks), turns the event into an
+    It verifies (an :class:`Verifier` for Standard Webhooks), turns the event into an
     operation with ``decode``, and keeps that in the inbox under the event's id; workers submit it.
     The request's id goes with it, to the events that it causes.
     Answers: 202 ``accepted``, 200 ``duplicate`` or ``ignored``, 401 when it is not genuine or too

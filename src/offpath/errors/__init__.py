@@ -7,9 +7,11 @@
     │   ├── InvalidInput                  job input that does not fit the task's signature
     │   ├── TooLarge                      an input or payload over the configured limit
     │   ├── GateError                     a gate that can never fire, or on jobs that nobody knows
+    │   ├── GroupValueError               a group's value that cannot be folded or read
     │   ├── PlanError                     a plan that was not returned, or cannot be carried out
     │   ├── ResultError                   a result, of a task or a step, that cannot be recorded
     │   ├── SignalError                   a signal's payload that is not what the wait asked for
+    │   ├── SignalsFull                   a target with too many unread signals
     │   ├── StepError                     a step's name that was used twice in one attempt
     │   └── WrongConnection               `within=` was given something this app cannot join
     ├── ConfigurationError                settings, environment or project file are wrong
@@ -58,23 +60,6 @@
         └── Abort                         dead now; no retry
 """
 
-from offpath.errors.base import (
-    AppClosed,
-    ConfigurationError,
-    EndpointNotFound,
-    InvalidArgument,
-    InvalidInput,
-    JobNotFound,
-    LetterNotFound,
-    MessageNotFound,
-    MissingExtra,
-    NotFound,
-    OffpathError,
-    RouterNotFound,
-    ScheduleNotFound,
-    TooLarge,
-    WrongConnection,
-)
 from offpath.errors.control import (
     Abort,
     ControlFlow,
@@ -93,6 +78,23 @@ from offpath.errors.ends import (
     SignalTimeout,
     WaitRefused,
     WaitTimeout,
+)
+from offpath.errors.refusals import (
+    AppClosed,
+    ConfigurationError,
+    EndpointNotFound,
+    InvalidArgument,
+    InvalidInput,
+    JobNotFound,
+    LetterNotFound,
+    MessageNotFound,
+    MissingExtra,
+    NotFound,
+    OffpathError,
+    RouterNotFound,
+    ScheduleNotFound,
+    TooLarge,
+    WrongConnection,
 )
 from offpath.errors.store import (
     CapabilityMissing,
@@ -113,10 +115,12 @@ from offpath.errors.store import (
 from offpath.errors.tasks import (
     DuplicateTask,
     GateError,
+    GroupValueError,
     OutputMismatch,
     PlanError,
     ResultError,
     SignalError,
+    SignalsFull,
     StepError,
     TaskError,
     UnknownTask,
@@ -136,6 +140,7 @@ __all__ = [
     "EndpointNotFound",
     "GateError",
     "GroupFailed",
+    "GroupValueError",
     "IdConflict",
     "InvalidArgument",
     "InvalidInput",
@@ -164,6 +169,7 @@ __all__ = [
     "SettlementFailed",
     "SignalError",
     "SignalTimeout",
+    "SignalsFull",
     "Snooze",
     "StepError",
     "StoreBusy",

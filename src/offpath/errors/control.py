@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from offpath.errors.base import OffpathError
+from offpath.errors.refusals import OffpathError
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from offpath.errors.base import OffpathError
+from offpath.errors.refusals import OffpathError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

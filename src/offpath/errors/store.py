@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offpath.errors.base import OffpathError
+from offpath.errors.refusals import OffpathError
 
 
 class Conflict(OffpathError):

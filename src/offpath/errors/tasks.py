@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offpath.errors.base import InvalidArgument, OffpathError
+from offpath.errors.refusals import InvalidArgument, OffpathError
 
 
 class GateError(InvalidArgument):
@@ -80,3 +80,22 @@ class UnsupportedType(TaskError, TypeError):
     """A task's signature uses a type that cannot be serialised; the message has the remedy."""
 
     code = "unsupported_type"
+
+
+class GroupValueError(InvalidArgument):
+    """A group has no value that could be read: what its members gave could not be folded, became
+    too large, or is in a codec that this app does not have.
+
+    The members themselves have succeeded; their results are kept as any.
+    """
+
+    code = "group_value"
+
+
+class SignalsFull(OffpathError):
+    """The target has as many signals as it may have that no job has taken: this one was not kept.
+
+    Sent again, it is kept once a job has taken one of them, or its time is over.
+    """
+
+    code = "signals_full"

@@ -84,8 +84,8 @@ def delivery_of(target: object, maker: Maker) -> Delivery:
         shown = getattr(target, "__qualname__", type(target).__name__)
         return Delivery(f"callable:{shown}"[:200], outside=target)
     raise InvalidArgument(
-        f"deliver takes a task, offpath.Outbox(stream), an object with `label` and `effects`, or a "
-        f"function of one event, not {type(target).__name__}"
+        f"deliver takes a task, offpath.events.Outbox(stream), an object with `label` and "
+        f"`effects`, or a function of one event, not {type(target).__name__}"
     )
 
 

@@ -41,7 +41,7 @@ RETRY_AFTER: Final = 10
 
 
 class Verifies(Protocol):
-    """What checks a delivery, such as an :class:`offpath.Verifier`."""
+    """What checks a delivery, such as an :class:`Verifier`."""
 
     def verify(self, body: bytes, headers: Mapping[str, str], /) -> str | None:
         """The message's id. Raises ``BadSignature``."""
@@ -222,8 +222,8 @@ def _checker(verifier: Verifies | Verify) -> Verify:
     check = getattr(verifier, "verify", verifier)
     if not callable(check):
         raise InvalidArgument(
-            "verifier is an offpath.Verifier, or a function of the body and the headers that "
-            f"raises offpath.BadSignature; not {type(verifier).__name__}"
+            "verifier is an offpath.events.Verifier, or a function of the body and the headers "
+            f"that raises offpath.events.BadSignature; not {type(verifier).__name__}"
         )
     return check
 

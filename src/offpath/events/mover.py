@@ -166,7 +166,7 @@ class Mover:
         """Take up to ``limit`` due messages, and return when each has ended and is settled.
 
         The tally does not tell of those that were given back untried.
-        Raises a :class:`offpath.PassFailed` when all of them failed; their ends are written then.
+        Raises a :class:`PassFailed` when all of them failed; their ends are written then.
         """
         self._ended = {}
         try:

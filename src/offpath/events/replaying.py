@@ -34,7 +34,7 @@ class Replayer:
         self._new_id = new_id
 
     async def replay(self, record: RouterRecord, ids: Sequence[str], *, limit: int) -> Tally:
-        """Replay these letters, or all unresolved; see :meth:`offpath.Router.replay`."""
+        """Replay these letters, or all unresolved; see :meth:`Router.replay`."""
         letters = await self._store.letters(record.name, ids=ids, limit=limit)
         buckets: defaultdict[str, list[str]] = defaultdict(list)
         for letter in letters:

@@ -143,8 +143,8 @@ class Router:
     ) -> Callable[[D], D]:
         """Add a route: events of this type and stream go to ``deliver``.
 
-        ``deliver`` is a task, an :class:`offpath.Outbox`, an object with ``label`` and
-        ``effects(event)``, or a function of a :class:`offpath.RoutedEvent`; without it, use the
+        ``deliver`` is a task, an :class:`Outbox`, an object with ``label`` and
+        ``effects(event)``, or a function of a :class:`RoutedEvent`; without it, use the
         result as a decorator of that function. A new route is disabled and dry-run unless told
         otherwise here; once it is in the store, only :meth:`switch` changes that.
 

@@ -140,10 +140,10 @@ class EventVerbs:
     ) -> Any:
         """Relay a stream's events: ``app.outbox("mail", dispatcher=d)`` or ``@app.outbox("mail")``.
 
-        A dispatcher is a function of an :class:`offpath.Event`, sync or async, or an object with
+        A dispatcher is a function of an :class:`Event`, sync or async, or an object with
         ``dispatch(event)`` or ``dispatch_many(events)``. Returning means delivered; raising means
         again later, up to ``attempts`` (``max_outbox_attempts`` by default), spaced as ``retry``
-        says; raising :class:`offpath.Undeliverable` ends it at once. One attempt may take
+        says; raising :class:`Undeliverable` ends it at once. One attempt may take
         ``timeout`` seconds, and ``concurrency`` of them run at once. In an ``ordered`` stream,
         events of one key go out in the order of their commits, one after the other.
 
@@ -184,10 +184,10 @@ class EventVerbs:
     ) -> Callable[[H], H]:
         """Apply a source's messages by a function: ``@app.inbox("stripe")``.
 
-        Each of its parameters is told by its annotation: :class:`offpath.InboxMessage` (or none),
-        :class:`offpath.InboxContext`, or any type, as which the payload is read. Returning means
+        Each of its parameters is told by its annotation: :class:`InboxMessage` (or none),
+        :class:`InboxContext`, or any type, as which the payload is read. Returning means
         applied, and what was asked for through the context is committed with it. Raising
-        :class:`offpath.Rejected` is a terminal no; another error means again later, up to
+        :class:`Rejected` is a terminal no; another error means again later, up to
         ``attempts`` (``max_inbox_attempts`` by default).
 
         Raises ``InvalidArgument``, also when the source has a handler already, and ``TaskError``.

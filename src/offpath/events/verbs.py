@@ -106,9 +106,9 @@ class RoutingVerbs:
     ) -> Door:
         """An ASGI app that accepts what a source posts: mount it, or give it to a server.
 
-        ``verifier`` is an :class:`offpath.Verifier`, or a function ``(body, headers)``, sync or
-        async, that raises :class:`offpath.BadSignature` or returns the message's id. ``key`` finds
-        the key in an :class:`offpath.Incoming`; without it the id is the key, for Standard Webhooks
+        ``verifier`` is an :class:`Verifier`, or a function ``(body, headers)``, sync or
+        async, that raises :class:`BadSignature` or returns the message's id. ``key`` finds
+        the key in an :class:`Incoming`; without it the id is the key, for Standard Webhooks
         their ``webhook-id``. ``keep_headers`` names headers that the handler gets with the message.
 
         A post is verified, then accepted, and never applied here. It is answered 202 ``accepted``

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from offpath.errors import OffpathError
+from offpath.errors import SignalsFull
 from offpath.model.quiet import Quiet
-
-
-class SignalsFull(OffpathError):
-    """The target has as many signals as it may have that no job has taken: this one was not kept.
-
-    Sent again, it is kept once a job has taken one of them, or its time is over.
-    """
-
-    code = "signals_full"
 
 
 class NewSignal(Quiet, frozen=True, kw_only=True):

@@ -98,7 +98,8 @@ class Body:
         tally = await self._call("run", ctx, now, limit)
         if not isinstance(tally, Tally):
             kind = type(tally).__name__
-            raise InvalidArgument(f"{ctx.sweep}: run must return an offpath.Tally, not {kind}")
+            msg = f"{ctx.sweep}: run must return an offpath.sweeps.Tally, not {kind}"
+            raise InvalidArgument(msg)
         return tally
 
     def row_id(self, row: object) -> str:

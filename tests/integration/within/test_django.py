@@ -94,7 +94,7 @@ async def inner():
     async with app2:
         try:
             await app2.enqueue(app2.tasks["double"].job(8), within=connection)
-        except offpath.WrongConnection as error:
+        except offpath.errors.WrongConnection as error:
             assert "sync_to_async" in str(error), error
         else:
             raise AssertionError("Django's connection was used from async code")

@@ -9,6 +9,7 @@ import pytest
 
 import offpath
 from offpath import InvalidArgument
+from offpath.events import Accepted, Outbox
 from offpath.events.router import Router
 from tests.integration.within.callers import CALLERS, Caller
 from tests.integration.within.test_within import rows_of
@@ -41,7 +42,7 @@ async def test_an_event_and_a_message_are_there_when_the_caller_has_committed(
         end.commit = commit
         first = await app.accept("bank", "evt_1", {"n": 1}, within=connection)
         again = await app.accept("bank", "evt_1", {"n": 1}, within=connection)
-        assert (first.new, again) == (True, offpath.Accepted(id=first.id, new=False))
+        assert (first.new, again) == (True, Accepted(id=first.id, new=False))
         await app.publish("paid", {"n": 1}, stream="out", within=connection)
         await app.log.append("iu", "paid", "eu", {"n": 1}, within=connection)
         assert await _count(app, "bank", "out") == 0, "visible before the caller has committed"
@@ -69,7 +70,7 @@ async def test_a_routers_step_is_the_callers(
 ) -> None:
     url = url_of(caller.dialect)
     app = make_app(url)
-    router = await _routed(app, offpath.Outbox("wallet"))
+    router = await _routed(app, Outbox("wallet"))
     await app.log.append("iu", "paid", "eu", {"n": 1})
     async with caller.open(url, False) as (connection, end):
         end.commit = commit
@@ -97,7 +98,7 @@ async def test_a_blocking_step_needs_no_event_loop_and_is_the_callers(
 ) -> None:
     url = url_of(caller.dialect)
     app = make_app(url)
-    router = await _routed(app, offpath.Outbox("wallet"))
+    router = await _routed(app, Outbox("wallet"))
     await app.log.append("iu", "paid", "eu", {"n": 1})
     async with caller.open(url, False) as (connection, end):
         end.commit = commit
@@ -141,12 +142,12 @@ async def test_a_router_that_is_declared_within_a_transaction_needs_no_other_wri
     """A second process declares what the store knows: it must not wait for its own caller."""
     url = url_of(caller.dialect)
     first = make_app(url)
-    await _routed(first, offpath.Outbox("wallet"))
+    await _routed(first, Outbox("wallet"))
     await first.log.append("iu", "paid", "eu", {"n": 1})
     await first.close()
     app = make_app(url)
     router = app.router("iu", domain="iu", start="beginning")
-    router.route(deliver=offpath.Outbox("wallet"), name="all", enabled=True, dry_run=False)
+    router.route(deliver=Outbox("wallet"), name="all", enabled=True, dry_run=False)
     await app.open()
     async with caller.open(url, False) as (connection, _):
         assert (await router.run_once(within=connection)).counts == {"sent": 1}

@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 import offpath
-from offpath import MessageState
+from offpath.events import (
+    Event,
+    InboxContext,
+    InboxMessage,
+    MessageState,
+    Rejected,
+    RoutedEvent,
+    Undeliverable,
+)
 from offpath.model.route import AttemptStatus
 
 BAD = {"first": 0, "middle": 25, "last": 49}
@@ -42,9 +50,9 @@ async def _one_is_dead(app: offpath.App, stream: str, reason: str) -> None:
 
 
 async def test_one_bad_event_of_fifty_on_a_relay(app: offpath.App) -> None:
-    async def deliver(event: offpath.Event) -> None:
+    async def deliver(event: Event) -> None:
         if event.payload["n"] == BAD[event.stream]:
-            raise offpath.Undeliverable("it is bad")
+            raise Undeliverable("it is bad")
 
     for stream in BAD:
         app.outbox(stream, dispatcher=deliver)
@@ -60,10 +68,10 @@ async def test_one_bad_message_of_fifty_in_the_inbox(app: offpath.App) -> None:
     @app.task
     async def booked(number: int) -> None: ...
 
-    async def apply(message: offpath.InboxMessage, context: offpath.InboxContext) -> None:
+    async def apply(message: InboxMessage, context: InboxContext) -> None:
         context.enqueue(booked.job(message.payload["n"]))
         if message.payload["n"] == BAD[message.source]:
-            raise offpath.Rejected("it is bad")
+            raise Rejected("it is bad")
 
     for source in BAD:
         app.inbox(source)(apply)
@@ -76,7 +84,7 @@ async def test_one_bad_message_of_fifty_in_the_inbox(app: offpath.App) -> None:
 
 
 async def test_one_bad_event_of_fifty_in_a_router(app: offpath.App) -> None:
-    async def deliver(event: offpath.RoutedEvent) -> None:
+    async def deliver(event: RoutedEvent) -> None:
         if event.payload["n"] == BAD[event.domain]:
             raise ValueError("it is bad")
 

@@ -10,6 +10,7 @@ import pytest
 
 import offpath
 from offpath.config import Settings
+from offpath.events import Event
 from offpath.health.fleet import FleetHealth, examine
 from offpath.health.thresholds import Thresholds
 from offpath.jobs.worker.app_worker import AppWorker
@@ -64,7 +65,7 @@ class Service:
         self.sent: list[Any] = []
         self.app.outbox(dispatcher=self._deliver)
 
-    async def _deliver(self, event: offpath.Event) -> None:
+    async def _deliver(self, event: Event) -> None:
         self.sent.append(event.payload)
 
     async def pass_time(self, seconds: float, step: float = 1.0) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from offpath import App, ConfigurationError, Context, InvalidArgument
+from offpath import App, Context, InvalidArgument
 from offpath.config import normal_url
+from offpath.errors import ConfigurationError
 from offpath.model.redact import redact_url
 from offpath.model.settlement import Succeeded
 from offpath.store.postgres.address import parse_address

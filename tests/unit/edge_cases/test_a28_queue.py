@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from offpath import App, Context, JobState, RetryPolicy, Snooze
+from offpath import App, Context, JobState, Snooze
 from offpath.model.effects import Effects
 from offpath.model.job import DeadReason, NewJob
+from offpath.retries import RetryPolicy
 from tests.unit.edge_cases.bench import Bench
 
 

@@ -15,13 +15,13 @@ from offpath import (
     JobDead,
     JobState,
     RetryOptions,
-    RetryPolicy,
     Snooze,
     UnknownTask,
 )
 from offpath.jobs.values.classification import Verdict
 from offpath.model import retry
 from offpath.model.job import DeadReason
+from offpath.retries import RetryPolicy
 from tests.unit.edge_cases.bench import Bench
 
 

@@ -8,17 +8,11 @@ from typing import Any
 
 import pytest
 
-from offpath import (
-    Backoff,
-    Context,
-    InvalidInput,
-    JobNotFound,
-    JobRecord,
-    JobState,
-    RetryPolicy,
-)
+from offpath import Backoff, Context, JobNotFound, JobRecord, JobState
+from offpath.errors import InvalidInput
 from offpath.model import retry
 from offpath.model.job import DeadReason
+from offpath.retries import RetryPolicy
 from tests.unit.edge_cases.bench import Bench
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import offpath
+from offpath.errors import DrainFailed, RelayFailed, TaskError
 from offpath.events.inbox import InboxMessage
 from offpath.model.job import JobState
 from offpath.runtime.clock import ManualClock
@@ -64,7 +65,7 @@ def closing(*_: object) -> None:
 async def test_an_inbox_handler_whose_coroutine_nobody_awaits_has_failed(app: offpath.App) -> None:
     app.inbox("bank")(logged(inner))
     taken = await app.accept("bank", "k", 1)
-    with pytest.raises(offpath.DrainFailed):
+    with pytest.raises(DrainFailed):
         await app.drain("bank").run_once()
     failure = (await app.messages.get(taken.id)).failure
     assert failure is not None
@@ -75,7 +76,7 @@ async def test_an_inbox_handler_whose_coroutine_nobody_awaits_has_failed(app: of
 async def test_a_dispatcher_whose_coroutine_nobody_awaits_has_failed(app: offpath.App) -> None:
     app.outbox(dispatcher=logged(inner))
     event = await app.publish("t", 1)
-    with pytest.raises(offpath.RelayFailed):
+    with pytest.raises(RelayFailed):
         await app.relay().run_once()
     failure = (await app.messages.get(event)).failure
     assert failure is not None
@@ -89,7 +90,7 @@ async def test_a_plain_dispatcher_that_ends_processes_fails_counted_attempts(
     app.outbox(dispatcher=plain, attempts=3)
     event = await app.publish("t", 1)
     for attempt in (1, 2, 3):
-        with pytest.raises(offpath.RelayFailed):
+        with pytest.raises(RelayFailed):
             await app.relay().run_once()
         failure = (await app.messages.get(event)).failure
         assert failure is not None
@@ -143,11 +144,11 @@ async def left_over_async(event: InboxMessage) -> AsyncIterator[None]:
 
 def test_generators_are_refused_where_they_are_defined(app: offpath.App) -> None:
     for dispatcher in (left_over, left_over_async, Sender()):
-        with pytest.raises(offpath.TaskError, match="drop the yield"):
+        with pytest.raises(TaskError, match="drop the yield"):
             app.outbox("s", dispatcher=dispatcher)  # type: ignore[type-var]
-    with pytest.raises(offpath.TaskError, match="drop the yield"):
+    with pytest.raises(TaskError, match="drop the yield"):
         app.inbox("bank")(left_over_async)
-    with pytest.raises(offpath.TaskError, match="drop the yield"):
+    with pytest.raises(TaskError, match="drop the yield"):
         check_seat(left_over, "deliver")
 
 

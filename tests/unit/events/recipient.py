@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-import offpath
+from offpath.events import Event
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore
 
@@ -42,7 +42,7 @@ class Recipient:
         self.gate = asyncio.Event()
         self.held: set[Any] = set()
 
-    async def __call__(self, event: offpath.Event) -> None:
+    async def __call__(self, event: Event) -> None:
         self.seen.append(event.payload)
         if event.payload in self.held:
             await self.gate.wait()

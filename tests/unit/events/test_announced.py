@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import offpath
+from offpath.events import Event
 from offpath.model.options import Options, checked, resolve
 from offpath.runtime.clock import ManualClock
 
@@ -22,7 +23,7 @@ def told(app: offpath.App) -> list[Any]:
     seen: list[Any] = []
 
     @app.outbox("offpath.jobs", ordered=True)
-    async def dispatch(event: offpath.Event) -> None:
+    async def dispatch(event: Event) -> None:
         seen.append((event.topic, event.key, event.payload))
 
     return seen

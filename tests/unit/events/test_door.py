@@ -15,6 +15,7 @@ import pytest
 
 import offpath
 from offpath.errors import InvalidArgument, StoreUnavailable
+from offpath.events import BadSignature, InboxMessage, Verifier
 from offpath.events.door import Door
 from offpath.events.webhook.signing import signed_headers, signer
 from offpath.runtime.clock import ManualClock
@@ -37,7 +38,7 @@ def app(clock: ManualClock) -> offpath.App:
 
 @pytest.fixture
 def door(app: offpath.App, clock: ManualClock) -> Door:
-    return app.inbox_door("bank", verifier=offpath.Verifier(SECRET, clock=clock), most_bytes=1_000)
+    return app.inbox_door("bank", verifier=Verifier(SECRET, clock=clock), most_bytes=1_000)
 
 
 def signed(body: bytes = BODY, *, key: str = "msg_1", at: datetime = START) -> dict[str, str]:
@@ -87,7 +88,7 @@ async def test_a_genuine_delivery_is_accepted_once_and_applied_later(
     applied: list[tuple[str, Any]] = []
 
     @app.inbox("bank")
-    async def handle(message: offpath.InboxMessage) -> None:
+    async def handle(message: InboxMessage) -> None:
         applied.append((message.key, message.payload))
 
     async with app:
@@ -168,7 +169,7 @@ async def test_a_store_that_is_away_asks_the_sender_to_try_again(clock: ManualCl
         auto_start=False,
         on_error=lambda error, phase: told.append((type(error).__name__, phase)),
     )
-    door = app.inbox_door("bank", verifier=offpath.Verifier(SECRET, clock=clock))
+    door = app.inbox_door("bank", verifier=Verifier(SECRET, clock=clock))
     async with app:
         code, document, headers = await post(door)
     assert (code, document, headers["retry-after"]) == (503, {"status": "unavailable"}, "10")
@@ -189,7 +190,7 @@ async def test_a_codec_of_your_own_is_given_the_value(clock: ManualClock) -> Non
             return super().encode(value).upper()
 
     app = offpath.App("memory://", codec=Upper(), clock=clock, auto_start=False)
-    door = app.inbox_door("bank", verifier=offpath.Verifier(SECRET, clock=clock))
+    door = app.inbox_door("bank", verifier=Verifier(SECRET, clock=clock))
     async with app:
         await post(door, b'{"a":  1}')
         assert (await app.messages.find()).items[0].payload == '{"A":1}'
@@ -203,7 +204,7 @@ def stripe_like(secret: bytes) -> Any:
         content = parts["t"].encode() + b"." + body
         expected = hmac.new(secret, content, hashlib.sha256).hexdigest()
         if not hmac.compare_digest(expected, parts.get("v1", "")):
-            raise offpath.BadSignature("it does not fit", reason="no_match")
+            raise BadSignature("it does not fit", reason="no_match")
 
     return verify
 

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 import offpath
+from offpath.errors import DrainFailed, TaskError
+from offpath.events import Duplicate, Event, InboxContext, InboxMessage, Rejected
 from offpath.runtime.clock import ManualClock
 
 
@@ -38,15 +40,15 @@ async def test_a_message_is_accepted_once_per_source_and_key(app: offpath.App) -
     other = await app.accept("adyen", "evt_1", {"amount": 7})
     assert (first.new, again.new, other.new) == (True, False, True)
     assert again.id == first.id != other.id
-    seen: list[offpath.InboxMessage] = []
+    seen: list[InboxMessage] = []
 
     @app.inbox("stripe")
-    async def apply(message: offpath.InboxMessage) -> None:
+    async def apply(message: InboxMessage) -> None:
         seen.append(message)
 
     assert (await app.drain("stripe").run_once()).buckets == {"applied": (first.id,)}
     (message,) = seen
-    assert message == offpath.InboxMessage(
+    assert message == InboxMessage(
         id=first.id,
         source="stripe",
         key="evt_1",
@@ -76,7 +78,7 @@ async def test_a_drain_uses_a_handler_that_came_after_its_first_pass(app: offpat
     assert (await drain.run_once()).skipped is not None
 
     @app.inbox("stripe")
-    async def apply(context: offpath.InboxContext, message: offpath.InboxMessage) -> None:
+    async def apply(context: InboxContext, message: InboxMessage) -> None:
         """Accept all."""
 
     tally = await drain.run_once()
@@ -91,7 +93,7 @@ async def test_what_a_handler_asks_for_commits_with_the_mark(app: offpath.App) -
         ran.append(order)
 
     @app.inbox("stripe")
-    async def apply(context: offpath.InboxContext, message: offpath.InboxMessage) -> None:
+    async def apply(context: InboxContext, message: InboxMessage) -> None:
         context.enqueue(ship.job(message.payload))
         context.enqueue([ship.job(10 + message.payload)])
         context.publish("charge.applied", key=message.key, stream="later")
@@ -101,7 +103,7 @@ async def test_what_a_handler_asks_for_commits_with_the_mark(app: offpath.App) -
             raise ConnectionError(msg)
 
     accepted = await app.accept("stripe", "evt_1", 7)
-    with pytest.raises(offpath.DrainFailed, match="all 1 messages failed"):
+    with pytest.raises(DrainFailed, match="all 1 messages failed"):
         await app.drain("stripe").run_once()
     assert await app.jobs.count() == 0
     assert await app.store().read_events() == []
@@ -114,14 +116,14 @@ async def test_effects_are_made_once_with_the_retry_that_succeeds() -> None:
     clock = ManualClock()
     async with offpath.App("memory://", clock=clock, auto_start=False) as app:
         ran: list[int] = []
-        contexts: list[offpath.InboxContext] = []
+        contexts: list[InboxContext] = []
 
         @app.task
         async def ship(order: int) -> None:
             ran.append(order)
 
         @app.inbox("stripe")
-        def apply(message: offpath.InboxMessage, context: offpath.InboxContext) -> None:
+        def apply(message: InboxMessage, context: InboxContext) -> None:
             contexts.append(context)
             context.enqueue(ship.job(message.payload))
             context.publish("charge.applied", stream="later")
@@ -166,18 +168,18 @@ async def test_a_rejected_message_is_dead_and_revived_only_by_name(app: offpath.
     refusing = True
 
     @app.inbox("stripe")
-    async def apply(message: offpath.InboxMessage) -> offpath.Duplicate:
+    async def apply(message: InboxMessage) -> Duplicate:
         if refusing and message.payload == "no":
             msg = "insufficient funds"
-            raise offpath.Rejected(msg)
+            raise Rejected(msg)
         if refusing:
             msg = "broken"
             raise offpath.Abort(msg)
-        return offpath.Duplicate()
+        return Duplicate()
 
     no = await app.accept("stripe", "evt_1", "no")
     broken = await app.accept("stripe", "evt_2", "x")
-    with pytest.raises(offpath.DrainFailed) as raised:
+    with pytest.raises(DrainFailed) as raised:
         await app.drain("stripe").run_once()
     assert raised.value.tally.buckets == {"dead_lettered": (no.id, broken.id)}
     reasons = [(await app.messages.get(one.id)).reason for one in (no, broken)]
@@ -196,7 +198,7 @@ async def test_a_handler_that_always_fails_ends_after_its_attempts() -> None:
         attempts: list[int] = []
 
         @app.inbox("stripe", attempts=3)
-        async def apply(message: offpath.InboxMessage) -> None:
+        async def apply(message: InboxMessage) -> None:
             attempts.append(message.attempt)
             raise ConnectionError
 
@@ -216,7 +218,7 @@ async def test_effects_that_cannot_be_stored_make_a_dead_letter(app: offpath.App
     await holder.enqueue(1)
 
     @app.inbox("stripe")
-    async def apply(message: offpath.InboxMessage, context: offpath.InboxContext) -> None:
+    async def apply(message: InboxMessage, context: InboxContext) -> None:
         if message.payload == "bad":
             context.enqueue(holder.job(2))
 
@@ -239,11 +241,11 @@ async def test_jobs_of_a_message_run_before_a_drain_of_a_test_ends(app: offpath.
         ctx.publish("shipped", order)
 
     @app.outbox()
-    async def dispatch(event: offpath.Event) -> None:
+    async def dispatch(event: Event) -> None:
         ran.append(event.topic)
 
     @app.inbox("stripe")
-    async def apply(message: offpath.InboxMessage, context: offpath.InboxContext) -> None:
+    async def apply(message: InboxMessage, context: InboxContext) -> None:
         context.enqueue(ship.job(message.payload))
 
     await app.accept("stripe", "evt_1", "A-1")
@@ -253,12 +255,12 @@ async def test_jobs_of_a_message_run_before_a_drain_of_a_test_ends(app: offpath.
 
 def test_a_handler_must_be_able_to_take_the_message() -> None:
     app = offpath.App()
-    with pytest.raises(offpath.TaskError, match="no parameter for the message"):
+    with pytest.raises(TaskError, match="no parameter for the message"):
         app.inbox("stripe")(lambda: None)
-    with pytest.raises(offpath.TaskError, match="positional"):
+    with pytest.raises(TaskError, match="positional"):
 
         @app.inbox("stripe")
-        def keyword_only(*, message: offpath.InboxMessage) -> None: ...
+        def keyword_only(*, message: InboxMessage) -> None: ...
 
     app.inbox("stripe")(lambda message: None)
     with pytest.raises(offpath.InvalidArgument, match="has a handler already"):
@@ -268,7 +270,7 @@ def test_a_handler_must_be_able_to_take_the_message() -> None:
 async def test_a_plain_handler_that_gives_a_coroutine_has_it_awaited(app: offpath.App) -> None:
     seen: list[object] = []
 
-    async def applied(message: offpath.InboxMessage) -> None:
+    async def applied(message: InboxMessage) -> None:
         seen.append(message.payload)
 
     app.inbox("stripe")(lambda message: applied(message))  # noqa: PLW0108 - not seen to be async

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import offpath
-from offpath.events import messages
+from offpath.errors import MessageNotFound
+from offpath.events import Event, Undeliverable, messages
 from offpath.runtime.clock import ManualClock
 
 
@@ -18,8 +19,8 @@ async def app() -> AsyncIterator[offpath.App]:
     async with offpath.App(clock=ManualClock(), auto_start=False) as app:
 
         @app.outbox("broken")
-        async def dispatch(event: offpath.Event) -> None:
-            raise offpath.Undeliverable
+        async def dispatch(event: Event) -> None:
+            raise Undeliverable
 
         yield app
 
@@ -45,7 +46,7 @@ async def test_pages_are_followed_and_filters_narrow(app: offpath.App) -> None:
     ):
         found = await app.messages.find(**where)
         assert [one.id for one in found.items] == [waiting]
-    with pytest.raises(offpath.MessageNotFound):
+    with pytest.raises(MessageNotFound):
         await app.messages.get("01890a5d-ac96-774b-bcce-b302099a8057")
 
 

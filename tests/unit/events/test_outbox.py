@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 import offpath
+from offpath.events import Event, Undeliverable
+from offpath.records import EventKind
 from offpath.runtime.clock import ManualClock
+from offpath.sweeps import Verdict
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
@@ -27,12 +30,12 @@ async def app(url: str) -> AsyncIterator[offpath.App]:
         yield app
 
 
-def told(app: offpath.App, stream: str = "default") -> list[offpath.Event]:
+def told(app: offpath.App, stream: str = "default") -> list[Event]:
     """The events of a stream, as its dispatcher gets them."""
-    seen: list[offpath.Event] = []
+    seen: list[Event] = []
 
     @app.outbox(stream)
-    async def dispatch(event: offpath.Event) -> None:
+    async def dispatch(event: Event) -> None:
         seen.append(event)
 
     return seen
@@ -45,7 +48,7 @@ async def test_an_event_is_relayed_whole(app: offpath.App) -> None:
     )
     await app.worker().run_until_idle()
     (event,) = seen
-    assert event == offpath.Event(
+    assert event == Event(
         id=event_id,
         stream="default",
         topic="order.paid",
@@ -63,7 +66,7 @@ async def test_a_sync_dispatcher_runs_in_a_thread(app: offpath.App) -> None:
     threads: list[int] = []
 
     @app.outbox("slow")
-    def dispatch(event: offpath.Event) -> None:
+    def dispatch(event: Event) -> None:
         threads.append(threading.get_ident())
 
     await app.publish("tick", stream="slow")
@@ -77,7 +80,7 @@ async def test_a_stream_without_a_dispatcher_waits(app: offpath.App) -> None:
     event_id = await app.publish("order.paid", stream="billing")
     await app.worker().run_until_idle()
     tally = await app.relay("billing").run_once()
-    assert (tally.total, tally.verdict) == (0, offpath.Verdict.EMPTY)
+    assert (tally.total, tally.verdict) == (0, Verdict.EMPTY)
     assert tally.skipped == "the stream 'billing' has no dispatcher"
     record = await app.messages.get(event_id)
     assert (record.state, record.deliveries, record.attempt) == ("pending", 0, 1)
@@ -168,7 +171,7 @@ async def test_an_event_does_not_hold_its_publishers_group_open(app: offpath.App
 
     await pay.enqueue()
     await app.worker().run_until_idle()
-    assert [event.kind for event in done][-1] == offpath.EventKind.GROUP_DONE
+    assert [event.kind for event in done][-1] == EventKind.GROUP_DONE
 
 
 async def test_undeliverable_is_dead_at_once_and_can_be_revived(app: offpath.App) -> None:
@@ -176,10 +179,10 @@ async def test_undeliverable_is_dead_at_once_and_can_be_revived(app: offpath.App
     seen: list[str] = []
 
     @app.outbox()
-    async def dispatch(event: offpath.Event) -> None:
+    async def dispatch(event: Event) -> None:
         if broken:
             msg = "no such endpoint"
-            raise offpath.Undeliverable(msg)
+            raise Undeliverable(msg)
         seen.append(event.id)
 
     event_id = await app.publish("order.paid")
@@ -200,7 +203,7 @@ async def test_a_failing_dispatcher_is_tried_ten_times_then_dead() -> None:
     async with offpath.App("memory://", clock=clock, auto_start=False) as app:
 
         @app.outbox()
-        async def dispatch(event: offpath.Event) -> None:
+        async def dispatch(event: Event) -> None:
             attempts.append(event.attempt)
             raise ConnectionError(event.topic)
 

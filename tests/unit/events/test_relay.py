@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 import offpath
+from offpath.errors import RelayFailed
+from offpath.events import Event, Undeliverable
 from offpath.events.relay import lease_for
 from offpath.runtime.clock import ManualClock
+from offpath.sweeps import Verdict
 from tests.unit.events.recipient import PATIENCE, Recipient, UncertainStore, ticks, within
 
 
@@ -42,11 +45,11 @@ async def test_in_an_ordered_stream_a_failing_event_holds_back_its_key_only(
     relay = app.relay("wallet")
     tally = await within(relay.run_once())
     assert tally.counts == {"failed": 1, "relayed": 2}
-    assert tally.verdict is offpath.Verdict.DEGRADED
+    assert tally.verdict is Verdict.DEGRADED
     untouched = await app.messages.get(ids[1])
     assert (untouched.attempt, untouched.deliveries) == (1, 0)
     clock.advance(10)
-    with pytest.raises(offpath.RelayFailed) as failed:
+    with pytest.raises(RelayFailed) as failed:
         await within(relay.run_once())
     assert failed.value.tally.counts == {"failed": 1}
     clock.advance(10)
@@ -56,7 +59,7 @@ async def test_in_an_ordered_stream_a_failing_event_holds_back_its_key_only(
 
 async def test_a_dead_event_lets_go_of_its_key(app: offpath.App) -> None:
     recipient = Recipient()
-    recipient.failing["A"] = [offpath.Undeliverable("never")]
+    recipient.failing["A"] = [Undeliverable("never")]
     app.outbox("wallet", dispatcher=recipient, ordered=True)
     for name in "AB":
         await app.publish("t", name, key="k", stream="wallet")
@@ -66,7 +69,7 @@ async def test_a_dead_event_lets_go_of_its_key(app: offpath.App) -> None:
 
 
 @pytest.mark.parametrize("bad", [0, 25, 49])
-@pytest.mark.parametrize("error", [offpath.Undeliverable("gone"), ConnectionError("down")])
+@pytest.mark.parametrize("error", [Undeliverable("gone"), ConnectionError("down")])
 async def test_one_bad_event_of_fifty_fails_alone(
     app: offpath.App, bad: int, error: Exception
 ) -> None:
@@ -75,7 +78,7 @@ async def test_one_bad_event_of_fifty_fails_alone(
     app.outbox(dispatcher=recipient)
     ids = [await app.publish("t", number) for number in range(50)]
     tally = await within(app.relay().run_once())
-    bucket = "dead_lettered" if isinstance(error, offpath.Undeliverable) else "failed"
+    bucket = "dead_lettered" if isinstance(error, Undeliverable) else "failed"
     assert tally.buckets[bucket] == (ids[bad],)
     assert list(tally.buckets["relayed"]) == ids[:bad] + ids[bad + 1 :]
     record = await app.messages.get(ids[bad])
@@ -89,7 +92,7 @@ async def test_a_pass_in_which_all_failed_raises_after_it_was_written(app: offpa
     recipient.failing = {number: [ConnectionError("down")] for number in range(3)}
     app.outbox(dispatcher=recipient)
     ids = [await app.publish("t", number) for number in range(3)]
-    with pytest.raises(offpath.RelayFailed, match="all 3 events failed") as raised:
+    with pytest.raises(RelayFailed, match="all 3 events failed") as raised:
         await within(app.relay().run_once())
     assert raised.value.tally.buckets == {"failed": tuple(ids)}
     assert raised.value.code == "relay_failed"
@@ -105,7 +108,7 @@ async def test_a_pass_is_bounded_and_says_that_there_is_more(app: offpath.App) -
     first, second = await relay.run_once(limit=5), await relay.run_once(limit=5)
     assert (first.total, first.more, second.total, second.more) == (5, True, 2, False)
     assert recipient.seen == list(range(7))
-    assert (await relay.run_once()).verdict is offpath.Verdict.EMPTY
+    assert (await relay.run_once()).verdict is Verdict.EMPTY
 
 
 async def test_an_attempt_over_its_limit_is_cancelled_and_fails(
@@ -207,14 +210,14 @@ class Pipeline:
     async def close(self) -> None:
         self.life.append("close")
 
-    async def dispatch_many(self, events: Sequence[offpath.Event]) -> Sequence[Exception | None]:
+    async def dispatch_many(self, events: Sequence[Event]) -> Sequence[Exception | None]:
         self.calls.append([event.payload for event in events])
         return [self.refused.get(event.payload) for event in events][self.short :]
 
 
 async def test_a_dispatcher_of_many_says_of_each_how_it_went(app: offpath.App) -> None:
     pipeline = Pipeline()
-    pipeline.refused = {1: ConnectionError("nack"), 2: offpath.Undeliverable("too large")}
+    pipeline.refused = {1: ConnectionError("nack"), 2: Undeliverable("too large")}
     app.outbox(dispatcher=pipeline)
     ids = [await app.publish("t", number) for number in range(4)]
     relay = app.relay()
@@ -247,7 +250,7 @@ async def test_a_dispatcher_of_many_that_answers_for_too_few_fails_all(app: offp
     pipeline.short = 1
     app.outbox(dispatcher=pipeline)
     ids = [await app.publish("t", number) for number in range(3)]
-    with pytest.raises(offpath.RelayFailed):
+    with pytest.raises(RelayFailed):
         await within(app.relay().run_once())
     failure = (await app.messages.get(ids[0])).failure
     assert failure is not None
@@ -273,7 +276,7 @@ async def test_whatever_a_dispatcher_raises_fails_its_event_only(
     app: offpath.App, error: BaseException
 ) -> None:
     @app.outbox()
-    async def dispatch(event: offpath.Event) -> None:
+    async def dispatch(event: Event) -> None:
         if event.payload == 0:
             raise error
 
@@ -339,21 +342,21 @@ async def test_a_turn_tells_what_has_ended(app: offpath.App, clock: ManualClock)
     recipient.failing = {"bad": [ConnectionError("1"), ConnectionError("2")]}
     app.outbox(dispatcher=recipient)
     relay = app.relay()
-    assert (await within(relay.step())).verdict is offpath.Verdict.EMPTY
+    assert (await within(relay.step())).verdict is Verdict.EMPTY
     await app.publish("t", "good")
     await app.publish("t", "bad")
     turn = await within(relay.step())
     assert (turn.verdict, turn.counts) == (
-        offpath.Verdict.DEGRADED,
+        Verdict.DEGRADED,
         {"relayed": 1, "failed": 1},
     )
     assert turn.cause == "1 of 2 messages failed"
     clock.advance(5)
     turn = await within(relay.step())
-    assert (turn.verdict, turn.counts) == (offpath.Verdict.FAILED, {"failed": 1})
+    assert (turn.verdict, turn.counts) == (Verdict.FAILED, {"failed": 1})
     await app.publish("t", "slow")
     turn = await within(relay.step())
-    assert (turn.verdict, turn.counts) == (offpath.Verdict.CLEAN, {}), "busy is no failure"
+    assert (turn.verdict, turn.counts) == (Verdict.CLEAN, {}), "busy is no failure"
     recipient.gate.set()
     await ticks(20)
     turn = await within(relay.step())
@@ -380,7 +383,7 @@ async def test_a_worker_relays_and_wakes_up_for_what_is_published() -> None:
     app = offpath.App("memory://", auto_start=False)
 
     @app.outbox("mail")
-    async def dispatch(event: offpath.Event) -> None:
+    async def dispatch(event: Event) -> None:
         arrived.set()
 
     async with app, app.worker() as worker:
@@ -390,7 +393,7 @@ async def test_a_worker_relays_and_wakes_up_for_what_is_published() -> None:
         late = asyncio.Event()
 
         @app.outbox("late")
-        async def dispatch_late(event: offpath.Event) -> None:
+        async def dispatch_late(event: Event) -> None:
             late.set()
 
         await app.publish("hello", stream="late")

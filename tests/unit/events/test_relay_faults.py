@@ -9,8 +9,10 @@ from datetime import datetime, timedelta
 import pytest
 
 import offpath
-from offpath.errors import StoreRejected, StoreUnavailable
+from offpath.errors import RelayFailed, StoreRejected, StoreUnavailable
+from offpath.events import Event
 from offpath.model.message import Box, LeasedMessages, MessageRequest, StreamRoom
+from offpath.retries import RetryPolicy
 from offpath.runtime.clock import ManualClock
 from tests.unit.events.recipient import PATIENCE, Recipient, UncertainStore, ticks, within
 
@@ -60,7 +62,7 @@ async def test_ends_that_cannot_be_written_within_the_lease_are_a_failure(
     for _ in range(100):
         await ticks(5)
         clock.advance(2.5)
-    with pytest.raises(offpath.RelayFailed) as raised:
+    with pytest.raises(RelayFailed) as raised:
         await within(asyncio.wait_for(passing, PATIENCE))
     assert raised.value.tally.buckets == {"unrecorded": (event,)}
     store.errors = []
@@ -74,7 +76,7 @@ async def test_a_settle_that_is_refused_as_a_whole_does_not_hang(
     app.outbox(dispatcher=Recipient())
     event = await app.publish("t", 1)
     store.errors = [StoreRejected("no")]
-    with pytest.raises(offpath.RelayFailed) as raised:
+    with pytest.raises(RelayFailed) as raised:
         await within(app.relay().run_once())
     assert raised.value.tally.buckets == {"unrecorded": (event,)}
 
@@ -116,7 +118,7 @@ async def test_an_event_that_went_down_with_five_relays_is_a_dead_letter(
     killer = await app.publish("t", "killer")
     for _ in range(5):
         await lose(app, clock)
-    with pytest.raises(offpath.RelayFailed) as raised:
+    with pytest.raises(RelayFailed) as raised:
         await within(app.relay().run_once())
     assert raised.value.tally.buckets == {"dead_lettered": (killer,)}
     assert recipient.seen == []
@@ -153,7 +155,7 @@ async def test_a_snooze_that_names_no_time_counts_and_waits_as_the_policy_says(
     recipient.failing[1] = [error]
     app.outbox(dispatcher=recipient)
     event = await app.publish("t", 1)
-    with pytest.raises(offpath.RelayFailed):
+    with pytest.raises(RelayFailed):
         await within(app.relay().run_once())
     record = await app.messages.get(event)
     assert (record.attempt, record.deliveries) == (2, 1), "else it would come again for ever"
@@ -166,7 +168,7 @@ class Stubborn:
     def __init__(self) -> None:
         self.ended: list[object] = []
 
-    async def dispatch(self, event: offpath.Event) -> None:
+    async def dispatch(self, event: Event) -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -196,7 +198,7 @@ async def test_a_plain_function_that_gives_a_coroutine_has_it_awaited(app: offpa
     recipient.failing[1] = [ConnectionError("away")]
     app.outbox(dispatcher=lambda event: recipient(event))  # noqa: PLW0108 - not seen to be async
     await app.publish("t", 1)
-    with pytest.raises(offpath.RelayFailed) as raised:
+    with pytest.raises(RelayFailed) as raised:
         await within(app.relay().run_once())
     assert raised.value.tally.counts == {"failed": 1}
     assert recipient.seen == [1]
@@ -255,7 +257,7 @@ async def test_an_end_whose_answer_was_lost_is_told_as_it_was_written(
         passing = asyncio.ensure_future(app.relay().run_once())
         await ticks(20)
         clock.advance(0.2)
-        with pytest.raises(offpath.RelayFailed) as raised:
+        with pytest.raises(RelayFailed) as raised:
             await within(asyncio.wait_for(passing, PATIENCE))
     assert store.settles == [1, 1]
     assert raised.value.tally.buckets == {"failed": (event,)}
@@ -268,13 +270,13 @@ async def test_how_long_an_event_waits_is_by_its_attempts_and_not_by_its_deliver
     """A relay that died with it in hand is no failure of whom it is for."""
     recipient = Recipient()
     recipient.failing[1] = [ConnectionError("down")]
-    exact = offpath.RetryPolicy(attempts=5, base=10.0, factor=4.0, cap=1_000.0, jitter=0.0)
+    exact = RetryPolicy(attempts=5, base=10.0, factor=4.0, cap=1_000.0, jitter=0.0)
     app.outbox(dispatcher=recipient, retry=exact)
     event = await app.publish("t", 1)
     for _ in range(2):
         await lose(app, clock)
     failed_at = clock.now()
-    with pytest.raises(offpath.RelayFailed):
+    with pytest.raises(RelayFailed):
         await within(app.relay().run_once())
     record = await app.messages.get(event)
     assert (record.attempt, record.deliveries) == (2, 3)

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import offpath
-from offpath import LogEvent, SourceEvent
 from offpath.errors import InvalidArgument
+from offpath.events import LogEvent, Router, SourceEvent
 from offpath.events.position import decode, encode, follows
 from offpath.events.source import PositionTied, PositionUnordered
 from offpath.runtime.clock import ManualClock
@@ -94,7 +94,7 @@ def reads(events: list[SourceEvent], after: list[object]) -> Callable[[Any, int]
     return read
 
 
-async def routed(app: offpath.App, read: Any, **more: Any) -> offpath.Router:
+async def routed(app: offpath.App, read: Any, **more: Any) -> Router:
     router = app.router("own", domain="d", start=more.pop("start", "beginning"), read=read, **more)
     await router.open_gate()
     return router

@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
-from offpath import (
-    App,
-    PlayerActivity,
-    Rebate,
-    SettlementFailed,
-    SettlementSummary,
-    Share,
-)
+from offpath import App
+from offpath.errors import SettlementFailed
 from offpath.model.settlement_counts import SettlementCounts
+from offpath.settlements import SettlementSummary
+from offpath.settlements.rates import PlayerActivity, Rebate, Share
 from offpath.testing import FakeCredits, FakeRecords, ManualClock
 
 NOVEMBER = "2026-11"

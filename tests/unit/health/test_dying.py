@@ -10,6 +10,7 @@ import offpath
 from offpath import App
 from offpath.cli.checkup import look
 from offpath.config import Settings
+from offpath.events import Event, InboxMessage
 from offpath.health.fleet import FleetHealth, examine
 from offpath.health.thresholds import Thresholds
 from offpath.model.deaths import FEW, Deaths, Ends, Whose
@@ -34,14 +35,14 @@ class Service:
         async def charge() -> None:
             self._maybe()
 
-        async def deliver(_event: offpath.Event) -> None:
+        async def deliver(_event: Event) -> None:
             self._maybe()
 
         self.charge = charge
         self.app.outbox("wallet", dispatcher=deliver, retry=once)
 
         @self.app.inbox("bank", retry=once)
-        async def apply(_message: offpath.InboxMessage) -> None:
+        async def apply(_message: InboxMessage) -> None:
             self._maybe()
 
         self.audit = self.app.router("audit", domain="d", start="beginning")

@@ -12,6 +12,7 @@ import offpath
 from offpath import App
 from offpath.cli.checkup import look
 from offpath.config import Settings
+from offpath.events import Event, InboxMessage
 from offpath.health.fleet import FleetHealth, examine
 from offpath.health.supervisor import STALLED, Supervisor
 from offpath.health.thresholds import Thresholds
@@ -61,13 +62,13 @@ class Scene:
             if fail:
                 raise ValueError
 
-        async def send(_event: offpath.Event) -> None: ...
+        async def send(_event: Event) -> None: ...
 
         self.work = work
         self.app.outbox("wallet", dispatcher=send)
 
         @self.app.inbox("bank")
-        async def apply(_message: offpath.InboxMessage) -> None: ...
+        async def apply(_message: InboxMessage) -> None: ...
 
         self.router = self.app.router("audit", domain="d", start="beginning")
         await self.stack.enter_async_context(self.app)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import offpath
 from offpath import App
 from offpath.economy import Economy
+from offpath.events import Event, InboxMessage
 from offpath.runtime.clock import ManualClock
 
 
@@ -14,12 +14,12 @@ async def test_counters_of_known_labels_are_there_at_zero() -> None:
     @app.task
     async def charge() -> None: ...
 
-    async def send(_event: offpath.Event) -> None: ...
+    async def send(_event: Event) -> None: ...
 
     app.outbox("wallet", dispatcher=send)
 
     @app.inbox("bank")
-    async def apply(_message: offpath.InboxMessage) -> None: ...
+    async def apply(_message: InboxMessage) -> None: ...
 
     app.router("audit", domain="d", start="beginning")
     known: list[tuple[str, dict[str, str]]] = [

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 import offpath
-from offpath import App, Event, Worker
+from offpath import App, Worker
 from offpath.config import Settings
+from offpath.events import Event, Undeliverable
 from offpath.health.fleet import examine
 from offpath.health.thresholds import Thresholds
 from offpath.model.health import Condition, LoopReport
@@ -35,7 +36,7 @@ class Broker:
 
     async def dispatch(self, event: Event) -> None:
         if event.payload == "never":
-            raise offpath.Undeliverable("no such wallet")
+            raise Undeliverable("no such wallet")
         if event.payload in self.down:
             raise ConnectionError("the broker is away")
         self.published.append(event.payload)

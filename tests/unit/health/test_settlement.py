@@ -8,17 +8,13 @@ from typing import Any
 
 import pytest
 
-from offpath import (
-    AlreadyCredited,
-    Credited,
-    PlayerActivity,
-    SettlementFailed,
-    SettlementOutcome,
-    StoreUnavailable,
-)
+from offpath import StoreUnavailable
+from offpath.errors import SettlementFailed
 from offpath.health.settlement_crediting import GRACE
 from offpath.model.settlement_rates import MAX_AMOUNT
 from offpath.model.tally import Verdict
+from offpath.settlements import AlreadyCredited, Credited, SettlementOutcome
+from offpath.settlements.rates import PlayerActivity
 from offpath.testing import FakeRecords
 from tests.unit.health.desk import NOVEMBER, REBATE, Desk, counts, players, reach
 

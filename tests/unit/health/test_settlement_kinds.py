@@ -6,15 +6,9 @@ from typing import Any
 
 import pytest
 
-from offpath import (
-    Cashback,
-    Lossback,
-    PlayerActivity,
-    Rebate,
-    SettlementFailed,
-    SettlementOutcome,
-    Share,
-)
+from offpath.errors import SettlementFailed
+from offpath.settlements import SettlementOutcome
+from offpath.settlements.rates import Cashback, Lossback, PlayerActivity, Rebate, Share
 from offpath.testing import FakeRecords
 from tests.unit.health.desk import Desk, counts
 

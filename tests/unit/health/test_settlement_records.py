@@ -9,20 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from offpath import (
-    Credited,
-    InvalidArgument,
-    Period,
-    PlayerActivity,
-    SettlementFailed,
-    SettlementOutcome,
-    paged,
-)
+from offpath import InvalidArgument
+from offpath.errors import SettlementFailed
 from offpath.health.fleet import FleetHealth, Member, Presence
 from offpath.health.supervisor import document
 from offpath.model.health import SettlementReport, WorkerReport
 from offpath.model.settlement_run import MAX_FAILURES
 from offpath.model.tally import Verdict
+from offpath.settlements import Credited, Period, SettlementOutcome, paged
+from offpath.settlements.rates import PlayerActivity
 from offpath.testing import FakeRecords
 from tests.unit.health.desk import NOVEMBER, REBATE, Desk, counts, players, reach
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import offpath
-from offpath import App, Event
+from offpath import App
+from offpath.events import Event, Undeliverable
 from offpath.model.new import Box
 from offpath.testing import ManualClock
 
@@ -27,7 +27,7 @@ async def publish(app: App, stream: str) -> None:
     @app.outbox(stream)
     async def dispatch(event: Event) -> None:
         if event.payload == "dead":
-            raise offpath.Undeliverable("nobody is there")
+            raise Undeliverable("nobody is there")
         if event.payload == "failed":
             raise ConnectionError("down")
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 import offpath
-from offpath import App, Context, DeadReason, JobState
+from offpath import App, Context, JobState
+from offpath.errors import DrainFailed
+from offpath.events import InboxContext, InboxMessage
 from offpath.jobs.values.classification import Verdict
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import STORED_VALUE
@@ -24,6 +26,7 @@ from offpath.model.ledger.faults import (
     Unbalanced,
 )
 from offpath.model.ledger.posting import Entry, NewPosting
+from offpath.records import DeadReason
 from offpath.store.memory import MemoryStore
 from offpath.testing import FlakyStore, drain
 
@@ -239,7 +242,7 @@ class TestHandlers:
 
     async def test_an_inbox_message_and_its_posting_are_one(self, app: App) -> None:
         @app.inbox("stripe", attempts=1)
-        async def apply(message: offpath.InboxMessage, ctx: offpath.InboxContext) -> None:
+        async def apply(message: InboxMessage, ctx: InboxContext) -> None:
             ctx.post(top_up(message.id, message.payload["amount"]))
 
         good = await app.accept("stripe", "evt_1", {"amount": 500})
@@ -251,14 +254,14 @@ class TestHandlers:
 
     async def test_what_the_ledger_may_take_another_time_is_tried_again(self, app: App) -> None:
         @app.inbox("stripe", retry=offpath.RetryOptions(attempts=3, base=0))
-        async def apply(message: offpath.InboxMessage, ctx: offpath.InboxContext) -> None:
+        async def apply(message: InboxMessage, ctx: InboxContext) -> None:
             if message.attempt == 2:
                 await app.post(top_up("filled", 300))
             ctx.post(top_up(message.id, -300))
 
         took = await app.accept("stripe", "evt_1")
         for _ in range(2):
-            with contextlib.suppress(offpath.DrainFailed):
+            with contextlib.suppress(DrainFailed):
                 await app.drain("stripe").run_once()
         record = await app.messages.get(took.id)
         assert (record.state, record.attempt) == ("done", 2)
@@ -271,13 +274,13 @@ class TestHandlers:
         await app.post(top_up("bonus", 500))
 
         @app.inbox("stripe", retry=offpath.RetryOptions(attempts=3, base=0))
-        async def apply(_: offpath.InboxMessage, ctx: offpath.InboxContext) -> None:
+        async def apply(_: InboxMessage, ctx: InboxContext) -> None:
             posting = NewPosting(id="a", entries=(Entry(ANN, 5),)) if way == "raised" else None
             declined = declining() if way == "declined" else None
             ctx.post(posting or declined or top_up("bonus", 501))
 
         took = await app.accept("stripe", "evt_1")
-        with contextlib.suppress(offpath.DrainFailed):
+        with contextlib.suppress(DrainFailed):
             await app.drain("stripe").run_once()
         record = await app.messages.get(took.id)
         assert (record.state, record.attempt) == ("dead", 1)

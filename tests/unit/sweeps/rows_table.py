@@ -6,8 +6,9 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
-from offpath import App, Tally, Worker
+from offpath import App, Worker
 from offpath.model.tally import SweepRun
+from offpath.sweeps import Tally
 from offpath.testing import ManualClock
 
 BACK = 30.0

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from offpath import Abort, SweepContext, Tally, Verdict
+from offpath import Abort
+from offpath.sweeps import SweepContext, Tally, Verdict
 from tests.unit.sweeps.rows_table import BACK, Desk, Troubled, drive
 
 

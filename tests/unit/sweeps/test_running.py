@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from offpath import App, InvalidArgument, JobState, PassFailed, Redrive, Tally, Verdict
+from offpath import App, InvalidArgument, JobState, Redrive
+from offpath.errors import PassFailed
 from offpath.model.tally import SweepResult, SweepRun, Turn
 from offpath.store.memory import MemoryStore
+from offpath.sweeps import Tally, Verdict
 from offpath.sweeps.catalogue import OWN
 from offpath.sweeps.running import run_sweeps
 from offpath.sweeps.sweeper import BREATH

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from offpath import App, Context, InvalidArgument, InvalidInput, JobState, Options
+from offpath import App, Context, InvalidArgument, JobState, Options
+from offpath.errors import InvalidInput
 from offpath.testing import ManualClock, MemorySwap, assert_enqueued, drain, enqueued
 
 Memory = MemorySwap[ManualClock]

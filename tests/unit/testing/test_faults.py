@@ -15,15 +15,15 @@ from offpath import (
     Abort,
     App,
     Context,
-    EventKind,
     InvalidArgument,
     JobEvent,
     JobState,
     RetryOptions,
     Snooze,
-    StoreBusy,
     StoreUnavailable,
 )
+from offpath.errors import StoreBusy
+from offpath.records import EventKind
 from offpath.store.memory import MemoryStore
 from offpath.store.protocol import Store
 from offpath.testing import FlakyStore, ManualClock, MemorySwap, drain

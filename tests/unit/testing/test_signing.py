@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from offpath import BadSignature, Verifier, new_key_pair, new_secret
 from offpath.errors import InvalidArgument
+from offpath.events import BadSignature, Verifier, new_key_pair, new_secret
 from offpath.testing import signed_webhook
 
 BODY = b'{"a": 1}'

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from offpath import Verifier
 from offpath.economy import Actor, Economy, Share, credits, drain_inbox
 from offpath.economy.web import Asked, Offer, economy_service
 from offpath.economy.webhooks import webhook_door
 from offpath.errors import InvalidArgument, StoreUnavailable
+from offpath.events import Verifier
 from offpath.events.webhook.signing import signed_headers, signer
 from tests.unit.economy.marketplace import Marketplace
 from tests.unit.web.asgi import Answered, ask

@@ -215,7 +215,7 @@ def _decoded(text: object, prefix: str) -> bytes:
     """The bytes behind a secret's prefix. Its text is never in an error."""
     wanted = f"a webhook secret is {prefix!r} and base64"
     if not isinstance(text, str) or not text.startswith(prefix):
-        raise InvalidArgument(f"{wanted}: offpath.new_secret() makes one")
+        raise InvalidArgument(f"{wanted}: offpath.events.new_secret() makes one")
     try:
         raw = base64.b64decode(text.removeprefix(prefix) + "==", validate=False)
     except (binascii.Error, ValueError):

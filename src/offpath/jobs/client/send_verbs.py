@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from offpath.jobs.client.batch import Batch
 from offpath.jobs.client.client import as_jobs
 from offpath.jobs.values.gates import Gate
 from offpath.jobs.values.job import Job
 from offpath.model.effects import Effects
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from offpath.jobs.client.client import Client
     from offpath.jobs.client.inline import InlineStarter, InlineWorker
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from offpath.jobs.define.task import Sending, Task
     from offpath.jobs.values.handle import Handle
     from offpath.jobs.values.offers import WorkerOverrides
+    from offpath.jobs.values.services import EventWriter
     from offpath.model.job import Enqueued
     from offpath.model.ledger.deciding import LedgerOp
     from offpath.model.ledger.posting import NewPosting
@@ -41,6 +44,8 @@ class SendVerbs:
 
         async def _session(self) -> Session: ...
 
+        def _event_writer(self) -> EventWriter: ...
+
         def _worker(
             self,
             opened: Callable[[], Awaitable[object]],
@@ -52,6 +57,23 @@ class SendVerbs:
         def by_name(self, name: str, /, options: Options | None = None) -> Sending[..., Any, Any]:
             """Offer a task by its name; see :meth:`TaskVerbs.by_name`."""
             ...
+
+    @asynccontextmanager
+    async def batch(self, *, within: object = None) -> AsyncIterator[Batch]:
+        """Commit jobs, events and log entries together: ``async with app.batch() as b: ...``.
+
+        ``b.enqueue(job)``, ``b.publish(topic, ...)``, ``b.append(domain, ...)`` and
+        ``b.post(posting)`` only note; all is written in one commit when the block ends, in the
+        caller's transaction if ``within`` is given, and nothing when it ends by an exception.
+        After it, ``b.handles`` has the jobs'. The end raises what :meth:`enqueue` does.
+        """
+        batch = Batch(self._event_writer(), self.client)
+        try:
+            yield batch
+            await self.client.set_apart(batch.jobs)
+        finally:
+            effects = batch.close()
+        batch.committed(await self.client.commit(effects, within) if effects else [])
 
     @overload
     async def enqueue(

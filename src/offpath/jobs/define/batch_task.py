@@ -231,7 +231,7 @@ class BatchVerbs:
 
         The function takes a list of inputs and returns a list with one output for each, in their
         order; it may be sync (it runs in a thread) or async, and may take a
-        :class:`offpath.BatchContext` first, which has an item for each of them. ``enqueue`` takes
+        :class:`BatchContext` first, which has an item for each of them. ``enqueue`` takes
         one input and makes one job. A worker calls the function with up to ``size`` of them (at
         most 1,000), at the latest ``max_wait`` seconds after it has the first one.
 
@@ -339,15 +339,15 @@ def _only(name: str, outputs: object) -> Any:  # noqa: ANN401 - any result
 def _signature(fn: Callable[..., Any], where: str) -> inspect.Signature:
     if takes_context(fn):
         raise TaskError(
-            f"{where}: a call is for many jobs, so its context is an offpath.BatchContext: "
-            "annotate it so, or leave it out"
+            f"{where}: a call is for many jobs, so its context is "
+            "an offpath.batch_tasks.BatchContext: annotate it so, or leave it out"
         )
     context = takes_context(fn, BatchContext)
     _, read = parameters(fn, context=context, where=where)
     if len(read) != 1 or read[0].kind not in {Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD}:
         raise TaskError(
             f"{where}: its function takes one parameter, the list of inputs (after the context, "
-            "ctx: offpath.BatchContext, if it takes one)"
+            "ctx: offpath.batch_tasks.BatchContext, if it takes one)"
         )
     given = _element(read[0].type, f"{where}: its parameter {read[0].name!r}")
     returned = _element(return_type(fn, where), f"{where}: its return type")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from offpath.errors import InvalidArgument
+from offpath.errors import GroupValueError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
 _SIGN = "!offpath written by "
 """The first words of a signed text. No JSON begins so, and what does is signed by nobody's name."""
-
-
-class GroupValueError(InvalidArgument):
-    """A group has no value that could be read: what its members gave could not be folded, became
-    too large, or is in a codec that this app does not have.
-
-    The members themselves have succeeded; their results are kept as any.
-    """
-
-    code = "group_value"
 
 
 class Writes(Protocol):

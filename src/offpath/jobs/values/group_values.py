@@ -6,8 +6,8 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
-from offpath.errors import InvalidArgument, OffpathError, TooLarge, UnsupportedType
-from offpath.jobs.values.group_codecs import GroupCodecs, GroupValueError, parted
+from offpath.errors import GroupValueError, InvalidArgument, OffpathError, TooLarge, UnsupportedType
+from offpath.jobs.values.group_codecs import GroupCodecs, parted
 from offpath.jobs.values.plan import Plan
 from offpath.runtime.codec import Codec, JsonCodec
 from offpath.runtime.parameters import return_type

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from offpath import App, Verifier
+from offpath import App
 from offpath.config import load_settings
 from offpath.errors import ConfigurationError, InvalidArgument
+from offpath.events import Verifier
 from offpath.events.webhook.endpoints import Sealing
 from offpath.events.webhook.guard import Guard
 from offpath.events.webhook.posting import HttpPoster, Post

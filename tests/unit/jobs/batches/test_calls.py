@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-import offpath
 from offpath import JobState
+from offpath.errors import InvalidInput
 from tests.unit.jobs.batches.bench import LONG, Bench
 from tests.unit.jobs.worker.rig import breathe
 
@@ -86,9 +86,9 @@ async def test_a_job_may_be_enqueued_by_name_and_with_options(bench: Bench) -> N
 
 async def test_the_input_of_each_job_is_checked(bench: Bench) -> None:
     double = bench.doubling()
-    with pytest.raises(offpath.InvalidInput, match="item"):
+    with pytest.raises(InvalidInput, match="item"):
         await double.enqueue("no number")
-    with pytest.raises(offpath.InvalidInput):
+    with pytest.raises(InvalidInput):
         await double.enqueue([1, 2])
 
 

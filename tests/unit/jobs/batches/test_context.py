@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-import offpath
-from offpath import BatchContext, BatchItem, Context, JobState
+from offpath import Context, JobState
+from offpath.batch_tasks import BatchContext, BatchItem
+from offpath.errors import TaskError
 from tests.unit.jobs.batches.bench import LONG, Bench
 from tests.unit.jobs.worker.rig import breathe
 
@@ -209,9 +210,9 @@ def test_each_kind_of_task_has_its_own_context(bench: Bench) -> None:
     async def batch(ctx: Context, numbers: list[int]) -> list[int]:
         return numbers
 
-    with pytest.raises(offpath.TaskError, match="a BatchContext is for"):
+    with pytest.raises(TaskError, match="a BatchContext is for"):
         bench.app.task(plain)
-    with pytest.raises(offpath.TaskError, match=r"its context is an offpath\.BatchContext"):
+    with pytest.raises(TaskError, match=r"its context is an offpath\.BatchContext"):
         bench.app.batch_task(size=2)(batch)  # type: ignore[arg-type]
 
 

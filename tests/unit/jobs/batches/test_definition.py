@@ -9,6 +9,7 @@ import pytest
 
 import offpath
 from offpath import App, Context
+from offpath.errors import TaskError
 from tests.unit.jobs.batches.bench import Bench
 
 
@@ -41,7 +42,7 @@ def test_errors_are_no_part_of_the_result_type() -> None:
     ],
 )
 def test_what_cannot_be_a_batch_task_is_refused(define: Callable[[Any], Any], text: str) -> None:
-    with pytest.raises(offpath.TaskError, match=text):
+    with pytest.raises(TaskError, match=text):
         define(App())
 
 

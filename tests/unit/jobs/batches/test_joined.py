@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import offpath
-from offpath import App, BatchContext, Handle, JobState, Plan
+from offpath import App, Handle, JobState, Plan
+from offpath.batch_tasks import BatchContext
 from offpath.model.ledger.chart import STORED_VALUE
 from offpath.model.ledger.posting import Entry, NewPosting
 

@@ -7,13 +7,8 @@ import threading
 
 import pytest
 
-from offpath import (
-    App,
-    AppClosed,
-    CapabilityMissing,
-    InvalidArgument,
-    JobState,
-)
+from offpath import App, InvalidArgument, JobState
+from offpath.errors import AppClosed, CapabilityMissing
 
 
 def test_the_blocking_client_needs_no_loop() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import offpath
-from offpath import App, BlockingClient, Conflict, Context, InvalidArgument, JobState
+from offpath import App, BlockingClient, Context, InvalidArgument, JobState
+from offpath.errors import Conflict, ScheduleNotFound
 from offpath.model.schedule import OccurrenceOutcome, Overlap
 from offpath.runtime.clock import ManualClock
 
@@ -74,9 +75,9 @@ def test_a_schedule_that_is_not_there_is_named(
     scheduled: tuple[App, BlockingClient[Any]], verb: str
 ) -> None:
     schedules = scheduled[1].schedules
-    with pytest.raises(offpath.ScheduleNotFound, match="no schedule 'nightly'"):
+    with pytest.raises(ScheduleNotFound, match="no schedule 'nightly'"):
         getattr(schedules, verb)("nightly")
-    with pytest.raises(offpath.ScheduleNotFound, match="no schedule 'nightly'"):
+    with pytest.raises(ScheduleNotFound, match="no schedule 'nightly'"):
         schedules.change("nightly", every=5)
 
 

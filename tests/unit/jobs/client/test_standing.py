@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from offpath import App, Context, Limit, RetryPolicy, WaitTimeout, gate
+from offpath import App, Context, Limit, WaitTimeout, gate
 from offpath.model.job import JobState
+from offpath.retries import RetryPolicy
 
 
 @pytest.fixture

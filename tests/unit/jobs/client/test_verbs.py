@@ -11,7 +11,6 @@ from offpath import (
     Abort,
     App,
     Context,
-    IdConflict,
     InvalidArgument,
     JobCancelled,
     JobDead,
@@ -24,6 +23,7 @@ from offpath import (
     UnknownTask,
     WaitTimeout,
 )
+from offpath.errors import IdConflict
 from offpath.model.job import DeadReason
 from offpath.runtime.clock import ManualClock
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from offpath import App, Context, InvalidArgument, JobState, SignalTimeout, TooLarge
+from offpath import App, Context, InvalidArgument, JobState, SignalTimeout
 from offpath.config import Settings
+from offpath.errors import TooLarge
 from offpath.runtime.ids import new_id
 from offpath.testing import ManualClock, drain, pass_time
 

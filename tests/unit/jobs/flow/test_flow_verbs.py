@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from offpath import App, InvalidArgument, Limit, NotFound
+from offpath import App, InvalidArgument, Limit
+from offpath.errors import NotFound
 from offpath.runtime.clock import ManualClock
 
 AWARE = datetime(2026, 1, 1, 12, tzinfo=UTC)

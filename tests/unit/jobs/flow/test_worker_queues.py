@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from offpath import App, ConfigurationError, InvalidArgument
+from offpath import App, InvalidArgument
 from offpath.config import Settings, load_settings
+from offpath.errors import ConfigurationError
 from offpath.jobs.worker.settings import overridden, worker_terms
 from offpath.jobs.worker.terms import WorkerSettings
 from offpath.model.lease import Order

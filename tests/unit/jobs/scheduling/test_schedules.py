@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from offpath import Conflict, InvalidArgument, ScheduleNotFound
+from offpath import InvalidArgument
+from offpath.errors import Conflict, ScheduleNotFound
 from offpath.model.schedule import Missed, OccurrenceOutcome, Overlap
 from tests.unit.jobs.scheduling.scheduled import DAY, HOUR, START, Rig
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from offpath import StoreUnavailable, Verdict
+from offpath import StoreUnavailable
 from offpath.errors import InvalidArgument
 from offpath.jobs.schedules.schedules import Schedules
 from offpath.jobs.schedules.ticker import KEEP, PRUNE_EVERY
 from offpath.model.schedule import Schedule, Timing, TimingKind
 from offpath.runtime.clock import ManualClock
+from offpath.sweeps import Verdict
 from tests.unit.jobs.scheduling.scheduled import DAY, HOUR, START, Rig
 
 

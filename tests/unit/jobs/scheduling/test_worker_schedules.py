@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from offpath import App, Context, InvalidArgument, Verdict
+from offpath import App, Context, InvalidArgument
 from offpath.runtime.clock import ManualClock
+from offpath.sweeps import Verdict
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 HOUR = 3600.0

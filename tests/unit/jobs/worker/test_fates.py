@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offpath import Abort, App, RetryPolicy
+from offpath import Abort, App
 from offpath.cli import logs
 from offpath.jobs.client.fates import Fates
 from offpath.jobs.worker.unclaimed import MOST_TOLD, Unclaimed
@@ -30,6 +30,7 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
+from offpath.retries import RetryPolicy
 from offpath.runtime import log
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Backlog

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import offpath
-from offpath import Context, GateError, GroupFailed, InvalidArgument, JobState, Plan, PlanError
+from offpath import Context, GroupFailed, InvalidArgument, JobState, Plan
+from offpath.errors import GateError, PlanError
 from offpath.model.gate import Counting, When
 from offpath.model.job import DeadReason
 from tests.unit.edge_cases.bench import Bench

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import offpath
-from offpath import Context, Gate, GateError, InvalidArgument, Job, JobState, Plan, PlanError
+from offpath import Context, Gate, InvalidArgument, Job, JobState, Plan
+from offpath.errors import GateError, PlanError
 from tests.unit.edge_cases.bench import Bench
 
 GATE: Any = offpath.gate

@@ -10,17 +10,8 @@ from decimal import Decimal
 import pytest
 
 import offpath
-from offpath import (
-    App,
-    Context,
-    Group,
-    GroupFailed,
-    GroupValueError,
-    JobNotFound,
-    JobState,
-    Plan,
-    WaitTimeout,
-)
+from offpath import App, Context, Group, GroupFailed, JobNotFound, JobState, Plan, WaitTimeout
+from offpath.errors import GroupValueError
 from offpath.jobs.client.waiters import Waiters
 from offpath.model.event import EventKind
 from offpath.runtime.clock import ManualClock

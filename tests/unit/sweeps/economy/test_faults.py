@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from offpath import Event
 from offpath.economy import TopUp, credits, event_key
 from offpath.economy.ledger.obligations import position
 from offpath.economy.ledger.rows import SubscriptionBody, body
 from offpath.economy.sweeps.running import SWEEP_NAMES, EconomyRun
 from offpath.economy.testing import Killed, Mode
+from offpath.events import Event
 from offpath.model.message import MessageState
 from tests.unit.sweeps.economy.rig import SYSTEM, Rig
 from tests.unit.sweeps.rows_table import drive

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offpath import Backoff, Event
+from offpath import Backoff
 from offpath.economy import (
     Actor,
     Share,
@@ -20,6 +20,7 @@ from offpath.economy import (
 )
 from offpath.economy.sweeps.summaries import Failed, InboxSummary, Reasoned, RelaySummary
 from offpath.errors import StoreUnavailable
+from offpath.events import Event
 from offpath.model.ledger.faults import ChainBroken, StoreFailed
 from offpath.model.message import MessageState
 from tests.unit.sweeps.economy.rig import SYSTEM, Rig
