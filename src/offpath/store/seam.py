@@ -111,7 +111,7 @@ class ObservedStore:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the backend can do."""
+        """The backend's own."""
         return self._inner.capabilities
 
     # -- life ------------------------------------------------------------------------------
@@ -134,8 +134,8 @@ class ObservedStore:
     _settle = _timed(Store.settle).quiet
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        """As the store does, and clears doubts: a settlement whose first answer was lost and whose
-        repeat is refused by the fence is answered ``APPLIED`` if the first one was taken.
+        """The store's answers, cleared of doubts: a settlement whose first answer was lost and
+        whose repeat is refused by the fence is answered ``APPLIED`` if the first one was taken.
         """
         try:
             answers = await self._settle(settlements)
@@ -190,7 +190,7 @@ class ObservedStore:
     async def settle_messages(
         self, settlements: Sequence[MessageSettlement]
     ) -> list[MessageSettled]:
-        """As the store does, and clears doubts as :meth:`settle` does for jobs."""
+        """The store's answers, cleared of doubts as those of :meth:`settle`."""
         try:
             answers = await self._settle_messages(settlements)
         except StoreUnavailable:
@@ -202,7 +202,7 @@ class ObservedStore:
         return answers
 
     async def revive_messages(self, ids: Sequence[str]) -> list[str]:
-        """As the store does; asks before what they are, to tell which states they left."""
+        """The store's answer. It is asked before what they are, to tell which states they left."""
         known = await known_messages(self, ids)
         revived = await self._revive_messages(ids)
         messages.revived(self._telemetry, revived, known)
@@ -328,7 +328,7 @@ class ObservedStore:
 
     @asynccontextmanager
     async def ledger_snapshot(self) -> AsyncIterator[LedgerReads]:
-        """As the store does. Timed until it stands; the reads within are the store's own."""
+        """The store's snapshot, timed until it stands. The reads within are the store's own."""
         async with AsyncExitStack() as stack:
             yield await self._entered(stack)
 

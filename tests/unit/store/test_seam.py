@@ -55,7 +55,7 @@ class Rig:
         self.store = ObservedStore(inner, self.clock, StoreMeter(self.metrics, "memory"))
 
     def timed(self) -> dict[str, float]:
-        """How often each operation was timed."""
+        """The number of calls that were timed, by operation."""
         found = self.metrics.list("offpath_store_operation_seconds")
         return {dict(one.labels)["operation"]: one.value for one in found}
 
@@ -73,7 +73,7 @@ def test_the_table_has_nothing_that_the_protocol_has_not() -> None:
 
 
 def is_quiet(name: str) -> bool:
-    """Whether the table says that there is nothing to tell of it."""
+    """True when the table says that there is nothing to tell of it."""
     kept = inspect.getclosurevars(vars(ObservedStore)[name]).nonlocals
     return "of_answer" in kept and kept["of_answer"] is None and kept["of_call"] is None
 

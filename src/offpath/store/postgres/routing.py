@@ -215,7 +215,7 @@ def placed(table: tuple[str, ...]) -> str:
 def facts_steps(
     router: str, horizon: int, now: datetime | None, *, sql: Catalogue
 ) -> Steps[RouterFacts]:
-    """What ``verify`` compares."""
+    """The numbers that ``verify`` compares."""
     query = sql["router_facts"](now=moment(now), router=router, horizon=horizon)
     rows = yield from ask(query, last=True)
     if not rows:

@@ -58,4 +58,4 @@ EVENTS: Final = Shape.of(
     event,
     lambda event, bad: replace(event, unreadable=mark(bad)),
 )
-"""How events are read, one by one if need be."""
+"""The reading of events, one by one if need be."""

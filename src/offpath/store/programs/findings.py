@@ -9,7 +9,7 @@ from offpath.store.programs.instants import instant
 
 
 def listed(d: Dialect) -> Steps[list[FindingRecord]]:
-    """Those that stand, by name."""
+    """Findings that stand, by name."""
     return _records((yield from one(d.sql["findings"]())))
 
 

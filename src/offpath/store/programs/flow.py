@@ -34,7 +34,7 @@ def _limits(d: Dialect, limit: int, after: str | None, keys: Sequence[str]) -> Q
 
 
 def count_held(d: Dialect, *, limit: int) -> Steps[int]:
-    """How many jobs wait for room, over all keys, counted up to a limit."""
+    """The number of jobs that wait for room, over all keys, counted up to a limit."""
     [[number]] = yield from one(d.sql["count_held"](limit=max(limit, 0)))
     return int(number)
 

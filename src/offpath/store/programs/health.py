@@ -1,4 +1,4 @@
-"""What health asks: what died lately, who holds a limit, how far behind routers are."""
+"""Questions of health: what died lately, who holds a limit, how far behind routers are."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def limit_holders(d: Dialect, keys: Sequence[str]) -> Steps[Sequence[LimitHolder
 
 
 def router_lags(d: Dialect) -> Steps[Sequence[RouterLag]]:
-    """How long the oldest committed event of each router has waited."""
+    """The time since which each router's oldest committed event has waited."""
     rows = yield from one(d.sql["router_lags"]())
     return [
         RouterLag(router=router, open=bool(opened), oldest_at=readable(oldest_at))

@@ -1,4 +1,4 @@
-"""What routers decided: attempts at events, and the dead letters that are replayed or resolved."""
+"""Decisions of routers: attempts at events, and dead letters that are replayed or resolved."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def attempts(
 
 
 def attempted(d: Dialect, router: str, events: Sequence[str]) -> Steps[frozenset[str]]:
-    """Those of some events that have an attempt."""
+    """The ones of these events that have an attempt."""
     rows = yield from one(d.sql["attempted"](router=router, events=d.batch(list(events))))
     return frozenset(row[0] for row in rows)
 

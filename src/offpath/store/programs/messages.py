@@ -75,7 +75,7 @@ def delete(d: Dialect, ids: Sequence[str]) -> Steps[list[str]]:
 
 
 def backlog(d: Dialect, *, limit: int = 1000) -> Steps[list[MessageBacklog]]:
-    """What waits in each stream, by box and stream."""
+    """Waiting messages of each stream, by box and stream."""
     rows = yield from one(d.sql["message_backlog"](now=d.now, limit=limit))
     return [
         MessageBacklog(

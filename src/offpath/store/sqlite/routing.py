@@ -197,7 +197,7 @@ def _placed(page: TablePage) -> str:
 
 
 def facts(session: Session, now: int, router: str) -> RouterFacts:
-    """What ``verify`` compares."""
+    """The numbers that ``verify`` compares."""
     record = session.drive(_router(router, now))
     horizon = session.drive(_horizon())
     query = SQL["router_facts"](router=router, domain=record.domain, partitions=record.partitions)
@@ -231,13 +231,13 @@ def trim(session: Session, before: int, limit: int) -> int:
 
 
 def _attempt_row(one: Attempt) -> tuple[Any, ...]:
-    """As it is written."""
+    """An attempt as it is written."""
     status = one.status.value
     return (one.router, one.event, one.number, one.position, status, one.route, one.detail)
 
 
 def _letter_row(one: Letter) -> tuple[Any, ...]:
-    """As it is written. Raises ``StoreRejected`` for an event that is not Unicode."""
+    """A dead letter as it is written. Raises ``StoreRejected`` for an event that is not Unicode."""
     event = one.event
     head = (one.id, one.router, one.route, event.id, event.position)
     return (*head, document(replace(event, decided=False)), one.reason, one.detail, one.number)

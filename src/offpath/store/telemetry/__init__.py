@@ -1,4 +1,4 @@
-"""What the answers of a store mean: for metrics, for the observers of jobs, and for the log.
+"""The meaning of a store's answers: for metrics, for the observers of jobs, and for the log.
 
 ``moves`` and ``message_moves`` are pure: from what was asked and answered to what went from where
 to where. ``jobs``, ``messages`` and ``effects`` tell that to a :class:`Telemetry`. The table in

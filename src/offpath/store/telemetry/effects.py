@@ -1,4 +1,4 @@
-"""What to tell of committed effects: new jobs and messages, events of the log, operations."""
+"""The telling of committed effects: new jobs and messages, events of the log, operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to tell of jobs: of those that were handed out, settled, changed, rescued and made."""
+"""The telling of jobs: of those that were handed out, settled, changed, rescued and made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the answers of a store mean for messages: which went from which state to which."""
+"""The meaning of a store's answers for messages: which went from which state to which."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def written(messages: Sequence[NewMessage], answers: Sequence[Enqueued]) -> Iter
 def carried_out(
     settlement: Settlement | MessageSettlement, answer: Settled | MessageSettled
 ) -> bool:
-    """Whether the effects of this settlement were committed with it."""
+    """True when the effects of this settlement were committed with it."""
     return (
         answer.status is SettleStatus.APPLIED
         and answer.state is not JobState.CANCELLED

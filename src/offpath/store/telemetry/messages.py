@@ -1,4 +1,4 @@
-"""What to tell of messages: of those that were handed out, settled, revived and deleted."""
+"""The telling of messages: of those that were handed out, settled, revived and deleted."""
 
 from __future__ import annotations
 

@@ -124,9 +124,9 @@ class StoreMeter:
         self._times: dict[str, _Times] = {}
         self._generation = registry.generation
         self.times: Mapping[str, metrics.Summary] = _OperationTimes(registry, backend)
-        """How long each operation of the store took, by its name."""
+        """The durations of each operation of the store, by its name."""
         self.messages = MessageMeter(registry)
-        """Those of messages, the log and its routers."""
+        """The metrics of messages, the log and its routers."""
         self._groups = registry.counter("offpath_groups_done_total")
         self._admitted = registry.counter("offpath_jobs_admitted_total")
 
@@ -230,12 +230,12 @@ def _outcome(decided: Decided) -> str:
 
 
 def _waits(step: Step) -> bool:
-    """Whether this attempt asked for a signal: nobody knows for how long."""
+    """True when this attempt asked for a signal: nobody knows for how long."""
     return step.settlement is not None and isinstance(step.settlement.outcome, Waiting)
 
 
 def _asked(step: Step, at: datetime) -> float:
-    """How long a snoozed attempt asked to wait."""
+    """The seconds that a snoozed attempt asked to wait."""
     if step.run_at is not None:
         return (step.run_at - at).total_seconds()
     outcome = None if step.settlement is None else step.settlement.outcome

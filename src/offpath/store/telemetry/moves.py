@@ -1,4 +1,4 @@
-"""What the answers of a store mean: which jobs went from which state to which, and as what event.
+"""The meaning of a store's answers: which jobs went from which state to which, and as what event.
 
 Pure functions from what was asked and answered to :class:`Move` lists, shared by the metrics and
 the event hooks, so that no transition can be seen by one and missed by the other.
@@ -47,7 +47,7 @@ class Move(Struct, frozen=True, eq=False):
     left: JobState | None
     entered: JobState | None
     kinds: tuple[EventKind, ...]
-    """What hooks are told, in this order."""
+    """The events that hooks are told, in this order."""
 
 
 class Step(Struct, frozen=True, gc=False):
