@@ -149,8 +149,12 @@ def known(given: Iterable[str], names: Collection[str], whose: str) -> None:
 
 
 def like(given: str, names: Collection[str]) -> str:
-    """The ones of ``names`` that may have been meant."""
+    """The ones of ``names`` that may have been meant: by another library's word, or a slip."""
     import difflib
 
+    from offpath.model.other_words import OPTIONS
+
+    if (ours := OPTIONS.get(given)) in names:
+        return f"here it is called {ours!r}"
     near = difflib.get_close_matches(given, names, n=1)
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(names))}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine
 from typing import (
+    TYPE_CHECKING,
     Any,
     Concatenate,
     Generic,
@@ -177,6 +178,17 @@ class Task(Sending[P, S, G]):
         self.__doc__ = definition.fn.__doc__
         self.__name__ = getattr(definition.fn, "__name__", self.name)
         self.__module__ = definition.fn.__module__
+
+    if not TYPE_CHECKING:  # a type checker says itself that there is no such attribute
+
+        def __getattr__(self, name: str) -> object:
+            """Refuse a method of another library's tasks, with what to write here."""
+            from offpath.model.other_words import VERBS
+
+            ours = VERBS.get(name)
+            hint = "" if ours is None else f"; write `{ours}`"
+            msg = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            raise AttributeError(msg, name=name, obj=self)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - narrowed below
         """Call the function itself."""
