@@ -21,7 +21,8 @@ from offpath.errors import (
     UnknownTask,
     WaitTimeout,
 )
-from offpath.jobs.blocking.client import BlockingClient, BlockingHandle
+from offpath.jobs.blocking.client import BlockingClient
+from offpath.jobs.blocking.views import BlockingHandle
 from offpath.jobs.client.batch import Batch
 from offpath.jobs.client.group_events import Group
 from offpath.jobs.define.task import Task

@@ -8,6 +8,8 @@ from typing import Any, assert_type
 import offpath
 from offpath.batch_tasks import BatchContext
 from offpath import App, BlockingHandle, JobRecord
+from offpath.model.job import Changed, Page, Progress
+from offpath.model.lease import WorkerRecord
 from offpath.model.schedule import Occurrence, ScheduleRecord
 
 app = App()
@@ -54,3 +56,33 @@ def jobs() -> None:
     client = app.blocking
     assert_type(client.jobs.get("x"), JobRecord)
     assert_type(client.dead.show("x"), JobRecord)
+
+
+def twins() -> None:
+    """The parameters and the value are those of the async verb, awaited."""
+    client = app.blocking
+    assert_type(client.jobs.find(limit=3, state="dead"), Page)
+    assert_type(client.jobs.count(task=add), int)
+    assert_type(client.jobs.cancel("x", queue="mail"), list[Changed])
+    assert_type(client.dead.redrive(per_second=2.0, everything=True), list[Changed])
+    assert_type(client.groups.members("x", limit=3), Page)
+    assert_type(client.queues.unknown("mail"), str | None)
+    assert_type(client.limits.cool_down("key", timedelta(minutes=1)), int)
+    assert_type(client.workers(), list[WorkerRecord])
+    assert_type(client.signal("x", "paid", {"cents": 5}, keep=60, most_unread=5), bool)
+    client.jobs.get()  # type: ignore[call-arg]
+    client.jobs.get(5)  # type: ignore[arg-type]
+    client.jobs.find(limit="3")  # type: ignore[arg-type]
+    client.jobs.find(stat="dead")  # type: ignore[call-arg]
+    client.limits.pause("key", datetime.max)  # type: ignore[call-arg]
+    client.signal("x", "paid", most=5)  # type: ignore[call-arg]
+
+
+def handles(handle: BlockingHandle[str, bytes]) -> None:
+    assert_type(handle.result(timeout=5), str)
+    assert_type(handle.group(allow_failed=True), bytes)
+    assert_type(handle.status(), JobRecord)
+    assert_type(handle.progress(), Progress | None)
+    assert_type(handle.cancel(), bool)
+    assert_type(handle.cancel_group(), int)
+    handle.result(5)  # type: ignore[call-arg]

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, overload
 
 from offpath.errors import AppClosed, InvalidArgument
 from offpath.jobs.blocking.events import BlockingEvents, EventApp
-from offpath.jobs.blocking.flow import BlockingLimits, BlockingQueues
-from offpath.jobs.blocking.jobs import BlockingDead, BlockingJobs
-from offpath.jobs.blocking.schedules import BlockingSchedules
+from offpath.jobs.blocking.loop_thread import LoopThread, in_a_loop, wait
+from offpath.jobs.blocking.twin import Twin, blocking
+from offpath.jobs.blocking.views import (
+    BlockingDead,
+    BlockingHandle,
+    BlockingJobs,
+    BlockingLimits,
+    BlockingQueues,
+    BlockingSchedules,
+)
 from offpath.jobs.client.client import as_jobs, each_job, effects_of
+from offpath.jobs.client.signal_verbs import SignalVerbs
+from offpath.jobs.client.worker_verbs import WorkingVerbs
 from offpath.jobs.values.gates import Gate
-from offpath.jobs.values.job import G_co, Job, S_co
+from offpath.jobs.values.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
-    from concurrent.futures import Future
-    from datetime import timedelta
 
     from offpath.jobs.blocking.groups import BlockingGroups
-    from offpath.jobs.client.client import Client, Sent
+    from offpath.jobs.client.client import Sent
     from offpath.jobs.client.dead_letters import DeadLetters
     from offpath.jobs.client.flow import LimitKeys, Queues
     from offpath.jobs.client.groups import GroupsView
@@ -30,10 +36,9 @@ if TYPE_CHECKING:
     from offpath.jobs.schedules.schedules import Schedules
     from offpath.jobs.values.handle import Handle
     from offpath.model.effects import Effects
-    from offpath.model.job import Enqueued, JobRecord, Progress
-    from offpath.model.lease import WorkerRecord
+    from offpath.model.job import Enqueued
     from offpath.model.options import Options
-from offpath.store.protocol import Backlog, Migration, Store
+    from offpath.store.protocol import Migration, Store
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -43,8 +48,6 @@ A_co = TypeVar("A_co", covariant=True)
 
 class AsyncApp(EventApp[A_co], Protocol[A_co]):
     """The app, as the blocking side needs it."""
-
-    client: Client
 
     @property
     def jobs(self) -> JobsView:
@@ -104,80 +107,11 @@ class AsyncApp(EventApp[A_co], Protocol[A_co]):
         ...
 
     async def migrate(self) -> list[Migration]:
-        """Apply pending schema steps."""
-        ...
-
-    async def workers(self) -> list[WorkerRecord]:
-        """Every registered worker."""
-        ...
-
-    async def signal(
-        self,
-        target: Any,  # noqa: ANN401 - a job, a handle, an id or a key
-        event: str,
-        payload: Any = None,  # noqa: ANN401 - any value
-        *,
-        id: str | None = None,  # noqa: A002 - the word for it
-        keep: float | timedelta = ...,
-    ) -> bool:
-        """Tell a waiting job."""
-        ...
-
-    async def backlog(self) -> list[Backlog]:
-        """Due work by queue and task."""
+        """Apply pending schema steps; returns those applied. The app need not be open for it."""
         ...
 
 
-class LoopThread:
-    """A private event loop in a daemon thread: one per app, started when it is first needed."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The running loop."""
-        with self._lock:
-            if self._loop is None or not (self._thread and self._thread.is_alive()):
-                self._start()
-            assert self._loop is not None  # noqa: S101 - set by _start
-            return self._loop
-
-    def owns(self, loop: asyncio.AbstractEventLoop | None) -> bool:
-        """Whether this is the private loop."""
-        return loop is not None and loop is self._loop
-
-    def stop(self) -> None:
-        """End the loop and its thread. Idempotent."""
-        with self._lock:
-            loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
-        if loop is not None and thread is not None and thread.is_alive():
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-
-    def _start(self) -> None:
-        started = threading.Event()
-        self._loop = loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=_serve, args=(loop, started), name="offpath blocking client", daemon=True
-        )
-        self._thread.start()
-        started.wait()
-
-
-def _serve(loop: asyncio.AbstractEventLoop, started: threading.Event) -> None:
-    asyncio.set_event_loop(loop)
-    loop.call_soon(started.set)
-    try:
-        loop.run_forever()
-    finally:
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
-
-
-class BlockingClient(BlockingEvents[A_co]):
+class BlockingClient(BlockingEvents[A_co], Twin[Any]):
     """The same verbs as on the app, blocking. Threads may share it.
 
     Its calls run in the app's event loop if the app is open in one (call them from other threads
@@ -187,6 +121,7 @@ class BlockingClient(BlockingEvents[A_co]):
     _app: AsyncApp[A_co]
 
     def __init__(self, app: AsyncApp[A_co]) -> None:
+        super().__init__(self, app)
         self._app = app
         self._thread = LoopThread()
         self.jobs = BlockingJobs(self, app.jobs)
@@ -209,7 +144,7 @@ class BlockingClient(BlockingEvents[A_co]):
 
         Raises ``InvalidArgument`` inside an event loop: it would stand still meanwhile.
         """
-        if _in_a_loop():
+        if in_a_loop():
             raise InvalidArgument(
                 "app.blocking would block the event loop that runs here: "
                 "use the app's own verb with `await` instead"
@@ -220,7 +155,7 @@ class BlockingClient(BlockingEvents[A_co]):
                 "the event loop in which this app was opened is not running: close the app there, "
                 "or use only app.blocking in this process"
             )
-        return _wait(asyncio.run_coroutine_threadsafe(make(), loop))
+        return wait(asyncio.run_coroutine_threadsafe(make(), loop))
 
     def open(self) -> None:
         """Open the app now instead of at the first call."""
@@ -231,6 +166,9 @@ class BlockingClient(BlockingEvents[A_co]):
         if self._thread.owns(self._app.loop):
             self.run(self._app.close)
         self._thread.stop()
+
+    # Both ways to enqueue are written by hand: they return blocking handles, `within` is a blocking
+    # connection, and overloads would be lost in one ParamSpec.
 
     @overload
     def enqueue(
@@ -289,27 +227,10 @@ class BlockingClient(BlockingEvents[A_co]):
 
         return BlockingGroups(self, self._app.groups)
 
-    def migrate(self) -> list[Migration]:
-        """Apply pending schema steps; returns those applied."""
-        return self.run(self._app.migrate)
-
-    def workers(self) -> list[WorkerRecord]:
-        """Every registered worker."""
-        return self.run(self._app.workers)
-
-    def signal(
-        self,
-        target: Any,  # noqa: ANN401 - a job, a handle, an id or a key
-        event: str,
-        payload: Any = None,  # noqa: ANN401 - any value
-        **how: Any,  # noqa: ANN401 - as the app's own
-    ) -> bool:
-        """Tell a waiting job; the options are those of :meth:`offpath.App.signal`."""
-        return self.run(lambda: self._app.signal(target, event, payload, **how))
-
-    def backlog(self) -> list[Backlog]:
-        """Due work by queue and task."""
-        return self.run(self._app.backlog)
+    migrate = blocking(AsyncApp.migrate)
+    workers = blocking(WorkingVerbs.workers)
+    backlog = blocking(WorkingVerbs.backlog)
+    signal = blocking(SignalVerbs.signal)
 
     def _send(
         self, jobs: Sequence[Sent], within: object, *, inline: bool
@@ -331,72 +252,3 @@ class BlockingClient(BlockingEvents[A_co]):
         if within is None:
             return self.run(lambda: self._app.client.commit(effects))
         return self._app.store().commit_within_blocking(within, effects)
-
-
-class BlockingHandle(Generic[S_co, G_co]):
-    """One enqueued job, for blocking code."""
-
-    __slots__ = ("_client", "_handle")
-
-    def __init__(self, client: BlockingClient[Any], handle: Handle[S_co, G_co]) -> None:
-        self._client = client
-        self._handle = handle
-
-    def __repr__(self) -> str:
-        """Show the id."""
-        return f"<BlockingHandle {self._handle.id}>"
-
-    @property
-    def id(self) -> str:
-        """The job's id."""
-        return self._handle.id
-
-    @property
-    def created(self) -> bool:
-        """Whether this enqueue made the job."""
-        return self._handle.created
-
-    def result(self, *, timeout: float | timedelta | None = None) -> S_co:
-        """Wait for the job to end and return its result; see :meth:`offpath.Handle.result`."""
-        return self._client.run(lambda: self._handle.result(timeout=timeout))
-
-    def group(
-        self, *, timeout: float | timedelta | None = None, allow_failed: bool = False
-    ) -> G_co:
-        """Wait for the job and all it led to; returns the group's value: see
-        :meth:`offpath.Handle.group`.
-        """
-        group = self._handle.group
-        return self._client.run(lambda: group(timeout=timeout, allow_failed=allow_failed))
-
-    def cancel_group(self) -> int:
-        """Cancel the job and every open job of its group; how many that concerns."""
-        return self._client.run(self._handle.cancel_group)
-
-    def status(self) -> JobRecord:
-        """Everything the store knows of the job now."""
-        return self._client.run(self._handle.status)
-
-    def progress(self) -> Progress | None:
-        """What the handler last told."""
-        return self._client.run(self._handle.progress)
-
-    def cancel(self) -> bool:
-        """Cancel the job; False when it had ended already."""
-        return self._client.run(self._handle.cancel)
-
-
-def _in_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _wait(future: Future[T]) -> T:
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()  # Ctrl-C in this thread must not leave the call running in the other
-        raise

@@ -40,6 +40,8 @@ class BlockingEvents(Generic[A_co]):
     ``within`` takes a blocking connection or session, and needs no event loop at all.
     """
 
+    # Written by hand: the async verbs await their commit, which a blocking connection cannot.
+
     _app: EventApp[A_co]
 
     def commit(self, effects: Effects, within: object = None) -> Sequence[Enqueued]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from offpath.errors import InvalidArgument, TooLarge
 from offpath.model import checks
@@ -19,26 +19,22 @@ KEEP = timedelta(days=30)
 """How long a signal waits to be taken, unless it is said."""
 
 
-class SignalHome(Protocol):
-    """What signals need of their app."""
+class SignalVerbs:
+    """How an app sends signals."""
 
     settings: Settings
     _codec: Codec
 
-    def new_id(self) -> str:
-        """A new id."""
-        ...
+    if TYPE_CHECKING:
 
-    async def _opened(self) -> Store:
-        """The open store."""
-        ...
+        def new_id(self) -> str:
+            """A new id."""
+            ...
 
-
-class SignalVerbs:
-    """How an app sends signals."""
+        async def _opened(self) -> Store: ...
 
     async def signal(
-        self: SignalHome,
+        self,
         target: Any,  # noqa: ANN401 - a job, a handle, an id or a key
         event: str,
         payload: Any = None,  # noqa: ANN401 - any value that the codec takes
@@ -47,7 +43,7 @@ class SignalVerbs:
         keep: float | timedelta = KEEP,
         most_unread: int = MOST_UNREAD,
     ) -> bool:
-        """Tell a job that waits with ``ctx.wait_for(event)``: ``await app.signal(job, "paid")``.
+        """Tell a job that waits with ``ctx.wait_for(event)``: ``app.signal(job, "paid")``.
 
         ``target`` is a job, a handle, a job's id, or a key that the job waits for with ``key=``.
         One signal ends one wait. When nobody waits yet it is kept for the first that does, up to

@@ -59,7 +59,7 @@ class Schedules:
     async def create(
         self, name: str, job: Job[Any, Any], /, **terms: Unpack[Terms]
     ) -> ScheduleRecord:
-        """Add a schedule without a deploy: ``await app.schedules.create("x", t.job(), every=60)``.
+        """Add a schedule without a deploy: ``app.schedules.create("x", task.job(), every=60)``.
 
         The keywords are those of :meth:`offpath.App.schedule`. Creating an equal one again changes
         nothing. Raises ``InvalidArgument``, and ``Conflict`` when the name is another's.
