@@ -44,6 +44,7 @@ from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.codec import Codec, JsonCodec
 from offpath.runtime.ids import IdGenerator, new_id, parse_id
 from offpath.runtime.metrics import Metrics
+from offpath.runtime.seats import checked_seat
 from offpath.runtime.threads import Threads
 from offpath.store.backends import Backend
 from offpath.store.seam import ObservedStore
@@ -131,8 +132,8 @@ class App(
         self._codec = codec or JsonCodec()
         self._strict = strict
         self._id_generator = id_generator
-        self._on_failure = on_failure
-        self._log_context = log_context
+        self._on_failure = checked_seat(on_failure, "on_failure")
+        self._log_context = checked_seat(log_context, "log_context", plain=True)
         self._redrive = None if redrive is None else checked_redrive(redrive)
         self._auto_start = auto_start
         self.clock: Clock = clock or SystemClock()

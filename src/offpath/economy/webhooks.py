@@ -28,6 +28,7 @@ from offpath.model import checks
 from offpath.model.correlation import HEADERS, correlation_id
 from offpath.model.ledger.faults import LedgerError
 from offpath.model.ledger.money import Money
+from offpath.runtime.seats import called, check_seat
 
 if TYPE_CHECKING:
     from offpath.economy.economy import Economy
@@ -111,6 +112,7 @@ def webhook_door(
     name = checks.name(provider, "provider")
     if ":" in name:  # it parts the provider from the event's id
         raise InvalidArgument(f"provider must have no colon: {name!r}")
+    check_seat(decode, "decode", plain=True)
     actor = Actor.system(f"webhook:{name}")
 
     async def accept(
@@ -151,7 +153,7 @@ def _decoded(payload: object, key: str, actor: Actor, decode: Decode) -> Request
     try:
         if not isinstance(payload, Mapping):
             raise InvalidArgument("a provider's event is a JSON object")
-        request = decode(payload, key, actor)
+        request: Request | None = called(decode, payload, key, actor)
     except (KeyError, TypeError, LedgerError) as error:
         raise InvalidArgument(f"the event holds no operation: {type(error).__name__}") from error
     if request is None:

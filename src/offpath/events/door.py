@@ -8,7 +8,6 @@ can mount it.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -16,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from offpath.errors import InvalidArgument, OffpathError, StoreRejected, TooLarge
+from offpath.errors import InvalidArgument, OffpathError, StoreRejected, TaskError, TooLarge
 from offpath.events.webhook.signing import BadSignature
 from offpath.model import checks
 from offpath.model.browsers import foreign
 from offpath.model.json_text import decode_json
 from offpath.model.quiet import Quiet
+from offpath.runtime.seats import Escaped, asked, called, check_seat, checked_seat
 
 if TYPE_CHECKING:
     from offpath.events.inbox import Accepted
@@ -118,7 +118,7 @@ class Door:
         self.source = checks.name(source, "source")
         """The inbox source that deliveries are accepted for."""
         self._verify = _checker(verifier)
-        self._key = key or _own_id
+        self._key = checked_seat(key or _own_id, "key", plain=True)
         self._accept = accept
         self._report = report
         self._most_bytes = checks.integer(most_bytes, "most_bytes", least=1, most=1 << 40)
@@ -175,8 +175,8 @@ class Door:
         if foreign(headers):  # no sender is a browser; what it sends is decided by its signature
             raise Refusal(403, "foreign_origin")
         body = await self._body(headers, receive)
-        verified = self._verify(body, headers)
-        given = await verified if inspect.isawaitable(verified) else verified
+        # a verifier that has not run, or only seems to, has found nothing genuine
+        given = await asked(self._verify, body, headers)
         incoming = Incoming(id=given, headers=headers, payload=_parsed(body))
         kept = {name: headers[name] for name in self._keep if headers.get(name)}
         # as it came where that can be stored: a number read as a float may lose digits
@@ -210,7 +210,9 @@ class Door:
 
     def _key_of(self, incoming: Incoming) -> str:
         try:
-            key = self._key(incoming)
+            key = called(self._key, incoming)
+        except (TaskError, Escaped):
+            raise  # it is no matter of the delivery
         except Exception as error:
             # the payload has not the form that the key is looked for in
             self._report(error, f"inbox door {self.source}: key")
@@ -225,6 +227,7 @@ def _checker(verifier: Verifies | Verify) -> Verify:
             "verifier is an offpath.events.Verifier, or a function of the body and the headers "
             f"that raises offpath.events.BadSignature; not {type(verifier).__name__}"
         )
+    check_seat(check, "verifier")
     return check
 
 

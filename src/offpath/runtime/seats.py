@@ -12,9 +12,15 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from offpath.errors import TaskError
+
+F = TypeVar("F")
+
+PATIENCE: Final = 30.0
+"""Seconds in which a function that is asked for a decision must answer: a worker, or a caller of a
+service, waits for it."""
 
 
 class Escaped(Exception):
@@ -37,6 +43,40 @@ async def seated(function: Callable[..., Any], *args: object) -> Any:  # noqa: A
         raise
     except BaseException as error:
         raise contained(error) from error
+
+
+async def asked(function: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401 - the function's
+    """As :func:`seated`, for a decision that somebody waits for: within ``PATIENCE`` seconds.
+
+    A cancellation that nobody asked for is a failure of the function.
+    """
+    task, limit = asyncio.current_task(), asyncio.timeout(PATIENCE)
+    try:
+        async with limit:
+            return await seated(function, *args)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise TaskError(f"it gave no answer within {PATIENCE:g} s") from error
+    except asyncio.CancelledError as error:
+        if task is not None and task.cancelling():
+            raise
+        raise escaped(error) from error
+
+
+def called(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:  # noqa: ANN401 - as above
+    """The answer of a plain function. Raises as :func:`seated` does.
+
+    Nothing is awaited within it, so a cancellation that it raises is its own.
+    """
+    try:
+        answer = function(*args, **kwargs)
+    except (Exception, ProcessEnd):
+        raise
+    except BaseException as error:
+        raise escaped(error) from error
+    refuse_unrun(answer)
+    return answer
 
 
 async def finished(answer: object) -> Any:  # noqa: ANN401 - the function's
@@ -64,16 +104,42 @@ def contained(error: BaseException) -> BaseException:
     """
     if isinstance(error, Exception | asyncio.CancelledError | ProcessEnd):
         return error
+    return escaped(error)
+
+
+def escaped(error: BaseException) -> Escaped:
+    """The failure that such an error is here."""
     return Escaped(f"it raised {type(error).__name__}({error}), which ends no worker")
 
 
-def check_seat(function: object, where: str) -> None:
-    """Refuse, where it is defined, a function that would never run. Raises ``TaskError``."""
+def checked_seat(function: F, where: str, *, plain: bool = False) -> F:
+    """The function, or None, as it was given. Raises ``TaskError`` as :func:`check_seat` does, and
+    for what is not a function.
+    """
+    if function is not None:
+        if not callable(function):
+            raise TaskError(f"{where} must be a function, not {type(function).__name__}")
+        check_seat(function, where, plain=plain)
+    return function
+
+
+def check_seat(function: object, where: str, *, plain: bool = False) -> None:
+    """Refuse, where it is defined, a function that would never run. Raises ``TaskError``.
+
+    ``plain``: its answer is not awaited, so an async one would never run either.
+    """
+    seen = _functions(function)
+    if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in seen):
+        raise TaskError(f"{where}: it is a generator, of which nothing would run: drop the yield")
+    if plain and any(inspect.iscoroutinefunction(one) for one in seen):
+        raise TaskError(f"{where}: it is async, but nothing awaits it: make it a plain function")
+
+
+def _functions(function: object) -> tuple[object, object]:
+    """The function below partials and wrappers, and what calls it where it is an object."""
     plain = function
     while isinstance(plain, functools.partial):
         plain = plain.func
     if callable(plain):
         plain = inspect.unwrap(plain)
-    seen = (plain, getattr(plain, "__call__", None))  # noqa: B004 - objects with such a __call__
-    if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in seen):
-        raise TaskError(f"{where}: it is a generator, of which nothing would run: drop the yield")
+    return plain, getattr(plain, "__call__", None)  # noqa: B004 - objects with such a __call__

@@ -21,6 +21,7 @@ from offpath.economy.web.service import (
 )
 from offpath.errors import InvalidArgument, MissingExtra
 from offpath.model.browsers import ANY
+from offpath.runtime.seats import check_seat
 from offpath.web.body import MOST_BYTES, TIMEOUT
 
 if TYPE_CHECKING:
@@ -90,6 +91,13 @@ def economy_service(
             "cors_origins=['*'] with authenticate=False lets every page that somebody visits move "
             "money here: list the origins, or give an authenticate"
         )
+    for name, given in (
+        ("authenticate", authenticate),
+        ("rate_limit", rate_limit),
+        ("authorize", authorize),
+        ("prices", prices),
+    ):
+        check_seat(given, name)
     users = _users(authorize, prices, trusted=trust_callers or authenticate is False)
     try:
         from offpath.economy.web import routes

@@ -7,7 +7,6 @@ namespace, and goes on only as the shop's ``authorize`` returns it.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Final, TypeAlias
@@ -25,6 +24,7 @@ from offpath.errors import InvalidArgument
 from offpath.model.ledger.faults import LedgerError
 from offpath.model.ledger.money import Money
 from offpath.model.ledger.rates import BPS
+from offpath.runtime.seats import asked as asked_of
 
 Authorized: TypeAlias = Operation | Rejected
 Authorize: TypeAlias = Callable[[Actor, Operation], Authorized | Awaitable[Authorized]]
@@ -80,10 +80,9 @@ def priced(offers: Offers) -> Authorize:
     return authorize
 
 
-async def authorized(authorize: Authorize, actor: Actor, asked: Operation) -> Authorized:
+async def authorized(authorize: Authorize, actor: Actor, operation: Operation) -> Authorized:
     """The operation that the shop makes of a user's. Raises ``LedgerError`` for what is neither."""
-    given = authorize(actor, owned(asked, actor.id))
-    found: object = await given if inspect.isawaitable(given) else given
+    found: object = await asked_of(authorize, actor, owned(operation, actor.id))
     if not isinstance(found, Operation | Rejected):
         raise LedgerError(
             f"authorize returned {type(found).__name__}: return the operation to submit, or "
@@ -114,8 +113,8 @@ def owned(asked: Operation, user: str) -> Operation:
 async def _offer(offers: Offers, sku: str) -> Offer | None:
     if isinstance(offers, Mapping):
         return offers.get(sku)
-    found = offers(sku)
-    return await found if inspect.isawaitable(found) else found
+    found: Offer | None = await asked_of(offers, sku)
+    return found
 
 
 def _sold(asked: Spend | Subscribe, offer: Offer | None) -> Authorized:

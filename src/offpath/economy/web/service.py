@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,9 +20,11 @@ from offpath.economy.web.authorization import (
     authorized,
 )
 from offpath.economy.web.openapi import document
+from offpath.errors import TaskError
 from offpath.model.browsers import foreign, says_json, to_loopback
 from offpath.model.correlation import HEADER, correlation_id
 from offpath.model.json_text import decode_json
+from offpath.runtime.seats import asked
 from offpath.web.body import CutBody, SlowBody, TooLargeBody, read_body
 from offpath.web.problem import MEDIA_TYPE, Problem, problem, problem_of
 
@@ -133,11 +134,11 @@ class Service:
         if self._rate_limit is None:
             return
         try:
-            wait = self._rate_limit(_asked(request))
-            seconds = await wait if inspect.isawaitable(wait) else wait
+            seconds = await asked(self._rate_limit, _asked(request))
             whole = None if seconds is None else max(1, math.ceil(seconds))
-        except Exception:  # noqa: BLE001 - the host's
+        except Exception as error:  # noqa: BLE001 - the host's
             # A limiter that is down must not take the service down with it.
+            self._economy.report(error, "rate_limit")
             _log.warning("the rate limiter failed: let through", exc_info=True)
             self._economy.app.metrics.counter(DEGRADED).add()
             return
@@ -161,10 +162,10 @@ class Service:
         if self._users is None and actor is not None and not actor.trusted:
             return NOT_AUTHORIZED
         shop = self._users if callable(self._users) else None
-        asked = decode(document, actor=actor, completing=shop is not None)
-        if shop is None or asked.actor.trusted:
-            return asked
-        return await authorized(shop, asked.actor, asked)
+        operation = decode(document, actor=actor, completing=shop is not None)
+        if shop is None or operation.actor.trusted:
+            return operation
+        return await authorized(shop, operation.actor, operation)
 
     def _guard(self, request: Request) -> None:
         """Refuse what only a page of somebody else would have a browser send."""
@@ -186,10 +187,13 @@ class Service:
     async def _actor(self, request: Request) -> Actor | None:
         if self._authenticate is False:
             return None
-        found = self._authenticate(_asked(request))
-        actor = await found if inspect.isawaitable(found) else found
+        actor: object = await asked(self._authenticate, _asked(request))
         if actor is None:
             raise Stop(problem(401, "AUTH.UNAUTHORIZED"), www_authenticate="Bearer")
+        if not isinstance(actor, Actor):
+            raise TaskError(
+                f"authenticate returned {type(actor).__name__}: return an Actor, None for nobody"
+            )
         return actor
 
     async def _answered(
@@ -212,6 +216,8 @@ class Service:
         found = problem_of(error)
         if found.status >= 500:  # noqa: PLR2004 - HTTP's own
             _log.error("%s %s: %s", request.method, request.url.path, found.code, exc_info=error)
+            if not found.retryable:
+                self._economy.report(error, "economy service")
         else:  # The answer has the code only; whoever builds a client may turn this on.
             _log.debug("%s %s: %s: %s", request.method, request.url.path, found.code, error)
         return self._problem(request, found)

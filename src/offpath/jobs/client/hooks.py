@@ -24,7 +24,7 @@ from offpath.model.job import LeasedJob
 from offpath.model.settlement import Succeeded
 from offpath.runtime import log
 from offpath.runtime.clock import SystemClock
-from offpath.runtime.seats import contained, refuse_unrun, seated
+from offpath.runtime.seats import checked_seat, contained, refuse_unrun, seated
 from offpath.store.telemetry import moves
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Reporter:
         clock: Clock | None = None,
         metrics: Metrics | None = None,
     ) -> None:
-        self._on_error = on_error
+        self._on_error = checked_seat(on_error, "on_error")
         self._metrics = metrics
         self._log = log.RateLimited(_log, clock or SystemClock(), QUIET)
         self._calls: set[asyncio.Future[None]] = set()
@@ -145,7 +145,7 @@ class Hooks:
         groups: ReadGroups | None = None,
     ) -> None:
         self._report = report
-        self._on_event = on_event
+        self._on_event = checked_seat(on_event, "on_event")
         self._tasks = tasks
         self._groups = groups
         self._line: deque[JobEvent] = deque()

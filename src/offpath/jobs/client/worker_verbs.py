@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from offpath.errors import InvalidArgument
 from offpath.jobs.values.offers import HOOKS, WorkerHooks
+from offpath.runtime.seats import check_seat
 
 if TYPE_CHECKING:
     from offpath.model.lease import WorkerRecord
@@ -43,6 +44,7 @@ class WorkingVerbs:
                 raise InvalidArgument(f"workers have no hook {name!r}; they have {_LISTED}")
             if hook is not None and not callable(hook):
                 raise InvalidArgument(f"{name} must be callable, not {type(hook).__name__}")
+            check_seat(hook, name, plain=name == "accept")
         before: Any = getattr(self, "_worker_hooks", {})
         merged: WorkerHooks = {**before, **given}
         return merged

@@ -48,6 +48,7 @@ from offpath.model.options import (
 from offpath.model.retry import BackoffFunction
 from offpath.runtime.codec import Codec
 from offpath.runtime.ids import parse_id
+from offpath.runtime.seats import checked_seat
 from offpath.runtime.signature import InputModel, ResultModel
 
 P = ParamSpec("P")
@@ -326,6 +327,8 @@ def define(
     """
     definition = _definition(fn, settings, codecs, strict, context)
     levels = (definition.defaults, app)
+    plain = resolve(levels)
+    checked_seat(plain.backoff, f"task {definition.name}: its backoff", plain=True)
     blueprint = Blueprint(
         name=definition.name,
         inputs=definition.inputs,
@@ -333,7 +336,7 @@ def define(
         decode_group=definition.group_values.decode,
         sender=sender,
         levels=levels,
-        plain=resolve(levels),
+        plain=plain,
         computed=definition.computed,
         unique_of=definition.unique_of,
         limit_of=definition.limit_of,
@@ -375,14 +378,21 @@ def _definition(
         strict=strict if settings.get("strict") is None else bool(settings.get("strict")),
         concurrency=concurrency,
         defaults=_task_level(settings),
-        computed=settings.get("options"),
-        unique_of=unique if callable(unique) else None,
-        limit_of=limit if callable(limit) else None,
-        fair_key_of=fair if callable(fair) else None,
-        on_event=settings.get("on_event"),
-        on_failure=settings.get("on_failure"),
-        log_context=settings.get("log_context"),
+        computed=checked_seat(settings.get("options"), f"task {name}: options", plain=True),
+        unique_of=_computing(unique, f"task {name}: unique"),
+        limit_of=_computing(limit, f"task {name}: limit"),
+        fair_key_of=_computing(fair, f"task {name}: fair_key"),
+        on_event=checked_seat(settings.get("on_event"), f"task {name}: on_event"),
+        on_failure=checked_seat(settings.get("on_failure"), f"task {name}: on_failure"),
+        log_context=checked_seat(
+            settings.get("log_context"), f"task {name}: log_context", plain=True
+        ),
     )
+
+
+def _computing(setting: Any, where: str) -> Callable[..., Any] | None:  # noqa: ANN401 - a setting
+    """The setting where it is a function of the task's arguments."""
+    return checked_seat(setting, where, plain=True) if callable(setting) else None
 
 
 _ALSO_COMPUTED = ("unique", "limit", "fair_key")

@@ -16,6 +16,7 @@ from offpath.jobs.values.job import Job
 from offpath.model import checks
 from offpath.model.job import NewJob
 from offpath.model.schedule import Missed, Overlap, Schedule, Timing, TimingKind
+from offpath.runtime.seats import check_seat
 from offpath.runtime.zones import zone_of
 
 E = TypeVar("E", bound=StrEnum)
@@ -57,6 +58,7 @@ class Functions(dict[str, NextTime]):
             raise InvalidArgument(
                 f"a next-time function takes a time and returns one, not {function!r}"
             )
+        check_seat(function, "a next-time function", plain=True)
         name = checks.name(name or getattr(function, "__name__", ""), "next-time function name")
         if self.setdefault(name, function) is not function:
             raise InvalidArgument(f"there is another next-time function {name!r}: name this one")

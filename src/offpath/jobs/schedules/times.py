@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, assert_never
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.schedule import Timing, TimingKind
+from offpath.runtime.seats import called
 from offpath.runtime.zones import zone_of
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Function:
 
     def __call__(self, after: datetime) -> datetime | None:
         """What the function says. Raises ``InvalidArgument`` when that is no later time."""
-        given = self._function(after)
+        given = called(self._function, after)
         if given is None:
             return None
         at = checks.aware(given, f"what the next-time function {self._name!r} returned")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from msgspec import Struct
 
 from offpath.jobs.values.offers import Offer
 from offpath.model.settlement import Released, Snoozed
+from offpath.runtime.seats import called
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,15 +132,10 @@ class Selection:
 
     def _wanted(self, accept: Accept, run: Run) -> bool:
         try:
-            answer: object = accept(Offer(run))
-            if inspect.iscoroutine(answer):
-                answer.close()
-                msg = "accept must be a plain function that returns a bool, not a coroutine"
-                raise TypeError(msg)
+            return bool(called(accept, Offer(run)))
         except Exception as error:  # noqa: BLE001 - reported; the job is given back
             self._report(error, "accept")
             return False
-        return bool(answer)
 
 
 def declined(delay: float) -> Snoozed | Released:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from offpath.errors import InvalidArgument
 from offpath.model import checks
+from offpath.runtime.seats import asked
 
 if TYPE_CHECKING:
     from offpath.jobs.values.offers import Backpressure, WorkerLoad
@@ -54,8 +54,7 @@ class Brake:
 
     async def _asked(self, hook: Backpressure) -> float:
         try:
-            answer = hook(self._load())
-            seconds = _seconds(await answer if inspect.isawaitable(answer) else answer)
+            seconds = _seconds(await asked(hook, self._load()))
         except Exception as error:  # noqa: BLE001 - reported; the worker goes on
             self._report(error, "backpressure")
             self._failures += 1

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpath.jobs.handler.batch_context import BatchItem
 from offpath.jobs.handler.context import Context
+from offpath.runtime.seats import called
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,7 @@ class Contexts:
         for callback in (self._log_context, run.task.log_context):
             if callback is not None:
                 try:
-                    fields.update(callback(*args, **kwargs))
+                    fields.update(called(callback, *args, **kwargs))
                 except Exception as error:  # noqa: BLE001 - a log line is not worth a job
                     self._report(error, "log_context")
         return fields

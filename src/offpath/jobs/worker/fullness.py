@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING
 
 from offpath.jobs.values.offers import BackedUp
 from offpath.model.tally import Turn, Verdict
+from offpath.runtime.seats import asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -86,9 +86,7 @@ class FallingBehind:
 
     async def _tell(self, what: BackedUp) -> None:
         try:
-            answer = self._hook(what)
-            if inspect.isawaitable(answer):
-                await answer
+            await asked(self._hook, what)
         except Exception as error:  # noqa: BLE001 - reported; the worker goes on
             self._report(error, "on_backlog")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
+from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct
@@ -42,6 +42,7 @@ from offpath.model.settlement import (
     Waiting,
 )
 from offpath.runtime.failures import failure_of, traceback_of
+from offpath.runtime.seats import asked, called
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -287,8 +288,7 @@ class Judge:
         if classifier is None:
             return None
         try:
-            answer = classifier(error, self._info(run))
-            return classification.verdict(await answer if inspect.isawaitable(answer) else answer)
+            return classification.verdict(await asked(classifier, error, self._info(run)))
         except Exception as fault:  # noqa: BLE001 - the handler's error counts, not this one
             self._report(fault, "classify")
             return Decision.RETRY
@@ -298,7 +298,7 @@ class Judge:
         function = run.task.backoff
         if function is not None and policy.kind is retry.BackoffKind.CUSTOM:
             try:
-                return retry.custom_delay(function, failures)
+                return retry.custom_delay(partial(called, function), failures)
             except Exception as error:  # noqa: BLE001 - a broken backoff must not lose the retry
                 self._report(error, "backoff")
         return retry.delay(policy, failures, self._random())
