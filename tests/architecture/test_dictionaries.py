@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SHARED = {
     "claims",
+    "declarations",
     "endpoints",
     "events",
     "findings",

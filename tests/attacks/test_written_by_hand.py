@@ -166,6 +166,7 @@ REFUSED: dict[str, dict[str, tuple[str, ...]]] = {
         "forget_at": TIME,
     },
     "offpath_queue_pause": {"until": TIME},
+    "offpath_declaration": {"first_seen": TIME, "last_seen": TIME},
     "offpath_finding": {
         "since": TIME,
         "seen_at": TIME,
@@ -337,7 +338,10 @@ async def test_rows_that_were_there_before_the_rules_are_mended(
 def _spoilt(old: sqlite3.Connection) -> int:
     """Write each value that the rules refuse as far as the file takes it; how many it took."""
     written = 0
+    there = _columns(old)  # a table of a later step has its rules from the first
     for table, columns in REFUSED.items():
+        if table not in there:
+            continue
         plain = _plain(old, table)
         for column, values in columns.items():
             for value in values:

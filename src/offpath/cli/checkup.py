@@ -8,8 +8,9 @@ from offpath.app import App
 from offpath.cli.apps import require_schema
 from offpath.cli.output import short
 from offpath.errors import SchemaError
-from offpath.health.fleet import Presence, crowded, dying_in, member, orphans, pauses
+from offpath.health.fleet import Presence, crowded, disputed, dying_in, member, orphans, pauses
 from offpath.health.thresholds import Thresholds
+from offpath.jobs.schedules.ticker import KIND
 from offpath.model.deaths import Whose
 from offpath.model.job import JobState
 from offpath.model.lease import WorkerRecord
@@ -188,11 +189,15 @@ async def _dying(app: App, workers: list[WorkerRecord], now: datetime) -> Findin
 
 
 async def _orphans(app: App, workers: list[WorkerRecord]) -> Finding:
-    """Schedules that outlived the code that can run their jobs."""
+    """Schedules that outlived the code that can run their jobs, or that live workers' code
+    defines otherwise.
+    """
     schedules = await app.store().schedules()
     found = list(orphans(schedules, [member(one) for one in workers]))
+    found += disputed(schedules, await app.store().declarations(KIND))
     if not found:
-        return _finding("schedules", Level.FINE, "each one's task has a worker")
+        text = "each one's task has a worker, and live workers agree on them"
+        return _finding("schedules", Level.FINE, text)
     return _finding("schedules", Level.WARNING, "; ".join(found[:5]))
 
 

@@ -13,11 +13,13 @@ from msgspec.structs import replace
 
 from offpath.health.findings import economy_paused
 from offpath.model.deaths import WITHIN, Dying, together
+from offpath.model.declaration import Declaration
 from offpath.model.finding import FindingRecord
 from offpath.model.health import Condition, Gauge, SettlementReport, WorkerReport
 from offpath.model.lease import WorkerRecord
 from offpath.model.limit import ECONOMY_PAUSE, LimitRecord, QueueRecord
 from offpath.model.schedule import ScheduleRecord
+from offpath.store.firing import fingerprint
 
 if TYPE_CHECKING:
     from offpath.health.thresholds import Thresholds
@@ -178,6 +180,28 @@ def orphans(schedules: Iterable[ScheduleRecord], members: Iterable[Member]) -> I
             yield (
                 f"schedule {name} makes jobs of task {task}, which no live worker knows; "
                 f"start one that does, or: offpath schedules delete {name}"
+            )
+
+
+def disputed(schedules: Iterable[ScheduleRecord], declared: Iterable[Declaration]) -> Iterator[str]:
+    """Schedules that the code of live workers defines otherwise than the store has them, or in
+    several ways; none of those that were changed through the API.
+    """
+    live: dict[str, list[str]] = {}
+    for one in declared:  # the newest first
+        live.setdefault(one.name, []).append(one.fingerprint)
+    for record in schedules:
+        name, marks = record.schedule.name, live.get(record.schedule.name, [])
+        if record.schedule.origin != "code" or not marks:
+            continue
+        if fingerprint(record.schedule) != marks[0]:
+            yield (
+                f"schedule {name} is not as the newest live workers define it: they put it within "
+                "30 s; if not, see their log"
+            )
+        elif len(marks) > 1:
+            yield (
+                f"schedule {name} is defined in {len(marks)} ways by live workers; the newest holds"
             )
 
 

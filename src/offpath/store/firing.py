@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from offpath.errors import StoreRejected
+from offpath.model import declaration
 from offpath.model.job import Enqueued, NewJob
 from offpath.model.schedule import (
     Firing,
@@ -33,6 +34,13 @@ def keeps(known: Schedule, new: Schedule) -> bool:
     if new.origin == "code" and known.origin == "api":
         return True
     return replace(known, template=replace(known.template, id=new.template.id)) == new
+
+
+def fingerprint(schedule: Schedule) -> str:
+    """The fingerprint of a definition. The template's id means nothing."""
+    return declaration.fingerprint(
+        replace(schedule, template=replace(schedule.template, id=""), origin="code")
+    )
 
 
 def retimed(known: Schedule, new: Schedule) -> bool:

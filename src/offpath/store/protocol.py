@@ -35,6 +35,7 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement
 from offpath.store.capabilities import Capabilities
 from offpath.store.changes import Changed
+from offpath.store.declarations import DeclarationStore
 from offpath.store.events import EventStore
 from offpath.store.findings import FindingStore
 from offpath.store.flow import FlowStore
@@ -112,6 +113,7 @@ class Store(
     WorkflowStore,
     FlowStore,
     LedgerStore,
+    DeclarationStore,
     FindingStore,
     HealthStore,
     Protocol,

@@ -292,6 +292,11 @@ class ObservedStore:
     keep_templates = _timed(Store.keep_templates).quiet
     start = _timed(Store.start).call(jobs.started)
 
+    # -- declarations ----------------------------------------------------------------------------
+
+    declare = _timed(Store.declare).quiet
+    declarations = _timed(Store.declarations).quiet
+
     # -- findings and health ---------------------------------------------------------------
 
     findings = _timed(Store.findings).quiet

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from offpath.errors import OffpathError, StoreBusy, StoreUnavailable
 from offpath.jobs.schedules.occurrences import plan
 from offpath.jobs.schedules.times import next_time
+from offpath.model.declaration import EVERY
 from offpath.model.schedule import FiringStatus, Overlap
 from offpath.model.tally import Tally, Turn, Verdict
 from offpath.runtime.loop import LoopSpec
+from offpath.store.declarations import DeclarationStore
+from offpath.store.firing import fingerprint, keeps
 from offpath.store.schedules import ScheduleStore
 
 if TYPE_CHECKING:
@@ -34,10 +38,12 @@ PRUNE_EVERY = 600.0
 PRUNE_BATCH = 1_000
 FAILED = "failed"
 LOOP = "schedules"
+KIND = "schedule"
+"""The kind of what is declared."""
 _LONGEST_CAUSE = 200
 
 
-class Place(ScheduleStore, Protocol):
+class Place(ScheduleStore, DeclarationStore, Protocol):
     """The store, as schedules need it."""
 
     async def get(self, ids: Sequence[str]) -> list[JobRecord]:
@@ -78,6 +84,8 @@ class Ticker:
         self._clock = clock
         self._report = report
         self._defined: dict[str, Schedule] = {}
+        self._declared: dict[str, Schedule] = {}
+        self._declared_at = -math.inf
         self._watched: dict[str, datetime] = {}
         """Schedules that wait for their last job, and since which occurrence."""
         self._broken: dict[str, str] = {}
@@ -176,10 +184,30 @@ class Ticker:
         return FiringStatus.HELD
 
     async def _define(self, store: Place, ends: _Ends) -> None:
-        """Put what code defines and this worker has not put yet. Repeating it changes nothing."""
-        for name, schedule in tuple(self._book.definitions.items()):
-            if self._defined.get(name) is not schedule:
-                await self._each(ends, name, self._put(store, schedule))
+        """Put what code defines, unless a live worker of a newer version defines it otherwise.
+
+        It is declared and looked at again and again: an older worker may have put its own between
+        its question and our declaration, and a newer version may be gone after a rollback.
+        """
+        given = dict(self._book.definitions)
+        now = self._clock.monotonic()
+        if not given or (given == self._declared and now - self._declared_at < EVERY):
+            return
+        marks = {name: fingerprint(schedule) for name, schedule in given.items()}
+        overruled = await store.declare(KIND, marks)
+        mine = [name for name in given if name not in overruled]
+        known = {one.schedule.name: one.schedule for one in await store.schedules(mine or [""])}
+        for name in mine:
+            if self._differs(given[name], known.get(name)):
+                await self._each(ends, name, self._put(store, given[name]))
+        if ends.reasons.keys().isdisjoint(given):  # else the next turn tries again
+            self._declared, self._declared_at = given, now
+
+    def _differs(self, schedule: Schedule, known: Schedule | None) -> bool:
+        """Whether to put it. One that was put and is not there any more was deleted by somebody."""
+        if known is None:
+            return self._defined.get(schedule.name) is not schedule
+        return not keeps(known, schedule)
 
     async def _put(self, store: Place, schedule: Schedule) -> None:
         times = next_time(schedule.timing, self._book.functions)

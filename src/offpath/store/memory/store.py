@@ -45,6 +45,7 @@ from offpath.store.memory import (
 )
 from offpath.store.memory import effects as doors
 from offpath.store.memory.schedules import MemorySchedules
+from offpath.store.memory.store_declarations import MemoryDeclarations
 from offpath.store.memory.store_events import MemoryEvents, no_transactions
 from offpath.store.memory.store_findings import MemoryFindings
 from offpath.store.memory.store_flow import MemoryFlow
@@ -71,6 +72,7 @@ class MemoryStore(
     MemoryWorkflows,
     MemoryFlow,
     MemoryLedger,
+    MemoryDeclarations,
     MemoryFindings,
     MemoryHealth,
 ):

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from offpath.model.declaration import Declaration
 from offpath.model.endpoint import Endpoint
 from offpath.model.finding import FindingRecord
 from offpath.model.group import GroupPolicy
@@ -55,6 +56,7 @@ class Tables:
         "_new_id",
         "_terms",
         "claims",
+        "declarations",
         "endpoints",
         "expiring",
         "expiring_claims",
@@ -89,6 +91,7 @@ class Tables:
         self.lanes = Lanes()
         self.held: dict[str, dict[str, None]] = {}  # worker -> its running jobs, oldest first
         self.keys: dict[str, str] = {}  # unique key -> who has it
+        self.declarations: dict[tuple[str, str, str], Declaration] = {}  # by kind, name, text
         self.findings: dict[str, FindingRecord] = {}  # those that stand, by name
         self.groups = Groups()
         self.gates = Gates()

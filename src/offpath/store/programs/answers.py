@@ -99,6 +99,15 @@ class MessageBacklogRow(NamedTuple):
     oldest_dead_at: int | None
 
 
+class DeclarationRow(NamedTuple):
+    """A definition that live processes have."""
+
+    name: str
+    fingerprint: str
+    first_seen: int
+    last_seen: int
+
+
 class ScheduleRow(NamedTuple):
     """A schedule, and whether its last job is open."""
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from offpath.store.programs import (
     claims,
+    declarations,
     endpoints,
     events,
     findings,
@@ -46,6 +47,10 @@ class SqlStore:
     trigger_schedule = transition(schedules.trigger)
     occurrences = transition(schedules.occurrences, READS)
     prune_occurrences = transition(schedules.prune)
+
+    # -- declarations ----------------------------------------------------------------------
+
+    declare = transition(declarations.declare)
 
     # -- messages --------------------------------------------------------------------------
 
@@ -127,6 +132,7 @@ class SqlStore:
 
     # -- last, since these are the names of modules too: above here they mean the module ----
 
+    declarations = transition(declarations.listed, READS)
     gates = transition(gates.listed, _ASKED)
     groups = transition(groups.listed, _ASKED)
     schedules = transition(schedules.listed, _ASKED)
