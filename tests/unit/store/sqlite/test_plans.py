@@ -50,7 +50,8 @@ HOT = (
     "get",
     "states",
     "find_some",
-    "backlog_lane",
+    "backlog",
+    "signals",
 )
 BY_PARTIAL_INDEX = {
     "orphans": "running",
@@ -60,7 +61,10 @@ BY_PARTIAL_INDEX = {
 }
 """Walk a few running jobs, and nothing else."""
 
-_WALK = re.compile(r"^SCAN (?!json_each|\(|lane|line|new|change|alive|worker|candidate|wanted|tag)")
+_WALK = re.compile(
+    r"^SCAN (?!json_each|\(|lane|line|new|change|alive|worker|candidate|wanted|tag|found"
+    r"|ready_l|scheduled_l)"
+)
 _FIRST_OF_INDEX = re.compile(r"^SCAN job USING INDEX offpath_job_(ready|scheduled|turn)$")
 
 
@@ -106,7 +110,7 @@ async def test_wrong_statistics_do_not_change_that(filled: sqlite3.Connection) -
         filled.execute("update sqlite_stat1 set stat = '1 1 1 1 1 1' where tbl = 'offpath_job'")
         filled.commit()
         with closing(sqlite3.connect(_file(filled))) as fresh:
-            for name in ("settle_ended", "settle_waiting", "held", "progress"):
+            for name in ("settle_ended", "settle_waiting", "signals", "progress"):
                 lines = list(plan(fresh, name))
                 assert any("sqlite_autoindex_offpath_job_1 (id=?)" in line for line in lines), lines
 
