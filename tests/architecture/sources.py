@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import statistics
 import sys
 from dataclasses import dataclass
@@ -29,10 +30,15 @@ class Source:
     path: Path
     text: str
 
-    @cached_property
+    @property
     def tree(self) -> ast.Module:
-        """It, parsed: when somebody asks, for most ask a few files only."""
-        return ast.parse(self.text, str(self.path))
+        """It, parsed."""
+        return _trees()[self.path]
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Its nodes, walked once for all who ask."""
+        return tuple(ast.walk(self.tree))
 
     @property
     def name(self) -> str:
@@ -62,6 +68,24 @@ def project() -> tuple[Source, ...]:
     return tuple(Source(path, path.read_text("utf-8")) for path in files)
 
 
+@cache
+def _trees() -> dict[Path, ast.Module]:
+    """Every file of the project, parsed in one go when the first is asked for.
+
+    The collector would walk the trees of before again and again while the next one grows, which
+    takes more time than the parsing: so it pauses, and leaves them alone afterwards.
+    """
+    collects = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        return {source.path: ast.parse(source.text, source.name) for source in project()}
+    finally:
+        gc.freeze()
+        if collects:
+            gc.enable()
+
+
 def package() -> tuple[Source, ...]:
     """Every Python file that is shipped."""
     return tuple(source for source in project() if source.path.is_relative_to(PACKAGE))
@@ -74,7 +98,7 @@ def tests() -> tuple[Source, ...]:
 
 def functions(source: Source) -> Iterator[Function]:
     """The functions of a file."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             place = f"{source.name}:{node.lineno} {node.name}"
             yield Function(place, _length(node))
@@ -90,14 +114,14 @@ def _length(function: _AnyFunction) -> int:
 
 def calls(source: Source) -> Iterator[tuple[str, ast.Call]]:
     """Every call with the dotted name that is called: ``("asyncio.sleep", call)``."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call):
             yield ast.unparse(node.func), node
 
 
 def imports(source: Source) -> Iterator[str]:
     """The full names of the modules that a file imports, relative imports left out."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
