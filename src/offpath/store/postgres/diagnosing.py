@@ -84,8 +84,8 @@ def _collation(rows: Rows) -> Finding:
         return _fine("collation", "the order of texts is as it was when the database was made")
     message = (
         f"texts were ordered by version {made} of the system's collation, which is "
-        f"{actual or 'gone'} now: indexes may miss rows, unique keys among them. While nothing "
-        "writes, run: "
+        f"{actual or 'gone'} now: indexes of your own tables may miss rows, unique keys among "
+        "them (offpath's do not). While nothing writes, run: "
         f'reindex database "{database}"; alter database "{database}" refresh collation version'
     )
     return Finding(name="collation", level=Level.PROBLEM, message=message)

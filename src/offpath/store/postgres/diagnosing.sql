@@ -8,8 +8,8 @@ select
 
 -- name: collation
 -- By which version of the operating system's collation the database was ordered, and which it is now;
--- both null where the order does not depend on the system. (Text keys that have no collation of
--- their own follow the database's.)
+-- both null where the order does not depend on the system. (Keys of this schema have a collation of
+-- their own; those of the user's tables beside it follow the database's.)
 select d.datname::text, d.datcollversion, pg_database_collation_actual_version(d.oid)
 from pg_database d
 where d.datname = current_database()

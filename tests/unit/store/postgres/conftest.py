@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,6 +12,7 @@ import psycopg
 import pytest
 
 from offpath.store.postgres import PostgresStore
+from tests.servers import with_database
 
 Ask = Callable[..., list[tuple[Any, ...]]]
 Opened = Callable[..., Awaitable[PostgresStore]]
@@ -25,6 +27,20 @@ def _build(url: str) -> None:
 def url(database_from_template: Callable[[str, Callable[[str], None]], str]) -> str:
     """A database with the schema and no rows."""
     return database_from_template("offpath", _build)
+
+
+@pytest.fixture
+def english(url: str) -> Iterator[str]:
+    """A database whose texts are ordered as in English, by a version that the server knows."""
+    name = f"offpath_english_{os.getpid()}"
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(f"drop database if exists {name}".encode())
+        owner.execute(
+            f"create database {name} template template0 encoding 'UTF8' locale_provider icu"
+            " icu_locale 'en' locale 'C.UTF-8'".encode()
+        )
+        yield with_database(url, name)
+        owner.execute(f"drop database {name} with (force)".encode())
 
 
 @pytest.fixture

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import psycopg
-import pytest
 
 from offpath.store.postgres import PostgresStore
 from offpath.store.protocol import Finding, Level
@@ -17,22 +14,6 @@ async def _finding(store: PostgresStore) -> Finding:
     return {each.name: each for each in await store.diagnose()}["collation"]
 
 
-@pytest.fixture
-def english(url: str) -> Iterator[str]:
-    """A database whose texts are ordered as in English, by a version that the server knows."""
-    name = "offpath_english"
-    server, _, parameters = url.partition("?")
-    place = f"{server.rpartition('/')[0]}/{name}" + (f"?{parameters}" if parameters else "")
-    with psycopg.connect(url, autocommit=True) as owner:
-        owner.execute(f"drop database if exists {name}".encode())
-        owner.execute(
-            f"create database {name} template template0 encoding 'UTF8' locale_provider icu"
-            " icu_locale 'en' locale 'C.UTF-8'".encode()
-        )
-        yield place
-        owner.execute(f"drop database {name} with (force)".encode())
-
-
 async def test_another_version_of_the_systems_collation_is_a_problem(english: str) -> None:
     store = PostgresStore(english)
     await store.migrate()
@@ -42,12 +23,13 @@ async def test_another_version_of_the_systems_collation_is_a_problem(english: st
         owner.execute(
             "update pg_database set datcollversion = '0.1' where datname = current_database()"
         )
+        name = owner.info.dbname
     found = await _finding(store)
     assert found.level is Level.PROBLEM
     assert "ordered by version 0.1" in found.message
-    assert 'reindex database "offpath_english"' in found.message
+    assert f'reindex database "{name}"' in found.message
     with psycopg.connect(english, autocommit=True) as owner:
-        owner.execute("alter database offpath_english refresh collation version")
+        owner.execute(f"alter database {name} refresh collation version".encode())
     assert (await _finding(store)).level is Level.FINE
     await store.close()
 
