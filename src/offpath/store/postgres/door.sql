@@ -8,5 +8,5 @@ where not exists (
     select from offpath.task_default k
     where k.task = b.one ->> 'task' and k.template = b.one - '{id,task,input,fingerprint}'::text[]
 )
-order by b.one ->> 'task'
+order by b.one ->> 'task' collate "C"
 on conflict (task) do update set template = excluded.template

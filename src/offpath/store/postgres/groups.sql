@@ -33,7 +33,7 @@ select
     coalesce(b.closing, false) and b.more > 0, b.value,
     case when b.done then coalesce(:now::text::timestamptz, clock_timestamp()) end
 from batch b
-order by b.id
+order by b.id collate "C"
 on conflict (id) do update
 set open = g.open + excluded.open,
     failed = g.failed + excluded.failed,

@@ -63,7 +63,10 @@ where k.waiting
 -- Rows for keys that have none.
 insert into offpath.limit_key (key)
 select distinct given.key
-from (select jsonb_array_elements_text(:keys::text::jsonb) as key) as given
+from (
+    -- in the order in which all others lock them
+    select jsonb_array_elements_text(:keys::text::jsonb) collate "C" as key
+) as given
 where not exists (select from offpath.limit_key k where k.key = given.key)
 order by given.key
 on conflict (key) do nothing

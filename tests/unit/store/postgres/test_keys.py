@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,11 +16,13 @@ from offpath.model.job import JobFilter
 from offpath.store.postgres import PostgresStore, migrating
 from offpath.store.postgres import store as postgres_store
 from offpath.store.schema import Step
+from offpath.store.sql import catalogue
 from tests.conformance.builders import add, join, new_job, succeed, take_one, unique
 
 from .conftest import until
 
 STEP: Final = "keys_by_code_points"
+SQL: Final = catalogue(migrating.PACKAGE)
 
 _KEYS = """
     select c.relname || '.' || a.attname
@@ -96,6 +99,28 @@ async def test_keys_are_in_the_order_of_python(english: str) -> None:
     await store.close()
     said = "select string_agg(queue, ',' order by queue) from offpath.job"
     assert rows(english, said) == {(",".join(sorted(names)),)}
+
+
+async def test_rows_are_made_in_the_order_in_which_all_lock_them(english: str) -> None:
+    await PostgresStore(english).migrate()
+    names = ["b", "B", "a", "_x", "A"]
+    batches: dict[str, dict[str, Any]] = {
+        "add_groups": {
+            "batch": json.dumps([{"id": name, "more": 1, "failed": 0} for name in names]),
+            "now": None,
+        },
+        "make_limits": {"keys": json.dumps(names)},
+        "keep_templates": {"batch": json.dumps([{"task": name} for name in names])},
+    }
+    with psycopg.connect(english, autocommit=True) as connection:
+        for name, values in batches.items():
+            connection.execute(SQL[name].pyformat.encode(), values)
+        for made in (
+            "select id from offpath.job_group order by ctid",
+            "select key from offpath.limit_key order by ctid",
+            "select task from offpath.task_default order by ctid",
+        ):
+            assert [key for (key,) in connection.execute(made.encode())] == sorted(names)
 
 
 async def test_a_database_of_before_goes_on_under_its_workers(
