@@ -182,6 +182,47 @@ async def test_the_next_schema_step_is_made_by_the_owner(
         run(as_role("reader"), "select * from offpath.later")
 
 
+_READ_ONLY = {"migration", "door_task"}
+"""Tables that a worker may not write."""
+_WORKERS = {"task_default"}
+"""Tables that only workers write, beside those of the ledger."""
+_PRUNED = {"worker", "claim"}
+"""Tables whose rows an operator may remove, and not make."""
+_OPERATED = {
+    *("job", "job_group", "job_gate", "gate_watch", "failure", "step", "signal", "unseen"),
+    *("limit_key", "limit_nudge", "queue_pause", "schedule", "occurrence", "finding"),
+    *("message", "endpoint", "log", "router", "route", "cursor", "attempt", "letter", "gate"),
+}
+
+_RIGHTS: LiteralString = """
+    select c.relname::text, array(
+        select p.word
+        from unnest(array['select', 'insert', 'update', 'delete']) with ordinality as p (word, n)
+        where has_table_privilege(current_user, c.oid, p.word)
+        order by p.n
+    )
+    from pg_class c
+    where c.relnamespace = 'offpath'::regnamespace and c.relkind = 'r'
+"""
+
+
+def test_each_table_is_granted_as_the_page_says(as_role: As) -> None:
+    every = ["select", "insert", "update", "delete"]
+    rights = {kind: dict(run(as_role(kind), _RIGHTS)) for kind in KINDS}
+    tables = set(rights["owner"])
+    ledger = {name for name in tables if name.startswith("ledger_")}
+    # a new table needs a decision: whether those who operate write it
+    assert tables == ledger | _OPERATED | _PRUNED | _WORKERS | _READ_ONLY
+    assert rights["owner"] == dict.fromkeys(tables, every)
+    assert rights["worker"] == dict.fromkeys(tables, every) | dict.fromkeys(_READ_ONLY, every[:1])
+    assert rights["enqueuer"] == rights["reader"] == {name: [] for name in tables}
+    assert rights["operator"] == (
+        dict.fromkeys(tables, every[:1])
+        | dict.fromkeys(_OPERATED, every)
+        | {name: ["select", "update", "delete"] for name in _PRUNED}
+    )
+
+
 # -- and nothing else ------------------------------------------------------------------------------
 
 _READ_INPUT: LiteralString = "select input from offpath.job"

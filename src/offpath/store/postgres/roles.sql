@@ -102,7 +102,7 @@ do $$
 declare
     home constant text := trim('"' from 'offpath');
     kept constant text := array_to_string(
-        array['ledger_%', 'worker', 'claim', 'migration', 'door_task'], ' '
+        array['ledger_%', 'worker', 'claim', 'migration', 'door_task', 'task_default'], ' '
     );
     worker constant text := quote_ident(home || '_worker');
     enqueuer constant text := quote_ident(home || '_enqueuer');
