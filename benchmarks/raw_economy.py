@@ -196,7 +196,7 @@ def _sqlite_rate(url: str, began: int, operations: int, batch: int) -> float:
 
 def _sqlite_written(source: sqlite3.Connection, began: int) -> _Written:
     def rows(sql: str) -> list[_Row]:
-        return [dict(row) for row in source.execute(sql)]
+        return [_stored(row) for row in source.execute(sql)]
 
     new = {
         table: rows(f"select * from offpath_{table} where {since.format(began=began)}")
@@ -215,6 +215,11 @@ def _sqlite_written(source: sqlite3.Connection, began: int) -> _Written:
     return _Written(new, changed)
 
 
+def _stored(row: sqlite3.Row) -> _Row:
+    """The columns of a row that are written: ``readable`` is computed, and carries the checks."""
+    return {name: row[name] for name in row.keys() if name != "readable"}  # noqa: SIM118 - a Row
+
+
 def _sqlite_tables(source: sqlite3.Connection, bare: sqlite3.Connection, written: _Written) -> None:
     bare.execute("pragma journal_mode = wal")
     bare.execute("pragma synchronous = full")
@@ -226,7 +231,7 @@ def _sqlite_tables(source: sqlite3.Connection, bare: sqlite3.Connection, written
         names,
     ):
         bare.execute(row["sql"])
-    accounts = [dict(row) for row in source.execute("select * from offpath_ledger_account")]
+    accounts = [_stored(row) for row in source.execute("select * from offpath_ledger_account")]
     _sqlite_insert(bare, "ledger_account", [{**one, "number": 0} for one in accounts])
     _sqlite_insert(bare, _SIDES, written.changed)
 

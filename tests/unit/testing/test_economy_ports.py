@@ -19,15 +19,17 @@ T0 = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = Window(since=T0, until=T0 + timedelta(days=1))
 
 
-def test_they_are_loaded_when_they_are_used() -> None:
-    script = (
-        "import sys, offpath.testing as t; early = 'offpath.economy.testing' in sys.modules;"
-        "t.FakeProvider; print(early, 'offpath.economy.testing' in sys.modules)"
-    )
+def test_tests_without_an_economy_do_not_load_them() -> None:
+    script = "import sys, offpath.testing; print('offpath.economy' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["False", "True"]
+    assert done.stdout.split() == ["False"]
+
+
+def test_who_looks_for_them_in_their_former_place_is_told_the_new_one() -> None:
+    with pytest.raises(ImportError, match=r"FakeProvider is in offpath\.economy\.testing"):
+        _ = offpath.testing.FakeProvider
 
 
 def test_each_name_is_there_and_no_other() -> None:

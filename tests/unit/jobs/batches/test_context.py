@@ -212,7 +212,7 @@ def test_each_kind_of_task_has_its_own_context(bench: Bench) -> None:
 
     with pytest.raises(TaskError, match="a BatchContext is for"):
         bench.app.task(plain)
-    with pytest.raises(TaskError, match=r"its context is an offpath\.BatchContext"):
+    with pytest.raises(TaskError, match=r"its context is an offpath\.batch_tasks\.BatchContext"):
         bench.app.batch_task(size=2)(batch)  # type: ignore[arg-type]
 
 
