@@ -178,6 +178,20 @@ async def test_a_dispute_that_was_won_gives_back_what_paid_the_debt(market: Mark
     assert await stands(market, "ann") == (700, 0, 0)
 
 
+@pytest.mark.parametrize("half", [0, 1])
+async def test_a_dispute_is_undone_by_either_half_when_its_debt_is_gone(
+    market: Marketplace, half: int
+) -> None:
+    """The wallet that gets back what a debt no longer takes goes with the pair, not with the one
+    posting that was named.
+    """
+    taken = committed(await clawback(market, "u1", "0.01", fee=usd("0.01")))
+    committed(await write_off(market, "u1"))
+    undone = Reverse(key="back", actor=OPS, posting_id=taken.postings[half], reason="won")
+    assert len(committed(await market.economy.submit(undone)).postings) == 2
+    assert (await stands(market, "u1"))[2] == 0
+
+
 async def test_a_refund_that_is_undone_gives_a_seller_back_what_paid_his_debt(
     market: Marketplace,
 ) -> None:

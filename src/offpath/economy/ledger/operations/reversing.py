@@ -82,8 +82,9 @@ def plan(request: Reverse, planning: Planning) -> LedgerOp:
     halves = [one for one in (original, planning.seen.pair) if one is not None]
     back = reversing.back
     needs = Needs(
-        accounts=frozenset(link.account for half in halves for link in half.links)
-        | _debtors(original),
+        accounts=frozenset(link.account for half in halves for link in half.links).union(
+            *map(_debtors, halves)  # whichever half was named, both are turned round
+        ),
         sides=_sides(original),
         postings=frozenset((request.posting_id, *(half.id for half in halves))),
         keys=reversing.keys,
@@ -208,9 +209,9 @@ def _pairs(posting: PostingRecord) -> list[tuple[str, int]]:
     return [(one.account, one.amount) for one in posting.entries]
 
 
-def _debtors(posting: PostingRecord | None) -> frozenset[str]:
+def _debtors(posting: PostingRecord) -> frozenset[str]:
     """The wallets that get back what paid a debt which is undone."""
-    return frozenset() if posting is None else debtors(_kind(posting), _pairs(posting))
+    return debtors(_kind(posting), _pairs(posting))
 
 
 def _kind(posting: PostingRecord | None) -> str | None:
