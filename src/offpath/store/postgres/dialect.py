@@ -10,6 +10,7 @@ from offpath.model.effects import Effects
 from offpath.model.job import Enqueued
 from offpath.runtime.clock import Clock
 from offpath.store.postgres.effects import carry_out
+from offpath.store.postgres.ledger_post import OperationsFailed
 from offpath.store.postgres.session import Database, Pin
 from offpath.store.postgres.steps import ids_json, job_id, moment, to_json
 from offpath.store.programs.dialect import Announced, Dialect, How, Steps, embed
@@ -103,4 +104,8 @@ class PostgresRunner:
 
 
 def _last(steps: Steps[object]) -> Steps[None]:
-    yield from steps
+    """The end of one commit: it belongs to one caller, who is given the error of the ledger."""
+    try:
+        yield from steps
+    except OperationsFailed as failed:
+        raise failed.first from failed.first.__cause__
