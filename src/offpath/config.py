@@ -6,13 +6,11 @@ Durations are seconds; in the environment and in the project file they may have 
 
 from __future__ import annotations
 
-import difflib
 import logging
 import math
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -335,6 +333,8 @@ def _project_table(directory: Path) -> tuple[dict[str, Any], Path | None]:
     path = _project_file(directory)
     if path is None:
         return {}, None
+    import tomllib  # many deployments have no project file
+
     try:
         text = path.read_text(encoding="utf-8")
         # A project file that does not speak of us is not ours to judge.
@@ -461,6 +461,8 @@ def _unknown(names: Iterable[str], known: Iterable[str]) -> str:
 
 
 def _meant(name: str, choices: Mapping[str, str]) -> str:
+    import difflib
+
     bare = name.removeprefix(PREFIX).replace("-", "_")
     near = difflib.get_close_matches(bare, choices, n=1, cutoff=0.5)
     return f" (did you mean {choices[near[0]]}?)" if near else ""

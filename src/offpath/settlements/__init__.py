@@ -10,6 +10,7 @@ from offpath.model.settlement_run import (
     SettlementStatus,
     SettlementSummary,
 )
+from offpath.settlements import rates
 
 __all__ = [
     "AlreadyCredited",
@@ -22,4 +23,5 @@ __all__ = [
     "SettlementStatus",
     "SettlementSummary",
     "paged",
+    "rates",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
@@ -68,6 +67,8 @@ class Registry(Mapping[str, TaskT]):
     def _near(self, name: str) -> str:
         if not self._tasks:
             return "it has none: is the module that defines them imported?"
+        import difflib
+
         near = difflib.get_close_matches(name, self._tasks, n=_SHOWN, cutoff=0.5)
         if near:
             return f"did you mean {', '.join(map(repr, near))}?"
