@@ -90,7 +90,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     keep_applied: Seconds | None = 30 * _DAY
     """How long applied inbox messages are kept: a repeat is known for as long; None for ever."""
     keep_log: Seconds | None = 90 * _DAY
-    """How long events of the log are kept that every router has passed; None for ever."""
+    """The time for which the log keeps events that every router has passed; None for ever."""
     max_outbox_attempts: Annotated[int, Meta(ge=1, le=10_000)] = 10
     """How often an event is tried before it is dead."""
     max_inbox_attempts: Annotated[int, Meta(ge=1, le=10_000)] = 10

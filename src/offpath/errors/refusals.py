@@ -58,7 +58,7 @@ class AppClosed(OffpathError):
 
 
 class NotFound(OffpathError, LookupError):
-    """What was named is not in the store: it never was, or is not there any more."""
+    """The thing that was named is not in the store: it never was, or is not there any more."""
 
     code = "not_found"
 

@@ -1,4 +1,4 @@
-"""What may be declared of a router and its routes."""
+"""Declarations of routers and their routes, checked."""
 
 from __future__ import annotations
 

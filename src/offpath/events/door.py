@@ -41,7 +41,7 @@ RETRY_AFTER: Final = 10
 
 
 class Verifies(Protocol):
-    """What checks a delivery, such as an :class:`Verifier`."""
+    """A check of a delivery, such as a :class:`Verifier`."""
 
     def verify(self, body: bytes, headers: Mapping[str, str], /) -> str | None:
         """The message's id. Raises ``BadSignature``."""

@@ -74,7 +74,7 @@ def decode(text: str) -> Position:
 
 
 def follows(later: Position, earlier: Position) -> bool | None:
-    """Whether one is above the other; None when only the database's collation knows.
+    """Compare two positions: True for a later one, None when only the database can tell.
 
     Python orders text by code points, and a database by its collation.
     """

@@ -82,7 +82,7 @@ class Redoer:
         return Tally(buckets=buckets, more=left <= 0)
 
     async def _page(self, record: RouterRecord, page: Sequence[Attempt]) -> int:
-        """How many of them got another decision. Events of one key go one after the other."""
+        """Decide a page again, one key's events in their order. Returns the number of decisions."""
         events = await self._events([one.event for one in page])
         lanes: defaultdict[str, list[Step]] = defaultdict(list)
         for last in page:
@@ -122,7 +122,7 @@ class Redoer:
         return Step(event, structs.replace(new, number=last.number + 1))
 
     async def _claimed(self, step: Step) -> bool:
-        """Whether nobody else is at it."""
+        """Claim an event for this pass. Returns False while another pass works on it."""
         one = step.attempt
         name = f"offpath.redo:{one.router}:{one.event}:{one.number}"
         ttl = self._courier.patience + MARGIN

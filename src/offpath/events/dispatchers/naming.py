@@ -20,7 +20,7 @@ def new_resolver() -> Resolver:
 
 
 def is_name(host: str | None) -> bool:
-    """Whether it must be looked up."""
+    """True for a host that must be looked up."""
     if not host:
         return False
     try:

@@ -49,7 +49,7 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
     """Field names to hide in handlers' log records, beside the built-in ones."""
     prune_every: float = 60.0
     keep_log: float | None = None
-    """How long events of the log are kept that every router has passed; None for ever."""
+    """The time for which the log keeps events that every router has passed; None for ever."""
     on_dead_loop: Literal["restart", "exit"] = "restart"
     """What becomes of a loop that died: it is started again, or the worker stops for good."""
     rules: Rules = Rules()
