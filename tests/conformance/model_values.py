@@ -20,7 +20,7 @@ from offpath.model.job import (
     UniqueClaim,
     UniquePolicy,
 )
-from offpath.model.lease import Extension, Leased, Rescued, WorkerRecord
+from offpath.model.lease import Leased, Renewed, Rescued, WorkerRecord
 from offpath.model.settlement import (
     Cancelled,
     Dead,
@@ -173,7 +173,7 @@ def alike(answer: Any) -> Any:
             return replace(answer, failures=tuple(_without_text(f) for f in answer.failures))
         case WorkerRecord():
             return replace(answer, presence=False)
-        case Extension():
+        case Renewed():
             return answer.alive, sorted(answer.cancelled), sorted(answer.lost)
         case _:
             return answer

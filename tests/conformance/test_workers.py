@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from offpath.model.lease import Extension
+from offpath.model.lease import Renewed
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.builders import (
@@ -29,7 +29,7 @@ def at(seconds: float) -> object:
     return START + timedelta(seconds=seconds)
 
 
-async def beat(store: Store, worker: str = "w1", *held: object, lease: float = LEASE) -> Extension:
+async def beat(store: Store, worker: str = "w1", *held: object, lease: float = LEASE) -> Renewed:
     return await store.extend(worker_info(worker), lease_seconds=lease, held=list(held))  # type: ignore[arg-type]
 
 
@@ -82,7 +82,7 @@ async def test_what_it_holds_is_counted(store: Store) -> None:
 async def test_a_heartbeat_renews(store: Store, clock: ManualClock) -> None:
     await join(store)
     clock.advance(20)
-    assert await beat(store) == Extension(alive=True)
+    assert await beat(store) == Renewed(alive=True)
     (listed,) = await store.workers()
     assert (listed.started_at, listed.seen_at, listed.expires_at) == (START, at(20), at(50))
 

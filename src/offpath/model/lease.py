@@ -97,7 +97,7 @@ class Leased(Struct, frozen=True, kw_only=True):
     """Seconds until the next future job of these tasks and queues is due; None: there is none."""
 
 
-class Extension(Struct, frozen=True, kw_only=True):
+class Renewed(Struct, frozen=True, kw_only=True):
     """The answer to a heartbeat."""
 
     alive: bool

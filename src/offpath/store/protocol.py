@@ -25,9 +25,9 @@ from msgspec import Struct
 from offpath.model.effects import Effects
 from offpath.model.job import Count, Enqueued, JobFilter, JobRecord, JobState, LeasedJob, Page
 from offpath.model.lease import (
-    Extension,
     Leased,
     LeaseRequest,
+    Renewed,
     Rescued,
     WorkerInfo,
     WorkerRecord,
@@ -382,7 +382,7 @@ class Store(
         lease_seconds: float,
         held: Sequence[LeasedJob],
         report: str | None = None,
-    ) -> Extension:
+    ) -> Renewed:
         """The heartbeat: one write that keeps every job of this worker leased.
 
         ``report`` is what the worker says of its own health, for who looks at the fleet; None
@@ -402,7 +402,7 @@ class Store(
         """
         ...
 
-    async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:
+    async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Renewed:
         """What :meth:`extend` tells, without renewing anything: a cheap read for prompt cancels."""
         ...
 

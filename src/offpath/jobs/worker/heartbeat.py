@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.hand import Hand
     from offpath.jobs.worker.watch import Watch
     from offpath.model.job import NewJob
-    from offpath.model.lease import Extension, WorkerInfo
+    from offpath.model.lease import Renewed, WorkerInfo
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
 
@@ -142,7 +142,7 @@ class Heartbeat:
         msg = f"the lease could not be renewed for {age:.1f} s: no jobs are taken until it is"
         self._report(LeaseLost(msg), "lease")
 
-    def _heed(self, answer: Extension) -> None:
+    def _heed(self, answer: Renewed) -> None:
         for run in self._hand.find(answer.cancelled):
             self._watch.interrupt(run, Interruption.CANCEL)
         if answer.lost:

@@ -19,9 +19,9 @@ from offpath.model.job import (
     Page,
 )
 from offpath.model.lease import (
-    Extension,
     Leased,
     LeaseRequest,
+    Renewed,
     Rescued,
     WorkerInfo,
     WorkerRecord,
@@ -245,7 +245,7 @@ class MemoryStore(
         lease_seconds: float,
         held: Sequence[LeasedJob],
         report: str | None = None,
-    ) -> Extension:
+    ) -> Renewed:
         """Keep a worker's jobs leased."""
         return workers.extend(
             self._tables,
@@ -261,7 +261,7 @@ class MemoryStore(
         now = self._clock.now()
         return workers.vouch(self._tables, now, worker, lease_seconds=lease_seconds, report=report)
 
-    async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Extension:
+    async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Renewed:
         """What a worker should know, without renewing anything."""
         return workers.signals(self._tables, self._clock.now(), worker, held)
 

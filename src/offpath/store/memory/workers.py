@@ -9,7 +9,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob
-from offpath.model.lease import Extension, WorkerInfo, WorkerRecord
+from offpath.model.lease import Renewed, WorkerInfo, WorkerRecord
 from offpath.store.memory.moments import later
 from offpath.store.memory.records import leased
 from offpath.store.memory.tables import Tables
@@ -43,7 +43,7 @@ def extend(
     lease_seconds: float,
     held: Sequence[LeasedJob],
     report: str | None = None,
-) -> Extension:
+) -> Renewed:
     """Renew a worker's lease, and tell it about its jobs."""
     told = signals(tables, now, worker.id, held)
     register(tables, now, worker, lease_seconds)
@@ -68,11 +68,11 @@ def vouch(
     return True
 
 
-def signals(tables: Tables, now: datetime, worker: str, held: Sequence[LeasedJob]) -> Extension:
+def signals(tables: Tables, now: datetime, worker: str, held: Sequence[LeasedJob]) -> Renewed:
     """Tell a worker about its jobs."""
     known = tables.workers.get(worker)
     records = [(job.id, tables.held_by(job)) for job in held]
-    return Extension(
+    return Renewed(
         alive=known is not None and now < known.expires_at,
         cancelled=tuple(each for each, job in records if job and job.cancel_requested),
         lost=tuple(each for each, job in records if job is None),

@@ -16,9 +16,9 @@ from offpath.model.job import (
     NewJob,
 )
 from offpath.model.lease import (
-    Extension,
     Leased,
     LeaseRequest,
+    Renewed,
     Rescued,
     WorkerInfo,
 )
@@ -382,7 +382,7 @@ class PostgresStore(
         lease_seconds: float,
         held: Sequence[LeasedJob],
         report: str | None = None,
-    ) -> Extension:
+    ) -> Renewed:
         """The heartbeat."""
         key = deaths.presence_key(self._schema, worker.id)
         presence = key if self._ear is not None and self._ear.holds(key) else None

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from offpath.model.job import LeasedJob
-from offpath.model.lease import Extension, WorkerInfo, WorkerRecord
+from offpath.model.lease import Renewed, WorkerInfo, WorkerRecord
 from offpath.store.programs.answers import WorkerRow
 from offpath.store.programs.dialect import Dialect, Rows, Send, Steps, one
 from offpath.store.programs.instants import instant
@@ -43,7 +43,7 @@ def extend(
     held: Sequence[LeasedJob],
     *,
     report: str | None = None,
-) -> Steps[Extension]:
+) -> Steps[Renewed]:
     """Renew a worker, and tell it what happened to the jobs that it holds."""
     # whether it is alive is looked at before its lease is renewed, and under its lock: else another
     # process could end the lease in between, and the worker would not hear of it
@@ -52,14 +52,14 @@ def extend(
         _register(d, worker, lease_seconds, presence, report),
     )
     before, _, *news = yield Send((*renewing, *_signals(d, worker.id, held)), last=True)
-    return _extension(news, alive=any(alive for (alive,) in before))
+    return _renewed(news, alive=any(alive for (alive,) in before))
 
 
-def signals(d: Dialect, worker: str, held: Sequence[LeasedJob]) -> Steps[Extension]:
+def signals(d: Dialect, worker: str, held: Sequence[LeasedJob]) -> Steps[Renewed]:
     """Tell a worker what happened to the jobs that it holds."""
     looking = d.sql["alive"](worker=worker, now=d.now)
     alive, *news = yield Send((looking, *_signals(d, worker, held)), last=True)
-    return _extension(news, alive=bool(alive))
+    return _renewed(news, alive=bool(alive))
 
 
 def vouch(d: Dialect, worker: str, lease_seconds: float, report: str | None) -> Query:
@@ -101,9 +101,9 @@ def _signals(d: Dialect, worker: str, held: Sequence[LeasedJob]) -> list[Query]:
     return [d.sql["signals"](worker=worker, held=d.batch(jobs))]
 
 
-def _extension(news: Sequence[Rows], *, alive: bool) -> Extension:
+def _renewed(news: Sequence[Rows], *, alive: bool) -> Renewed:
     rows = [row for rows in news for row in rows]
-    return Extension(
+    return Renewed(
         alive=alive,
         cancelled=tuple(job for job, asked in rows if asked == 1),
         lost=tuple(job for job, asked in rows if asked == -1),

@@ -17,9 +17,9 @@ from offpath.model.job import (
     NewJob,
 )
 from offpath.model.lease import (
-    Extension,
     Leased,
     LeaseRequest,
+    Renewed,
     Rescued,
     WorkerInfo,
 )
@@ -309,7 +309,7 @@ class SqliteStore(Eventing, Flowing, Ledgering, Workflowing, SqlStore):
         lease_seconds: float,
         held: Sequence[LeasedJob],
         report: str | None = None,
-    ) -> Extension:
+    ) -> Renewed:
         """Renew a worker's lease, and tell it about its jobs."""
         presence = await self._block(lambda: self._presence.hold(worker.id))
         lock = 1 if presence else None
