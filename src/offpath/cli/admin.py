@@ -13,10 +13,11 @@ from offpath.cli import output
 from offpath.cli.apps import store_settings
 from offpath.cli.checkup import Level, examine
 from offpath.cli.frame import limit_option, plain_command, store_command, url_option
-from offpath.cli.health import member_document, member_table
+from offpath.cli.health import member_table
 from offpath.cli.values import DONE, FAILED, Listing, Said, Shown, Table, Value
 from offpath.config import Settings, load_settings
 from offpath.health.fleet import member
+from offpath.operating.documents.workers import describe
 from offpath.store.backends import backup as copy_store
 from offpath.store.backends import grant_roles, roles_script
 from offpath.store.protocol import Migration
@@ -40,7 +41,7 @@ async def workers(app: App, *, limit: int) -> Listing:
     offpath workers
     """
     members = [member(one) for one in (await app.workers())[-limit:]]
-    return Listing([member_document(one) for one in members], member_table(members))
+    return Listing([describe(one) for one in members], member_table(members))
 
 
 @click.command()

@@ -6,12 +6,13 @@ from offpath.cli import output
 from offpath.cli.values import Part, Quote
 from offpath.model.job import Failure
 from offpath.model.redact import redact_text
+from offpath.operating.documents.jobs import FailureDocument
 
 _SHOWN = 100
 """Characters of an error in a table."""
 
 
-def failure_cell(failure: Failure | None) -> str:
+def failure_cell(failure: Failure | FailureDocument | None) -> str:
     """An error in a table."""
     return redact_text(f"{failure.type}: {failure.message}"[:_SHOWN]) if failure else ""
 

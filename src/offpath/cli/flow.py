@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
-import msgspec
 
 from offpath.app import App
 from offpath.cli import output
@@ -17,6 +16,12 @@ from offpath.cli.values import Listing, Said, Table, next_of
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.limit import LimitRecord, QueueRecord, RateSpec
+from offpath.operating.documents.flow import (
+    describe_limit,
+    describe_queue,
+    limit_state,
+    queue_state,
+)
 
 COUNTED = 100_000
 """The number at which the store stops counting."""
@@ -63,7 +68,7 @@ async def list_queues(app: App) -> Listing:
     offpath queues list
     """
     found = await app.queues.list()
-    return Listing([queue_document(one) for one in found], _queue_table(found))
+    return Listing([describe_queue(one) for one in found], _queue_table(found))
 
 
 @queues.command("pause")
@@ -113,7 +118,7 @@ async def list_limits(app: App, *, limit: int, after: str | None) -> Listing:
     """
     found = await app.limits.list(limit=limit, after=after)
     following = next_of(found, limit, lambda one: one.key)
-    return Listing([limit_document(one) for one in found], limit_table(found), following)
+    return Listing([describe_limit(one) for one in found], limit_table(found), following)
 
 
 @limits.command("pause")
@@ -177,33 +182,6 @@ def limit_table(found: Sequence[LimitRecord]) -> Table:
         for one in found
     ]
     return Table(columns, rows, "no limit is known: no stored job has one")
-
-
-def queue_state(one: QueueRecord) -> str:
-    """A queue's state in words."""
-    if one.paused_until is not None:
-        return f"paused until {output.when(one.paused_until)}"
-    return "paused" if one.paused else "on"
-
-
-def limit_state(one: LimitRecord) -> str:
-    """A key's state in words."""
-    if one.paused:
-        return "paused"
-    return "on" if one.closed_until is None else f"closed until {output.when(one.closed_until)}"
-
-
-def queue_document(one: QueueRecord) -> dict[str, Any]:
-    """A queue as JSON."""
-    plain: dict[str, Any] = msgspec.structs.asdict(one)
-    return {**plain, "state": queue_state(one)}
-
-
-def limit_document(one: LimitRecord) -> dict[str, Any]:
-    """A key as JSON."""
-    plain: dict[str, Any] = msgspec.to_builtins(one)
-    rate = None if one.rate is None else msgspec.structs.asdict(one.rate)
-    return {**plain, "rate": rate, "state": limit_state(one)}
 
 
 def _counted(number: int) -> str:

@@ -14,19 +14,20 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import require_schema, store_settings
-from offpath.cli.flow import limit_document, limit_table, queue_document
+from offpath.cli.flow import limit_table
 from offpath.cli.frame import plain_command
 from offpath.cli.values import Failed, Part, Shown, Table, Value
 from offpath.config import Settings, load_settings
 from offpath.errors import ConfigurationError, InvalidArgument, OffpathError, StoreUnavailable
-from offpath.health.fleet import FleetHealth, Member, examine
+from offpath.health.fleet import Member
 from offpath.health.probe import check_token
-from offpath.health.thresholds import Thresholds
 from offpath.model import checks
 from offpath.model.deaths import Dying
 from offpath.model.finding import FindingRecord
 from offpath.model.health import Condition
 from offpath.model.json_text import decode_json
+from offpath.operating import views
+from offpath.operating.documents.health import describe
 
 HEALTHY, UNHEALTHY, UNREACHABLE = range(3)
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - told apart
@@ -245,8 +246,7 @@ async def _of_fleet(settings: Settings, timeout: float) -> Shown:  # noqa: ASYNC
     async with asyncio.timeout(timeout):
         await require_schema(app)
         async with app:
-            store = app.store()
-            fleet = await examine(store, Thresholds(store, settings))
+            fleet = await views.fleet_of(app)
     limits = [limit_table(fleet.limits)] if fleet.limits else []
     parts: list[Part] = [
         member_table(fleet.members),
@@ -257,29 +257,7 @@ async def _of_fleet(settings: Settings, timeout: float) -> Shown:  # noqa: ASYNC
         *limits,
         *_verdict(fleet.reasons, fleet.warnings),
     ]
-    return Shown(_document(fleet), parts, exit=HEALTHY if fleet.healthy else UNHEALTHY)
-
-
-def _document(fleet: FleetHealth) -> dict[str, Any]:
-    return {
-        "ready": fleet.healthy,
-        "reasons": list(fleet.reasons),
-        "workers": [member_document(one) for one in fleet.members],
-        "waiting": [msgspec.structs.asdict(one) for one in fleet.gauges],
-        "findings": [msgspec.to_builtins(one) for one in fleet.findings],
-        "dying": [msgspec.structs.asdict(one) for one in fleet.dying],
-        "settlements": [msgspec.structs.asdict(one) for one in fleet.settlements],
-        "warnings": list(fleet.warnings),
-        "paused_queues": [queue_document(one) for one in fleet.queues],
-        "limits": [limit_document(one) for one in fleet.limits],
-    }
-
-
-def member_document(member: Member) -> dict[str, Any]:
-    """A worker as JSON: its record, whether it is there, and what it last said of itself."""
-    plain: dict[str, Any] = msgspec.to_builtins(member.record)
-    report = None if member.report is None else msgspec.to_builtins(member.report)
-    return {**plain, "presence": member.presence, "report": report, "ill": member.ill}
+    return Shown(describe(fleet), parts, exit=HEALTHY if fleet.healthy else UNHEALTHY)
 
 
 def member_table(members: Iterable[Member]) -> Table:

@@ -1,4 +1,4 @@
-"""The views of jobs: one as JSON, a page of them, one with all that is known, changed ones."""
+"""The views of jobs: a page of them, one with all that is known, changed ones."""
 
 from __future__ import annotations
 
@@ -14,52 +14,41 @@ from offpath.cli.selection import Selection
 from offpath.cli.values import Cell, Changed, Fields, Listing, Part, Table
 from offpath.jobs.values.handle import progress_of
 from offpath.model.job import Changed as ChangedJob
-from offpath.model.job import Failure, JobRecord, JobState, Page, Progress
-from offpath.model.redact import redact, redact_text
+from offpath.model.job import JobRecord, JobState, Page, Progress
+from offpath.operating.documents import jobs
+from offpath.operating.documents.jobs import JobDocument
 
 _LABELS = 11
 """Characters of the longest name in a job's fields."""
 
 
-def job_document(job: JobRecord) -> dict[str, Any]:
-    """A job as JSON: input, result and progress decoded where they are JSON, secrets hidden."""
-    plain: dict[str, Any] = msgspec.to_builtins(job)
-    for name in ("input", "options", "result", "progress"):
-        plain[name] = redact(output.decoded(plain[name]))
-    plain["failures"] = [_failure_document(one) for one in job.failures]
-    return plain
-
-
-def _failure_document(failure: Failure) -> dict[str, Any]:
-    return {
-        "attempt": failure.attempt,
-        "at": failure.at,
-        "kind": failure.kind,
-        "type": failure.type,
-        "message": redact_text(failure.message),
-        "traceback": redact_text(failure.traceback) if failure.traceback else None,
-    }
-
-
 def job_page(page: Page, empty: str) -> Listing:
     """A page of jobs."""
-    items = [job_document(job) for job in page.items]
-    return Listing(items, job_table(page.items, empty), next=page.next)
+    document = jobs.describe_page(page)
+    return Listing(document.items, job_table(page.items, empty), next=document.next)
 
 
-def job_table(jobs: Sequence[JobRecord], empty: str = "") -> Table:
+def job_table(found: Sequence[JobRecord | JobDocument], empty: str = "") -> Table:
     """A line for each job."""
     columns = ("id", "task", "queue", "state", "attempt", "due", "last error")
-    return Table(columns, [_row(job) for job in jobs], empty)
+    return Table(columns, [_row(job) for job in found], empty)
 
 
-def _row(job: JobRecord) -> tuple[Cell, ...]:
+def _row(job: JobRecord | JobDocument) -> tuple[Cell, ...]:
     due = output.ago(job.run_at) if job.state is JobState.QUEUED else ""
     blocked = job.state is JobState.BLOCKED
     state = f"{job.state} ({job.reason})" if blocked else str(job.state)
     if job.unreadable:
         state += " (unreadable)"
-    return job.id, job.task, job.queue, state, job.attempt, due, failure_cell(job.failure)
+    return (
+        job.id,
+        job.task,
+        job.queue,
+        state,
+        job.attempt,
+        due,
+        failure_cell(job.failures[-1] if job.failures else None),
+    )
 
 
 def job_parts(
@@ -70,7 +59,7 @@ def job_parts(
     ill: Sequence[str] = (),
 ) -> list[Part]:
     """One job, name and value on each line, then its failures."""
-    document = job_document(job)
+    document = jobs.describe(job)
     fields: dict[str, Cell] = {
         "id": job.id,
         "task": job.task,
@@ -93,10 +82,10 @@ def job_parts(
         "unique key": job.unique_key or "-",
         "tags": ", ".join(job.tags) or "-",
         "group": job.group_id,
-        "input": output.json_text(document["input"]),
-        "options": output.json_text(document["options"]),
+        "input": output.json_text(document.input),
+        "options": output.json_text(document.options),
         "progress": _percent(progress_of(job)) or "-",
-        "result": output.json_text(document["result"]),
+        "result": output.json_text(document.result),
     }
     failures = [part for failure in job.failures for part in failure_parts(failure)]
     return [Fields(fields, _LABELS), *failures]

@@ -20,13 +20,14 @@ from offpath.cli.frame import (
     url_option,
     yes_option,
 )
-from offpath.cli.job_views import changed_jobs, job_document, job_page, job_parts
+from offpath.cli.job_views import changed_jobs, job_page, job_parts
 from offpath.cli.option_values import json_value
 from offpath.cli.selection import Rows, Selection, most_option
 from offpath.cli.values import Changed, Listing, Said, Shown
-from offpath.cli.waits import holder_problems, steps_of, wait_of, waited_for
 from offpath.errors import InvalidArgument
 from offpath.model.job import JobState
+from offpath.operating import views
+from offpath.operating.documents.jobs import describe
 from offpath.runtime.ids import parse_id
 
 _state = only("--state", "jobs in this state", type=click.Choice([str(s) for s in JobState]))
@@ -88,11 +89,10 @@ async def show_job(app: App, *, job_id: str) -> Shown:
     offpath jobs show 0198c0de-…
     """
     job = await app.jobs.get(job_id)
-    waits = {"waits_for": await wait_of(app, job), "waited_for": await waited_for(app, job)}
-    steps = await steps_of(app, job)
-    ill = await holder_problems(app, job)
-    document = {**job_document(job), **waits, "steps": steps, "worker_problems": ill}
-    return Shown(document, job_parts(job, waits=waits, steps=steps, ill=ill))
+    standing = await views.standing_of(app, job)
+    waits = {"waits_for": standing.waits_for, "waited_for": standing.waited_for}
+    parts = job_parts(job, waits=waits, steps=standing.steps, ill=standing.worker_problems)
+    return Shown(standing, parts)
 
 
 @jobs.command("cancel")
@@ -221,7 +221,7 @@ async def show_dead(app: App, *, job_id: str) -> Shown:
     offpath dead show 0198c0de-…
     """
     job = await app.dead.show(job_id)
-    return Shown(job_document(job), job_parts(job))
+    return Shown(describe(job), job_parts(job))
 
 
 @dead.command("redrive")

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, assert_never
 
 import click
 import msgspec
 
 from offpath.cli.values import Cell, Failed, Fields, Part, Quote, Table, Value
-from offpath.errors import InvalidArgument
-from offpath.model.json_text import decode_json
+from offpath.operating.redaction import decoded
+from offpath.operating.times import ago, short, when
+
+__all__ = [
+    "ago", "clean", "clean_block", "decoded", "json_line", "json_text", "note", "print_json",
+    "print_table", "short", "show", "when",
+]  # fmt: skip
+"""Times and texts in words are the operator's: other views have them too."""
 
 
 def show(value: Value, *, as_json: bool) -> None:
@@ -123,39 +128,6 @@ def clean_block(text: str) -> str:
     Lines after the first are indented, so that none of them can be taken for a line of ours.
     """
     return "\n  ".join(clean(line) for line in text.splitlines())
-
-
-def ago(moment: datetime | None, now: datetime | None = None) -> str:
-    """The time since a moment, or until it, in one unit."""
-    if moment is None:
-        return ""
-    past = (now or datetime.now(UTC)) - moment
-    span = short(abs(past))
-    return f"in {span}" if past < timedelta(0) else f"{span} ago"
-
-
-def short(span: timedelta) -> str:
-    """A duration in its largest unit."""
-    seconds = span.total_seconds()
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds:.0f}s"
-
-
-def when(moment: datetime | None) -> str:
-    """A time as ISO 8601 in UTC, or a dash."""
-    return "-" if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")
-
-
-def decoded(text: str | None) -> Any:  # noqa: ANN401 - any JSON
-    """The value of a JSON text; another codec's text as it is."""
-    if text is None:
-        return None
-    try:
-        return decode_json(text, "the text")
-    except InvalidArgument:
-        return text
 
 
 def json_text(value: Any) -> str:  # noqa: ANN401 - any JSON

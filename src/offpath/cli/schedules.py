@@ -17,8 +17,14 @@ from offpath.errors import InvalidArgument
 from offpath.jobs.values.job import Job
 from offpath.model.json_text import decode_json
 from offpath.model.options import Options
-from offpath.model.redact import redact
-from offpath.model.schedule import Missed, Occurrence, Overlap, ScheduleRecord, Timing, TimingKind
+from offpath.model.schedule import Missed, Occurrence, Overlap, ScheduleRecord
+from offpath.operating.documents.schedules import (
+    describe,
+    describe_occurrence,
+    describe_standing,
+    in_words,
+    schedule_state,
+)
 from offpath.runtime.zones import zone_of
 
 _terms = (
@@ -95,7 +101,7 @@ async def list_schedules(app: App) -> Listing:
     found = await app.schedules.list()
     columns = ("schedule", "when", "task", "state", "next", "last", "by")
     table = Table(columns, [_row(one) for one in found], "there are no schedules")
-    return Listing([_document(one) for one in found], table)
+    return Listing([describe(one) for one in found], table)
 
 
 @schedules.command("show")
@@ -109,8 +115,7 @@ async def show_schedule(app: App, *, name: str) -> Shown:
     """
     record = await app.schedules.get(name)
     latest = await app.schedules.history(name, limit=5)
-    document = {**_document(record), "history": [_occurrence(one) for one in latest]}
-    return Shown(document, [_fields(record), _history(latest)])
+    return Shown(describe_standing(record, latest), [_fields(record), _history(latest)])
 
 
 @schedules.command("next")
@@ -250,7 +255,7 @@ async def history(app: App, *, name: str, limit: int, before: datetime | None) -
     offpath schedules history nightly --limit 10
     """
     found = await app.schedules.history(name, limit=limit, before=before)
-    return Listing([_occurrence(one) for one in found], _history(found))
+    return Listing([describe_occurrence(one) for one in found], _history(found))
 
 
 def _job(app: App, task: str, given: dict[str, Any], *, registered: bool) -> Job[Any, Any]:
@@ -263,69 +268,24 @@ def _job(app: App, task: str, given: dict[str, Any], *, registered: bool) -> Job
 # -- what is shown ---------------------------------------------------------------------------------
 
 
-def _in_words(timing: Timing) -> str:
-    if timing.kind is TimingKind.CRON:
-        return f"{timing.expression} {timing.zone}"
-    if timing.kind is TimingKind.EVERY:
-        return f"every {timing.seconds:g} s"
-    return f"{timing.function}()"
-
-
-def _state(record: ScheduleRecord) -> str:
-    if record.paused:
-        return "paused"
-    return "ended" if record.next_at is None else "on"
-
-
 def _row(record: ScheduleRecord) -> tuple[Cell, ...]:
     schedule = record.schedule
     return (
         schedule.name,
-        _in_words(schedule.timing),
+        in_words(schedule.timing),
         schedule.template.task,
-        _state(record),
+        schedule_state(record),
         output.when(None if record.paused else record.next_at),
         output.when(record.last_at),
         schedule.origin,
     )
 
 
-def _document(record: ScheduleRecord) -> dict[str, Any]:
-    schedule = record.schedule
-    template = schedule.template
-    return {
-        "name": schedule.name,
-        "state": _state(record),
-        "timing": msgspec.to_builtins(schedule.timing),
-        "overlap": schedule.overlap,
-        "missed": schedule.missed,
-        "missed_limit": schedule.missed_limit,
-        "grace": schedule.grace,
-        "origin": schedule.origin,
-        "task": template.task,
-        "input": redact(output.decoded(template.input)),
-        "queue": template.queue,
-        "priority": template.priority,
-        "tags": template.tags,
-        "next_at": None if record.paused else record.next_at,
-        "last_at": record.last_at,
-        "last_job": record.last_job,
-        "last_open": record.last_open,
-        "created_at": record.created_at,
-        "updated_at": record.updated_at,
-        "version": record.version,
-    }
-
-
-def _occurrence(one: Occurrence) -> dict[str, Any]:
-    return {"at": one.at, "outcome": one.outcome, "job": one.job, "made_at": one.made_at}
-
-
 def _fields(record: ScheduleRecord) -> Fields:
     fields: dict[str, Cell] = {}
-    for name, value in _document(record).items():
+    for name, value in msgspec.structs.asdict(describe(record)).items():
         if name == "timing":
-            fields[name] = _in_words(record.schedule.timing)
+            fields[name] = in_words(record.schedule.timing)
         elif isinstance(value, datetime):
             fields[name] = output.when(value)
         else:
@@ -343,4 +303,4 @@ def _now(record: ScheduleRecord, what: str) -> Said:
     """A schedule after it was changed."""
     following = "" if record.paused else f"; next {output.when(record.next_at)}"
     text = f"{record.schedule.name} {what}{following}"
-    return Said({"ok": True, **_document(record)}, text)
+    return Said({"ok": True, **msgspec.structs.asdict(describe(record))}, text)

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from offpath.app import App
-from offpath.cli import output
-from offpath.cli.flow import limit_document, limit_state
 from offpath.health.fleet import member
 from offpath.model.gate import Counting, GateRecord
 from offpath.model.job import BlockReason, DeadReason, JobRecord, JobState
 from offpath.model.limit import LimitRecord, QueueRecord
+from offpath.operating.documents.flow import describe_limit, limit_state
+from offpath.operating.times import when
 
 _LISTED = 5
 """Watched jobs that are named; a gate may watch thousands."""
@@ -50,7 +50,7 @@ async def holder_problems(app: App, job: JobRecord) -> list[str]:
     if not holders:
         return ["it is not there any more: another one takes the job"]
     holder = member(holders[0])
-    late = [f"no sign of life since {output.when(holders[0].seen_at)}"] if holders[0].late else []
+    late = [f"no sign of life since {when(holders[0].seen_at)}"] if holders[0].late else []
     return [*late, *(holder.report.problems if holder.report else ())]
 
 
@@ -111,7 +111,7 @@ def _gate_text(gate: GateRecord, waiting: list[str], failed: list[str]) -> str:
         f"{gate.failed} failed{_named(failed)}, {len(waiting)} open"
     )
     if gate.deadline is not None:
-        text += f", until {output.when(gate.deadline)}"
+        text += f", until {when(gate.deadline)}"
     return f"{text}: {_listed(waiting)}" if waiting else text
 
 
@@ -129,7 +129,11 @@ async def _limit(app: App, job: JobRecord) -> dict[str, Any] | None:
     known = await app.store().limits(keys=(job.limit_key,))
     if not known:
         return {"kind": "limit", "key": job.limit_key, "text": f"limit {job.limit_key!r}"}
-    return {"kind": "limit", **limit_document(known[0]), "text": _limit_text(known[0])}
+    return {
+        "kind": "limit",
+        **msgspec.to_builtins(describe_limit(known[0])),
+        "text": _limit_text(known[0]),
+    }
 
 
 def _limit_text(limit: LimitRecord) -> str:
@@ -151,5 +155,5 @@ async def _pause(app: App, job: JobRecord) -> dict[str, Any] | None:
 
 
 def _pause_text(queue: QueueRecord) -> str:
-    until = f" until {output.when(queue.paused_until)}" if queue.paused_until else ""
+    until = f" until {when(queue.paused_until)}" if queue.paused_until else ""
     return f"queue {queue.name!r} is paused{until}: offpath queues resume {quote(queue.name)}"

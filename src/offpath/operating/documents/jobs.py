@@ -1,0 +1,124 @@
+"""Documents of jobs: one, a page of them, one with what it waits for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from offpath.model.job import Failure, JobRecord, JobState, Page
+from offpath.model.redact import redact_text
+from offpath.operating.documents.filling import filled
+from offpath.operating.redaction import PLAIN, Redaction
+
+
+class FailureDocument(Struct, frozen=True, kw_only=True):
+    """An attempt that failed."""
+
+    attempt: int
+    at: datetime | None
+    kind: str
+    type: str
+    message: str
+    traceback: str | None
+
+
+class JobDocument(Struct, frozen=True, kw_only=True):
+    """A job: input, result and progress decoded where they are JSON, secrets hidden."""
+
+    id: str
+    task: str
+    queue: str
+    state: JobState
+    priority: int
+    run_at: datetime
+    enqueued_at: datetime
+    attempt: int
+    deliveries: int
+    losses: int
+    redrives: int
+    group_id: str
+    input: Any
+    options: Any
+    fingerprint: str
+    parent: str | None
+    dependents: tuple[str, ...]
+    deadline: datetime | None
+    unique_key: str | None
+    tags: tuple[str, ...]
+    gate: str | None
+    limit_key: str | None
+    fair_key: str | None
+    wait_target: str | None
+    wait_event: str | None
+    worker: str | None
+    cancel_requested: bool
+    started_at: datetime | None
+    finished_at: datetime | None
+    expires_at: datetime | None
+    result: Any
+    reason: str | None
+    progress: Any
+    failures: tuple[FailureDocument, ...]
+    unreadable: str | None
+
+
+class JobStanding(JobDocument, frozen=True, kw_only=True):
+    """A job with what it waits for and what it has recorded."""
+
+    waits_for: dict[str, Any] | None
+    waited_for: dict[str, Any] | None
+    steps: list[str]
+    worker_problems: list[str]
+
+
+class JobPage(Struct, frozen=True, kw_only=True):
+    """One page of jobs; ``next`` is given back as ``after``."""
+
+    items: tuple[JobDocument, ...]
+    next: str | None
+
+
+def describe(job: JobRecord, seen: Redaction = PLAIN) -> JobDocument:
+    """The document of a job."""
+    return filled(JobDocument, job, **_foreign(job, seen))
+
+
+def describe_standing(
+    job: JobRecord,
+    seen: Redaction = PLAIN,
+    *,
+    waits_for: dict[str, Any] | None,
+    waited_for: dict[str, Any] | None,
+    steps: list[str],
+    worker_problems: list[str],
+) -> JobStanding:
+    """The document of a job with what it waits for."""
+    return filled(
+        JobStanding,
+        job,
+        waits_for=waits_for,
+        waited_for=waited_for,
+        steps=steps,
+        worker_problems=worker_problems,
+        **_foreign(job, seen),
+    )
+
+
+def describe_page(page: Page, seen: Redaction = PLAIN) -> JobPage:
+    """The document of a page."""
+    return JobPage(items=tuple(describe(one, seen) for one in page.items), next=page.next)
+
+
+def _foreign(job: JobRecord, seen: Redaction) -> dict[str, Any]:
+    return {
+        **{name: seen.payload(getattr(job, name)) for name in ("input", "result", "progress")},
+        "options": PLAIN.payload(job.options),
+        "failures": tuple(_failure(one, seen) for one in job.failures),
+    }
+
+
+def _failure(failure: Failure, seen: Redaction) -> FailureDocument:
+    message, traceback = redact_text(failure.message), seen.traceback(failure.traceback)
+    return filled(FailureDocument, failure, message=message, traceback=traceback)

@@ -1,0 +1,33 @@
+"""Documents of workers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from offpath.health.fleet import Member, Presence
+from offpath.model.health import WorkerReport
+from offpath.model.lease import WorkerInfo
+from offpath.operating.documents.filling import filled
+
+
+class WorkerDocument(Struct, frozen=True, kw_only=True):
+    """A worker: its record, whether it is there, and what it last said of itself."""
+
+    info: WorkerInfo
+    started_at: datetime
+    seen_at: datetime
+    expires_at: datetime
+    late: bool
+    running: int
+    presence: Presence
+    report: WorkerReport | None
+    gone_at: datetime | None
+    ill: str | None
+
+
+def describe(member: Member) -> WorkerDocument:
+    """The document of a worker."""
+    said = {"presence": member.presence, "report": member.report, "ill": member.ill}
+    return filled(WorkerDocument, member.record, **said)

@@ -1,0 +1,80 @@
+"""Views: what an operator asks to see, read from an open app as one document."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from offpath.app import App
+from offpath.errors import InvalidArgument, JobNotFound
+from offpath.health.fleet import FleetHealth, examine
+from offpath.health.thresholds import Thresholds
+from offpath.model.group import GroupRecord
+from offpath.model.job import JobRecord, JobState
+from offpath.operating.documents import groups, jobs
+from offpath.operating.documents.groups import GroupStanding
+from offpath.operating.documents.jobs import JobPage, JobStanding
+from offpath.operating.redaction import PLAIN, Redaction
+from offpath.operating.waiting import holder_problems, steps_of, wait_of, waited_for
+from offpath.runtime.ids import parse_id
+
+_OPEN: Final = (JobState.BLOCKED, JobState.QUEUED, JobState.RUNNING)
+_FAILED: Final = (JobState.DEAD, JobState.CANCELLED)
+
+
+async def job(app: App, job_id: str, seen: Redaction = PLAIN) -> JobStanding:
+    """A job and what it waits for. Raises ``JobNotFound``, ``InvalidArgument``."""
+    return await standing_of(app, await app.jobs.get(job_id), seen)
+
+
+async def standing_of(app: App, record: JobRecord, seen: Redaction = PLAIN) -> JobStanding:
+    """The standing of a job: what it waits for, what it has recorded, and how its worker is."""
+    return jobs.describe_standing(
+        record,
+        seen,
+        waits_for=await wait_of(app, record),
+        waited_for=await waited_for(app, record),
+        steps=await steps_of(app, record),
+        worker_problems=await holder_problems(app, record),
+    )
+
+
+async def group(
+    app: App, group_id: str, seen: Redaction = PLAIN, *, limit: int = 50
+) -> GroupStanding:
+    """A group with at most ``limit`` members of each kind. Raises ``JobNotFound``."""
+    record = await group_record(app, group_id)
+    counts = groups.by_state(await app.jobs.counts(group_id=record.id))
+    return groups.describe_standing(
+        record,
+        counts,
+        seen,
+        open_members=await _members(app, record.id, _OPEN, limit, seen),
+        failed_members=await _members(app, record.id, _FAILED, limit, seen),
+    )
+
+
+async def group_record(app: App, given: str) -> GroupRecord:
+    """The group. Raises ``JobNotFound``, and says so when a member's id was given."""
+    group_id = parse_id(given, "GROUP_ID")
+    found = await app.store().groups((group_id,))
+    if found:
+        return found[0]
+    member = await app.store().get((group_id,))
+    if member:
+        raise InvalidArgument(
+            f"{group_id} is a member of the group {member[0].group_id}: give that id"
+        )
+    raise JobNotFound(f"there is no group {group_id} (any more)")
+
+
+async def fleet_of(app: App) -> FleetHealth:
+    """The health of the fleet, by the app's thresholds."""
+    store = app.store()
+    return await examine(store, Thresholds(store, app.settings))
+
+
+async def _members(
+    app: App, group_id: str, states: tuple[JobState, ...], limit: int, seen: Redaction
+) -> JobPage:
+    page = await app.groups.members(group_id, states=states, limit=limit, newest=False)
+    return jobs.describe_page(page, seen)
