@@ -20,7 +20,7 @@ import click
 import psycopg
 
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.needs import AttemptNeed, Needs
 from offpath.model.ledger.plain import posting_op
 from offpath.model.ledger.posting import Entry, NewPosting

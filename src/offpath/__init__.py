@@ -44,7 +44,7 @@ from offpath.model.event import JobEvent
 from offpath.model.gate import When
 from offpath.model.group import GroupPolicy
 from offpath.model.job import JobRecord, JobState, Progress, UniquePolicy
-from offpath.model.limiting import Limit, Rate
+from offpath.model.limit_options import Limit, Rate
 from offpath.model.options import Options, Unique
 from offpath.model.redrive import Redrive
 from offpath.model.retry import Backoff, RetryOptions

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 from offpath.config import MEMORY_URL, Settings, load_settings
 from offpath.errors import InvalidArgument
+from offpath.events.event_log import EventLog, EventVerbs
+from offpath.events.event_writer import Writer
 from offpath.events.messages import MessagesView
 from offpath.events.registry import Events
-from offpath.events.surface import EventLog, EventVerbs
 from offpath.events.verbs import RoutingVerbs
-from offpath.events.writing import Writer
 from offpath.jobs.blocking.client import BlockingClient
 from offpath.jobs.client.client import Client
 from offpath.jobs.client.dead_letters import DeadLetters

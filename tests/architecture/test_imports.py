@@ -42,7 +42,7 @@ def test_importing_offpath_loads_nothing_heavy() -> None:
 
 
 def test_routers_and_webhooks_are_loaded_when_they_are_used() -> None:
-    late = {"offpath.events.router", "offpath.events.door", "offpath.events.webhook.signing"}
+    late = {"offpath.events.router", "offpath.events.door", "offpath.events.webhook.signature"}
     assert late & _loaded_by("import offpath") == set()
     used = "import offpath.events as e; e.Router; e.Incoming; e.Verifier"
     assert late <= _loaded_by(used)

@@ -21,7 +21,7 @@ from offpath.errors import OffpathError
 from offpath.events import BadSignature, Verifier
 from offpath.events.position import decode
 from offpath.events.webhook.guard import Guard, checked_networks
-from offpath.events.webhook.signing import checked_secret
+from offpath.events.webhook.signature import checked_secret
 from offpath.model.webhook import LONGEST_WAIT, waiting
 from offpath.runtime.codec import JsonCodec
 

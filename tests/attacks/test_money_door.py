@@ -14,7 +14,7 @@ from offpath.economy import Actor, Rejected, Share, Spend, Subscribe, credits
 from offpath.economy.ledger.operations.families import Operation
 from offpath.economy.web import Asked, Offer, economy_service
 from offpath.errors import InvalidArgument
-from offpath.events.webhook.signing import BadSignature
+from offpath.events.webhook.signature import BadSignature
 from offpath.model.ledger.faults import MalformedOperation
 from tests.unit.economy.marketplace import BANK, Marketplace, committed
 from tests.unit.web.asgi import Answered, ask

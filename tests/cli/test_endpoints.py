@@ -12,7 +12,7 @@ import pytest
 
 import offpath
 from offpath.events import Verifier
-from offpath.events.webhook.signing import new_key_pair, signer
+from offpath.events.webhook.signature import new_key_pair, signer
 from offpath.model.effects import Effects
 from offpath.model.endpoint import stream_of
 from offpath.model.new import Box, NewMessage

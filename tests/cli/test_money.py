@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from offpath.cli.files import whole_file
-from offpath.economy.ledger.signing import Ed25519Signer
+from offpath.economy.ledger.signatures import Ed25519Signer
 from offpath.errors import StoreUnavailable
 from tests.attacks.test_amounts import WIRE
 from tests.cli.conftest import Run
@@ -267,7 +267,7 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(
         yield b"half"
         raise StoreUnavailable("it is away")
 
-    monkeypatch.setattr("offpath.economy.ledger.exporting.export", cut)
+    monkeypatch.setattr("offpath.economy.ledger.export.export", cut)
     money.text("ledger", "export", str(file), code=4)
     assert file.read_bytes() == before
     assert [one.name for one in money.folder.glob("ledger*")] == [file.name]

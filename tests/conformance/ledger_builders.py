@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import PROMO_FLOAT, REVENUE, STORED_VALUE, TRUST_CASH, USD_CLEARING
-from offpath.model.ledger.deciding import Decided, LedgerOp
+from offpath.model.ledger.decision import Decided, LedgerOp
 from offpath.model.ledger.needs import AttemptNeed, LotsNeed, Needs, RaisedNeed
 from offpath.model.ledger.plain import posting_op
 from offpath.model.ledger.posting import Entry, NewPosting

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from offpath.model.effects import Effects
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import Declined, LedgerOp
+from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.needs import AttemptNeed
 from offpath.model.ledger.records import Receipt, SideKey
 from offpath.model.settlement import Settlement, Succeeded

@@ -49,7 +49,7 @@ from offpath.economy.ledger.merkle import root_of
 from offpath.economy.ledger.outcome import Outcome, outcome_of
 from offpath.economy.sweeps.running import IDLE
 from offpath.economy.testing import FakeDirectory, FakeProvider, Mode, TestSigner
-from offpath.model.ledger.deciding import Decided
+from offpath.model.ledger.decision import Decided
 from offpath.model.ledger.faults import Unplanned
 from offpath.model.ledger.money import Currency
 from offpath.model.ledger.records import STATES, Leaf

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import Declined, LedgerOp
+from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.needs import AttemptNeed
 from offpath.model.ledger.records import Receipt
 from offpath.runtime.clock import ManualClock

@@ -10,7 +10,7 @@ import pytest
 from offpath.errors import IdConflict
 from offpath.model.effects import Effects
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import Declined, LedgerOp
+from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.faults import LedgerError, Overdraft
 from offpath.model.ledger.posting import NewPosting
 from offpath.model.ledger.records import Receipt

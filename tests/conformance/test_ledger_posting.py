@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import Declined, Repeat
+from offpath.model.ledger.decision import Declined, Repeat
 from offpath.model.ledger.faults import Overdraft, Unbalanced
 from offpath.model.ledger.plain import posting_op
 from offpath.model.ledger.posting import GENESIS, Entry, NewPosting, verified

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offpath.economy.ledger.checkpoint import seal
-from offpath.economy.ledger.exporting import Exported, export, verify_lines
+from offpath.economy.ledger.export import Exported, export, verify_lines
 from offpath.economy.ledger.proof import Drift, prove
 from offpath.economy.testing import TestSigner
 from offpath.model.ledger.faults import MalformedOperation

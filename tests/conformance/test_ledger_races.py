@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from offpath.errors import StoreBusy
 from offpath.model.effects import Effects
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import Decided, Declined, LedgerOp
+from offpath.model.ledger.decision import Decided, Declined, LedgerOp
 from offpath.model.ledger.posting import GENESIS, Entry, NewPosting, hash_of
 from offpath.model.ledger.records import Receipt, SideKey
 from offpath.store.ledger import LedgerReads

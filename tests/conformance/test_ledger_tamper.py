@@ -17,8 +17,8 @@ from offpath.economy.ledger.checkpoint import (
     seal,
     verify_last,
 )
+from offpath.economy.ledger.mismatches import note
 from offpath.economy.ledger.proof import prove
-from offpath.economy.ledger.standing import note
 from offpath.economy.testing import TestSigner
 from offpath.model.ledger.faults import ChainBroken, LedgerError, Unbalanced
 from offpath.model.ledger.rates import Rates

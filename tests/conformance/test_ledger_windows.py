@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import Declined, LedgerOp
+from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.needs import AttemptNeed, LotsNeed, RaisedNeed
 from offpath.model.ledger.records import Lot
 from offpath.runtime.clock import ManualClock

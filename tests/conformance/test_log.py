@@ -11,8 +11,8 @@ from offpath.errors import InvalidArgument, StoreRejected
 from offpath.model.effects import Effects
 from offpath.model.route import SLOTS, AttemptStatus, slot_of
 from offpath.runtime.clock import ManualClock
+from offpath.store.log_trim import trim
 from offpath.store.protocol import Store
-from offpath.store.trimming import trim
 from offpath.sweeps.context import SweepContext
 from offpath.sweeps.prune import Prune
 from tests.conformance.backends import Backend

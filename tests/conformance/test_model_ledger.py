@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import Decided, Declined, LedgerOp
+from offpath.model.ledger.decision import Decided, Declined, LedgerOp
 from offpath.model.ledger.needs import AttemptNeed, LotsNeed, Needs, RaisedNeed
 from offpath.model.ledger.plain import posting_op
 from offpath.model.ledger.posting import Entry, NewPosting

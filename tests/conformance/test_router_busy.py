@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offpath import App
-from offpath.events.delivering import RoutedEvent
+from offpath.events.deliveries import RoutedEvent
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 

@@ -39,7 +39,7 @@ from offpath.economy.ledger.operations.steps_subscriptions import (
 from offpath.economy.ledger.outcome import outcome_of
 from offpath.economy.ledger.rows import subscription_holder
 from offpath.model.ledger.chart import promo
-from offpath.model.ledger.deciding import LedgerOp, raised_by
+from offpath.model.ledger.decision import LedgerOp, raised_by
 from offpath.model.ledger.plain import posting_op
 from offpath.model.ledger.posting import Entry, NewPosting, PostingRecord
 from offpath.model.ledger.records import AccountRecord, Leaf, SideRow

@@ -11,7 +11,7 @@ import random
 import sys
 
 from offpath.errors import StoreBusy
-from offpath.model.ledger.deciding import Decided, LedgerOp
+from offpath.model.ledger.decision import Decided, LedgerOp
 from offpath.model.ledger.faults import Overdraft
 from offpath.model.ledger.plain import posting_op
 from offpath.model.ledger.posting import Entry, NewPosting

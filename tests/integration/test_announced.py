@@ -11,7 +11,7 @@ import pytest
 import offpath
 from offpath.config import load_settings
 from offpath.events import BadSignature, Verifier, new_secret
-from offpath.events.webhook.posting import HttpPoster, Post
+from offpath.events.webhook.poster import HttpPoster, Post
 from offpath.model.announce import STREAM, sequence
 from offpath.model.endpoint import Endpoint
 from offpath.model.job import JobState

@@ -12,7 +12,7 @@ import pytest
 
 from offpath.events import Event
 from offpath.events.dispatchers import NatsDispatcher, RabbitDispatcher, RedisDispatcher
-from offpath.events.dispatchers.naming import by_address, named, numbered
+from offpath.events.dispatchers.broker_names import by_address, named, numbered
 from offpath.runtime.resolver import Resolver
 from tests.brokers import find_broker
 from tests.servers import NoServer

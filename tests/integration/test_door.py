@@ -22,7 +22,7 @@ import uvicorn
 
 import offpath
 from offpath.events import InboxMessage, Verifier
-from offpath.events.webhook.signing import signed_headers, signer
+from offpath.events.webhook.signature import signed_headers, signer
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 

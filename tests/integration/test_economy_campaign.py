@@ -27,7 +27,7 @@ from offpath.economy import (
 )
 from offpath.economy.ledger.operations.families import FAMILIES
 from offpath.economy.ledger.operations.steps_payouts import payout_dead_lettered
-from offpath.model.ledger.deciding import raised_by
+from offpath.model.ledger.decision import raised_by
 from offpath.model.ledger.money import Currency
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory.store import MemoryStore

@@ -15,8 +15,8 @@ import pytest
 
 import offpath
 from offpath.events.webhook.guard import Guard
-from offpath.events.webhook.posting import HttpPoster, Post
-from offpath.events.webhook.signing import Verifier
+from offpath.events.webhook.poster import HttpPoster, Post
+from offpath.events.webhook.signature import Verifier
 from offpath.model.endpoint import Endpoint
 from offpath.model.webhook import Delivered, Gone, Refused, Wait
 from offpath.runtime.clock import SystemClock

@@ -20,8 +20,8 @@ from offpath.health.fleet import member
 from offpath.operating.documents.workers import describe
 from offpath.store.backends import backup as copy_store
 from offpath.store.backends import grant_roles, roles_script
+from offpath.store.log_trim import trim
 from offpath.store.protocol import Migration
-from offpath.store.trimming import trim
 
 _PRUNE_BATCH = 1_000
 _READABLE = 1e6

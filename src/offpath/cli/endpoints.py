@@ -17,8 +17,8 @@ from offpath.cli.option_values import pairs, past_time, since_option
 from offpath.cli.values import Cell, Fields, Listing, Said, Shown, Table
 from offpath.errors import InvalidArgument
 from offpath.events.webhook.endpoints import Receiver
-from offpath.events.webhook.sealing import new_key
-from offpath.events.webhook.signing import new_key_pair
+from offpath.events.webhook.keyring import new_key
+from offpath.events.webhook.signature import new_key_pair
 from offpath.model.endpoint import EndpointState, stream_of
 from offpath.model.message import Box, MessageBacklog
 from offpath.model.redact import redact_text

@@ -42,7 +42,7 @@ from offpath.cli.router_views import (
 from offpath.cli.values import Listing, Said, Shown
 from offpath.config import load_settings
 from offpath.errors import ConfigurationError, InvalidArgument, RouterNotFound
-from offpath.events.operating import MOST_LAG
+from offpath.events.stored_router import MOST_LAG
 from offpath.model.route import AttemptStatus
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from offpath.model.redact import redact, redact_text
 from offpath.model.tally import Verdict
 
 if TYPE_CHECKING:
-    from offpath.events.operating import RouterStatus
-    from offpath.events.running import RouterRun
-    from offpath.events.verifying import Check
+    from offpath.events.router_run import RouterRun
+    from offpath.events.stored_router import RouterStatus
+    from offpath.events.verification import Check
     from offpath.model.route import Attempt, Letter, Route, RouterRecord
     from offpath.model.tally import Tally
 

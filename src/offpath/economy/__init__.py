@@ -2,7 +2,7 @@
 
 from offpath.economy.economy import DECLINED, Economy
 from offpath.economy.inbound import accept_operation, event_key
-from offpath.economy.ledger.configuring import load_economy_settings
+from offpath.economy.ledger.configuration import load_economy_settings
 from offpath.economy.ledger.outcome import Committed, Duplicate, Outcome, Rejected
 from offpath.economy.ledger.ports import (
     CheckpointAnchor,
@@ -11,7 +11,7 @@ from offpath.economy.ledger.ports import (
     ProviderStatus,
     ReconcileFeed,
 )
-from offpath.economy.ledger.reconciling import Pulled, ReconcileRecord, Window
+from offpath.economy.ledger.reconciliation import Pulled, ReconcileRecord, Window
 from offpath.economy.ledger.requests import (
     Actor,
     Adjust,
@@ -34,7 +34,7 @@ from offpath.economy.ledger.requests import (
     WriteOff,
 )
 from offpath.economy.ledger.settings import EconomySettings
-from offpath.economy.ledger.signing import Ed25519Signer, PublicKeys, Signer
+from offpath.economy.ledger.signatures import Ed25519Signer, PublicKeys, Signer
 from offpath.economy.passes import (
     check_treasury,
     drain_inbox,

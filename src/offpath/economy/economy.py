@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from offpath.economy.inbound import register_inbox
-from offpath.economy.ledger.batching import Batcher
-from offpath.economy.ledger.configuring import load_economy_settings
-from offpath.economy.ledger.metering import OperationMeter
+from offpath.economy.ledger.batcher import Batcher
+from offpath.economy.ledger.configuration import load_economy_settings
+from offpath.economy.ledger.meter import OperationMeter
+from offpath.economy.ledger.mismatches import unhindered
 from offpath.economy.ledger.operations.steps_fees import fees_swept
 from offpath.economy.ledger.outcome import Outcome, outcome_of
 from offpath.economy.ledger.ports import PortCalls, Ports
-from offpath.economy.ledger.reading import EconomyReading
+from offpath.economy.ledger.reads import EconomyReading
 from offpath.economy.ledger.rules import rules_of
-from offpath.economy.ledger.standing import unhindered
-from offpath.economy.ledger.submitting import NO_HEADERS, Submitting
+from offpath.economy.ledger.submission import NO_HEADERS, Submitting
 from offpath.economy.passes import EconomyVerbs
 from offpath.model.correlation import CARRIED
 from offpath.model.ledger.faults import EconomyConfigInvalid, LedgerError
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     )
     from offpath.economy.ledger.proof import Proof
     from offpath.economy.ledger.requests import Request
-    from offpath.economy.ledger.signing import Signer
-    from offpath.model.ledger.deciding import Decided, LedgerOp
+    from offpath.economy.ledger.signatures import Signer
+    from offpath.model.ledger.decision import Decided, LedgerOp
     from offpath.model.ledger.money import Money
     from offpath.store.protocol import Store
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from offpath.economy import pauses
-from offpath.economy.ledger.reconciling import Window
+from offpath.economy.ledger.reconciliation import Window
 from offpath.economy.sweeps import telemetry
 from offpath.economy.sweeps.home import Pass
 from offpath.economy.sweeps.prune import PRUNE_BATCH, PruneLedger
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from offpath.economy.ledger.ports import Ports
     from offpath.economy.ledger.rules import Rules
     from offpath.economy.ledger.settings import EconomySettings
-    from offpath.model.ledger.deciding import Decided, LedgerOp
+    from offpath.model.ledger.decision import Decided, LedgerOp
 
 S_co = TypeVar("S_co", covariant=True)
 

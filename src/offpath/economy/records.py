@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from offpath.economy.ledger.reconciling import ReconcileRecord, RecordKind, Window
+from offpath.economy.ledger.reconciliation import ReconcileRecord, RecordKind, Window
 from offpath.errors import InvalidArgument
 from offpath.model.json_text import decode_json
 from offpath.model.ledger.chart import USD_CLEARING

@@ -14,7 +14,7 @@ from enum import Enum, auto
 from msgspec import Struct
 
 from offpath.economy.ledger.ports import ProviderStatus
-from offpath.economy.ledger.reconciling import Pulled, ReconcileRecord, Window
+from offpath.economy.ledger.reconciliation import Pulled, ReconcileRecord, Window
 from offpath.errors import Conflict
 from offpath.model.ledger.money import Money
 from offpath.model.ledger.records import Checkpoint

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from offpath.runtime.late import late_names
 
 if TYPE_CHECKING:
-    from offpath.events.delivering import Outbox, RoutedEvent
+    from offpath.events.deliveries import Outbox, RoutedEvent
     from offpath.events.dispatcher import BatchDispatcher, Dispatcher, Event, Undeliverable
     from offpath.events.door import Incoming
     from offpath.events.inbox import Accepted, Duplicate, InboxContext, InboxMessage, Rejected
     from offpath.events.router import Router
-    from offpath.events.running import RouterRun
+    from offpath.events.router_run import RouterRun
     from offpath.events.source import SourceEvent
     from offpath.events.webhook.guard import Forbidden
-    from offpath.events.webhook.signing import BadSignature, Verifier, new_key_pair, new_secret
+    from offpath.events.webhook.signature import BadSignature, Verifier, new_key_pair, new_secret
     from offpath.model.message import MessageRecord, MessageState
     from offpath.model.route import LogEvent
 
@@ -47,7 +47,7 @@ __all__ = [
 
 _PLACES = {
     "Accepted": "offpath.events.inbox",
-    "BadSignature": "offpath.events.webhook.signing",
+    "BadSignature": "offpath.events.webhook.signature",
     "BatchDispatcher": "offpath.events.dispatcher",
     "Dispatcher": "offpath.events.dispatcher",
     "Duplicate": "offpath.events.inbox",
@@ -59,16 +59,16 @@ _PLACES = {
     "LogEvent": "offpath.model.route",
     "MessageRecord": "offpath.model.message",
     "MessageState": "offpath.model.message",
-    "Outbox": "offpath.events.delivering",
+    "Outbox": "offpath.events.deliveries",
     "Rejected": "offpath.events.inbox",
-    "RoutedEvent": "offpath.events.delivering",
+    "RoutedEvent": "offpath.events.deliveries",
     "Router": "offpath.events.router",
-    "RouterRun": "offpath.events.running",
+    "RouterRun": "offpath.events.router_run",
     "SourceEvent": "offpath.events.source",
     "Undeliverable": "offpath.events.dispatcher",
-    "Verifier": "offpath.events.webhook.signing",
-    "new_key_pair": "offpath.events.webhook.signing",
-    "new_secret": "offpath.events.webhook.signing",
+    "Verifier": "offpath.events.webhook.signature",
+    "new_key_pair": "offpath.events.webhook.signature",
+    "new_secret": "offpath.events.webhook.signature",
 }
 
 if not TYPE_CHECKING:  # so that a name that is not there is an error to type checkers

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument, OffpathError, StoreRejected, TaskError, TooLarge
-from offpath.events.webhook.signing import BadSignature
+from offpath.events.webhook.signature import BadSignature
 from offpath.model import checks
 from offpath.model.browsers import foreign
 from offpath.model.json_text import decode_json

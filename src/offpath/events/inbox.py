@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from offpath.errors import Abort, DrainFailed, InvalidArgument, OffpathError, TaskError
 from offpath.events.dispatcher import NO_HEADERS, is_async
-from offpath.events.driven import Driven
+from offpath.events.driven_work import Driven
 from offpath.events.mover import Terms
 from offpath.events.relay import (
     Tools,
@@ -42,10 +42,10 @@ from offpath.runtime.seats import check_seat, finished, seated
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from offpath.events.event_writer import Writer
     from offpath.events.mover import MoverParts
-    from offpath.events.writing import Writer
     from offpath.model.job import NewJob
-    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.decision import LedgerOp
     from offpath.model.ledger.posting import NewPosting
     from offpath.model.new import NewLogEvent, NewMessage
     from offpath.model.retry import RetryOptions

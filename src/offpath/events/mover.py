@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from offpath.events.answering import answered
-from offpath.events.flushing import BAD, RELEASED, SNOOZED, UNTRIED, End, Flusher
+from offpath.events.answers import answered
+from offpath.events.flusher import BAD, RELEASED, SNOOZED, UNTRIED, End, Flusher
 from offpath.events.lines import Lease, Line, Lines, lines_of
-from offpath.events.overtime import Overtime
+from offpath.events.time_limit import Overtime
 from offpath.model.job import DeadReason, unreadable_row
 from offpath.model.message import (
     LeasedMessage,

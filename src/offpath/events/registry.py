@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     import asyncio
 
     from offpath.config import Settings
+    from offpath.events.event_writer import Writer
     from offpath.events.routers import Routed, Routers
-    from offpath.events.webhook.driving import FanOut, Posting
     from offpath.events.webhook.endpoints import Webhooks
     from offpath.events.webhook.guard import Guard
-    from offpath.events.webhook.sealing import Keyring
-    from offpath.events.writing import Writer
+    from offpath.events.webhook.keyring import Keyring
+    from offpath.events.webhook.loops import FanOut, Posting
     from offpath.runtime.clock import Clock
     from offpath.runtime.codec import Codec
     from offpath.store.protocol import Store
@@ -225,8 +225,8 @@ class Events:
         return self._loop("webhooks:plan", plan), self._loop("webhooks:post", post)
 
     def _posts(self, opened: Opened) -> tuple[FanOut, Posting]:
-        from offpath.events.webhook.driving import FanOut, Posting
-        from offpath.events.webhook.posting import HttpPoster
+        from offpath.events.webhook.loops import FanOut, Posting
+        from offpath.events.webhook.poster import HttpPoster
 
         random, keep = self._random, self._home.settings.keep_delivered
         plan = FanOut(
@@ -245,7 +245,7 @@ class Events:
         return plan, post
 
     def _keyring(self) -> Keyring:
-        from offpath.events.webhook.sealing import Keyring
+        from offpath.events.webhook.keyring import Keyring
 
         return Keyring(self._home.settings.secret_key)
 

@@ -11,9 +11,9 @@ from msgspec import Struct, json, structs
 
 from offpath.errors import Abort, InvalidArgument, RelayFailed, Snooze
 from offpath.events.dispatcher import NO_HEADERS, Event, Transport, Undeliverable, transport
-from offpath.events.driven import Driven
+from offpath.events.driven_work import Driven
 from offpath.events.mover import Terms
-from offpath.events.overtime import TimeLimitExceeded
+from offpath.events.time_limit import TimeLimitExceeded
 from offpath.model import checks
 from offpath.model.job import DeadReason
 from offpath.model.message import LeasedMessage, MessageSettlement, StreamRoom

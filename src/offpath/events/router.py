@@ -13,13 +13,21 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from msgspec import structs
 
 from offpath.errors import Conflict, InvalidArgument
-from offpath.events.declaring import pattern, refuse_changed
-from offpath.events.delivering import Delivery, Maker, delivery_of
-from offpath.events.holding import Holding
-from offpath.events.operating import StoredRouter
-from offpath.events.redoing import LOGGED, Redoer, logged
-from offpath.events.replaying import Replayer
-from offpath.events.routing import (
+from offpath.events.cursors import Holding
+from offpath.events.declarations import pattern, refuse_changed
+from offpath.events.deliveries import Delivery, Maker, delivery_of
+from offpath.events.redo import LOGGED, Redoer, logged
+from offpath.events.replay import Replayer
+from offpath.events.router_run import (
+    CursorLost,
+    RouterRun,
+    WithinStep,
+    closed_gate,
+    held,
+    joined,
+    renewed,
+)
+from offpath.events.router_step import (
     REFUSED,
     Courier,
     Place,
@@ -30,16 +38,8 @@ from offpath.events.routing import (
     reached,
     tallied,
 )
-from offpath.events.running import (
-    CursorLost,
-    RouterRun,
-    WithinStep,
-    closed_gate,
-    held,
-    joined,
-    renewed,
-)
-from offpath.events.verifying import Check
+from offpath.events.stored_router import StoredRouter
+from offpath.events.verification import Check
 from offpath.model import checks
 from offpath.model.route import (
     Cursor,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import structs
 
 from offpath.errors import InvalidArgument
-from offpath.events.declaring import checked_spec
-from offpath.events.delivering import RoutedEvent
-from offpath.events.operating import StoredRouter
+from offpath.events.declarations import checked_spec
+from offpath.events.deliveries import RoutedEvent
 from offpath.events.relay import decoder
 from offpath.events.router import Router
 from offpath.events.source import Asked, EventSource, Keyset, Reader
+from offpath.events.stored_router import StoredRouter
 from offpath.events.table import TableReader
 from offpath.model.effects import Effects
 from offpath.model.new import Box, NewMessage

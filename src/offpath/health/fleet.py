@@ -19,7 +19,7 @@ from offpath.model.health import Condition, Gauge, SettlementReport, WorkerRepor
 from offpath.model.lease import WorkerRecord
 from offpath.model.limit import ECONOMY_PAUSE, LimitRecord, QueueRecord
 from offpath.model.schedule import ScheduleRecord
-from offpath.store.firing import fingerprint
+from offpath.store.schedule_rules import fingerprint
 
 if TYPE_CHECKING:
     from offpath.health.thresholds import Thresholds

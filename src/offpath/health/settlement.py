@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument, SettlementFailed
-from offpath.health.settlement_crediting import Calculate, Credit, Definition, Record, Records, Run
+from offpath.health.crediting_run import Calculate, Credit, Definition, Record, Records, Run
 from offpath.model import checks
 from offpath.model.health import SettlementReport
 from offpath.model.settlement_counts import SettlementOutcome

@@ -13,7 +13,7 @@ from offpath.model.new import NewLogEvent, NewMessage
 
 if TYPE_CHECKING:
     # Effects are never decoded, so nobody asks for this type; `import offpath` loads no ledger.
-    from offpath.model.ledger.deciding import LedgerOp  # noqa: TC004 - see above
+    from offpath.model.ledger.decision import LedgerOp  # noqa: TC004 - see above
 
 
 class Effects(Struct, frozen=True, kw_only=True):

@@ -22,8 +22,8 @@ from offpath.model.announce import BITS, announced
 from offpath.model.group import GroupPolicy
 from offpath.model.job import LIVE, JobState, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
-from offpath.model.limiting import Limit, checked_limit
-from offpath.model.limiting import fair_key as checked_fair_key
+from offpath.model.limit_options import Limit, checked_limit
+from offpath.model.limit_options import fair_key as checked_fair_key
 from offpath.model.retry import (
     DEFAULT_POLICY,
     BackoffFunction,
@@ -197,7 +197,7 @@ class Resolved(Struct, frozen=True, kw_only=True):
     announce: int = 0
     """See :mod:`offpath.model.announce`."""
     limit: LimitSpec | None = None
-    """Its key may be open: :func:`offpath.model.limiting.limit_of` fills it in."""
+    """Its key may be open: :func:`offpath.model.limit_options.limit_of` fills it in."""
     fair_key: str | None = None
     group_policy: GroupPolicy = GroupPolicy.SETTLE_ALL
     run: str = "{}"

@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from offpath.model.deciding import matches
 from offpath.model.endpoint import Endpoint, EndpointNote
+from offpath.model.route_decision import matches
 
 SCHEDULE: Final = (
     0.0,

@@ -1,6 +1,6 @@
 """The part of the store that keeps a ledger.
 
-There is one way to move money: an operation (:class:`~offpath.model.ledger.deciding.LedgerOp`),
+There is one way to move money: an operation (:class:`~offpath.model.ledger.decision.LedgerOp`),
 given to :meth:`LedgerStore.post` or as an effect. This is the one place where the store calls a
 decision instead of applying it: heads and balances are known only under the lock.
 
@@ -11,7 +11,7 @@ Every write transaction of a ledger does the same, in this order:
    is made first, so that there is something to lock, and removed again if nothing was posted to it;
 2. in statements of their own, after the last lock, everything wanted is read into a
    :class:`~offpath.model.ledger.book.Book`, with the store's clock;
-3. :func:`~offpath.model.ledger.deciding.decide_all` decides, in order;
+3. :func:`~offpath.model.ledger.decision.decide_all` decides, in order;
 4. the book's changes are written in bulk. A version or a number of links that is not what was
    read, a unique key or an idempotency key taken meanwhile: all of it is rolled back and done again
    (at most ten times, then ``StoreBusy``).
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from offpath.model.ledger.deciding import Decided, LedgerOp
+    from offpath.model.ledger.decision import Decided, LedgerOp
     from offpath.model.ledger.posting import LinkRecord, PostingRecord
     from offpath.model.ledger.records import (
         AccountRecord,

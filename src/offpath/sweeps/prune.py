@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from offpath.model.tally import Tally
+from offpath.store.log_trim import trim
 from offpath.store.protocol import Store
-from offpath.store.trimming import trim
 from offpath.sweeps.context import SweepContext
 
 

@@ -12,13 +12,13 @@ The pytest plugin (``pytest_offpath``) offers the first of them as fixtures.
 from __future__ import annotations
 
 from offpath.runtime.clock import ManualClock
-from offpath.testing.asserting import assert_enqueued, enqueued
-from offpath.testing.crediting import FakeCredits, FakeRecords
-from offpath.testing.draining import NeverIdle, drain
+from offpath.testing.assertions import assert_enqueued, enqueued
+from offpath.testing.due_work import NeverIdle, drain
 from offpath.testing.faults import FlakyStore
-from offpath.testing.passing import pass_time
-from offpath.testing.signing import signed_webhook
-from offpath.testing.swapping import MemorySwap, swap_to_memory
+from offpath.testing.memory_swap import MemorySwap, swap_to_memory
+from offpath.testing.settlement_fakes import FakeCredits, FakeRecords
+from offpath.testing.signed_webhooks import signed_webhook
+from offpath.testing.time_passage import pass_time
 
 __all__ = [
     "FakeCredits",

@@ -29,7 +29,7 @@ from offpath.economy import (
     rate,
 )
 from offpath.economy.ledger.operations.steps_payouts import payout_submitted
-from offpath.model.ledger.deciding import Decided, LedgerOp, raised_by
+from offpath.model.ledger.decision import Decided, LedgerOp, raised_by
 from offpath.model.ledger.posting import verified
 from offpath.model.ledger.records import SideRow
 from offpath.runtime.clock import ManualClock

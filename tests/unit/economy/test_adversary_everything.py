@@ -43,7 +43,7 @@ from offpath.economy.ledger.rows import PayoutBody, body
 from offpath.economy.sweeps.prune import PruneLedger
 from offpath.economy.testing import FakeProvider, Killed, Mode
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.money import Currency, Money
 from offpath.model.ledger.needs import LotsNeed, Needs
 from offpath.model.ledger.records import Receipt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from offpath.economy import CancelSubscription, GrantEntitlement, RevokeEntitlement
-from offpath.economy.ledger.operations.granting import MOST
+from offpath.economy.ledger.operations.ownership import MOST
 from offpath.economy.ledger.operations.steps_subscriptions import (
     subscription_lapsed,
     subscription_renewed,

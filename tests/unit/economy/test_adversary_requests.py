@@ -32,7 +32,7 @@ from offpath.economy import (
 )
 from offpath.economy.ledger.rows import SaleBody, body
 from offpath.errors import InvalidArgument
-from offpath.model.ledger.deciding import Decided, LedgerOp, Refusal, raised_by
+from offpath.model.ledger.decision import Decided, LedgerOp, Refusal, raised_by
 from offpath.model.ledger.money import CEILING, Currency
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.records import Receipt

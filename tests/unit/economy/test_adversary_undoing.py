@@ -19,7 +19,7 @@ from offpath.economy import (
 )
 from offpath.economy.ledger.operations.steps_promos import promo_expired
 from offpath.economy.sweeps.prune import PruneLedger
-from offpath.model.ledger.deciding import Decided, LedgerOp
+from offpath.model.ledger.decision import Decided, LedgerOp
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import OPS, START, Marketplace, committed, duplicate
 

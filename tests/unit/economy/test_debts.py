@@ -23,7 +23,7 @@ from offpath.economy import (
     usd,
 )
 from offpath.economy.ledger.operations.steps_subscriptions import subscription_renewed
-from offpath.economy.ledger.operations.undoing import order_undone
+from offpath.economy.ledger.operations.undo_keys import order_undone
 from offpath.model.ledger.chart import chart, owed
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import BANK, OPS, Marketplace, committed, duplicate, rejected

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from offpath.economy import Outcome, Receipt, Reverse, credits
-from offpath.economy.ledger.reconciling import RecordKind, Window
+from offpath.economy.ledger.reconciliation import RecordKind, Window
 from offpath.economy.records import recorded
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import OPS, START, Marketplace, committed, duplicate

@@ -24,7 +24,7 @@ from offpath.economy import (
     credits,
 )
 from offpath.economy.ledger.operations.events import ALLOWED
-from offpath.economy.ledger.operations.planning import fingerprint
+from offpath.economy.ledger.operations.plans import fingerprint
 from offpath.model.ledger.records import Attempt
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import (

@@ -20,7 +20,7 @@ from offpath.economy import (
     Unauthorized,
     credits,
 )
-from offpath.economy.ledger.operations.spending import split
+from offpath.economy.ledger.operations.spends import split
 from offpath.economy.ledger.rules import rules_of
 from offpath.economy.ledger.settings import EconomySettings
 from offpath.model.ledger.money import CEILING, Currency, Money

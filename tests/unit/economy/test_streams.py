@@ -36,7 +36,7 @@ from offpath.economy.ledger.operations.steps_payouts import payout_dead_lettered
 from offpath.economy.ledger.operations.steps_promos import promo_expired
 from offpath.economy.ledger.operations.steps_subscriptions import subscription_renewed
 from offpath.economy.ledger.shortfalls import explained
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.money import Currency, Money
 from tests.unit.economy.marketplace import BANK, OPS, Marketplace
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 
-from offpath.model.deciding import decide, matches
 from offpath.model.route import AttemptStatus, LogEvent, Route, RouterRecord
+from offpath.model.route_decision import decide, matches
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 GATES = RouterRecord(

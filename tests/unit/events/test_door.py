@@ -17,7 +17,7 @@ import offpath
 from offpath.errors import InvalidArgument, StoreUnavailable
 from offpath.events import BadSignature, InboxMessage, Verifier
 from offpath.events.door import Door
-from offpath.events.webhook.signing import signed_headers, signer
+from offpath.events.webhook.signature import signed_headers, signer
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore
 

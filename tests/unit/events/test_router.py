@@ -9,7 +9,7 @@ import pytest
 
 import offpath
 from offpath.errors import Conflict, InvalidArgument, UniqueConflict
-from offpath.events.delivering import Outbox, RoutedEvent
+from offpath.events.deliveries import Outbox, RoutedEvent
 from offpath.events.router import Router
 from offpath.model.effects import Effects
 from offpath.model.message import MessageFilter

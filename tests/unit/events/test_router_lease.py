@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import offpath
-from offpath.events.delivering import RoutedEvent
+from offpath.events.deliveries import RoutedEvent
 from offpath.events.router import CHUNK, LEASE, Router
-from offpath.events.running import CursorLost
+from offpath.events.router_run import CursorLost
 from offpath.runtime.clock import ManualClock
 
 

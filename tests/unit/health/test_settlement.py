@@ -10,7 +10,7 @@ import pytest
 
 from offpath import StoreUnavailable
 from offpath.errors import SettlementFailed
-from offpath.health.settlement_crediting import GRACE
+from offpath.health.crediting_run import GRACE
 from offpath.model.settlement_rates import MAX_AMOUNT
 from offpath.model.tally import Verdict
 from offpath.settlements import AlreadyCredited, Credited, SettlementOutcome

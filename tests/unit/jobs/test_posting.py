@@ -17,7 +17,7 @@ from offpath.events import InboxContext, InboxMessage
 from offpath.jobs.values.classification import Verdict
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import STORED_VALUE
-from offpath.model.ledger.deciding import Declined, LedgerOp
+from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.faults import (
     LedgerError,
     MalformedOperation,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from offpath.economy.ledger.batching import Batcher
+from offpath.economy.ledger.batcher import Batcher
 from offpath.errors import StoreBusy, StoreRejected, StoreUnavailable
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import Decided, LedgerOp
+from offpath.model.ledger.decision import Decided, LedgerOp
 from offpath.model.ledger.faults import LedgerError, StoreFailed
 from offpath.model.ledger.records import Receipt
 

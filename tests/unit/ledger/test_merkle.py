@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from offpath.economy.ledger.checkpoint import verify_checkpoint
 from offpath.economy.ledger.merkle import EMPTY, GrowingTree, root_of
-from offpath.economy.ledger.signing import Ed25519Signer, PublicKeys, signed_bytes
+from offpath.economy.ledger.signatures import Ed25519Signer, PublicKeys, signed_bytes
 from offpath.model.ledger.faults import ChainBroken, EconomyConfigInvalid
 from offpath.model.ledger.records import Checkpoint, Leaf
 

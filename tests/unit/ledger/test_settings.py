@@ -9,7 +9,7 @@ import pytest
 
 from offpath import App
 from offpath.economy import DECLINED, Economy, EconomyConfigInvalid, Rates
-from offpath.economy.ledger.configuring import load_economy_settings
+from offpath.economy.ledger.configuration import load_economy_settings
 from offpath.economy.ledger.rules import rules_of
 from offpath.economy.ledger.settings import EconomySettings
 from offpath.errors import InvalidArgument

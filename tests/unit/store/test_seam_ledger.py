@@ -8,7 +8,7 @@ import pytest
 
 from offpath.errors import StoreUnavailable
 from offpath.model.effects import Effects
-from offpath.model.ledger.deciding import Declined, LedgerOp
+from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.faults import Overdraft
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics

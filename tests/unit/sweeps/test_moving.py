@@ -10,7 +10,7 @@ import pytest
 from offpath import App
 from offpath.config import load_settings
 from offpath.events import Event, InboxMessage
-from offpath.events.delivering import Outbox
+from offpath.events.deliveries import Outbox
 from offpath.model.tally import SweepResult
 from offpath.sweeps import Verdict
 from offpath.sweeps.catalogue import OWN

@@ -116,7 +116,7 @@ async def test_as_many_as_the_limit_is_no_fault(app: App, memory: Memory) -> Non
 async def test_a_handler_that_hangs_is_named_and_ended(
     app: App, memory: Memory, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("offpath.testing.draining._LAST_WAIT", 0.2)
+    monkeypatch.setattr("offpath.testing.due_work._LAST_WAIT", 0.2)
     ended: list[str] = []
     release = asyncio.Event()
 
@@ -140,7 +140,7 @@ async def test_a_handler_that_hangs_is_named_and_ended(
 async def test_a_store_that_does_not_answer_is_said_to_be_so(
     app: App, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("offpath.testing.draining._LAST_WAIT", 0.2)
+    monkeypatch.setattr("offpath.testing.due_work._LAST_WAIT", 0.2)
 
     @app.task
     async def work() -> None: ...

@@ -10,7 +10,7 @@ import pytest
 
 import offpath.testing
 from offpath.economy import Pulled, Window
-from offpath.economy.ledger.reconciling import ReconcileRecord, RecordKind
+from offpath.economy.ledger.reconciliation import ReconcileRecord, RecordKind
 from offpath.economy.testing import FakeDirectory, FakeFeed, MemoryAnchor, TestSigner
 from offpath.model.ledger.money import usd
 from offpath.model.ledger.records import Checkpoint

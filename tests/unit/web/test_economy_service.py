@@ -17,7 +17,7 @@ from offpath.economy.web import Asked, Offer, economy_service
 from offpath.economy.webhooks import webhook_door
 from offpath.errors import InvalidArgument, StoreUnavailable
 from offpath.events import Verifier
-from offpath.events.webhook.signing import signed_headers, signer
+from offpath.events.webhook.signature import signed_headers, signer
 from tests.unit.economy.marketplace import Marketplace
 from tests.unit.web.asgi import Answered, ask
 

@@ -20,7 +20,7 @@ from offpath.model.json_text import decode_json
 
 if TYPE_CHECKING:
     from offpath.economy import Economy, Outcome
-    from offpath.economy.ledger.reading import Payout, Subscription
+    from offpath.economy.ledger.reads import Payout, Subscription
     from offpath.economy.ledger.requests import Request
 
 

@@ -41,7 +41,7 @@ from offpath.model.json_text import decode_json
 
 if TYPE_CHECKING:
     from offpath.economy.ledger.checkpoint import Verification, Verifies
-    from offpath.economy.ledger.signing import Ed25519Signer
+    from offpath.economy.ledger.signatures import Ed25519Signer
     from offpath.model.finding import FindingRecord
     from offpath.model.ledger.rates import Rate, Rates
     from offpath.model.ledger.records import Checkpoint
@@ -91,7 +91,7 @@ def _rate_option(name: str) -> Callable[[Any], Any]:
 
 
 def _keys(public_keys: tuple[str, ...]) -> Verifies:
-    from offpath.economy.ledger.signing import PublicKeys
+    from offpath.economy.ledger.signatures import PublicKeys
 
     if public_keys:
         return PublicKeys(*public_keys)
@@ -99,7 +99,7 @@ def _keys(public_keys: tuple[str, ...]) -> Verifies:
 
 
 def _signer(or_else: str = "") -> Ed25519Signer:
-    from offpath.economy.ledger.signing import Ed25519Signer
+    from offpath.economy.ledger.signatures import Ed25519Signer
 
     secret = os.environ.get(SECRET, "")
     if not secret:
@@ -252,7 +252,7 @@ def verify(
         return asyncio.run(_verify(store_app(url), keys, _anchored(anchor), full=full))
     if anchor is not None:
         raise InvalidArgument("--anchor is for a database: --offline compares with no other")
-    from offpath.economy.ledger.exporting import verify_lines
+    from offpath.economy.ledger.export import verify_lines
 
     with offline.open("rb") as lines:
         return exported_shown(verify_lines(lines, keys))
@@ -279,7 +279,7 @@ async def _noted(app: App, found: Verification) -> FindingRecord | None:
     finding: the one who verifies may have been wrong.
     """
     from offpath.economy.ledger.checkpoint import ROLLED_BACK, SIGNATURE
-    from offpath.economy.ledger.standing import hint, mismatch, note
+    from offpath.economy.ledger.mismatches import hint, mismatch, note
 
     given = (SIGNATURE, ROLLED_BACK)
     lines = [one for one in found.lines if one not in given and not one.endswith(f": {SIGNATURE}")]
@@ -367,7 +367,7 @@ async def export_ledger(app: App, *, file: Path) -> Shown:
     \b
     offpath ledger export ledger.jsonl
     """
-    from offpath.economy.ledger.exporting import export
+    from offpath.economy.ledger.export import export
 
     lines = 0
     with whole_file(file) as written:

@@ -11,7 +11,7 @@ from offpath.cli.values import DONE, FAILED, Listing, Part, Shown, Table, next_o
 
 if TYPE_CHECKING:
     from offpath.economy.ledger.checkpoint import Verification
-    from offpath.economy.ledger.exporting import Exported
+    from offpath.economy.ledger.export import Exported
     from offpath.economy.ledger.proof import Proof
     from offpath.model.finding import FindingRecord
     from offpath.model.ledger.posting import LinkRecord

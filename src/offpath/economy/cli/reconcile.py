@@ -16,7 +16,7 @@ from offpath.economy.cli.economy import economy_command
 
 if TYPE_CHECKING:
     from offpath.economy import Economy
-    from offpath.economy.ledger.reconciling import (
+    from offpath.economy.ledger.reconciliation import (
         Discrepancy,
         ReconcileRecord,
         ReconcileReport,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _window(since: datetime, until: datetime) -> Window:
-    from offpath.economy.ledger.reconciling import Window
+    from offpath.economy.ledger.reconciliation import Window
 
     return Window(since=since, until=until)
 
@@ -76,8 +76,8 @@ async def reconcile(
     \b
     offpath reconcile november.csv --since 2026-11-01T00:00Z --until 2026-12-01T00:00Z
     """
-    from offpath.economy.ledger.reconciling import Pulled
-    from offpath.economy.ledger.reconciling import reconcile as compared
+    from offpath.economy.ledger.reconciliation import Pulled
+    from offpath.economy.ledger.reconciliation import reconcile as compared
     from offpath.economy.records import recorded
 
     ours = await recorded(economy, window)

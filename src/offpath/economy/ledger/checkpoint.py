@@ -31,8 +31,8 @@ from offpath.economy.ledger.chains import (
 )
 from offpath.economy.ledger.history import rewritten, walked
 from offpath.economy.ledger.merkle import Root, Tree
-from offpath.economy.ledger.signing import NUMBERED, VERSION, Signer, signed_bytes
-from offpath.economy.ledger.standing import MISMATCH, ProvedStore, unhindered
+from offpath.economy.ledger.mismatches import MISMATCH, ProvedStore, unhindered
+from offpath.economy.ledger.signatures import NUMBERED, VERSION, Signer, signed_bytes
 from offpath.model.ledger.chart import chart
 from offpath.model.ledger.faults import ChainBroken, Unbalanced, UnknownAccount
 from offpath.model.ledger.records import AccountRecord, Checkpoint, Leaf

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from offpath.economy.ledger import chains
 from offpath.economy.ledger.merkle import GrowingTree, Root
-from offpath.economy.ledger.signing import NUMBERED
+from offpath.economy.ledger.signatures import NUMBERED
 from offpath.model.ledger.records import Checkpoint, Leaf
 
 if TYPE_CHECKING:

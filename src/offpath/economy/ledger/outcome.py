@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from offpath.model.ledger.deciding import Decided
+from offpath.model.ledger.decision import Decided
 from offpath.model.ledger.faults import LedgerError
 from offpath.model.ledger.records import Receipt
 

@@ -1,7 +1,7 @@
 """The ports of an economy to its host: a payment provider, a directory, a feed, an anchor, a
 signer.
 
-(The signer is :class:`offpath.economy.ledger.signing.Signer`.)
+(The signer is :class:`offpath.economy.ledger.signatures.Signer`.)
 
 Each method may be a coroutine or a plain function; plain ones run in a thread, so they may block.
 What a port raises that is none of offpath's own errors becomes ``ProviderFailed``, which is tried
@@ -21,8 +21,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from offpath.economy.ledger.reconciling import Pulled, Window
-from offpath.economy.ledger.signing import Signer
+from offpath.economy.ledger.reconciliation import Pulled, Window
+from offpath.economy.ledger.signatures import Signer
 from offpath.model.ledger.faults import LedgerError, ProviderFailed
 from offpath.model.ledger.money import Money
 from offpath.model.ledger.records import Checkpoint

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from offpath.economy.ledger.agreeing import Heard, disagreements
+from offpath.economy.ledger.agreement import Heard, disagreements
 from offpath.economy.ledger.chains import (
     BROKEN_LINK,
     UNKNOWN,

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from offpath.economy.ledger.actors import Actor
-from offpath.economy.ledger.operations.adjusting import Adjust
-from offpath.economy.ledger.operations.clawing_back import Clawback
+from offpath.economy.ledger.operations.adjustments import Adjust
+from offpath.economy.ledger.operations.clawbacks import Clawback
+from offpath.economy.ledger.operations.debts import WriteOff
 from offpath.economy.ledger.operations.entitlements import GrantEntitlement, RevokeEntitlement
 from offpath.economy.ledger.operations.families import Operation
 from offpath.economy.ledger.operations.funding import Fund
-from offpath.economy.ledger.operations.owing import WriteOff
 from offpath.economy.ledger.operations.payouts import RequestPayout, ReversePayout, SettlePayout
 from offpath.economy.ledger.operations.promos import GrantPromo
-from offpath.economy.ledger.operations.refunding import Refund
-from offpath.economy.ledger.operations.reversing import Reverse
-from offpath.economy.ledger.operations.spending import Share, Spend
+from offpath.economy.ledger.operations.refunds import Refund
+from offpath.economy.ledger.operations.reversals import Reverse
+from offpath.economy.ledger.operations.spends import Share, Spend
 from offpath.economy.ledger.operations.subscriptions import CancelSubscription, Subscribe
-from offpath.economy.ledger.operations.topping_up import TopUp
+from offpath.economy.ledger.operations.top_ups import TopUp
 
 Request: TypeAlias = Operation
 """Any of them. As JSON they are told apart by ``kind``."""

@@ -1,6 +1,6 @@
 """The settings of an economy. Durations are seconds, amounts minor units, times aware UTC.
 
-Made by :func:`offpath.economy.ledger.configuring.load_economy_settings` or, in tests, by hand.
+Made by :func:`offpath.economy.ledger.configuration.load_economy_settings` or, in tests, by hand.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from offpath.economy.ledger.operations.steps_fees import fees_swept
 from offpath.economy.sweeps.home import Pass
 from offpath.economy.sweeps.standing import hindered
 from offpath.economy.sweeps.summaries import FeesSummary
-from offpath.model.ledger.deciding import Decided
+from offpath.model.ledger.decision import Decided
 from offpath.model.ledger.money import Money
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from offpath.economy.ledger.ports import PortCalls, Ports
 from offpath.errors import OffpathError
-from offpath.model.ledger.deciding import Decided, LedgerOp
+from offpath.model.ledger.decision import Decided, LedgerOp
 from offpath.model.ledger.faults import LedgerError, StoreFailed
 from offpath.model.ledger.records import Receipt
 from offpath.runtime.log import logger
 
 if TYPE_CHECKING:
-    from offpath.economy.ledger.reconciling import Window
+    from offpath.economy.ledger.reconciliation import Window
     from offpath.economy.ledger.rules import Rules
     from offpath.economy.ledger.settings import EconomySettings
     from offpath.runtime.clock import Clock

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from offpath.economy.ledger.ports import ReconcileFeed
-from offpath.economy.ledger.reconciling import Pulled, ReconcileReport, Window
-from offpath.economy.ledger.reconciling import reconcile as compared
+from offpath.economy.ledger.reconciliation import Pulled, ReconcileReport, Window
+from offpath.economy.ledger.reconciliation import reconcile as compared
 from offpath.economy.sweeps import telemetry
 from offpath.economy.sweeps.home import Pass, code_of, retryable
 from offpath.economy.sweeps.rows import at_once

@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from offpath.economy.ledger.ports import PortCalls
-from offpath.economy.ledger.reconciling import Window
+from offpath.economy.ledger.reconciliation import Window
 from offpath.economy.sweeps import telemetry
 from offpath.economy.sweeps.checkpoint import checkpoint
 from offpath.economy.sweeps.checkpoint_verify import checkpoint_verify

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from offpath.economy.ledger.checkpoint import Verification, verify_last
+from offpath.economy.ledger.mismatches import BREACH, UNPAID, hint, mismatch, note
 from offpath.economy.ledger.obligations import Position
-from offpath.economy.ledger.standing import BREACH, UNPAID, hint, mismatch, note
 from offpath.economy.sweeps.home import Pass
 from offpath.model.ledger import money
 from offpath.model.ledger.faults import ChainBroken, Unbalanced

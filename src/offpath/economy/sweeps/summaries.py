@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from msgspec import Struct, to_builtins
 
 from offpath.economy.ledger.obligations import Position
-from offpath.economy.ledger.reconciling import ReconcileReport, Window
+from offpath.economy.ledger.reconciliation import ReconcileReport, Window
 from offpath.economy.ledger.shortfalls import Explained
 from offpath.model.ledger.money import Currency, Money
 from offpath.model.tally import Tally

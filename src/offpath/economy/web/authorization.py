@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from offpath.economy.ledger.actors import Actor
 from offpath.economy.ledger.operations import checks
 from offpath.economy.ledger.operations.families import Operation
-from offpath.economy.ledger.operations.spending import Share, Spend
+from offpath.economy.ledger.operations.spends import Share, Spend
 from offpath.economy.ledger.operations.subscriptions import Subscribe
 from offpath.economy.ledger.outcome import Rejected
 from offpath.errors import InvalidArgument

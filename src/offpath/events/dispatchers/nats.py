@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, json
 
 from offpath.events.dispatcher import Event, Outcomes, Undeliverable
+from offpath.events.dispatchers.broker_names import is_name, new_resolver, numbered
 from offpath.events.dispatchers.link import (
     Link,
     Name,
@@ -26,7 +27,6 @@ from offpath.events.dispatchers.link import (
     told,
     wait_limit,
 )
-from offpath.events.dispatchers.naming import is_name, new_resolver, numbered
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from offpath.errors import InvalidArgument
 from offpath.events.dispatcher import Event, Outcomes, Undeliverable
+from offpath.events.dispatchers.broker_names import is_name, named, new_resolver, numbered
 from offpath.events.dispatchers.link import (
     Link,
     Name,
@@ -23,7 +24,6 @@ from offpath.events.dispatchers.link import (
     told,
     wait_limit,
 )
-from offpath.events.dispatchers.naming import is_name, named, new_resolver, numbered
 from offpath.model import checks
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from msgspec import json
 
 from offpath.errors import InvalidArgument
 from offpath.events.dispatcher import Event, Outcomes, Undeliverable
+from offpath.events.dispatchers.broker_names import by_address, new_resolver
 from offpath.events.dispatchers.link import (
     Name,
     NotAcknowledged,
@@ -19,7 +20,6 @@ from offpath.events.dispatchers.link import (
     told,
     wait_limit,
 )
-from offpath.events.dispatchers.naming import by_address, new_resolver
 from offpath.model import checks
 
 if TYPE_CHECKING:

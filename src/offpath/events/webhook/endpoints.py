@@ -10,8 +10,8 @@ from msgspec import Struct, json, structs
 
 from offpath.errors import EndpointNotFound, InvalidArgument
 from offpath.events.webhook.guard import Guard
-from offpath.events.webhook.sealing import Keyring, is_sealed
-from offpath.events.webhook.signing import checked_secret, new_secret
+from offpath.events.webhook.keyring import Keyring, is_sealed
+from offpath.events.webhook.signature import checked_secret, new_secret
 from offpath.model import checks
 from offpath.model.announce import STREAM as JOBS
 from offpath.model.endpoint import Endpoint, EndpointState, stream_of

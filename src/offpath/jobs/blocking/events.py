@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from offpath.jobs.client.client import Client, Sent
     from offpath.jobs.values.services import EventWriter
     from offpath.model.job import Enqueued
-    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.decision import LedgerOp
     from offpath.model.ledger.posting import NewPosting
 
 A_co = TypeVar("A_co", covariant=True)

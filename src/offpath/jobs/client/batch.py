@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from offpath.jobs.values.handle import Handle
     from offpath.jobs.values.services import EventWriter
     from offpath.model.job import Enqueued
-    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.decision import LedgerOp
     from offpath.model.ledger.posting import NewPosting
     from offpath.model.new import NewLogEvent, NewMessage
 

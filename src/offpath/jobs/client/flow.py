@@ -10,7 +10,7 @@ from offpath.errors import InvalidArgument, NotFound
 from offpath.model import checks
 from offpath.model.lease import WorkerRecord
 from offpath.model.limit import LimitRecord, QueueRecord
-from offpath.model.limiting import limit_key
+from offpath.model.limit_options import limit_key
 from offpath.runtime import log
 
 MOST = 10_000

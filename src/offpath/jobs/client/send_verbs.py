@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from offpath.jobs.values.offers import WorkerOverrides
     from offpath.jobs.values.services import EventWriter
     from offpath.model.job import Enqueued
-    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.decision import LedgerOp
     from offpath.model.ledger.posting import NewPosting
     from offpath.model.options import Options
 

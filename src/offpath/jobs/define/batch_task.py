@@ -29,7 +29,7 @@ from offpath.jobs.values.group_codecs import GroupCodecs
 from offpath.jobs.values.plan import Plan
 from offpath.jobs.values.runnable import BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.model import checks
-from offpath.model.limiting import Limit
+from offpath.model.limit_options import Limit
 from offpath.model.options import Level, Options, TaskOptions, Unique
 from offpath.runtime.codec import Codec
 from offpath.runtime.parameters import EMPTY, Kind, parameters, return_type

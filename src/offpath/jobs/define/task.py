@@ -32,7 +32,7 @@ from offpath.jobs.values.plan import Plan
 from offpath.jobs.values.runnable import BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.model import checks
 from offpath.model.job import NewJob
-from offpath.model.limiting import Limit
+from offpath.model.limit_options import Limit
 from offpath.model.options import (
     Level,
     Options,

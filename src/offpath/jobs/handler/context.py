@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from offpath.jobs.values.run import Run
     from offpath.jobs.values.suspension import Suspended
     from offpath.model.job import JobState, NewJob
-    from offpath.model.ledger.deciding import LedgerOp
+    from offpath.model.ledger.decision import LedgerOp
     from offpath.model.ledger.posting import NewPosting
     from offpath.model.new import NewLogEvent, NewMessage
 

@@ -16,8 +16,8 @@ from offpath.errors import InvalidArgument, TooLarge
 from offpath.jobs.values import names
 from offpath.jobs.values.job import Job
 from offpath.model.job import NewJob
-from offpath.model.limiting import Limit, checked_limit, limit_of
-from offpath.model.limiting import fair_key as checked_fair_key
+from offpath.model.limit_options import Limit, checked_limit, limit_of
+from offpath.model.limit_options import fair_key as checked_fair_key
 from offpath.model.options import (
     Level,
     Options,

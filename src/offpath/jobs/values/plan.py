@@ -33,7 +33,7 @@ from offpath.jobs.values.names import ordered
 from offpath.model import checks
 from offpath.model.gate import NewGate, When, require_ends
 from offpath.model.job import JobState, NewJob
-from offpath.model.limiting import Limit
+from offpath.model.limit_options import Limit
 from offpath.model.options import Level, Options, Unique
 from offpath.model.retry import RetryOptions, RetryPolicy
 from offpath.runtime.ids import derive_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from offpath.model.tally import Turn, Verdict
-from offpath.store.trimming import trim
+from offpath.store.log_trim import trim
 
 if TYPE_CHECKING:
     from collections.abc import Callable

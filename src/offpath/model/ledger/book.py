@@ -22,7 +22,7 @@ from offpath.model.ledger.faults import (
     MalformedOperation,
     Unplanned,
 )
-from offpath.model.ledger.linking import Seal, next_link
+from offpath.model.ledger.link import Seal, next_link
 from offpath.model.ledger.money import checked
 from offpath.model.ledger.needs import Asked, Wanted
 from offpath.model.ledger.posting import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import LedgerOp, Repeat
+from offpath.model.ledger.decision import LedgerOp, Repeat
 from offpath.model.ledger.faults import KeyReused, MalformedOperation
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.posting import (

@@ -10,7 +10,7 @@ from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
 from offpath.model.job import Enqueued
 from offpath.model.ledger.changes import Changes
-from offpath.model.ledger.deciding import LedgerOp, decide_together
+from offpath.model.ledger.decision import LedgerOp, decide_together
 from offpath.store.memory import gates
 from offpath.store.memory.enqueue import Plan
 from offpath.store.memory.ledger_loading import book_for

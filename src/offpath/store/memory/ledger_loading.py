@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from offpath.model.ledger.book import Book, Loaded
 from offpath.model.ledger.chart import chart
-from offpath.model.ledger.deciding import LedgerOp, batch_wants
+from offpath.model.ledger.decision import LedgerOp, batch_wants
 from offpath.model.ledger.needs import Wanted
 from offpath.model.ledger.posting import LinkRecord
 from offpath.model.ledger.records import (

@@ -16,7 +16,7 @@ from offpath.model.schedule import (
     Schedule,
     ScheduleRecord,
 )
-from offpath.store import firing as rules
+from offpath.store import schedule_rules as rules
 from offpath.store.memory import effects as doors
 from offpath.store.memory.part import Part
 from offpath.store.memory.tables import Tables

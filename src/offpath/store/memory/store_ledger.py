@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from offpath.model.ledger.deciding import Decided, LedgerOp, decide_all
+from offpath.model.ledger.decision import Decided, LedgerOp, decide_all
 from offpath.model.ledger.records import Checkpoint, Leaf, SideRow
 from offpath.store.ledger import LedgerReads
 from offpath.store.memory import ledger_keeping

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from offpath.model.group import Contribution, GroupPolicy
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.decision import LedgerOp
 from offpath.store.postgres.ledger_post import OperationsFailed, carry_embedded, carry_steps
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.answers import MovedRow

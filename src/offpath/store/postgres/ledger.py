@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from offpath.model.ledger.deciding import Decided, LedgerOp
+from offpath.model.ledger.decision import Decided, LedgerOp
 from offpath.model.ledger.records import Totals
 from offpath.store.hints import Hint
 from offpath.store.ledger import LedgerReads

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from offpath.model.ledger.book import Book, Loaded
 from offpath.model.ledger.changes import AccountChange, Changes, SideChange
-from offpath.model.ledger.deciding import (
+from offpath.model.ledger.decision import (
     Decided,
     LedgerOp,
     batch_wants,

@@ -22,7 +22,7 @@ from offpath.model.schedule import (
     Schedule,
     ScheduleRecord,
 )
-from offpath.store import firing as rules
+from offpath.store import schedule_rules as rules
 from offpath.store.hints import Hint, hints_of
 from offpath.store.programs.answers import OccurrenceRow, ScheduleRow
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask, one

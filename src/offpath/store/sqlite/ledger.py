@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from offpath.model.ledger.deciding import Decided, LedgerOp
+from offpath.model.ledger.decision import Decided, LedgerOp
 from offpath.store.ledger import LedgerReads
 from offpath.store.sqlite import ledger_pruning as pruning
 from offpath.store.sqlite.ledger_posting import post_steps

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from offpath.errors import StoreBusy
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.changes import Changes, SideChange
-from offpath.model.ledger.deciding import (
+from offpath.model.ledger.decision import (
     Decided,
     LedgerOp,
     batch_wants,

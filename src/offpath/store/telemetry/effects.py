@@ -12,7 +12,7 @@ from offpath.store.telemetry.meter import COMMITTED
 from offpath.store.telemetry.observers import Telemetry
 
 if TYPE_CHECKING:
-    from offpath.model.ledger.deciding import Decided
+    from offpath.model.ledger.decision import Decided
     from offpath.model.route import Attempt, Cursor, Decisions, Letter
     from offpath.store.events import Decide
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from offpath.model.ledger.deciding import Decided
+    from offpath.model.ledger.decision import Decided
     from offpath.runtime import metrics
     from offpath.runtime.metrics import Metrics
     from offpath.store.telemetry.moves import Move, Step

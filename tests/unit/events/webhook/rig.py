@@ -7,10 +7,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from offpath.events.mover import MoverParts
-from offpath.events.webhook.driving import FanOut, Posting
 from offpath.events.webhook.endpoints import Webhooks
 from offpath.events.webhook.guard import Guard
-from offpath.events.webhook.posting import Post, Poster
+from offpath.events.webhook.loops import FanOut, Posting
+from offpath.events.webhook.poster import Post, Poster
 from offpath.model.effects import Effects
 from offpath.model.endpoint import stream_of
 from offpath.model.message import MessageFilter, MessageRecord

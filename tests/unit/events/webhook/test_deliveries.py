@@ -9,7 +9,7 @@ import pytest
 
 from offpath.errors import EndpointNotFound, InvalidArgument, StoreUnavailable
 from offpath.events.webhook.guard import Forbidden
-from offpath.events.webhook.posting import Post
+from offpath.events.webhook.poster import Post
 from offpath.model.effects import Effects
 from offpath.model.endpoint import EndpointNote, EndpointState
 from offpath.model.job import DeadReason

@@ -8,8 +8,8 @@ import pytest
 
 from offpath.errors import MissingExtra
 from offpath.events.webhook.guard import Guard
-from offpath.events.webhook.posting import HttpPoster
-from offpath.events.webhook.signing import Verifier, new_key_pair, signer
+from offpath.events.webhook.poster import HttpPoster
+from offpath.events.webhook.signature import Verifier, new_key_pair, signer
 from offpath.runtime.clock import ManualClock
 
 COMMAND = r"pip install 'offpath\[webhooks\]'"

@@ -10,8 +10,8 @@ from offpath.errors import ConfigurationError, InvalidArgument
 from offpath.events import Verifier
 from offpath.events.webhook.endpoints import Sealing
 from offpath.events.webhook.guard import Guard
-from offpath.events.webhook.posting import HttpPoster, Post
-from offpath.events.webhook.sealing import Keyring, SecretKeyMissing, is_sealed, new_key
+from offpath.events.webhook.keyring import Keyring, SecretKeyMissing, is_sealed, new_key
+from offpath.events.webhook.poster import HttpPoster, Post
 from offpath.model.webhook import Refused
 from offpath.runtime.clock import SystemClock
 from offpath.store.memory import MemoryStore

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
 from offpath.errors import InvalidArgument
-from offpath.events.webhook.signing import (
+from offpath.events.webhook.signature import (
     ID,
     SIGNATURE,
     TIMESTAMP,

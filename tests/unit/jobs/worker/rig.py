@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from offpath.events.writing import Writer
+from offpath.events.event_writer import Writer
 from offpath.jobs.client.hooks import EndWatch, Hooks, Reporter
 from offpath.jobs.values.group_codecs import GroupCodecs
 from offpath.jobs.values.group_values import GroupValues

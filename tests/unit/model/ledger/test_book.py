@@ -9,7 +9,7 @@ import pytest
 
 from offpath.model.ledger.book import Book, Loaded
 from offpath.model.ledger.chart import STORED_VALUE
-from offpath.model.ledger.deciding import (
+from offpath.model.ledger.decision import (
     Declined,
     LedgerOp,
     batch_wants,

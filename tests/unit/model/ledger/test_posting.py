@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from offpath.model.ledger.book import Book, Loaded
-from offpath.model.ledger.deciding import batch_wants, decide_all
+from offpath.model.ledger.decision import batch_wants, decide_all
 from offpath.model.ledger.faults import ChainBroken, MalformedOperation
 from offpath.model.ledger.plain import operation_of, posting_op
 from offpath.model.ledger.posting import (

@@ -11,7 +11,7 @@ import pytest
 from offpath.errors import StoreRejected
 from offpath.model.effects import Effects
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.posting import Entry, NewPosting
 from offpath.model.ledger.records import SideKey
 from offpath.store.postgres import PostgresStore

@@ -9,7 +9,7 @@ import pytest
 
 from offpath.model.effects import Effects
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.records import Receipt, Totals
 from tests.conformance.ledger_builders import ANN, plain

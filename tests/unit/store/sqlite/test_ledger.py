@@ -13,7 +13,7 @@ import pytest
 
 from offpath.errors import StoreUnavailable
 from offpath.model.effects import Effects
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.needs import AttemptNeed, LotsNeed, RaisedNeed
 from offpath.model.ledger.posting import hash_of
 from offpath.model.ledger.records import Leaf, SideKey

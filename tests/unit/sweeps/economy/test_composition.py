@@ -16,7 +16,7 @@ from offpath.economy import (
     reconcile_windows,
     usd,
 )
-from offpath.economy.ledger.reconciling import RecordKind
+from offpath.economy.ledger.reconciliation import RecordKind
 from offpath.economy.passes import PREFIX
 from offpath.economy.sweeps.running import IDLE
 from offpath.economy.sweeps.summaries import (

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from offpath.economy.ledger.reconciling import (
+from offpath.economy.ledger.reconciliation import (
     Difference,
     Pulled,
     ReconcileRecord,

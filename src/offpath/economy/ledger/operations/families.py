@@ -6,33 +6,33 @@ from typing import Final, TypeAlias
 
 from offpath.economy.ledger.actors import checked_actor
 from offpath.economy.ledger.operations import (
-    adjusting,
+    adjustments,
     checks,
-    clawing_back,
+    clawbacks,
+    debts,
     entitlements,
     funding,
-    owing,
     payouts,
     promos,
-    refunding,
-    reversing,
-    spending,
+    refunds,
+    reversals,
+    spends,
     subscriptions,
-    topping_up,
+    top_ups,
 )
-from offpath.economy.ledger.operations.adjusting import Adjust
-from offpath.economy.ledger.operations.clawing_back import Clawback
+from offpath.economy.ledger.operations.adjustments import Adjust
+from offpath.economy.ledger.operations.clawbacks import Clawback
+from offpath.economy.ledger.operations.debts import WriteOff
 from offpath.economy.ledger.operations.entitlements import GrantEntitlement, RevokeEntitlement
 from offpath.economy.ledger.operations.funding import Fund
-from offpath.economy.ledger.operations.owing import WriteOff
 from offpath.economy.ledger.operations.payouts import RequestPayout, ReversePayout, SettlePayout
-from offpath.economy.ledger.operations.planning import Family
+from offpath.economy.ledger.operations.plans import Family
 from offpath.economy.ledger.operations.promos import GrantPromo
-from offpath.economy.ledger.operations.refunding import Refund
-from offpath.economy.ledger.operations.reversing import Reverse
-from offpath.economy.ledger.operations.spending import Spend
+from offpath.economy.ledger.operations.refunds import Refund
+from offpath.economy.ledger.operations.reversals import Reverse
+from offpath.economy.ledger.operations.spends import Spend
 from offpath.economy.ledger.operations.subscriptions import CancelSubscription, Subscribe
-from offpath.economy.ledger.operations.topping_up import TopUp
+from offpath.economy.ledger.operations.top_ups import TopUp
 from offpath.economy.ledger.rules import Rules
 from offpath.model.ledger.faults import MalformedOperation
 
@@ -57,10 +57,10 @@ Operation: TypeAlias = (
 """The requests that can be submitted."""
 
 FAMILIES: Final[dict[type, Family]] = {
-    TopUp: topping_up.FAMILY,
-    Spend: spending.FAMILY,
-    Refund: refunding.FAMILY,
-    Clawback: clawing_back.FAMILY,
+    TopUp: top_ups.FAMILY,
+    Spend: spends.FAMILY,
+    Refund: refunds.FAMILY,
+    Clawback: clawbacks.FAMILY,
     GrantPromo: promos.FAMILY,
     RequestPayout: payouts.REQUEST,
     SettlePayout: payouts.SETTLE,
@@ -69,9 +69,9 @@ FAMILIES: Final[dict[type, Family]] = {
     CancelSubscription: subscriptions.CANCEL,
     GrantEntitlement: entitlements.GRANT,
     RevokeEntitlement: entitlements.REVOKE,
-    Adjust: adjusting.ADJUST,
-    Reverse: reversing.FAMILY,
-    WriteOff: owing.FAMILY,
+    Adjust: adjustments.ADJUST,
+    Reverse: reversals.FAMILY,
+    WriteOff: debts.FAMILY,
     Fund: funding.FAMILY,
 }
 INTERNAL: Final = ("reversed:", "sub:", "sweep:", "posting:")

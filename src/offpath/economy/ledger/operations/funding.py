@@ -6,11 +6,11 @@ from msgspec import Struct
 
 from offpath.economy.ledger.actors import Actor, trusted_only
 from offpath.economy.ledger.operations import checks
-from offpath.economy.ledger.operations.planning import Family, Planning, fingerprint
+from offpath.economy.ledger.operations.plans import Family, Planning, fingerprint
 from offpath.economy.ledger.rules import Rules
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import TRUST_CASH, USD_CLEARING
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.money import Money
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.posting import Entry, NewPosting

@@ -7,7 +7,7 @@ from typing import Literal
 from offpath.economy.ledger.rules import Rules
 from offpath.model.ledger import money
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import Declined
+from offpath.model.ledger.decision import Declined
 from offpath.model.ledger.needs import AttemptNeed
 
 Way = Literal["in", "out"]

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from offpath.economy.ledger.rules import RETURNED, Rules
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import Declined
+from offpath.model.ledger.decision import Declined
 from offpath.model.ledger.faults import ChainBroken
 from offpath.model.ledger.needs import LotsNeed
 

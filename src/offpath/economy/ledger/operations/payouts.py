@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from offpath.economy.ledger.actors import Actor, owner_or_trusted, trusted_only
 from offpath.economy.ledger.anchors import proved_payout
 from offpath.economy.ledger.operations import checks
+from offpath.economy.ledger.operations.debts import debts_of, netted
 from offpath.economy.ledger.operations.events import publish
 from offpath.economy.ledger.operations.funds import enough, tried, velocity_need, within_velocity
 from offpath.economy.ledger.operations.maturity import lots_need, mature, return_source, young
-from offpath.economy.ledger.operations.owing import debts_of, netted
-from offpath.economy.ledger.operations.planning import Family, Lookup, Planning, fingerprint
+from offpath.economy.ledger.operations.plans import Family, Lookup, Planning, fingerprint
 from offpath.economy.ledger.rows import PayoutBody, encoded, moved
 from offpath.economy.ledger.rules import Rules, millis
 from offpath.model.ledger import money
@@ -31,7 +31,7 @@ from offpath.model.ledger.chart import (
     owed,
     spendable,
 )
-from offpath.model.ledger.deciding import Declined, LedgerOp, Repeat
+from offpath.model.ledger.decision import Declined, LedgerOp, Repeat
 from offpath.model.ledger.faults import (
     ChainBroken,
     InvalidAmount,

@@ -11,12 +11,12 @@ from offpath.economy.ledger.actors import Actor, trusted_only
 from offpath.economy.ledger.operations import checks
 from offpath.economy.ledger.operations.events import publish
 from offpath.economy.ledger.operations.funds import tried, velocity_need, within_velocity
-from offpath.economy.ledger.operations.planning import Family, Planning, fingerprint
+from offpath.economy.ledger.operations.plans import Family, Planning, fingerprint
 from offpath.economy.ledger.rows import PromoBody, encoded
 from offpath.economy.ledger.rules import Rules
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import PROMO_FLOAT, promo, spendable
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.faults import MalformedOperation
 from offpath.model.ledger.money import Money
 from offpath.model.ledger.needs import Needs

@@ -18,7 +18,7 @@ from offpath.model.ledger.chart import (
     TRUST_CASH,
     USD_CLEARING,
 )
-from offpath.model.ledger.deciding import Declined, LedgerOp
+from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.faults import Commingling, InvalidAmount
 from offpath.model.ledger.money import Money
 from offpath.model.ledger.needs import Needs, RaisedNeed

@@ -20,7 +20,7 @@ from offpath.economy.ledger.operations.payouts import (
 from offpath.economy.ledger.rows import PayoutBody, body, moved
 from offpath.economy.ledger.rules import NewId, Rules
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import Declined, LedgerOp
+from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.records import Receipt, SideRow
 

@@ -9,7 +9,7 @@ from offpath.economy.ledger.rules import NewId
 from offpath.model.ledger import money
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import PROMO_FLOAT, promo
-from offpath.model.ledger.deciding import Declined, LedgerOp
+from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.posting import Entry, NewPosting
 from offpath.model.ledger.records import Receipt, SideRow

@@ -10,10 +10,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from offpath.economy.ledger.anchors import proved_subscription
+from offpath.economy.ledger.operations.debts import debts_of, netted
 from offpath.economy.ledger.operations.events import publish
-from offpath.economy.ledger.operations.granting import grant, revoke
 from offpath.economy.ledger.operations.maturity import immature, lots_need
-from offpath.economy.ledger.operations.owing import debts_of, netted
+from offpath.economy.ledger.operations.ownership import grant, revoke
 from offpath.economy.ledger.operations.steps_payouts import STALE, current
 from offpath.economy.ledger.operations.subscriptions import paid
 from offpath.economy.ledger.rows import SubscriptionBody, body, entitlement_key, moved
@@ -21,7 +21,7 @@ from offpath.economy.ledger.rules import NewId, Rules
 from offpath.model.ledger import money
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import REVENUE, earned, spendable
-from offpath.model.ledger.deciding import Declined, LedgerOp
+from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.faults import ChainBroken
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.posting import NewPosting

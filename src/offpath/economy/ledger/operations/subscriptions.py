@@ -9,12 +9,12 @@ from msgspec import Struct
 
 from offpath.economy.ledger.actors import Actor, owner_or_trusted
 from offpath.economy.ledger.operations import checks, unexpired
+from offpath.economy.ledger.operations.debts import debts_of, netted
 from offpath.economy.ledger.operations.events import publish
 from offpath.economy.ledger.operations.funds import enough, tried, velocity_need, within_velocity
-from offpath.economy.ledger.operations.granting import grant
 from offpath.economy.ledger.operations.maturity import lots_need, mature
-from offpath.economy.ledger.operations.owing import debts_of, netted
-from offpath.economy.ledger.operations.planning import Family, Lookup, Planning, fingerprint
+from offpath.economy.ledger.operations.ownership import grant
+from offpath.economy.ledger.operations.plans import Family, Lookup, Planning, fingerprint
 from offpath.economy.ledger.operations.unexpired import promo_part, with_grants
 from offpath.economy.ledger.rows import (
     SubscriptionBody,
@@ -27,7 +27,7 @@ from offpath.economy.ledger.rows import (
 from offpath.economy.ledger.rules import Rules
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import PROMO_FLOAT, REVENUE, earned, promo, spendable
-from offpath.model.ledger.deciding import Declined, LedgerOp
+from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.faults import MalformedOperation
 from offpath.model.ledger.money import Money
 from offpath.model.ledger.needs import Needs

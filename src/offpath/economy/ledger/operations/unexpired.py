@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from offpath.economy.ledger.anchors import proved_promo
-from offpath.economy.ledger.operations.planning import Further, Lookup, Seen
+from offpath.economy.ledger.operations.plans import Further, Lookup, Seen
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import promo
 from offpath.model.ledger.faults import Unplanned

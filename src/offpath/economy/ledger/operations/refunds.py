@@ -10,25 +10,30 @@ from msgspec import Struct
 from offpath.economy.ledger.actors import Actor, trusted_only
 from offpath.economy.ledger.anchors import proved_sale
 from offpath.economy.ledger.operations import checks
+from offpath.economy.ledger.operations.debts import debts_of, netted
 from offpath.economy.ledger.operations.events import publish
-from offpath.economy.ledger.operations.granting import revoke
-from offpath.economy.ledger.operations.owing import debts_of, netted
-from offpath.economy.ledger.operations.planning import (
+from offpath.economy.ledger.operations.ownership import revoke
+from offpath.economy.ledger.operations.plans import (
     Family,
     Further,
     Lookup,
     Planning,
     fingerprint,
 )
-from offpath.economy.ledger.operations.returning import Returning, returning, sealed, who_gets_promo
-from offpath.economy.ledger.operations.spending import sale_source
-from offpath.economy.ledger.operations.undoing import order_undone, undoing_key, undoing_keys
+from offpath.economy.ledger.operations.promo_returns import (
+    Returning,
+    returning,
+    sealed,
+    who_gets_promo,
+)
+from offpath.economy.ledger.operations.spends import sale_source
+from offpath.economy.ledger.operations.undo_keys import order_undone, undoing_key, undoing_keys
 from offpath.economy.ledger.rows import SaleBody, body, entitlement_key
 from offpath.economy.ledger.rules import Rules
 from offpath.model.ledger import money
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import RECEIVABLE, REVENUE, chart, owed, spendable
-from offpath.model.ledger.deciding import Declined, LedgerOp
+from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.posting import Entry, NewPosting, PostingRecord
 from offpath.model.ledger.records import Receipt, SideKey, SideRow

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from offpath.economy.ledger.operations.families import FAMILIES, Operation
 from offpath.economy.ledger.outcome import Outcome
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.faults import KeyReused, LedgerError, Unplanned
 from offpath.model.ledger.records import Receipt
 

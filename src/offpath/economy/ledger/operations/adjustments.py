@@ -6,11 +6,11 @@ from msgspec import Struct
 
 from offpath.economy.ledger.actors import Actor, trusted_only
 from offpath.economy.ledger.operations import checks
-from offpath.economy.ledger.operations.planning import Family, Planning, fingerprint
+from offpath.economy.ledger.operations.plans import Family, Planning, fingerprint
 from offpath.economy.ledger.rules import Rules
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import LONGEST_ID, OPENING_EQUITY, chart
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.faults import CurrencyMismatch, InvalidAmount, MalformedOperation
 from offpath.model.ledger.money import Currency, Money
 from offpath.model.ledger.needs import Needs

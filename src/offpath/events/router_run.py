@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument, LeaseLost, StoreBusy, StoreUnavailable
-from offpath.events.routing import Courier, decisions, tallied
+from offpath.events.router_step import Courier, decisions, tallied
 from offpath.model.route import Decisions, LogEvent, RouterRecord
 from offpath.model.tally import Tally, Verdict
 from offpath.runtime.ids import derive_id

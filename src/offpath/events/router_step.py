@@ -10,8 +10,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct, json, structs
 
 from offpath.errors import Conflict, InvalidArgument, StoreRejected
-from offpath.events.delivering import Delivery, RoutedEvent, hand_over
-from offpath.model.deciding import decide
+from offpath.events.deliveries import Delivery, RoutedEvent, hand_over
 from offpath.model.effects import Effects
 from offpath.model.job import NewJob, unreadable_row
 from offpath.model.new import NewLogEvent, NewMessage
@@ -24,6 +23,7 @@ from offpath.model.route import (
     LogPage,
     RouterRecord,
 )
+from offpath.model.route_decision import decide
 from offpath.model.tally import Tally
 from offpath.runtime.failures import message_of
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from offpath.economy.ledger.operations.planning import Planning
+from offpath.economy.ledger.operations.plans import Planning
 from offpath.economy.ledger.rows import PromoBody, body, encoded
 from offpath.economy.ledger.rules import millis
 from offpath.model.ledger import money

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from offpath.errors import InvalidArgument
-from offpath.events import writing
+from offpath.events import event_writer
+from offpath.events.event_writer import effects_of
 from offpath.events.inbox import Accepted, H, source
 from offpath.events.relay import outlet
-from offpath.events.writing import effects_of
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -35,7 +35,7 @@ Commit = Callable[["Effects", object], Awaitable[Sequence["Enqueued"]]]
 class EventLog:
     """``app.log``: the append-only log that routers read."""
 
-    def __init__(self, writer: writing.Writer, commit: Commit) -> None:
+    def __init__(self, writer: event_writer.Writer, commit: Commit) -> None:
         self._writer = writer
         self._commit = commit
 
@@ -84,7 +84,7 @@ class EventVerbs:
         payload: Any = None,  # noqa: ANN401 - any value that the codec takes
         *,
         key: str | None = None,
-        stream: str = writing.DEFAULT_STREAM,
+        stream: str = event_writer.DEFAULT_STREAM,
         headers: Mapping[str, str] | None = None,
         within: object = None,
     ) -> str:
@@ -128,7 +128,7 @@ class EventVerbs:
     ) -> D: ...
     def outbox(
         self,
-        stream: str = writing.DEFAULT_STREAM,
+        stream: str = event_writer.DEFAULT_STREAM,
         /,
         *,
         dispatcher: Any = None,
@@ -166,7 +166,7 @@ class EventVerbs:
 
         return register if dispatcher is None else register(dispatcher)
 
-    def relay(self, stream: str = writing.DEFAULT_STREAM, /) -> Relay:
+    def relay(self, stream: str = event_writer.DEFAULT_STREAM, /) -> Relay:
         """A relay to drive by hand: ``tally = await app.relay("mail").run_once()``."""
         return self._events.relay(stream)
 
@@ -240,7 +240,7 @@ class EventVerbs:
     # -- for the parts that it is made of ----------------------------------------------------------
 
     @property
-    def writer(self) -> writing.Writer:
+    def writer(self) -> event_writer.Writer:
         """Makes events; for parts that write effects themselves."""
         return self._events.writer
 

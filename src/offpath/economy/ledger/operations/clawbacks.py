@@ -8,14 +8,14 @@ from offpath.economy.ledger.actors import Actor, trusted_only
 from offpath.economy.ledger.anchors import proved_sale
 from offpath.economy.ledger.operations import checks
 from offpath.economy.ledger.operations.events import publish
-from offpath.economy.ledger.operations.planning import (
+from offpath.economy.ledger.operations.plans import (
     Family,
     Further,
     Lookup,
     Planning,
     fingerprint,
 )
-from offpath.economy.ledger.operations.undoing import (
+from offpath.economy.ledger.operations.undo_keys import (
     order_disputed,
     order_undone,
     undoing_key,
@@ -32,7 +32,7 @@ from offpath.model.ledger.chart import (
     owed,
     spendable,
 )
-from offpath.model.ledger.deciding import Declined, LedgerOp
+from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.money import Money
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.posting import Entry, NewPosting

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from offpath.economy.ledger.operations.planning import Undone
+from offpath.economy.ledger.operations.plans import Undone
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import Repeat
+from offpath.model.ledger.decision import Repeat
 from offpath.model.ledger.faults import Unplanned
 from offpath.model.ledger.records import Receipt
 

@@ -6,11 +6,11 @@ from msgspec import Struct
 
 from offpath.economy.ledger.actors import Actor, trusted_only
 from offpath.economy.ledger.operations import checks
+from offpath.economy.ledger.operations.debts import debts_of, netted
 from offpath.economy.ledger.operations.events import publish
 from offpath.economy.ledger.operations.funds import tried, velocity_need, within_velocity
 from offpath.economy.ledger.operations.maturity import returned
-from offpath.economy.ledger.operations.owing import debts_of, netted
-from offpath.economy.ledger.operations.planning import Family, Planning, fingerprint
+from offpath.economy.ledger.operations.plans import Family, Planning, fingerprint
 from offpath.economy.ledger.rules import Rules
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import (
@@ -20,7 +20,7 @@ from offpath.model.ledger.chart import (
     USD_CLEARING,
     spendable,
 )
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.faults import MalformedOperation
 from offpath.model.ledger.money import Money
 from offpath.model.ledger.needs import Needs

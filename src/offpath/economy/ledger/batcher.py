@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from offpath.errors import StoreRejected
-from offpath.model.ledger.deciding import Decided, LedgerOp
+from offpath.model.ledger.decision import Decided, LedgerOp
 from offpath.model.ledger.faults import LedgerError, StoreFailed
 
 Post: TypeAlias = Callable[[Sequence[LedgerOp]], Awaitable[list[Decided]]]

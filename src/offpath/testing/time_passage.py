@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from offpath.jobs.worker.terms import COUNTED, Counts
 from offpath.model import checks
 from offpath.model.job import JobRecord, JobState
-from offpath.testing.draining import drain
+from offpath.testing.due_work import drain
 
 if TYPE_CHECKING:
     from offpath.app import App

@@ -7,19 +7,19 @@ from msgspec import Struct
 from offpath.economy.ledger.actors import Actor, trusted_only
 from offpath.economy.ledger.anchors import proved_subscription
 from offpath.economy.ledger.operations import checks
-from offpath.economy.ledger.operations.granting import revoke
-from offpath.economy.ledger.operations.owing import debtors, turned
+from offpath.economy.ledger.operations.debts import debtors, turned
+from offpath.economy.ledger.operations.ownership import revoke
 from offpath.economy.ledger.operations.payouts import end_of
-from offpath.economy.ledger.operations.planning import (
+from offpath.economy.ledger.operations.plans import (
     Family,
     Further,
     Lookup,
     Planning,
     fingerprint,
 )
-from offpath.economy.ledger.operations.returning import returning, sealed, who_gets_promo
+from offpath.economy.ledger.operations.promo_returns import returning, sealed, who_gets_promo
 from offpath.economy.ledger.operations.subscriptions import canceled
-from offpath.economy.ledger.operations.undoing import (
+from offpath.economy.ledger.operations.undo_keys import (
     once,
     order_undone,
     posting_undone,
@@ -29,7 +29,7 @@ from offpath.economy.ledger.operations.undoing import (
 from offpath.economy.ledger.rows import entitlement_key, moved
 from offpath.economy.ledger.rules import Rules
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import LedgerOp
+from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.faults import ChainBroken, MalformedOperation, Unplanned
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.posting import NewPosting, PostingRecord

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from offpath.errors import InvalidArgument
-from offpath.events.replaying import MARGIN
-from offpath.events.routing import REFUSED, Courier, Step, letter_of
-from offpath.events.running import closed_gate
-from offpath.model.deciding import decide
+from offpath.events.replay import MARGIN
+from offpath.events.router_run import closed_gate
+from offpath.events.router_step import REFUSED, Courier, Step, letter_of
 from offpath.model.effects import NOTHING
 from offpath.model.route import Attempt, AttemptStatus, LogEvent, RouterRecord
+from offpath.model.route_decision import decide
 from offpath.model.tally import Tally
 from offpath.runtime.ids import derive_id
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
-from offpath.events.routing import REFUSED, Courier, Step
-from offpath.model.deciding import decide
+from offpath.events.router_step import REFUSED, Courier, Step
 from offpath.model.effects import NOTHING
 from offpath.model.route import AttemptStatus, Letter, RouterRecord
+from offpath.model.route_decision import decide
 from offpath.model.tally import Tally
 
 if TYPE_CHECKING:

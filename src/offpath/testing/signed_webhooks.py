@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from offpath.events.webhook.signing import signed_headers, signer
+from offpath.events.webhook.signature import signed_headers, signer
 from offpath.runtime.ids import new_id
 
 

@@ -9,8 +9,8 @@ from msgspec import Raw, Struct, json
 
 from offpath.errors import MissingExtra
 from offpath.events.webhook.guard import Guard
-from offpath.events.webhook.sealing import Keyring, SecretKeyMissing
-from offpath.events.webhook.signing import signed_headers, signer
+from offpath.events.webhook.keyring import Keyring, SecretKeyMissing
+from offpath.events.webhook.signature import signed_headers, signer
 from offpath.model.endpoint import Endpoint
 from offpath.model.webhook import LIMIT, Answer, Refused, judged, waiting
 
@@ -151,7 +151,7 @@ def body_of(topic: str, at: str, payload: str) -> bytes:
 def _new_session(guard: Guard, resolver: Resolver) -> aiohttp.ClientSession:
     import aiohttp
 
-    from offpath.events.webhook.naming import EndpointNames
+    from offpath.events.webhook.endpoint_names import EndpointNames
 
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(

@@ -9,10 +9,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from offpath.economy.ledger.batching import Batcher, failure
-from offpath.economy.ledger.listing import Answer, Turn, parted, runs
+from offpath.economy.ledger.batcher import Batcher, failure
 from offpath.economy.ledger.operations.families import Operation, checked
-from offpath.economy.ledger.operations.planning import (
+from offpath.economy.ledger.operations.plans import (
     NOTHING_FURTHER,
     NOTHING_TO_SEE,
     Family,
@@ -20,11 +19,12 @@ from offpath.economy.ledger.operations.planning import (
     Planning,
     Seen,
 )
-from offpath.economy.ledger.operations.undoing import again, posting_undone
+from offpath.economy.ledger.operations.undo_keys import again, posting_undone
 from offpath.economy.ledger.outcome import Outcome, Rejected, outcome_of
 from offpath.economy.ledger.rules import NewId, Rules
+from offpath.economy.ledger.turns import Answer, Turn, parted, runs
 from offpath.model.ledger.book import Book
-from offpath.model.ledger.deciding import Decided, Declined, LedgerOp
+from offpath.model.ledger.decision import Decided, Declined, LedgerOp
 from offpath.model.ledger.faults import LedgerError, StoreFailed, Unplanned
 from offpath.model.ledger.posting import PostingRecord
 from offpath.model.ledger.records import Receipt

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument, LetterNotFound, RouterNotFound
-from offpath.events.verifying import Check, checks_of
+from offpath.events.verification import Check, checks_of
 from offpath.model import checks
 from offpath.model.route import AttemptStatus, RouterFacts, RouterRecord
 

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from offpath.errors import RelayFailed
 from offpath.events.mover import Mover, MoverParts
-from offpath.events.webhook.moving import (
+from offpath.events.webhook.work import (
     FAN_OUT,
     POSTS,
     Directory,
@@ -23,7 +23,7 @@ from offpath.model.tally import Tally, Turn, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpath.events.webhook.posting import Poster
+    from offpath.events.webhook.poster import Poster
 
 ROOM_WAIT = 0.25
 """The longest a turn waits for room at one endpoint: what is new for others waits with it."""

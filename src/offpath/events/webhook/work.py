@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from offpath.errors import PassFailed, RelayFailed, StoreError
 from offpath.events.mover import Terms
-from offpath.events.webhook.posting import Post, Poster, body_of
+from offpath.events.webhook.poster import Post, Poster, body_of
 from offpath.model.effects import Effects
 from offpath.model.endpoint import Endpoint, EndpointState, endpoint_of, stream_of
 from offpath.model.job import DeadReason, Failure

@@ -24,7 +24,7 @@ from offpath.economy.ledger.chains import (
 )
 from offpath.economy.ledger.checkpoint import LEAVES, SIGNATURE, Verifies, verify_checkpoint
 from offpath.economy.ledger.merkle import Root, Tree
-from offpath.economy.ledger.signing import VERSION
+from offpath.economy.ledger.signatures import VERSION
 from offpath.model.ledger.chart import chart
 from offpath.model.ledger.faults import MalformedOperation, UnknownAccount
 from offpath.model.ledger.posting import LinkRecord

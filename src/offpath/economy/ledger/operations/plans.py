@@ -88,7 +88,7 @@ class Family(Struct, frozen=True, kw_only=True):
     check: Callable[[Any, Rules], None]
     """Refuse what cannot be meant, and who may not. Raises ledger faults."""
     plan: Callable[[Any, Planning], Any]
-    """Make the :class:`~offpath.model.ledger.deciding.LedgerOp`."""
+    """Make the :class:`~offpath.model.ledger.decision.LedgerOp`."""
     look: Callable[[Any, Rules], Lookup | None] | None = None
     late: bool = False
     """True if it is planned without a look at first, and with one when its decision asks for it
