@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from offpath import App
-    from offpath.jobs.worker.terms import Counts
+    from offpath.jobs.worker.terms import AttemptCounts
     from offpath.testing import ManualClock, MemorySwap
 
 
@@ -50,11 +50,11 @@ def offpath_memory(
 
 
 @pytest.fixture
-def offpath_drain() -> Callable[..., Awaitable[Counts]]:
+def offpath_drain() -> Callable[..., Awaitable[AttemptCounts]]:
     """The function that runs everything due, as ``offpath.testing.drain``: await its call."""
     from offpath.testing import drain
 
-    def run(app: App, **options: Any) -> Awaitable[Counts]:  # noqa: ANN401 - those of drain
+    def run(app: App, **options: Any) -> Awaitable[AttemptCounts]:  # noqa: ANN401 - those of drain
         return drain(app, **options)
 
     return run

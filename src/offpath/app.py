@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 from offpath.config import MEMORY_URL, Settings, load_settings
 from offpath.errors import InvalidArgument
 from offpath.events.event_log import EventLog, EventVerbs
-from offpath.events.event_writer import Writer
+from offpath.events.event_writer import MessageWriter
 from offpath.events.messages import MessagesView
 from offpath.events.registry import Events
 from offpath.events.verbs import RoutingVerbs
@@ -27,7 +27,7 @@ from offpath.jobs.client.jobs_view import JobsView
 from offpath.jobs.client.lifecycle import Lifecycle
 from offpath.jobs.client.redrive import IdleRedrive
 from offpath.jobs.client.send_verbs import SendVerbs
-from offpath.jobs.client.session import Session
+from offpath.jobs.client.session import StoreSession
 from offpath.jobs.client.signal_verbs import SignalVerbs
 from offpath.jobs.client.waiters import Waiters
 from offpath.jobs.client.worker_verbs import WorkingVerbs
@@ -38,7 +38,7 @@ from offpath.jobs.schedules.ticker import Ticker
 from offpath.jobs.schedules.verbs import ScheduleVerbs
 from offpath.jobs.values.handle import Handle
 from offpath.model import checks
-from offpath.model.options import AppOptions, Level, Options, checked
+from offpath.model.options import AppOptions, OptionLevel, Options, checked
 from offpath.model.redrive import Redrive, checked_redrive
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.codec import Codec, JsonCodec
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from offpath.jobs.values.offers import WorkerOverrides
     from offpath.jobs.values.runnable import LogContext, OnError, OnEvent, OnFailure
     from offpath.jobs.values.services import EventWriter
-    from offpath.jobs.worker.app_worker import AppWorker, Moves
+    from offpath.jobs.worker.app_worker import AppWorker, MessageMover
     from offpath.model.group import GroupRecord
     from offpath.runtime.loop import LoopSpec
     from offpath.store.protocol import Migration, Store
@@ -148,9 +148,11 @@ class App(
         self._workers: weakref.WeakSet[AppWorker] = weakref.WeakSet()
         self._backend = Backend.of(self.settings, store=store, clock=clock)
         self._store: ObservedStore | None = None
-        self._lifecycle: Lifecycle[Session] = Lifecycle(self._start, self._finish, self._forked)
+        self._lifecycle: Lifecycle[StoreSession] = Lifecycle(
+            self._start, self._finish, self._forked
+        )
         self.client = Client(self._session)
-        writer = Writer(self._codec, self.new_id, self.settings.max_input_bytes)
+        writer = MessageWriter(self._codec, self.new_id, self.settings.max_input_bytes)
         self._events = Events(
             self,
             writer=writer,
@@ -336,7 +338,7 @@ class App(
 
     # -- opening and closing -------------------------------------------------------------------
 
-    async def _session(self) -> Session:
+    async def _session(self) -> StoreSession:
         return await self._lifecycle.opened()
 
     def _forked(self) -> object:
@@ -345,13 +347,13 @@ class App(
         self._store, self._workers = None, weakref.WeakSet()
         return left
 
-    async def _start(self) -> Session:
+    async def _start(self) -> StoreSession:
         store = self.store()
         try:
             if self.settings.migrate:
                 await store.migrate()
             await store.open()
-            session = Session(
+            session = StoreSession(
                 store,
                 Waiters(store, self.clock, self._report),
                 keep_cancelled=self.settings.keep_cancelled,
@@ -363,12 +365,12 @@ class App(
             raise
         return session
 
-    async def _start_worker(self, session: Session) -> None:
+    async def _start_worker(self, session: StoreSession) -> None:
         alone = not session.store.capabilities.shared  # no other process could run its jobs
         if alone if self._auto_start is None else self._auto_start:
             await self._worker(_nothing, {}).start()
 
-    async def _finish(self, session: Session) -> None:
+    async def _finish(self, session: StoreSession) -> None:
         try:
             stops = [worker.stop() for worker in tuple(self._workers)]
             await asyncio.gather(*stops, return_exceptions=True)
@@ -470,14 +472,14 @@ class App(
 
         return own_sweeps(self.store, self.settings, self._redrive, self._events, self._ticker)
 
-    def _movers(self) -> list[Moves]:
+    def _movers(self) -> list[MessageMover]:
         return [self._ticker(), *self._events.movers()]
 
     def _ticker(self) -> Ticker:
         return self.schedules.ticker(self.clock, self._report)
 
 
-def _level(defaults: AppOptions) -> Level:
+def _level(defaults: AppOptions) -> OptionLevel:
     """Checked defaults of an app's tasks. Raises ``InvalidArgument``."""
     if unknown := defaults.keys() - AppOptions.__annotations__.keys():
         names = {*AppOptions.__annotations__, *inspect.signature(App).parameters} - {"defaults"}

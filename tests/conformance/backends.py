@@ -23,7 +23,7 @@ import pytest
 
 from offpath.runtime.clock import Clock
 from offpath.store.protocol import Store
-from offpath.store.schema import Step
+from offpath.store.schema import SchemaStep
 from offpath.store.schema import steps as shipped
 
 NAMES = ("memory", "sqlite", "postgres")
@@ -160,11 +160,11 @@ class Backend:
         self.sweep()
         return self
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[SchemaStep, ...]:
         """The schema steps that this version ships."""
         return shipped(f"offpath.store.{self.name}.migrations")
 
-    def ship(self, patch: pytest.MonkeyPatch, steps: tuple[Step, ...]) -> None:
+    def ship(self, patch: pytest.MonkeyPatch, steps: tuple[SchemaStep, ...]) -> None:
         """Pretend to be a version that ships these steps."""
         if self.name == "sqlite":
             patch.setattr("offpath.store.sqlite.migrate.KNOWN", steps)

@@ -31,7 +31,7 @@ from offpath.model.settlement import (
     Snoozed,
     Succeeded,
 )
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.protocol import Backlog
 from tests.conformance.builders import failure, uid
 
@@ -152,7 +152,7 @@ def told(error: Exception | None) -> tuple[Any, ...] | None:
 def alike(answer: Any) -> Any:
     """An answer without what the contract leaves open: the order of some lists, and wording."""
     match answer:
-        case [Changed(), *_]:
+        case [ChangedJob(), *_]:
             return _as_groups(answer, [each.id for each in answer], [c.group_id for c in answer])
         case [Rescued(), *_]:
             jobs = [each.job for each in answer]

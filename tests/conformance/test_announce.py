@@ -24,7 +24,7 @@ from offpath.model.settlement import (
     Succeeded,
 )
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.backends import Backend
 from tests.conformance.builders import (
     TASK,
@@ -144,13 +144,13 @@ def _rescuing(most: int, *, asked: bool = False) -> Scene:
 async def _redrive_dead(store: Store, clock: ManualClock, bits: int) -> Made:
     job = await start(store, announce=bits)
     await die(store, job)
-    return job.id, lambda: store.redrive([Redrive(id=job.id)])
+    return job.id, lambda: store.redrive([JobRedrive(id=job.id)])
 
 
 async def _redrive_cancelled_later(store: Store, clock: ManualClock, bits: int) -> Made:
     job_id, cancel = await _cancel_waiting(store, clock, bits)
     await cancel()
-    return job_id, lambda: store.redrive([Redrive(id=job_id, delay=30)])
+    return job_id, lambda: store.redrive([JobRedrive(id=job_id, delay=30)])
 
 
 CHANGES: dict[str, tuple[Scene, JobState | None, JobState]] = {
@@ -272,7 +272,7 @@ async def _replace(store: Store, clock: ManualClock) -> None:
 async def _redrive_waiting(store: Store, clock: ManualClock) -> None:
     job = new_job(announce=ALL, delay=60)
     await enqueue(store, job)
-    await store.redrive([Redrive(id=job.id)])
+    await store.redrive([JobRedrive(id=job.id)])
 
 
 async def _promote(store: Store, clock: ManualClock) -> None:
@@ -428,9 +428,9 @@ async def test_the_numbers_of_a_long_life_only_grow(store: Store, clock: ManualC
         await run(Snoozed(), QUEUED)
         await run(Released(), QUEUED)
         await run(outcome=_dead(), state=DEAD)
-        await store.redrive([Redrive(id=job.id)])
+        await store.redrive([JobRedrive(id=job.id)])
         await store.cancel([job.id])
-        await store.redrive([Redrive(id=job.id)])
+        await store.redrive([JobRedrive(id=job.id)])
         expected.extend([QUEUED, CANCELLED, QUEUED])
     await run(Succeeded(), SUCCEEDED)
     found = await announcements(store)

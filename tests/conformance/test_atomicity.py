@@ -15,7 +15,7 @@ from offpath.model.effects import Effects
 from offpath.model.job import JobState, LeasedJob, NewJob, UniquePolicy
 from offpath.model.settlement import Settlement, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.bench import Bench, Call, Fuse, Scenario, cut_everywhere, repeat
 from tests.conformance.builders import (
     TASK,
@@ -162,7 +162,7 @@ async def _redrive(store: Store, clock: ManualClock) -> Call:
     await store.cancel([uid(4)])
     await enqueue(store, job(5, unique=unique("k")), job(6, delay=60))
     await store.cancel([uid(5)])
-    return lambda: store.redrive([Redrive(id=uid(n), delay=n % 2) for n in range(1, 7)])
+    return lambda: store.redrive([JobRedrive(id=uid(n), delay=n % 2) for n in range(1, 7)])
 
 
 async def _delete(store: Store, clock: ManualClock) -> Call:

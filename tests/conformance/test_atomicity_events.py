@@ -15,7 +15,7 @@ from offpath.model.new import NewLogEvent
 from offpath.model.route import AttemptStatus, Decisions, Route
 from offpath.model.settlement import Settlement, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.bench import Bench, Call, Fuse, Scenario, cut_everywhere, repeat
 from tests.conformance.builders import (
     ask,
@@ -356,7 +356,7 @@ async def _announced_cancel(store: Store, clock: ManualClock) -> Call:
 async def _announced_redrive(store: Store, clock: ManualClock) -> Call:
     for each in await _running(store, 2, announce=ALL):
         await die(store, each)
-    return lambda: store.redrive([Redrive(id=uid(n)) for n in (1, 2)])
+    return lambda: store.redrive([JobRedrive(id=uid(n)) for n in (1, 2)])
 
 
 async def _announced_rescue(store: Store, clock: ManualClock) -> Call:

@@ -14,7 +14,7 @@ from offpath.model.job import JobFilter, LeasedJob, NewJob
 from offpath.model.limit import LimitSpec, RateSpec
 from offpath.model.settlement import Settlement, Snoozed, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.bench import Bench, Call, Check, Scenario, cut_everywhere, repeat
 from tests.conformance.builders import (
     TASK,
@@ -227,7 +227,7 @@ async def _redrive_from_gates(store: Store, clock: ManualClock) -> Call:
         )
     )
     await die(store, jobs[0])
-    return lambda: store.redrive([Redrive(id=uid(10))])
+    return lambda: store.redrive([JobRedrive(id=uid(10))])
 
 
 async def _delete_all(store: Store, clock: ManualClock) -> Call:

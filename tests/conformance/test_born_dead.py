@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offpath import App, JobEvent
-from offpath.model.changes import Changed
+from offpath.model.changes import ChangedJob
 from offpath.model.effects import Effects
 from offpath.model.event import EventKind
 from offpath.model.job import Enqueued, JobState
@@ -24,7 +24,7 @@ from tests.conformance.workflow_builders import (
 Told = tuple[str, str, str | None, bool]
 
 
-def told(some: tuple[Changed, ...] | list[Changed]) -> list[Told]:
+def told(some: tuple[ChangedJob, ...] | list[ChangedJob]) -> list[Told]:
     return [(one.id, one.state.value, one.reason, one.group_done) for one in some]
 
 

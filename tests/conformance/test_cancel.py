@@ -10,8 +10,8 @@ import pytest
 from offpath.model.job import JobState
 from offpath.model.settlement import Released, Retry, Settlement, Snoozed
 from offpath.runtime.clock import ManualClock
-from offpath.store.changes import Changed
-from offpath.store.protocol import Redrive, Store
+from offpath.store.changes import ChangedJob
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     START,
     TASK,
@@ -47,7 +47,7 @@ async def test_a_waiting_job_ends_at_once(store: Store, clock: ManualClock, stat
     changed = await store.cancel([job.id])
 
     assert changed == [
-        Changed(
+        ChangedJob(
             id=job.id,
             task=TASK,
             queue="q",
@@ -157,7 +157,7 @@ async def test_a_request_ends_with_the_run_it_was_for(store: Store) -> None:
     job = await start(store)
     await store.cancel([job.id])
     await end(store, job, Snoozed())
-    await store.redrive([Redrive(id=job.id)])
+    await store.redrive([JobRedrive(id=job.id)])
     again = await take_one(store)
     assert not (await record(store, job.id)).cancel_requested
     assert (await store.signals("w1", [again])).cancelled == ()

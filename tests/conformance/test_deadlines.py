@@ -12,7 +12,7 @@ from offpath.model.gate import Counting
 from offpath.model.job import JobState
 from offpath.model.settlement import Retry, Snoozed
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     START,
     add,
@@ -139,7 +139,7 @@ async def test_a_deadline_that_was_lifted_passes_unnoticed(
     """A redriven job has a deadline of its own, or none when it was a moment."""
     job_id = await add(store, deadline=START + timedelta(seconds=10))
     await store.cancel([job_id])
-    await store.redrive([Redrive(id=job_id)])
+    await store.redrive([JobRedrive(id=job_id)])
     clock.advance(60)
     assert await store.expire_blocked(limit=10) == []
     await join(store)

@@ -13,7 +13,7 @@ from offpath.model.effects import Effects
 from offpath.model.job import JobFilter, JobState, LeasedJob
 from offpath.model.settlement import Released, Settlement, SettleStatus, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     OUTCOMES,
     die,
@@ -67,7 +67,7 @@ async def _deleted(store: Store, clock: ManualClock, job: LeasedJob) -> None:
 
 async def _redriven(store: Store, clock: ManualClock, job: LeasedJob) -> None:
     await die(store, job)
-    await store.redrive([Redrive(id=job.id)])
+    await store.redrive([JobRedrive(id=job.id)])
 
 
 LOSSES: dict[str, Callable[[Store, ManualClock, LeasedJob], Awaitable[None]]] = {

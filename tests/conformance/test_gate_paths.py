@@ -11,7 +11,7 @@ from offpath.model.gate import Counting, GateState
 from offpath.model.group import GroupPolicy
 from offpath.model.settlement import Settlement
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     add,
     die,
@@ -161,7 +161,7 @@ async def test_a_redrive_before_the_gate_is_decided_takes_the_failure_back(
     held = await hold_one(store, gate)
     await FAILING[how](store, clock, job_id)
     assert (await gate_of(store, gate)).failed == 1
-    (changed,) = await store.redrive([Redrive(id=job_id)])
+    (changed,) = await store.redrive([JobRedrive(id=job_id)])
     assert changed.id == job_id
     known = await gate_of(store, gate)
     assert (known.state, known.succeeded, known.failed) == (GateState.OPEN, 0, 0)
@@ -203,7 +203,7 @@ async def test_a_redrive_after_the_gate_fired_changes_nothing(store: Store) -> N
     one, two = await take(store)
     await die(store, one)
     await succeed(store, two)
-    await store.redrive([Redrive(id=first)])
+    await store.redrive([JobRedrive(id=first)])
     assert (await gate_of(store, gate)).state is GateState.FIRED
     await succeed(store, await take_one(store))
     assert [job.id for job in await take(store, tasks={LATER: 5})] == [held]
@@ -214,7 +214,7 @@ async def test_a_redriven_job_of_a_dead_gate_runs_without_it(store: Store) -> No
     held = await hold_one(store, gate_on(first.id))
     behind = await hold_one(store, gate_on(held))
     await die(store, first)
-    await store.redrive([Redrive(id=held)])
+    await store.redrive([JobRedrive(id=held)])
     assert await fates(store, held, behind) == [("queued", None), ("dead", "unsatisfiable")]
     (job,) = await take(store, tasks={LATER: 5})
     assert (job.id, job.attempt) == (held, 1)
@@ -225,7 +225,7 @@ async def test_a_redriven_job_of_a_dead_gate_runs_without_it(store: Store) -> No
 async def test_a_waiting_job_at_a_gate_is_not_made_due_by_a_redrive(store: Store) -> None:
     first = await start(store)
     held = await hold_one(store, gate_on(first.id))
-    assert await store.redrive([Redrive(id=held)]) == []
+    assert await store.redrive([JobRedrive(id=held)]) == []
     assert await fates(store, held) == [("blocked", "gate")]
 
 

@@ -9,7 +9,7 @@ from offpath.model.group import GroupPolicy
 from offpath.model.job import JobState
 from offpath.model.settlement import Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     add,
     die,
@@ -186,7 +186,7 @@ async def test_a_redrive_takes_the_failure_back_and_ends_the_closing(store: Stor
     await join(store)
     root, (first, second) = await family(store, 2, group_policy=FAST)
     await die(store, first)
-    await store.redrive([Redrive(id=first.id)])
+    await store.redrive([JobRedrive(id=first.id)])
     group = await group_of(store, root)
     assert (group.open, group.failed, group.closing) == (2, 0, False)
     assert await store.close_groups(limit=10) == []

@@ -12,7 +12,7 @@ from offpath.model.group import GroupPolicy
 from offpath.model.job import JobState, LeasedJob
 from offpath.model.settlement import Settlement, Snoozed, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     add,
     die,
@@ -278,7 +278,7 @@ async def test_what_failed_and_is_gone_has_failed(
     assert (await group_of(store, root.id)).failed == 1
     await store.cancel([members[1].id])
     assert (await group_of(store, root.id)).failed == 2
-    await store.redrive([Redrive(id=members[1].id)])
+    await store.redrive([JobRedrive(id=members[1].id)])
     assert (await group_of(store, root.id)).failed == 1
 
 
@@ -337,7 +337,7 @@ async def test_a_redriven_member_opens_its_group_again(store: Store) -> None:
     child = new_job(parent=root.id)
     await end(store, root, Snoozed(delay=60), effects=[child])
     await die(store, await take_one(store))
-    await store.redrive([Redrive(id=child.id)])
+    await store.redrive([JobRedrive(id=child.id)])
     (changed,) = await store.cancel([root.id])
     assert not changed.group_done
     assert (await succeed(store, await take_one(store))).group_done
@@ -352,7 +352,7 @@ async def test_the_end_of_a_group_is_told_once_also_after_a_redrive(
         await end(store, job, Succeeded(), effects=[new_job(parent=job.id)])
         job = await take_one(store)
     assert (await die(store, job)).group_done
-    (changed,) = await store.redrive([Redrive(id=job.id)])
+    (changed,) = await store.redrive([JobRedrive(id=job.id)])
     assert not changed.group_done
     assert not (await succeed(store, await take_one(store))).group_done
 

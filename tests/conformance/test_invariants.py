@@ -11,7 +11,7 @@ from offpath.model.effects import Effects
 from offpath.model.job import JobFilter, JobRecord, JobState, LeasedJob
 from offpath.model.settlement import Settlement, SettleStatus
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import ask, enqueue, join, new_job, outcomes, uid
 
 TASKS = {"a": 3, "b": 2}
@@ -103,7 +103,7 @@ class Walk:
             self._group(changed.group_done, changed.group_id)
 
     async def redrive(self) -> None:
-        for changed in await self.store.redrive([Redrive(id=one) for one in self.some(3)]):
+        for changed in await self.store.redrive([JobRedrive(id=one) for one in self.some(3)]):
             self.ledger.move(changed.was, changed.state)
 
     async def delete(self) -> None:

@@ -15,7 +15,7 @@ from offpath.model.job import JobRecord, JobState, LeasedJob, NewJob
 from offpath.model.limit import LimitSpec
 from offpath.model.settlement import Outcome, Settlement, SettleStatus, Snoozed
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import join, new_job, outcomes, take, uid
 from tests.conformance.workflow_builders import adding, signal, waiting
 
@@ -149,7 +149,7 @@ class Walk:
 
     async def redrive(self) -> None:
         some = self.random.sample(self.made, min(3, len(self.made)))
-        await self.store.redrive([Redrive(id=each) for each in some])
+        await self.store.redrive([JobRedrive(id=each) for each in some])
 
     async def rescue(self) -> None:
         self.clock.advance(self.random.choice([5, 31]))

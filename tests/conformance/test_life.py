@@ -20,7 +20,7 @@ from offpath.errors import (
 from offpath.model.effects import Effects
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
-from offpath.store.schema import Step, step
+from offpath.store.schema import SchemaStep, step
 from tests.conformance.backends import Backend
 from tests.conformance.builders import add, exists, new_job
 
@@ -46,7 +46,7 @@ def needs_schema(store: Store) -> None:
         pytest.skip("nothing is kept, so there is no schema")
 
 
-def extra(backend: Backend, sql: str | None = None) -> tuple[Step, ...]:
+def extra(backend: Backend, sql: str | None = None) -> tuple[SchemaStep, ...]:
     """The steps of a later version."""
     shipped = backend.steps()
     table = backend.migration_table.replace("migration", "extra")

@@ -11,7 +11,7 @@ from offpath.model.effects import Effects
 from offpath.model.limit import LimitSpec
 from offpath.model.settlement import Settlement, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     START,
     TASK,
@@ -240,7 +240,7 @@ async def test_a_redriven_job_is_held(store: Store) -> None:
     (job_id,) = await _held(store, 1)
     await store.admit(limit=10)
     await die(store, await take_one(store))
-    await store.redrive([Redrive(id=job_id)])
+    await store.redrive([JobRedrive(id=job_id)])
     assert await fates(store, job_id) == [("blocked", "limit")]
     await store.admit(limit=10)
     assert ids_of(await take(store)) == [job_id]

@@ -33,9 +33,9 @@ from offpath.model.job import JobFilter, JobRecord, JobState, LeasedJob, NewJob
 from offpath.model.lease import Leased, LeaseRequest, Rescued
 from offpath.model.settlement import Outcome, Settlement, SettleStatus, Snoozed, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.memory import MemoryStore
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.backends import Backend
 from tests.conformance.builders import START, worker_info
 from tests.conformance.model_announcements import forget_announcements, said_of_jobs
@@ -308,7 +308,7 @@ class Machine(RuleBasedStateMachine):
         """Those with a unique key one by one: which of two gets it is nowhere promised."""
         keyed = {each for each in chosen if (job := self._records().get(each)) and job.unique_key}
         for together in [chosen - keyed, *({each} for each in sorted(keyed))]:
-            redrives = [Redrive(id=each, delay=delay) for each in sorted(together)]
+            redrives = [JobRedrive(id=each, delay=delay) for each in sorted(together)]
             self._both(partial(_redrive, redrives=redrives))
 
     @rule(chosen=some_places)
@@ -464,7 +464,7 @@ async def _rescue(store: Store, *, max_deliveries: int, keep: float | None) -> l
     return await store.rescue(limit=_MANY, max_deliveries=max_deliveries, keep=keep)
 
 
-async def _redrive(store: Store, *, redrives: list[Redrive]) -> list[Changed]:
+async def _redrive(store: Store, *, redrives: list[JobRedrive]) -> list[ChangedJob]:
     return await store.redrive(redrives)
 
 

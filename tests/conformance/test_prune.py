@@ -9,7 +9,7 @@ import pytest
 from offpath.model.job import JobFilter, JobState
 from offpath.model.settlement import Retry
 from offpath.runtime.clock import ManualClock
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.protocol import Store
 from tests.conformance.builders import (
     START,
@@ -110,7 +110,7 @@ async def test_delete_removes_an_ended_job(store: Store, state: str) -> None:
     ended = (await end(store, job, outcomes()[state])).state
     assert ended is not None
     assert await store.delete([job.id]) == [
-        Changed(
+        ChangedJob(
             id=job.id,
             task=TASK,
             queue="q",

@@ -10,7 +10,7 @@ import pytest
 from offpath.model.job import Count, DeadReason, JobFilter, JobState
 from offpath.model.settlement import Dead, Retry, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import MOST_ON_A_PAGE, Backlog, Redrive, Store
+from offpath.store.protocol import MOST_ON_A_PAGE, Backlog, JobRedrive, Store
 from tests.conformance.builders import (
     START,
     TASK,
@@ -94,7 +94,7 @@ async def _zoo(store: Store, clock: ManualClock) -> dict[str, str]:
     clock.advance(10)
     await store.cancel([ids["gone"]])
     await end(store, leased["f"], Dead(reason=DeadReason.ABORTED, failure=failure("z")))
-    await store.redrive([Redrive(id=ids["again"])])
+    await store.redrive([JobRedrive(id=ids["again"])])
     return ids
 
 

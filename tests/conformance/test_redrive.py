@@ -11,8 +11,8 @@ import pytest
 from offpath.model.job import DeadReason, JobState
 from offpath.model.settlement import Dead, Retry, Settlement, Snoozed
 from offpath.runtime.clock import ManualClock
-from offpath.store.changes import Changed
-from offpath.store.protocol import Redrive, Store
+from offpath.store.changes import ChangedJob
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     START,
     TASK,
@@ -58,10 +58,10 @@ async def _dead_after_troubles(store: Store, clock: ManualClock, **fields: Any) 
 async def test_a_dead_job_starts_as_fresh(store: Store, clock: ManualClock) -> None:
     job_id = await _dead_after_troubles(store, clock, queue="q")
 
-    changed = await store.redrive([Redrive(id=job_id)])
+    changed = await store.redrive([JobRedrive(id=job_id)])
 
     assert changed == [
-        Changed(
+        ChangedJob(
             id=job_id,
             task=TASK,
             queue="q",
@@ -81,7 +81,7 @@ async def test_a_dead_job_starts_as_fresh(store: Store, clock: ManualClock) -> N
 
 async def test_a_redriven_job_is_not_pruned(store: Store, clock: ManualClock) -> None:
     job_id = await _dead_after_troubles(store, clock)
-    await store.redrive([Redrive(id=job_id)])
+    await store.redrive([JobRedrive(id=job_id)])
     clock.advance(10_000)
     assert (await store.prune(limit=10)).total == 0
     assert (await record(store, job_id)).state is JobState.QUEUED
@@ -90,7 +90,7 @@ async def test_a_redriven_job_is_not_pruned(store: Store, clock: ManualClock) ->
 async def test_a_cancelled_job_starts_as_fresh(store: Store) -> None:
     job_id = await add(store)
     await store.cancel([job_id], keep=5)
-    (changed,) = await store.redrive([Redrive(id=job_id)])
+    (changed,) = await store.redrive([JobRedrive(id=job_id)])
     assert (changed.was, changed.state) == (JobState.CANCELLED, JobState.QUEUED)
     stored = await record(store, job_id)
     assert (stored.cancel_requested, stored.redrives, stored.expires_at) == (False, 1, None)
@@ -102,7 +102,7 @@ async def test_each_has_its_own_delay(store: Store, clock: ManualClock) -> None:
     ids = [await add(store) for _ in range(3)]
     await store.cancel(ids)
     clock.advance(1)
-    await store.redrive([Redrive(id=one, delay=n * 10) for n, one in enumerate(ids)])
+    await store.redrive([JobRedrive(id=one, delay=n * 10) for n, one in enumerate(ids)])
     assert [(await record(store, one)).run_at for one in ids] == [at(1), at(11), at(21)]
     await join(store)
     first = await ask(store)
@@ -120,7 +120,7 @@ async def test_it_counts_every_time(store: Store) -> None:
         if held.state is JobState.RUNNING:
             await store.deregister("w1")
             await store.rescue(limit=1, max_deliveries=9)
-        await store.redrive([Redrive(id=job_id)])
+        await store.redrive([JobRedrive(id=job_id)])
         assert (await record(store, job_id)).redrives == n
 
 
@@ -128,7 +128,7 @@ async def test_a_relative_deadline_starts_anew(store: Store, clock: ManualClock)
     job = await start(store, deadline_in=20)
     await die(store, job)
     clock.advance(100)
-    await store.redrive([Redrive(id=job.id)])
+    await store.redrive([JobRedrive(id=job.id)])
     assert (await record(store, job.id)).deadline == at(120)
     await join(store)
     assert (await take_one(store)).deadline == at(120)
@@ -137,7 +137,7 @@ async def test_a_relative_deadline_starts_anew(store: Store, clock: ManualClock)
 async def test_an_absolute_deadline_is_dropped(store: Store) -> None:
     job = await start(store, deadline=START + timedelta(seconds=20))
     await die(store, job)
-    await store.redrive([Redrive(id=job.id)])
+    await store.redrive([JobRedrive(id=job.id)])
     assert (await record(store, job.id)).deadline is None
 
 
@@ -153,7 +153,7 @@ async def test_a_waiting_job_is_made_due_and_stays_what_it_is(
     before = await record(store, job.id)
     clock.advance(1)
 
-    (changed,) = await store.redrive([Redrive(id=job.id)])
+    (changed,) = await store.redrive([JobRedrive(id=job.id)])
 
     assert (changed.was, changed.state) == (JobState.QUEUED, JobState.QUEUED)
     stored = await record(store, job.id)
@@ -165,7 +165,7 @@ async def test_a_waiting_job_is_made_due_and_stays_what_it_is(
 
 async def test_a_waiting_job_can_be_put_off(store: Store, clock: ManualClock) -> None:
     job_id = await add(store)
-    await store.redrive([Redrive(id=job_id, delay=10)])
+    await store.redrive([JobRedrive(id=job_id, delay=10)])
     await join(store)
     assert await take(store) == ()
     clock.advance(10)
@@ -178,7 +178,7 @@ async def test_running_and_succeeded_jobs_are_left_alone(store: Store, state: st
     if state == "succeeded":
         await succeed(store, job)
     before = await record(store, job.id)
-    assert await store.redrive([Redrive(id=job.id)]) == []
+    assert await store.redrive([JobRedrive(id=job.id)]) == []
     assert await record(store, job.id) == before
 
 
@@ -186,7 +186,7 @@ async def test_unknown_ids_and_none(store: Store) -> None:
     known = await add(store)
     await store.cancel([known])
     assert await store.redrive([]) == []
-    wanted = [Redrive(id=fresh_id()), Redrive(id=known), Redrive(id=fresh_id())]
+    wanted = [JobRedrive(id=fresh_id()), JobRedrive(id=known), JobRedrive(id=fresh_id())]
     assert [one.id for one in await store.redrive(wanted)] == [known]
 
 
@@ -195,7 +195,7 @@ async def test_a_redriven_job_keeps_its_place_in_its_group(store: Store) -> None
     child = new_job(parent=root.id)
     await end(store, root, Snoozed(delay=60), effects=[child])
     await die(store, await take_one(store))
-    (changed,) = await store.redrive([Redrive(id=child.id)])
+    (changed,) = await store.redrive([JobRedrive(id=child.id)])
     assert (changed.group_id, changed.parent) == (root.group_id, root.id)
     assert (await take_one(store)).group_id == root.group_id
 
@@ -205,7 +205,7 @@ async def test_many_redrives_at_once_change_a_job_once(rivals: tuple[Store, ...]
     ids = [await add(store) for _ in range(20)]
     await store.cancel(ids)
     answers = await asyncio.gather(
-        *(each.redrive([Redrive(id=one) for one in ids]) for each in rivals)
+        *(each.redrive([JobRedrive(id=one) for one in ids]) for each in rivals)
     )
     fresh = [one.id for batch in answers for one in batch if one.was is JobState.CANCELLED]
     assert sorted(fresh) == sorted(ids)
@@ -226,7 +226,7 @@ async def test_redrive_and_death_at_once(rivals: tuple[Store, ...]) -> None:
         ]
         redrives = asyncio.gather(
             *(
-                rivals[1].redrive([Redrive(id=one, delay=600) for one in ids[n : n + 6]])
+                rivals[1].redrive([JobRedrive(id=one, delay=600) for one in ids[n : n + 6]])
                 for n in range(0, 30, 6)
             )
         )

@@ -8,7 +8,7 @@ import pytest
 
 from offpath.errors import LeaseLost
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     add,
     die,
@@ -90,7 +90,7 @@ async def test_a_redriven_job_keeps_them(store: Store) -> None:
     job = await start(store)
     await store.put_step(job, "a", "1")
     await die(store, job)
-    await store.redrive([Redrive(id=job.id)])
+    await store.redrive([JobRedrive(id=job.id)])
     assert await store.steps(job.id) == {"a": "1"}
 
 

@@ -11,7 +11,7 @@ from offpath.model.job import DeadReason, JobState, LeasedJob
 from offpath.model.lease import Leased, LeaseRequest, Rescued
 from offpath.model.settlement import Released
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     LEASE,
     TASK,
@@ -200,7 +200,7 @@ async def test_a_redriven_job_is_no_suspect(store: Store) -> None:
     await join(store, "w1", "w2")
     await take_apart(store)
     await crash(store, "w1")
-    await store.redrive([Redrive(id=job_id)])
+    await store.redrive([JobRedrive(id=job_id)])
     assert [job.id for job in await take(store, "w2")] == [job_id]
 
 

@@ -13,7 +13,7 @@ from offpath.model.effects import Effects
 from offpath.model.group import Contribution
 from offpath.model.job import JobFilter, JobState
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     add,
     die,
@@ -154,7 +154,7 @@ async def test_nothing_to_undo_is_not_compensated(store: Store) -> None:
 
 async def test_a_job_that_was_put_back_is_not_undone(store: Store) -> None:
     job_id = await _failed(store, "a")
-    await store.redrive([Redrive(id=job_id)])
+    await store.redrive([JobRedrive(id=job_id)])
     undo = new_job()
     assert await store.undoing(limit=10) == []
     assert not await store.compensate(job_id, Effects(jobs=(undo,)))

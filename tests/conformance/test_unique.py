@@ -12,7 +12,7 @@ from offpath.errors import UniqueConflict
 from offpath.model.job import JobFilter, JobState, NewJob, UniquePolicy
 from offpath.model.settlement import Retry, Snoozed, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     START,
     TASK,
@@ -379,15 +379,15 @@ async def test_a_redrive_leaves_a_job_alone_whose_key_is_taken(
     old = await holder_in(store, clock, state)
     before = await record(store, old)
     (new,) = await enqueue(store, keyed())
-    assert await store.redrive([Redrive(id=old)]) == []
+    assert await store.redrive([JobRedrive(id=old)]) == []
     assert await record(store, old) == before
     await store.cancel([new.job_id])
-    assert [one.id for one in await store.redrive([Redrive(id=old)])] == [old]
+    assert [one.id for one in await store.redrive([JobRedrive(id=old)])] == [old]
 
 
 async def test_a_redrive_takes_the_key_again(store: Store, clock: ManualClock) -> None:
     old = await holder_in(store, clock, "dead")
-    await store.redrive([Redrive(id=old)])
+    await store.redrive([JobRedrive(id=old)])
     (answer,) = await enqueue(store, keyed())
     assert (answer.job_id, answer.created) == (old, False)
     assert (await record(store, old)).enqueued_at == START
@@ -401,7 +401,7 @@ async def test_of_two_dead_with_one_key_one_redrive_is_let_through(
     free = new_job()
     await enqueue(store, free)
     await store.cancel([free.id])
-    changed = await store.redrive([Redrive(id=one) for one in (first, second, free.id)])
+    changed = await store.redrive([JobRedrive(id=one) for one in (first, second, free.id)])
     assert len(changed) == 2
     assert free.id in {one.id for one in changed}
     states = await store.states([first, second])

@@ -28,7 +28,7 @@ from offpath.model.settlement import (
     Succeeded,
 )
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive, Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     TASK,
     add,
@@ -452,7 +452,7 @@ async def test_redriven_together(rivals: tuple[Store, ...], together: bool, scop
         (held,) = await take(store, limit=1)
         await die(store, held)
         jobs.append(held)
-    back = [Redrive(id=job.id) for job in jobs]
+    back = [JobRedrive(id=job.id) for job in jobs]
     parts = [back] if together else [back[:2], back[2:]]
 
     answers = await asyncio.gather(

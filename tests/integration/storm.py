@@ -46,7 +46,7 @@ from offpath.model.settlement import (
 from offpath.model.wait import NewSignal
 from offpath.runtime.ids import new_id
 from offpath.store.postgres import PostgresStore
-from offpath.store.protocol import Redrive
+from offpath.store.protocol import JobRedrive
 from tests.integration.polling import eventually
 from tests.integration.storm_audit import AUDIT, KEPT
 
@@ -323,7 +323,7 @@ class Storm:
             for each in await self.store.cancel_groups(some[:2], limit=10, keep=self.keep()):
                 self.told(each.group_id, each.group_done)
         elif kind in {3, 4}:
-            await self.store.redrive([Redrive(id=each) for each in some])
+            await self.store.redrive([JobRedrive(id=each) for each in some])
         elif self.removing:
             await self.store.delete(some[:2])
 

@@ -10,7 +10,7 @@ import pytest
 
 import offpath
 from offpath import GroupFailed, JobState, WaitTimeout
-from offpath.jobs.client.waiters import Pace, Waiters
+from offpath.jobs.client.waiters import PollPace, Waiters
 from offpath.records import Page
 from tests.integration import workflow_service as service
 from tests.integration.conftest import migrated
@@ -239,7 +239,7 @@ def _told(crew: Fleet) -> set[str]:
 async def test_who_waits_in_another_process_is_woken_by_the_settle(
     app: offpath.App, crew: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Pace, "interval", lambda *_: 3600.0)
+    monkeypatch.setattr(PollPace, "interval", lambda *_: 3600.0)
     gate = tmp_path / "gate"
     handle = await app.enqueue(service.held.job(str(gate)))
     await crew.begun(handle.id)

@@ -17,7 +17,7 @@ import pytest
 from offpath.model.ledger.needs import AttemptNeed, LotsNeed, Needs, RaisedNeed
 from offpath.model.ledger.records import SideKey
 from offpath.store.postgres import PostgresStore, ledger_pruning
-from offpath.store.postgres.ledger_post import Asked
+from offpath.store.postgres.ledger_post import BatchNeeds
 from offpath.store.postgres.steps import to_json
 from offpath.store.programs import ledger_upkeep
 from offpath.store.sql import Query
@@ -120,7 +120,7 @@ def _open() -> tuple[Query, ...]:
         op(lambda _: None, f"key_{n}", **{k: getattr(one, k) for k in one.__struct_fields__})
         for n, one in enumerate(needs)
     ]
-    return Asked(ops).queries(None, SQL)
+    return BatchNeeds(ops).queries(None, SQL)
 
 
 def _write() -> tuple[Query, ...]:

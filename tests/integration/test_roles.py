@@ -17,7 +17,7 @@ from offpath.economy import Actor, Economy, TopUp, credits
 from offpath.errors import StoreError
 from offpath.store.backends import roles_script
 from offpath.store.postgres import PostgresStore
-from offpath.store.protocol import Redrive
+from offpath.store.protocol import JobRedrive
 from tests.integration.polling import eventually
 
 KINDS = ("owner", "worker", "enqueuer", "reader", "operator")
@@ -124,7 +124,7 @@ async def test_an_operator_looks_cancels_redrives_pauses_and_prunes(as_role: As)
         handle = await app.enqueue(app.tasks["add"].job(1, 2))
         await app.jobs.cancel(handle.id)
         assert (await app.jobs.get(handle.id)).state is JobState.CANCELLED
-        await app.store().redrive([Redrive(id=handle.id)])
+        await app.store().redrive([JobRedrive(id=handle.id)])
         assert (await app.jobs.get(handle.id)).state is JobState.QUEUED
         await app.queues.pause("mail")
         assert await app.queues.resume("mail")

@@ -18,7 +18,7 @@ from offpath.events.webhook.guard import Guard
 from offpath.events.webhook.poster import HttpPoster, Post
 from offpath.events.webhook.signature import Verifier
 from offpath.model.endpoint import Endpoint
-from offpath.model.webhook import Delivered, Gone, Refused, Wait
+from offpath.model.webhook import Delivered, Gone, Refused, RetryLater
 from offpath.runtime.clock import SystemClock
 from tests.unit.events.webhook.rig import Rig
 
@@ -218,10 +218,10 @@ async def test_what_arrives_is_what_was_signed(serve: Serve) -> None:
     [
         (status("201 Created"), Delivered()),
         (status("410 Gone"), Gone()),
-        (status("429 Too Many Requests", "Retry-After: 7"), Wait(7.0)),
-        (status("503 Service Unavailable", "Retry-After: 9"), Wait(9.0)),
-        (status("429 Too Many Requests", "Retry-After: 7\r\nRetry-After: 60"), Wait(60.0)),
-        (status("429 Too Many Requests", "Retry-After: 60\r\nRetry-After: soon"), Wait(60.0)),
+        (status("429 Too Many Requests", "Retry-After: 7"), RetryLater(7.0)),
+        (status("503 Service Unavailable", "Retry-After: 9"), RetryLater(9.0)),
+        (status("429 Too Many Requests", "Retry-After: 7\r\nRetry-After: 60"), RetryLater(60.0)),
+        (status("429 Too Many Requests", "Retry-After: 60\r\nRetry-After: soon"), RetryLater(60.0)),
         (status("503 Service Unavailable"), Refused("status 503")),
         (status("500 Oops"), Refused("status 500")),
         (

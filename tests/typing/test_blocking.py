@@ -8,7 +8,7 @@ from typing import Any, assert_type
 import offpath
 from offpath.batch_tasks import BatchContext
 from offpath import App, BlockingHandle, JobRecord
-from offpath.model.job import Changed, Page, Progress
+from offpath.model.job import ChangedJob, Page, Progress
 from offpath.model.lease import WorkerRecord
 from offpath.model.schedule import Occurrence, ScheduleRecord
 
@@ -63,8 +63,8 @@ def twins() -> None:
     client = app.blocking
     assert_type(client.jobs.find(limit=3, state="dead"), Page)
     assert_type(client.jobs.count(task=add), int)
-    assert_type(client.jobs.cancel("x", queue="mail"), list[Changed])
-    assert_type(client.dead.redrive(per_second=2.0, everything=True), list[Changed])
+    assert_type(client.jobs.cancel("x", queue="mail"), list[ChangedJob])
+    assert_type(client.dead.redrive(per_second=2.0, everything=True), list[ChangedJob])
     assert_type(client.groups.members("x", limit=3), Page)
     assert_type(client.queues.unknown("mail"), str | None)
     assert_type(client.limits.cool_down("key", timedelta(minutes=1)), int)

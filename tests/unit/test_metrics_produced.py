@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from offpath import App, Limit
-from offpath.jobs.worker.maintenance import Waiting
-from offpath.jobs.worker.telemetry import Telemetry
+from offpath.jobs.worker.maintenance import WaitingCounts
+from offpath.jobs.worker.telemetry import WorkerTelemetry
 from offpath.runtime.catalogue import CATALOGUE
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
@@ -34,7 +34,7 @@ def test_each_row_is_produced_somewhere(name: str) -> None:
 
 def test_due_work_is_told_by_lane_and_a_lane_that_is_gone_tells_zero() -> None:
     metrics, clock = Metrics(), ManualClock()
-    telemetry = Telemetry(metrics)
+    telemetry = WorkerTelemetry(metrics)
     labels = {"task": "work", "queue": "default"}
 
     def told() -> tuple[float, float]:
@@ -65,11 +65,11 @@ async def test_a_worker_tells_how_many_jobs_wait_for_their_limits() -> None:
 
     async with app:
         await app.enqueue([call.job() for _ in range(3)])
-        await Waiting(app.store(), None, RecentEnds(app.metrics, app.clock)).count(
-            Telemetry(app.metrics)
+        await WaitingCounts(app.store(), None, RecentEnds(app.metrics, app.clock)).count(
+            WorkerTelemetry(app.metrics)
         )
         assert held_in(app.metrics) == 3
-        Telemetry(app.metrics).gone()
+        WorkerTelemetry(app.metrics).gone()
         assert held_in(app.metrics) == 0
 
 

@@ -8,7 +8,15 @@ from offpath.app import App
 from offpath.cli.apps import require_schema
 from offpath.cli.output import short
 from offpath.errors import SchemaError
-from offpath.health.fleet import Presence, crowded, disputed, dying_in, member, orphans, pauses
+from offpath.health.fleet import (
+    WorkerPresence,
+    crowded,
+    disputed,
+    dying_in,
+    member,
+    orphans,
+    pauses,
+)
 from offpath.health.thresholds import Thresholds
 from offpath.jobs.schedules.ticker import KIND
 from offpath.model.deaths import Whose
@@ -106,7 +114,7 @@ def _late(workers: list[WorkerRecord]) -> Finding:
 
 
 def _ill(workers: list[WorkerRecord]) -> Finding:
-    live = [one for one in map(member, workers) if one.presence is Presence.LIVE]
+    live = [one for one in map(member, workers) if one.presence is WorkerPresence.LIVE]
     ill = [one for one in live if one.ill]
     if not ill:
         return _finding("loops", Level.FINE, f"those of {len(live)} live workers make progress")

@@ -46,7 +46,7 @@ _TOLD = {
 runs nobody else's jobs."""
 
 
-class Tally(Struct):
+class DemoTally(Struct):
     """The counts of the demo."""
 
     succeeded: int
@@ -85,7 +85,7 @@ def demo(url: str | None) -> Shown:
     return Shown(tally, list(_conclusion(tally, board, place)))
 
 
-async def _run(url: str, *, live: bool) -> tuple[Tally, Board]:
+async def _run(url: str, *, live: bool) -> tuple[DemoTally, Board]:
     app = App(url, auto_start=False, migrate=True, retry=RetryOptions(base=0.2, jitter=0.5))
     begun = time.perf_counter()
     async with app:
@@ -100,7 +100,7 @@ async def _run(url: str, *, live: bool) -> tuple[Tally, Board]:
                     await asyncio.sleep(_LOOK_EVERY)
                 show(board)
         retried = worker.counts.retried
-    tally = Tally(
+    tally = DemoTally(
         succeeded=sum(one.succeeded for one in board.values()),
         dead=sum(one.dead for one in board.values()),
         retried=retried,
@@ -183,7 +183,7 @@ def _display(*, live: bool) -> Iterator[Callable[[Board], None]]:
         yield show
 
 
-def _conclusion(tally: Tally, board: Board, url: str) -> Iterator[Part]:
+def _conclusion(tally: DemoTally, board: Board, url: str) -> Iterator[Part]:
     rows = [(name, one.succeeded, one.dead, _TOLD[name]) for name, one in board.items()]
     yield Table(("task", "succeeded", "dead", "what there is to see"), rows, "-")
     yield ""

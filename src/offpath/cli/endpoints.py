@@ -24,24 +24,24 @@ from offpath.model.message import Box, MessageBacklog
 from offpath.model.redact import redact_text
 
 
-class _Key(NamedTuple):
+class _SigningKey(NamedTuple):
     """The key to sign with; where there is none, the app makes a secret."""
 
     secret: str | None = None
     public: str | None = None
 
 
-def _key(secret_file: str | None, *, ed25519: bool) -> _Key:
+def _key(secret_file: str | None, *, ed25519: bool) -> _SigningKey:
     if ed25519:
         if secret_file is not None:
             raise InvalidArgument("give --secret-file or --ed25519, not both")
-        return _Key(*new_key_pair())
+        return _SigningKey(*new_key_pair())
     if secret_file is None:
-        return _Key()
+        return _SigningKey()
     try:
         if secret_file == "-":  # noqa: S105 - a file's name
-            return _Key(sys.stdin.readline().strip())
-        return _Key(Path(secret_file).read_text("utf-8").strip())
+            return _SigningKey(sys.stdin.readline().strip())
+        return _SigningKey(Path(secret_file).read_text("utf-8").strip())
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not text"
         raise InvalidArgument(f"the secret cannot be read from {secret_file}: {why}") from None
@@ -87,7 +87,7 @@ async def add(
     topic: tuple[str, ...],
     stream: tuple[str, ...],
     header: tuple[tuple[str, str], ...],
-    key: _Key,
+    key: _SigningKey,
 ) -> Shown:
     r"""Add the endpoint NAME at URL, or change the one of that name.
 
@@ -103,7 +103,7 @@ async def add(
     )
     made = added.secret if added.new and key.secret is None else None
     done = "added" if added.new else "changed"
-    return await _now(app, name, done, _Key(made, key.public))
+    return await _now(app, name, done, _SigningKey(made, key.public))
 
 
 @endpoints.command("list")
@@ -190,7 +190,7 @@ async def resume(app: App, *, name: str) -> Shown:
 @_name
 @_key_options
 @store_command
-async def rotate(app: App, *, name: str, key: _Key) -> Shown:
+async def rotate(app: App, *, name: str, key: _SigningKey) -> Shown:
     r"""Sign with a new secret, too.
 
     Posts are signed with it and with the ones before it, until `retire`. It is shown now and never
@@ -202,7 +202,7 @@ async def rotate(app: App, *, name: str, key: _Key) -> Shown:
     """
     added = await app.webhooks.rotate(name, key.secret)
     made = added.secret if key.secret is None else None
-    return await _now(app, name, "rotated", _Key(made, key.public))
+    return await _now(app, name, "rotated", _SigningKey(made, key.public))
 
 
 @endpoints.command("retire")
@@ -293,7 +293,7 @@ async def reseal(app: App) -> Said:
     return Said({"resealed": count}, f"secrets of {count} endpoints sealed")
 
 
-async def _now(app: App, name: str, done: str, key: _Key = _Key()) -> Shown:  # noqa: B008 - frozen
+async def _now(app: App, name: str, done: str, key: _SigningKey = _SigningKey()) -> Shown:  # noqa: B008 - frozen
     """An endpoint after it was changed, and the secret if one was made: this once."""
     one = await app.webhooks.get(name)
     lines = [f"{one.name}: {done}" + ("" if done == one.state else f", {one.state}")]

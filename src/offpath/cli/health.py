@@ -19,7 +19,7 @@ from offpath.cli.frame import plain_command
 from offpath.cli.values import Failed, Part, Shown, Table, Value
 from offpath.config import Settings, load_settings
 from offpath.errors import ConfigurationError, InvalidArgument, OffpathError, StoreUnavailable
-from offpath.health.fleet import Member
+from offpath.health.fleet import FleetMember
 from offpath.health.probe import check_token
 from offpath.model import checks
 from offpath.model.deaths import Dying
@@ -260,7 +260,7 @@ async def _of_fleet(settings: Settings, timeout: float) -> Shown:  # noqa: ASYNC
     return Shown(describe(fleet), parts, exit=HEALTHY if fleet.healthy else UNHEALTHY)
 
 
-def member_table(members: Iterable[Member]) -> Table:
+def member_table(members: Iterable[FleetMember]) -> Table:
     """The workers of a fleet."""
     rows = [
         (
@@ -280,7 +280,7 @@ def member_table(members: Iterable[Member]) -> Table:
     return Table(columns, rows, "no workers are registered")
 
 
-def _health(member: Member) -> str:
+def _health(member: FleetMember) -> str:
     if member.report is None:
         return "unknown"
     if member.ill:
@@ -290,6 +290,6 @@ def _health(member: Member) -> str:
     return f"{len(loops) - begin} healthy" + (f", {begin} starting" if begin else "")
 
 
-def _running(member: Member) -> str:
+def _running(member: FleetMember) -> str:
     running = {} if member.report is None else member.report.running
     return ", ".join(f"{count} {task}" for task, count in sorted(running.items()))

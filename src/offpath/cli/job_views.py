@@ -13,8 +13,7 @@ from offpath.cli.failures import failure_cell, failure_parts
 from offpath.cli.selection import Selection
 from offpath.cli.values import Cell, Changed, Fields, Listing, Part, Table
 from offpath.jobs.values.handle import progress_of
-from offpath.model.job import Changed as ChangedJob
-from offpath.model.job import JobRecord, JobState, Page, Progress
+from offpath.model.job import ChangedJob, JobRecord, JobState, Page, Progress
 from offpath.operating.documents import jobs
 from offpath.operating.documents.jobs import JobDocument
 

@@ -22,7 +22,7 @@ from offpath.economy.sweeps.summaries import (
     RelaySummary,
     SealSummary,
     SubscriptionsSummary,
-    Summary,
+    SweepSummary,
     TreasurySummary,
     VerifySummary,
 )
@@ -160,7 +160,7 @@ class AppSweep:
         return counted(summary, run)
 
 
-def counted(summary: Summary, run: Pass) -> Tally:
+def counted(summary: SweepSummary, run: Pass) -> Tally:
     """A summary as a tally, with what the pass posted and whether there may be more."""
     tally = summary.tally()
     return Tally(

@@ -10,9 +10,9 @@ from offpath.model import checks
 from offpath.model.tally import Tally, Turn
 
 if TYPE_CHECKING:
-    from offpath.events.mover import MoverParts, Terms, Work
+    from offpath.events.mover import MoverParts, MoverTerms, Work
 
-    Find = Callable[[], tuple[Work, Terms] | None]
+    Find = Callable[[], tuple[Work, MoverTerms] | None]
 
 
 class Driven:

@@ -35,7 +35,7 @@ Commit = Callable[["Effects", object], Awaitable[Sequence["Enqueued"]]]
 class EventLog:
     """``app.log``: the append-only log that routers read."""
 
-    def __init__(self, writer: event_writer.Writer, commit: Commit) -> None:
+    def __init__(self, writer: event_writer.MessageWriter, commit: Commit) -> None:
         self._writer = writer
         self._commit = commit
 
@@ -240,7 +240,7 @@ class EventVerbs:
     # -- for the parts that it is made of ----------------------------------------------------------
 
     @property
-    def writer(self) -> event_writer.Writer:
+    def writer(self) -> event_writer.MessageWriter:
         """Makes events; for parts that write effects themselves."""
         return self._events.writer
 

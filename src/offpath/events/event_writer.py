@@ -23,7 +23,7 @@ _NO_HEADERS = "{}"
 _encode = json.Encoder().encode
 
 
-class Writer:
+class MessageWriter:
     """Makes messages and events of the log for one app. Usable from any thread."""
 
     def __init__(self, codec: Codec, new_id: Callable[[], str], most_bytes: int) -> None:

@@ -40,7 +40,7 @@ UNTRIED = frozenset({RELEASED, LOST})
 """Buckets that say nothing of how it goes."""
 
 
-class End(Struct, frozen=True, gc=False):
+class AttemptEnd(Struct, frozen=True, gc=False):
     """The end of one attempt, on its way into the store."""
 
     settlement: MessageSettlement
@@ -48,7 +48,7 @@ class End(Struct, frozen=True, gc=False):
     """The lease holds until then, by the monotonic clock."""
 
 
-Wrote = Callable[[Sequence[End], str], None]
+Wrote = Callable[[Sequence[AttemptEnd], str], None]
 """Told of ends that are over, and the bucket they belong to."""
 Failed = Callable[[LeasedMessage, BaseException], MessageSettlement]
 """The end of an attempt that raised."""
@@ -78,11 +78,11 @@ class Flusher:
             Released: RELEASED,
         }
         self._report = report
-        self._gathered: list[End] = []
-        self._writing: list[End] = []
+        self._gathered: list[AttemptEnd] = []
+        self._writing: list[AttemptEnd] = []
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, end: End) -> None:
+    def add(self, end: AttemptEnd) -> None:
         """Have an end written: at once, or with the next transaction if one is under way."""
         self._gathered.append(end)
         if self._task is None:
@@ -141,8 +141,10 @@ class Flusher:
         batch, self._writing = self._writing, []
         self._give_up(batch)
 
-    def _answered(self, batch: list[End], answers: list[MessageSettled], *, repeated: bool) -> None:
-        written: dict[str, list[End]] = {}
+    def _answered(
+        self, batch: list[AttemptEnd], answers: list[MessageSettled], *, repeated: bool
+    ) -> None:
+        written: dict[str, list[AttemptEnd]] = {}
         for end, answer in zip(batch, answers, strict=True):
             status = answer.status
             if status is SettleStatus.REFUSED:
@@ -159,7 +161,7 @@ class Flusher:
         put_off = isinstance(outcome, Retry) and outcome.failure.kind == PUT_OFF
         return SNOOZED if put_off else self._buckets[type(outcome)]
 
-    def _refused(self, end: End, answer: MessageSettled) -> None:
+    def _refused(self, end: AttemptEnd, answer: MessageSettled) -> None:
         """What the store cannot take is dead, so that it is not tried for ever; what the ledger may
         take another time, such as an overdraft, is as if the handler had raised it.
         """
@@ -168,7 +170,7 @@ class Flusher:
         message, outcome = end.settlement.message, end.settlement.outcome
         error = answer.error or StoreError("the store refused it")
         if isinstance(outcome, Succeeded) and another_time(error):
-            self.add(End(self._failed(message, error), end.until))
+            self.add(AttemptEnd(self._failed(message, error), end.until))
             return
         if isinstance(outcome, Dead):
             self._report(error, "settle messages")
@@ -178,8 +180,8 @@ class Flusher:
             error, attempt=message.attempt, at=self._clock.now(), kind="unsettleable"
         )
         dead = Dead(reason=DeadReason.UNSETTLEABLE, failure=failure)
-        self.add(End(MessageSettlement(message=message, outcome=dead), end.until))
+        self.add(AttemptEnd(MessageSettlement(message=message, outcome=dead), end.until))
 
-    def _give_up(self, batch: list[End]) -> None:
+    def _give_up(self, batch: list[AttemptEnd]) -> None:
         if batch:
             self._wrote(batch, UNRECORDED)

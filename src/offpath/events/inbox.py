@@ -15,9 +15,9 @@ from msgspec import Struct
 from offpath.errors import Abort, DrainFailed, InvalidArgument, OffpathError, TaskError
 from offpath.events.dispatcher import NO_HEADERS, is_async
 from offpath.events.driven_work import Driven
-from offpath.events.mover import Terms
+from offpath.events.mover import MoverTerms
 from offpath.events.relay import (
-    Tools,
+    MoverTools,
     Unreadable,
     decoder,
     failed,
@@ -42,7 +42,7 @@ from offpath.runtime.seats import check_seat, finished, seated
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from offpath.events.event_writer import Writer
+    from offpath.events.event_writer import MessageWriter
     from offpath.events.mover import MoverParts
     from offpath.model.job import NewJob
     from offpath.model.ledger.decision import LedgerOp
@@ -113,7 +113,7 @@ class InboxContext:
 
     __slots__ = ("_jobs", "_log", "_messages", "_operations", "_over", "_writer", "attempt", "id")
 
-    def __init__(self, message: LeasedMessage, writer: Writer) -> None:
+    def __init__(self, message: LeasedMessage, writer: MessageWriter) -> None:
         self.id = message.id
         """The message's id."""
         self.attempt = message.attempt
@@ -204,9 +204,9 @@ class Source(Struct, frozen=True, kw_only=True):
     timeout: float
     concurrency: int
 
-    def terms(self) -> Terms:
+    def terms(self) -> MoverTerms:
         """How its mover works."""
-        return Terms(
+        return MoverTerms(
             done=APPLIED,
             concurrency=self.concurrency,
             timeout=self.timeout,
@@ -272,7 +272,9 @@ class SourceWork:
 
     box = Box.IN
 
-    def __init__(self, source: Source, tools: Tools, writer: Writer, *, keep: float | None) -> None:
+    def __init__(
+        self, source: Source, tools: MoverTools, writer: MessageWriter, *, keep: float | None
+    ) -> None:
         self.rules = MoveRules(retry=source.retry, keep=keep)
         self._source = source
         self._tools = tools
@@ -355,12 +357,12 @@ class Drain(Driven):
         name: str,
         find: Callable[[], Source | None],
         make: Callable[[], Awaitable[MoverParts]],
-        tools: Tools,
-        writer: Writer,
+        tools: MoverTools,
+        writer: MessageWriter,
         *,
         keep: float | None,
     ) -> None:
-        def found() -> tuple[SourceWork, Terms] | None:
+        def found() -> tuple[SourceWork, MoverTerms] | None:
             if (source := find()) is None:
                 return None
             return SourceWork(source, tools, writer, keep=keep), source.terms()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from offpath.events.answers import answered
-from offpath.events.flusher import BAD, RELEASED, SNOOZED, UNTRIED, End, Flusher
+from offpath.events.flusher import BAD, RELEASED, SNOOZED, UNTRIED, AttemptEnd, Flusher
 from offpath.events.lines import Lease, Line, Lines, lines_of
 from offpath.events.time_limit import Overtime
 from offpath.model.job import DeadReason, unreadable_row
@@ -66,7 +66,7 @@ class Work(Protocol):
         ...
 
     async def act_on_many(self, messages: Sequence[LeasedMessage]) -> list[MessageSettlement]:
-        """The same for several at once; used where :attr:`Terms.many` is more than one."""
+        """The same for several at once; used where :attr:`MoverTerms.many` is more than one."""
         ...
 
     def failed(self, message: LeasedMessage, error: BaseException) -> MessageSettlement:
@@ -78,7 +78,7 @@ class Work(Protocol):
         ...
 
 
-class Terms(Struct, frozen=True, kw_only=True):
+class MoverTerms(Struct, frozen=True, kw_only=True):
     """How a mover works. Durations in seconds."""
 
     done: str
@@ -110,7 +110,7 @@ class Mover:
     mover serves the one or the other.
     """
 
-    def __init__(self, work: Work, terms: Terms, parts: MoverParts) -> None:
+    def __init__(self, work: Work, terms: MoverTerms, parts: MoverParts) -> None:
         self._work = work
         self._terms = terms
         self._parts = parts
@@ -410,7 +410,7 @@ class Mover:
 
     def _end(self, settlement: MessageSettlement, lease: Lease) -> None:
         self._unwritten += 1
-        self._flusher.add(End(settlement, lease.until))
+        self._flusher.add(AttemptEnd(settlement, lease.until))
 
     def _release(self, messages: Line, lease: Lease) -> None:
         for message in messages:
@@ -427,7 +427,7 @@ class Mover:
         for one in waiting:
             self._release_all(one.lines, one.lease)
 
-    def _wrote(self, ends: Sequence[End], bucket: str) -> None:
+    def _wrote(self, ends: Sequence[AttemptEnd], bucket: str) -> None:
         """Ends are in the store, or as good as they will get."""
         messages = [end.settlement.message for end in ends]
         self._in_hand -= len(messages)

@@ -13,7 +13,7 @@ from msgspec import structs
 from offpath.errors import InvalidArgument
 from offpath.events.replay import MARGIN
 from offpath.events.router_run import closed_gate
-from offpath.events.router_step import REFUSED, Courier, Step, letter_of
+from offpath.events.router_step import REFUSED, Courier, RouterStep, letter_of
 from offpath.model.effects import NOTHING
 from offpath.model.route import Attempt, AttemptStatus, LogEvent, RouterRecord
 from offpath.model.route_decision import decide
@@ -84,7 +84,7 @@ class Redoer:
     async def _page(self, record: RouterRecord, page: Sequence[Attempt]) -> int:
         """Decide a page again, one key's events in their order. Returns the number of decisions."""
         events = await self._events([one.event for one in page])
-        lanes: defaultdict[str, list[Step]] = defaultdict(list)
+        lanes: defaultdict[str, list[RouterStep]] = defaultdict(list)
         for last in page:
             if (step := self._decided(record, last, events.get(last.event))) is not None:
                 lanes[step.event.key or step.event.id].append(step)
@@ -95,7 +95,7 @@ class Redoer:
                 raise ended
         return sum(map(len, lanes.values()))
 
-    async def _lane(self, lane: Sequence[Step], slots: asyncio.Semaphore) -> None:
+    async def _lane(self, lane: Sequence[RouterStep], slots: asyncio.Semaphore) -> None:
         for step in lane:
             async with slots:
                 bucket = "busy"
@@ -109,7 +109,9 @@ class Redoer:
             return await self._source.find(self._store, ids)
         return {one.id: one for one in await self._store.find_events(ids)}
 
-    def _decided(self, record: RouterRecord, last: Attempt, event: LogEvent | None) -> Step | None:
+    def _decided(
+        self, record: RouterRecord, last: Attempt, event: LogEvent | None
+    ) -> RouterStep | None:
         """The event with its next attempt; None when there is nothing to change."""
         if event is None:
             self._buckets["gone"].append(last.event)
@@ -119,16 +121,16 @@ class Redoer:
         if (new.status, new.route) == (last.status, last.route):
             self._buckets["unchanged"].append(last.event)
             return None
-        return Step(event, structs.replace(new, number=last.number + 1))
+        return RouterStep(event, structs.replace(new, number=last.number + 1))
 
-    async def _claimed(self, step: Step) -> bool:
+    async def _claimed(self, step: RouterStep) -> bool:
         """Claim an event for this pass. Returns False while another pass works on it."""
         one = step.attempt
         name = f"offpath.redo:{one.router}:{one.event}:{one.number}"
         ttl = self._courier.patience + MARGIN
         return await self._store.claim(name, self._new_id(), ttl=ttl)
 
-    async def _recorded(self, step: Step) -> str:
+    async def _recorded(self, step: RouterStep) -> str:
         """Write how one went; the bucket that it belongs in."""
         try:
             written = await self._record(step)
@@ -137,7 +139,7 @@ class Redoer:
             written = await self._record(step)
         return step.attempt.status.value if written else "busy"
 
-    async def _record(self, step: Step) -> bool:
+    async def _record(self, step: RouterStep) -> bool:
         failed = step.error is not None
         letter = letter_of(step, _letter_id(step.attempt.number)) if failed else None
         effects = NOTHING if failed else step.effects

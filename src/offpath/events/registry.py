@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from offpath.errors import InvalidArgument
 from offpath.events.inbox import Drain, Source
 from offpath.events.mover import MoverParts
-from offpath.events.relay import Outlet, Relay, Tools
+from offpath.events.relay import MoverTools, Outlet, Relay
 from offpath.model.lease import holder_of
 from offpath.model.new import Box
 from offpath.runtime.codec import JsonCodec
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from offpath.config import Settings
-    from offpath.events.event_writer import Writer
+    from offpath.events.event_writer import MessageWriter
     from offpath.events.routers import Routed, Routers
     from offpath.events.webhook.endpoints import Webhooks
     from offpath.events.webhook.guard import Guard
@@ -57,7 +57,7 @@ class Events:
         self,
         home: Surroundings,
         *,
-        writer: Writer,
+        writer: MessageWriter,
         codec: Codec,
         random: Callable[[], float],
         report: Callable[[BaseException, str], None],
@@ -304,8 +304,10 @@ class Events:
         """A name to hold something under."""
         return holder_of(self._worker, self._home.new_id())
 
-    def _tools(self) -> Tools:
-        return Tools(codec=self.codec, clock=self._home.clock, threads=self, random=self._random)
+    def _tools(self) -> MoverTools:
+        return MoverTools(
+            codec=self.codec, clock=self._home.clock, threads=self, random=self._random
+        )
 
     async def _parts(self, opened: Opened) -> MoverParts:
         return MoverParts(

@@ -12,7 +12,7 @@ from msgspec import Struct, json, structs
 from offpath.errors import Abort, InvalidArgument, RelayFailed, Snooze
 from offpath.events.dispatcher import NO_HEADERS, Event, Transport, Undeliverable, transport
 from offpath.events.driven_work import Driven
-from offpath.events.mover import Terms
+from offpath.events.mover import MoverTerms
 from offpath.events.time_limit import TimeLimitExceeded
 from offpath.model import checks
 from offpath.model.job import DeadReason
@@ -48,7 +48,7 @@ class Calls(Protocol):
         ...
 
 
-class Tools(Struct, frozen=True, kw_only=True):
+class MoverTools(Struct, frozen=True, kw_only=True):
     """What relays and drains need of the app."""
 
     codec: Codec
@@ -67,9 +67,9 @@ class Outlet(Struct, frozen=True, kw_only=True):
     timeout: float
     concurrency: int
 
-    def terms(self) -> Terms:
+    def terms(self) -> MoverTerms:
         """How its mover works."""
-        return Terms(
+        return MoverTerms(
             done=RELAYED,
             concurrency=self.concurrency,
             many=1 if self.transport.many is None else MANY,
@@ -136,7 +136,7 @@ class OutletWork:
 
     box = Box.OUT
 
-    def __init__(self, outlet: Outlet, tools: Tools, *, keep: float | None) -> None:
+    def __init__(self, outlet: Outlet, tools: MoverTools, *, keep: float | None) -> None:
         self.rules = MoveRules(retry=outlet.retry, keep=keep)
         self._outlet = outlet
         self._transport = outlet.transport
@@ -241,7 +241,7 @@ class Unreadable(Exception):
 
 
 def failed(
-    message: LeasedMessage, error: BaseException, rules: MoveRules, tools: Tools
+    message: LeasedMessage, error: BaseException, rules: MoveRules, tools: MoverTools
 ) -> Retry | Dead:
     """What an error makes of a message."""
     reason, kind = None, "error"
@@ -267,7 +267,7 @@ def failed(
     return outcome
 
 
-def _asked(error: Snooze, tools: Tools) -> float:
+def _asked(error: Snooze, tools: MoverTools) -> float:
     """When an error itself says when to try again; that the attempt counts bounds it."""
     if error.until is not None:
         return max((error.until - tools.clock.now()).total_seconds(), 0.0)
@@ -296,11 +296,11 @@ class Relay(Driven):
         stream: str,
         find: Callable[[], Outlet | None],
         make: Callable[[], Awaitable[MoverParts]],
-        tools: Tools,
+        tools: MoverTools,
         *,
         keep: float | None,
     ) -> None:
-        def found() -> tuple[OutletWork, Terms] | None:
+        def found() -> tuple[OutletWork, MoverTerms] | None:
             if (outlet := find()) is None:
                 return None
             return OutletWork(outlet, tools, keep=keep), outlet.terms()

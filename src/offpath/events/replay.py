@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
-from offpath.events.router_step import REFUSED, Courier, Step
+from offpath.events.router_step import REFUSED, Courier, RouterStep
 from offpath.model.effects import NOTHING
 from offpath.model.route import AttemptStatus, Letter, RouterRecord
 from offpath.model.route_decision import decide
@@ -54,15 +54,15 @@ class Replayer:
             recorded = await self._record(letter, step)
         return step.attempt.status.value if recorded else "skipped"
 
-    async def _delivered(self, record: RouterRecord, letter: Letter) -> Step:
+    async def _delivered(self, record: RouterRecord, letter: Letter) -> RouterStep:
         number = letter.number + 1
         attempt = structs.replace(decide(letter.event, record.routes, gates=record), number=number)
-        step = self._courier.stored(Step(letter.event, attempt))
+        step = self._courier.stored(RouterStep(letter.event, attempt))
         if self._courier.goes_outside(step):
             step = await self._courier.outside(step)
         return step
 
-    async def _record(self, letter: Letter, step: Step) -> bool:
+    async def _record(self, letter: Letter, step: RouterStep) -> bool:
         status = step.attempt.status
         return await self._store.record_replay(
             letter,

@@ -31,7 +31,7 @@ from offpath.events.router_step import (
     REFUSED,
     Courier,
     Place,
-    Step,
+    RouterStep,
     decisions,
     place_of,
     placed,
@@ -70,7 +70,7 @@ CHUNK: Final = 100
 """Events that are delivered between two looks at the gates."""
 
 
-class Host(Maker, Protocol):
+class RouterHost(Maker, Protocol):
     """What a router needs of its app."""
 
     @property
@@ -96,7 +96,7 @@ class Router:
 
     def __init__(
         self,
-        host: Host,
+        host: RouterHost,
         spec: RouterSpec,
         *,
         source: EventSource | None = None,
@@ -285,9 +285,9 @@ class Router:
             waiting_for=page.waiting_for,
         )
 
-    async def _deliver(self, steps: Sequence[Step]) -> list[Step]:
+    async def _deliver(self, steps: Sequence[RouterStep]) -> list[RouterStep]:
         """Those that were delivered: all, or as many as until a gate was closed meanwhile."""
-        done: list[Step] = []
+        done: list[RouterStep] = []
         looked = self._host.clock.monotonic()
         for at in range(0, len(steps), CHUNK):
             if self._host.clock.monotonic() - looked > LEASE / 3:
@@ -298,8 +298,8 @@ class Router:
         return done
 
     async def _write(
-        self, store: Store, cursor: Cursor, steps: list[Step], place: Place, passed: int
-    ) -> list[Step]:
+        self, store: Store, cursor: Cursor, steps: list[RouterStep], place: Place, passed: int
+    ) -> list[RouterStep]:
         """Write all in one transaction; when an event's rows are refused, one by one."""
         try:
             await self._advance(store, cursor, decisions(steps, place, passed, derive_id))
@@ -310,13 +310,13 @@ class Router:
         return steps
 
     async def _write_each(
-        self, store: Store, cursor: Cursor, steps: Sequence[Step], place: Place, passed: int
-    ) -> list[Step]:
+        self, store: Store, cursor: Cursor, steps: Sequence[RouterStep], place: Place, passed: int
+    ) -> list[RouterStep]:
         done = [await self._write_one(store, cursor, step) for step in steps]
         await self._advance(store, cursor, decisions((), place, passed - len(steps), derive_id))
         return done
 
-    async def _write_one(self, store: Store, cursor: Cursor, step: Step) -> Step:
+    async def _write_one(self, store: Store, cursor: Cursor, step: RouterStep) -> RouterStep:
         try:
             await self._advance(store, cursor, decisions((step,), place_of(step), 1, derive_id))
         except REFUSED as error:

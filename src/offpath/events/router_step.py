@@ -40,7 +40,7 @@ class NotSupported(InvalidArgument):
     code = "not_supported"
 
 
-class Step(Struct, frozen=True):
+class RouterStep(Struct, frozen=True):
     """One event of a page: what was decided, and what came of it."""
 
     event: LogEvent
@@ -48,12 +48,12 @@ class Step(Struct, frozen=True):
     effects: Effects = Effects()
     error: BaseException | None = None
 
-    def failed(self, error: BaseException) -> Step:
+    def failed(self, error: BaseException) -> RouterStep:
         """The same, not delivered."""
         attempt = structs.replace(
             self.attempt, status=AttemptStatus.FAILED, detail=detail_of(error)
         )
-        return Step(self.event, attempt, error=error)
+        return RouterStep(self.event, attempt, error=error)
 
 
 class Courier:
@@ -78,15 +78,15 @@ class Courier:
         """Seconds that a deliverer outside of the database has for one event."""
         return self._time_limit
 
-    def decided(self, record: RouterRecord, events: Sequence[LogEvent]) -> list[Step]:
+    def decided(self, record: RouterRecord, events: Sequence[LogEvent]) -> list[RouterStep]:
         """What is to be done about the events that have no attempt yet."""
         return [
-            Step(event, decide(event, record.routes, gates=record))
+            RouterStep(event, decide(event, record.routes, gates=record))
             for event in events
             if not event.decided
         ]
 
-    def stored(self, step: Step) -> Step:
+    def stored(self, step: RouterStep) -> RouterStep:
         """The step with the rows that its route writes; others come back as they are."""
         delivery = self._deliveries.get(step.attempt.route)
         if step.attempt.status is not AttemptStatus.SENT:
@@ -99,15 +99,15 @@ class Courier:
             effects = _effects(delivery, self.routed(step))
         except Exception as error:  # noqa: BLE001 - becomes the event's dead letter
             return step.failed(error)
-        return Step(step.event, step.attempt, effects)
+        return RouterStep(step.event, step.attempt, effects)
 
-    def goes_outside(self, step: Step) -> bool:
+    def goes_outside(self, step: RouterStep) -> bool:
         """Whether it is delivered before the transaction."""
         delivery = self._deliveries.get(step.attempt.route)
         sent = step.attempt.status is AttemptStatus.SENT
         return sent and delivery is not None and delivery.outside is not None
 
-    async def deliver(self, steps: Sequence[Step]) -> list[Step]:
+    async def deliver(self, steps: Sequence[RouterStep]) -> list[RouterStep]:
         """All steps carried out as far as can be before the transaction, in the given order.
 
         Events of one key are handed over one after the other, those of different keys at once.
@@ -122,7 +122,7 @@ class Courier:
             await asyncio.gather(*(self._lane(done, lane, slots) for lane in lanes.values()))
         return done
 
-    async def outside(self, step: Step) -> Step:
+    async def outside(self, step: RouterStep) -> RouterStep:
         """One step handed over to its function, in its own error boundary and time limit."""
         function = self._deliveries[step.attempt.route].outside
         assert function is not None  # noqa: S101 - only those that go outside come here
@@ -137,7 +137,7 @@ class Courier:
             return step.failed(error)
         return step
 
-    def routed(self, step: Step) -> RoutedEvent:
+    def routed(self, step: RouterStep) -> RoutedEvent:
         """The event as a deliverer gets it. Raises when its payload does not decode."""
         event, attempt = step.event, step.attempt
         if event.unreadable is not None:
@@ -157,7 +157,9 @@ class Courier:
             attempt=attempt.number,
         )
 
-    async def _lane(self, done: list[Step], lane: list[int], slots: asyncio.Semaphore) -> None:
+    async def _lane(
+        self, done: list[RouterStep], lane: list[int], slots: asyncio.Semaphore
+    ) -> None:
         for at in lane:
             async with slots:
                 done[at] = await self.outside(done[at])
@@ -175,7 +177,7 @@ Place = tuple[int, str | None]
 """Where a cursor goes: a position, and the mark of that place in a table of the user's own."""
 
 
-def place_of(step: Step) -> Place:
+def place_of(step: RouterStep) -> Place:
     """The place of a step's event."""
     return step.event.position, step.event.mark
 
@@ -186,7 +188,7 @@ def placed(events: Sequence[LogEvent], position: int) -> Place:
     return position, marks.get(position)
 
 
-def decisions(steps: Sequence[Step], place: Place, passed: int, naming: Naming) -> Decisions:
+def decisions(steps: Sequence[RouterStep], place: Place, passed: int, naming: Naming) -> Decisions:
     """What to write for these steps."""
     position, mark = place
     return Decisions(
@@ -200,7 +202,7 @@ def decisions(steps: Sequence[Step], place: Place, passed: int, naming: Naming) 
     )
 
 
-def tallied(steps: Sequence[Step]) -> Tally:
+def tallied(steps: Sequence[RouterStep]) -> Tally:
     """The events by the status of their attempts."""
     buckets: defaultdict[str, list[str]] = defaultdict(list)
     for step in steps:
@@ -208,7 +210,7 @@ def tallied(steps: Sequence[Step]) -> Tally:
     return Tally(buckets={status: tuple(ids) for status, ids in buckets.items()})
 
 
-def letter_of(step: Step, naming: Naming) -> Letter:
+def letter_of(step: RouterStep, naming: Naming) -> Letter:
     """The dead letter of a step that failed: whole, so that it needs no log."""
     attempt, error = step.attempt, step.error
     return Letter(

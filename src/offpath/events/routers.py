@@ -14,7 +14,7 @@ from offpath.events.declarations import checked_spec
 from offpath.events.deliveries import RoutedEvent
 from offpath.events.relay import decoder
 from offpath.events.router import Router
-from offpath.events.source import Asked, EventSource, Keyset, Reader
+from offpath.events.source import EventSource, FunctionSource, Keyset, Reader
 from offpath.events.stored_router import StoredRouter
 from offpath.events.table import TableReader
 from offpath.model.effects import Effects
@@ -199,7 +199,7 @@ def reader_of(
                 "with read= the router cannot know where your table ends now: let start be "
                 "'beginning' or a position, or declare table= and order="
             )
-        return Asked(read)
+        return FunctionSource(read)
     if read is not None or table is None:
         raise InvalidArgument("a router has read= or table=, not both")
     return TableReader(table, order, columns)

@@ -77,7 +77,7 @@ class Reader(Protocol):
         ...
 
 
-class Asked:
+class FunctionSource:
     """A reader that asks a function of the user's."""
 
     def __init__(self, read: Keyset) -> None:

@@ -72,7 +72,7 @@ class Credit(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition(Generic[T]):
+class RunDefinition(Generic[T]):
     """A kind of settlement run."""
 
     kind: str
@@ -85,11 +85,11 @@ class Definition(Generic[T]):
     timeout: float | None
 
 
-class Run(Generic[T]):
+class CreditingRun(Generic[T]):
     """A run from its first record to its last. Holds as many records as it may credit at once."""
 
     def __init__(
-        self, definition: Definition[T], period: Period, clock: Clock, metrics: Metrics
+        self, definition: RunDefinition[T], period: Period, clock: Clock, metrics: Metrics
     ) -> None:
         self._definition = definition
         self._period = period

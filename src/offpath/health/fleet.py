@@ -15,7 +15,7 @@ from offpath.health.findings import economy_paused
 from offpath.model.deaths import WITHIN, Dying, together
 from offpath.model.declaration import Declaration
 from offpath.model.finding import FindingRecord
-from offpath.model.health import Condition, Gauge, SettlementReport, WorkerReport
+from offpath.model.health import AgeGauge, Condition, SettlementReport, WorkerReport
 from offpath.model.lease import WorkerRecord
 from offpath.model.limit import ECONOMY_PAUSE, LimitRecord, QueueRecord
 from offpath.model.schedule import ScheduleRecord
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MOST_COUNTED = 1_000
 
 
-class Presence(StrEnum):
+class WorkerPresence(StrEnum):
     """The presence of a worker."""
 
     LIVE = "live"
@@ -38,11 +38,11 @@ class Presence(StrEnum):
     """It stopped, or was found dead."""
 
 
-class Member(Struct, frozen=True, kw_only=True):
+class FleetMember(Struct, frozen=True, kw_only=True):
     """A worker of the fleet."""
 
     record: WorkerRecord
-    presence: Presence
+    presence: WorkerPresence
     report: WorkerReport | None
     """The last report of the worker; None when that is unknown."""
 
@@ -59,8 +59,8 @@ class Member(Struct, frozen=True, kw_only=True):
 class FleetHealth(Struct, frozen=True, kw_only=True):
     """The health of the fleet."""
 
-    members: tuple[Member, ...]
-    gauges: tuple[Gauge, ...]
+    members: tuple[FleetMember, ...]
+    gauges: tuple[AgeGauge, ...]
     queues: tuple[QueueRecord, ...] = ()
     """The queues that are paused."""
     limits: tuple[LimitRecord, ...] = ()
@@ -119,16 +119,16 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
         return tuple(one.line for one in self.findings if one.hinders)
 
     def _of_members(self) -> Iterator[str]:
-        live = [one for one in self.members if one.presence is Presence.LIVE]
+        live = [one for one in self.members if one.presence is WorkerPresence.LIVE]
         if not live:
             yield "no worker is live"
         elif all(one.ill for one in live):
             yield from (f"worker {one.record.info.id}: {one.ill}" for one in live)
 
 
-def crowded(members: Iterable[Member]) -> tuple[str, ...]:
+def crowded(members: Iterable[FleetMember]) -> tuple[str, ...]:
     """Lines of live workers about the cap of metric names, each line once."""
-    live = [one.report for one in members if one.presence is Presence.LIVE]
+    live = [one.report for one in members if one.presence is WorkerPresence.LIVE]
     return tuple(dict.fromkeys(line for report in live if report for line in report.crowded))
 
 
@@ -151,12 +151,12 @@ def _until(end: datetime | None) -> str:
     return "" if end is None else f" until {end.isoformat(timespec='seconds')}"
 
 
-def member(record: WorkerRecord) -> Member:
+def member(record: WorkerRecord) -> FleetMember:
     """A worker's record, read."""
-    presence = Presence.LATE if record.late else Presence.LIVE
+    presence = WorkerPresence.LATE if record.late else WorkerPresence.LIVE
     if record.gone_at is not None:
-        presence = Presence.GONE
-    return Member(record=record, presence=presence, report=_read(record.report))
+        presence = WorkerPresence.GONE
+    return FleetMember(record=record, presence=presence, report=_read(record.report))
 
 
 def _read(report: str | None) -> WorkerReport | None:
@@ -168,9 +168,9 @@ def _read(report: str | None) -> WorkerReport | None:
         return None
 
 
-def orphans(schedules: Iterable[ScheduleRecord], members: Iterable[Member]) -> Iterator[str]:
+def orphans(schedules: Iterable[ScheduleRecord], members: Iterable[FleetMember]) -> Iterator[str]:
     """Schedules that make jobs which no live worker can run; none while nobody lives at all."""
-    live = [one.record.info for one in members if one.presence is Presence.LIVE]
+    live = [one.record.info for one in members if one.presence is WorkerPresence.LIVE]
     known = {task for info in live for task in info.tasks}
     if not known:
         return
@@ -206,12 +206,12 @@ def disputed(schedules: Iterable[ScheduleRecord], declared: Iterable[Declaration
 
 
 async def dying_in(
-    store: Store, thresholds: Thresholds, members: Iterable[Member], now: datetime
+    store: Store, thresholds: Thresholds, members: Iterable[FleetMember], now: datetime
 ) -> list[Dying]:
     """The names that had dead letters lately, as the store has them, and the live workers' shares
     of it.
     """
-    live = (one.report for one in members if one.presence is Presence.LIVE)
+    live = (one.report for one in members if one.presence is WorkerPresence.LIVE)
     ends = together(report.ends for report in live if report is not None)
     deaths = await store.deaths(since=now - timedelta(seconds=WITHIN))
     return thresholds.dying(deaths, ends)

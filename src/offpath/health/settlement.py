@@ -15,7 +15,14 @@ from typing import Any, TypeVar, overload
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument, SettlementFailed
-from offpath.health.crediting_run import Calculate, Credit, Definition, Record, Records, Run
+from offpath.health.crediting_run import (
+    Calculate,
+    Credit,
+    CreditingRun,
+    Record,
+    Records,
+    RunDefinition,
+)
 from offpath.model import checks
 from offpath.model.health import SettlementReport
 from offpath.model.settlement_counts import SettlementOutcome
@@ -54,7 +61,7 @@ class SettlementRuns:
         self._clock = clock
         self._metrics = metrics
         self._report = report
-        self._definitions: dict[str, Definition[Any]] = {}
+        self._definitions: dict[str, RunDefinition[Any]] = {}
         self._statuses: dict[str, SettlementStatus] = {}
 
     @overload
@@ -117,7 +124,7 @@ class SettlementRuns:
             )
         if run_kind(kind) in self._definitions:
             raise InvalidArgument(f"settlement runs of the kind {kind!r} are defined already")
-        self._definitions[kind] = Definition(
+        self._definitions[kind] = RunDefinition(
             kind=kind,
             records=_streaming(records),
             calculate=_callable(calculate, "calculate"),
@@ -179,7 +186,7 @@ class SettlementRuns:
         if concurrency is not None:
             concurrency = _concurrency(concurrency)
         clock = self._clock()
-        run = Run(definition, self.period(kind, period), clock, self._metrics)
+        run = CreditingRun(definition, self.period(kind, period), clock, self._metrics)
         began, started_at = clock.monotonic(), clock.now()
         try:
             await run.to_its_end(concurrency or definition.concurrency)
@@ -233,7 +240,7 @@ class SettlementRuns:
             if status.last is not None
         )
 
-    def _named(self, kind: str) -> Definition[Any]:
+    def _named(self, kind: str) -> RunDefinition[Any]:
         if (found := self._definitions.get(kind)) is not None:
             return found
         import difflib

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from offpath.model.deaths import Deaths, Dying, Ends, Whose, label
 from offpath.model.endpoint import is_delivery
-from offpath.model.health import Gauge
+from offpath.model.health import AgeGauge
 from offpath.model.job import JobFilter, JobState
 from offpath.model.message import Box, MessageBacklog
 from offpath.model.route import RouterLag
@@ -63,7 +63,7 @@ class Thresholds:
         """True if a finding that nobody has accepted makes the fleet unhealthy."""
         return self._settings.findings == "red"
 
-    async def __call__(self, backlog: Sequence[Backlog], now: datetime) -> list[Gauge]:
+    async def __call__(self, backlog: Sequence[Backlog], now: datetime) -> list[AgeGauge]:
         """The gauges. Raises what the store raises: what cannot be measured is not well."""
         streams = [] if self._messages is None else await self._messages()
         return [
@@ -73,7 +73,7 @@ class Thresholds:
             await self._dead_letter(streams, now),
         ]
 
-    async def _unpaused(self, gauges: Sequence[tuple[str, Gauge]]) -> list[Gauge]:
+    async def _unpaused(self, gauges: Sequence[tuple[str, AgeGauge]]) -> list[AgeGauge]:
         """The gauges of queues, those of paused ones without a limit. Asks only if one is over."""
         paused: set[str] = set()
         if any(gauge.over for _, gauge in gauges):
@@ -86,7 +86,7 @@ class Thresholds:
             for queue, gauge in gauges
         ]
 
-    def _jobs(self, backlog: Sequence[Backlog], now: datetime) -> Iterator[tuple[str, Gauge]]:
+    def _jobs(self, backlog: Sequence[Backlog], now: datetime) -> Iterator[tuple[str, AgeGauge]]:
         oldest: dict[str, float] = {}
         for row in backlog:
             if not self._queues or row.queue in self._queues:
@@ -96,9 +96,9 @@ class Thresholds:
         for queue, age in sorted(oldest.items()):
             limit = limits.get(queue, usual)
             name = f"the oldest due job of queue {queue}"
-            yield queue, Gauge(name=name, age=age, limit=limit)
+            yield queue, AgeGauge(name=name, age=age, limit=limit)
 
-    def _waiting(self, streams: Sequence[MessageBacklog], now: datetime) -> Iterator[Gauge]:
+    def _waiting(self, streams: Sequence[MessageBacklog], now: datetime) -> Iterator[AgeGauge]:
         settings = self._settings
         for row in streams:
             if row.oldest_due_at is None:
@@ -107,17 +107,17 @@ class Thresholds:
                 continue
             outbound = row.box is Box.OUT
             what = "undelivered event" if outbound else "unapplied inbox message"
-            yield Gauge(
+            yield AgeGauge(
                 name=f"the oldest {what} of stream {row.stream}",
                 age=_age(row.oldest_due_at, now),
                 limit=settings.event_age_limit if outbound else settings.inbox_age_limit,
             )
 
-    def _behind(self, lags: Sequence[RouterLag], now: datetime) -> Iterator[Gauge]:
+    def _behind(self, lags: Sequence[RouterLag], now: datetime) -> Iterator[AgeGauge]:
         for one in lags:
             # A closed gate is meant; who forgot it finds it among the findings.
             closed = "" if one.open else ", whose gate is closed"
-            yield Gauge(
+            yield AgeGauge(
                 name=f"the oldest unrouted event of router {one.router}{closed}",
                 age=None if one.oldest_at is None else _age(one.oldest_at, now),
                 limit=self._settings.router_age_limit if one.open else None,
@@ -145,14 +145,14 @@ class Thresholds:
             return (row.box, row.stream) in self._served()
         return row.box is Box.IN or not is_delivery(row.stream)
 
-    async def _dead_letter(self, streams: Sequence[MessageBacklog], now: datetime) -> Gauge:
+    async def _dead_letter(self, streams: Sequence[MessageBacklog], now: datetime) -> AgeGauge:
         if self._looked_at is None or now - self._looked_at >= LOOK_EVERY:
             self._died_at = await self._oldest_death(now)
             self._looked_at = now
         died = [self._died_at, *(row.oldest_dead_at for row in streams)]
         ages = [_age(at, now) for at in died if at is not None]
         limit = self._settings.dead_age_limit
-        return Gauge(name="the oldest dead letter", age=max(ages, default=None), limit=limit)
+        return AgeGauge(name="the oldest dead letter", age=max(ages, default=None), limit=limit)
 
     async def _oldest_death(self, now: datetime) -> datetime | None:
         """The time of death of a job that is over the limit, or of the first by id if none is."""

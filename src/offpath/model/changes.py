@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from offpath.model.job import Changed, Enqueued
+from offpath.model.job import ChangedJob, Enqueued
 
-__all__ = ["Changed", "with_deaths"]
+__all__ = ["ChangedJob", "with_deaths"]
 
 
-def with_deaths(answers: Sequence[Enqueued], died: Sequence[Changed]) -> list[Enqueued]:
+def with_deaths(answers: Sequence[Enqueued], died: Sequence[ChangedJob]) -> list[Enqueued]:
     """The answers for new jobs, each with its own death, if it died as it was made. Deaths of jobs
     that were there before go with the first of those.
     """

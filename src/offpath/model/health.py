@@ -141,7 +141,7 @@ def _because(what: str, cause: str | None) -> str:
     return what if cause is None else f"{what}: {cause}"
 
 
-class Gauge(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AgeGauge(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The age of something that waits, against its limit. Seconds."""
 
     name: str
@@ -195,7 +195,7 @@ class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The report of a worker on itself, in each heartbeat and in the answers of its probe."""
 
     loops: tuple[LoopReport, ...] = ()
-    gauges: tuple[Gauge, ...] = ()
+    gauges: tuple[AgeGauge, ...] = ()
     """The work that waits in the store, whoever should take it: told, and judged for the whole
     fleet.
     """

@@ -176,7 +176,7 @@ class NewJob(Quiet, frozen=True, kw_only=True, gc=False):
     """Of the group whose root it is; of a member it means nothing."""
 
 
-class Changed(Struct, frozen=True, kw_only=True):
+class ChangedJob(Struct, frozen=True, kw_only=True):
     """A job that an operator's call, a sweep or an ending gate changed.
 
     ``was`` and ``state`` are equal when only a request was noted (cancelling a running job).
@@ -207,7 +207,7 @@ class Enqueued(Struct, frozen=True, kw_only=True, gc=False):
     job_id: str
     created: bool
     run_at: datetime | None = None
-    along: tuple[Changed, ...] = ()
+    along: tuple[ChangedJob, ...] = ()
     """This job, when it died as it was made, since its gate could not fire any more; and jobs that
     were there before and died of that along their own gates. A settlement has them all together in
     its own ``along``."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from offpath.model.changes import Changed
+from offpath.model.changes import ChangedJob
 from offpath.model.job import JobState, LeasedJob
 
 SILENCE = 6
@@ -119,7 +119,7 @@ class Rescued(Struct, frozen=True, kw_only=True):
     job: LeasedJob
     state: JobState
     group_done: bool = False
-    along: tuple[Changed, ...] = ()
+    along: tuple[ChangedJob, ...] = ()
     """Jobs that died at gates because of this end. A ``group_done`` of them is of other groups."""
 
 

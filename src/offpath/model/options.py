@@ -158,7 +158,7 @@ class RunOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return default if self.keep is None else self.keep
 
 
-class Level(Struct, frozen=True, kw_only=True):
+class OptionLevel(Struct, frozen=True, kw_only=True):
     """Checked :class:`Options` of one level: seconds, UTC, tuples. Made by :func:`checked`."""
 
     id: str | None = None
@@ -229,9 +229,9 @@ def _decode_run(text: str) -> RunOptions:
     return _run_decoder.decode(text)
 
 
-def checked(options: Options) -> Level:
+def checked(options: Options) -> OptionLevel:
     """The same options in one form: seconds, UTC, tuples. Raises ``InvalidArgument``."""
-    return Level(
+    return OptionLevel(
         id=options.id,
         delay=_optional(options.delay, "delay"),
         run_at=None if options.run_at is None else checks.aware(options.run_at, "run_at"),
@@ -251,7 +251,7 @@ def checked(options: Options) -> Level:
     )
 
 
-def over(upper: Level, lower: Level | None) -> Level:
+def over(upper: OptionLevel, lower: OptionLevel | None) -> OptionLevel:
     """``upper`` where it says something, else ``lower``."""
     if lower is None:
         return upper
@@ -261,7 +261,7 @@ def over(upper: Level, lower: Level | None) -> Level:
     return msgspec.structs.replace(lower, **said)
 
 
-def checked_queue_time(options: Options) -> Level:
+def checked_queue_time(options: Options) -> OptionLevel:
     """As :func:`checked`, and refuses what cannot be given for a single job."""
     result = checked(options)
     if result.retry is not None and result.retry.function is not None:
@@ -315,7 +315,7 @@ def checked_announce(states: Iterable[JobState | str]) -> tuple[JobState, ...]:
     return tuple(JobState(state) for state in given)
 
 
-def resolve(levels: Sequence[Level]) -> Resolved:
+def resolve(levels: Sequence[OptionLevel]) -> Resolved:
     """Decide every field from levels, highest first."""
     retry, backoff = merged_retry(tuple(level.retry for level in levels))
     deadline, deadline_in = _deadline(tuple(level.deadline for level in levels))
@@ -338,7 +338,7 @@ def resolve(levels: Sequence[Level]) -> Resolved:
     )
 
 
-def resolve_keys(keys: Level, below: Resolved) -> Resolved:
+def resolve_keys(keys: OptionLevel, below: Resolved) -> Resolved:
     """As :func:`resolve`, where the highest level says no more than a unique key, a limit or a fair
     key, and the levels below are resolved already.
     """
@@ -359,13 +359,13 @@ def claim_of(task: str, claim: UniqueClaim | None) -> UniqueClaim | None:
     return claim and msgspec.structs.replace(claim, key=f"{name}:{claim.key}")
 
 
-def _announced(levels: Sequence[Level]) -> int:
+def _announced(levels: Sequence[OptionLevel]) -> int:
     states = _first(level.announce for level in levels)
     details = _first(level.announce_details for level in levels)
     return announced(states, details=bool(details)) if states else 0
 
 
-def _run_options(levels: Sequence[Level], retry: RetryPolicy) -> RunOptions:
+def _run_options(levels: Sequence[OptionLevel], retry: RetryPolicy) -> RunOptions:
     timeout = _first(level.timeout for level in levels)
     keep = _first(level.retention for level in levels)
     return RunOptions(

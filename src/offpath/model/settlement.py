@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from offpath.model.changes import Changed
+from offpath.model.changes import ChangedJob
 from offpath.model.effects import NOTHING, Effects
 from offpath.model.job import DeadReason, Enqueued, Failure, JobState, LeasedJob
 from offpath.model.quiet import Quiet
@@ -107,6 +107,6 @@ class Settled(Struct, frozen=True, kw_only=True):
     """True if this ended the last open job of its group. True exactly once per group."""
     closing: bool = False
     """True if its group is being closed: members are to be cancelled by ``close_groups``."""
-    along: tuple[Changed, ...] = ()
+    along: tuple[ChangedJob, ...] = ()
     """Jobs that died at gates because of this end. A ``group_done`` of them is of other groups."""
     error: Exception | None = None

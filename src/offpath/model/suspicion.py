@@ -45,7 +45,7 @@ class Lost(NamedTuple):
     """True if the lease ran out of a worker whose death could have been seen, and was not."""
 
 
-class Verdict(NamedTuple):
+class LossVerdict(NamedTuple):
     """The meaning of a loss."""
 
     losses: int
@@ -54,15 +54,15 @@ class Verdict(NamedTuple):
     """True if it belongs to the suspects of this crash from now on."""
 
 
-def judged(lost: Lost, max_deliveries: int) -> Verdict:
+def judged(lost: Lost, max_deliveries: int) -> LossVerdict:
     """The fate of a job that was lost. With one delivery allowed, none is handed out again."""
     if not lost.begun:
-        return Verdict(lost.losses, dead=False, suspect=False)
+        return LossVerdict(lost.losses, dead=False, suspect=False)
     once = max_deliveries == 1
     most = max_deliveries * (PATIENT if lost.out_of_touch and not once else 1)
     losses = lost.losses + 1
     dead = losses >= most and (lost.alone or once)
-    return Verdict(losses, dead=dead, suspect=not dead and losses >= most - 1)
+    return LossVerdict(losses, dead=dead, suspect=not dead and losses >= most - 1)
 
 
 def company(crash: str, left: int) -> int:

@@ -57,7 +57,7 @@ class Gone(Struct, frozen=True):
     """410: the endpoint wants no more."""
 
 
-class Wait(Struct, frozen=True):
+class RetryLater(Struct, frozen=True):
     """429, or 503 with a time: nothing is wrong with the message. No attempt is counted."""
 
     seconds: float
@@ -69,7 +69,7 @@ class Refused(Struct, frozen=True):
     why: str
 
 
-Answer = Delivered | Gone | Wait | Refused
+Answer = Delivered | Gone | RetryLater | Refused
 
 
 def judged(status: int, retry_after: str | None, now: datetime) -> Answer:
@@ -80,9 +80,9 @@ def judged(status: int, retry_after: str | None, now: datetime) -> Answer:
         return Gone()
     asked = waiting(retry_after, now)
     if status == _TOO_MANY:
-        return Wait(BUSY_WAIT if asked is None else asked)
+        return RetryLater(BUSY_WAIT if asked is None else asked)
     if status == _UNAVAILABLE and asked is not None:
-        return Wait(asked)
+        return RetryLater(asked)
     if 300 <= status < 400:  # noqa: PLR2004 - the class of redirects
         return Refused(f"status {status}: redirects are not followed")
     return Refused(f"status {status}")
@@ -132,7 +132,7 @@ def note_for(endpoint: Endpoint, answer: Answer, now: datetime) -> EndpointNote 
             return None if healthy else EndpointNote(name=endpoint.name, delivered=True)
         case Gone():
             return EndpointNote(name=endpoint.name, delivered=False, disable="it answered 410 Gone")
-        case Wait(seconds=seconds):
+        case RetryLater(seconds=seconds):
             return EndpointNote(
                 name=endpoint.name,
                 delivered=False,

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from offpath.runtime.hooks import Hooks
+from offpath.runtime.hooks import CodecHooks
 
 
-def canonical(value: Any, hooks: Hooks) -> str:
+def canonical(value: Any, hooks: CodecHooks) -> str:
     """JSON of ``value`` with dict keys and set members sorted."""
     try:
         # Fails for keys that are no text and members that cannot be compared: rare, and slow below.
@@ -22,11 +22,11 @@ def canonical(value: Any, hooks: Hooks) -> str:
         return _text(_ordered(value, hooks), hooks)
 
 
-def _text(value: Any, hooks: Hooks) -> str:
+def _text(value: Any, hooks: CodecHooks) -> str:
     return msgspec.json.encode(value, enc_hook=hooks.dump).decode()
 
 
-def _ordered(value: Any, hooks: Hooks) -> Any:
+def _ordered(value: Any, hooks: CodecHooks) -> Any:
     if isinstance(value, Mapping):
         pairs = [(_key(key, hooks), _ordered(part, hooks)) for key, part in value.items()]
         return dict(sorted(pairs, key=lambda pair: pair[0]))
@@ -40,7 +40,7 @@ def _ordered(value: Any, hooks: Hooks) -> Any:
     return {name: _ordered(part, hooks) for name, part in fields.items()}
 
 
-def _key(key: Any, hooks: Hooks) -> str:
+def _key(key: Any, hooks: CodecHooks) -> str:
     """The text of this key in JSON."""
     return next(iter(msgspec.json.decode(_text({key: 0}, hooks), type=dict[str, int])))
 

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import msgspec
 
 from offpath.errors import InvalidArgument, UnsupportedType
-from offpath.runtime.hooks import Dump, Hooks, Load
+from offpath.runtime.hooks import CodecHooks, Dump, Load
 from offpath.runtime.locate import culprit, not_finite, reason
-from offpath.runtime.shape import Shape
+from offpath.runtime.shape import ValueShape
 
 
 class Codec(Protocol):
@@ -49,7 +49,7 @@ class JsonCodec:
     __slots__ = ("_decoders", "_encode", "hooks")
 
     def __init__(self, types: Mapping[type, tuple[Dump, Load]] | None = None) -> None:
-        self.hooks = Hooks(types)
+        self.hooks = CodecHooks(types)
         self._encode = msgspec.json.Encoder(enc_hook=self.hooks.dump).encode
         self._decoders: dict[Any, Callable[[str], Any]] = {}
 
@@ -83,7 +83,7 @@ class JsonCodec:
             return self._decoder(type)
 
     def _decoder(self, kind: Any) -> Callable[[str], Any]:
-        shape = Shape(kind, self.hooks, f"type {kind!r}")
+        shape = ValueShape(kind, self.hooks, f"type {kind!r}")
         decode: Callable[[str], Any] = msgspec.json.Decoder(
             shape.wire, dec_hook=self.hooks.load
         ).decode

@@ -27,7 +27,7 @@ Dump = Callable[[Any], Any]
 Load = Callable[[Any], Any]
 
 
-class Hooks:
+class CodecHooks:
     """The two conversions msgspec calls for types it does not know, and which those are.
 
     ``types`` adds types of the user's own: each with a function to something that JSON can hold
@@ -109,7 +109,7 @@ def dump_model(model: Any) -> msgspec.Raw:
     return msgspec.Raw(text.encode())
 
 
-def load_model(kind: Any, value: Any, hooks: Hooks) -> Any:
+def load_model(kind: Any, value: Any, hooks: CodecHooks) -> Any:
     """Validate a pydantic model from what JSON gave, in pydantic's JSON mode."""
     text = msgspec.json.encode(value, enc_hook=hooks.dump)
     try:

@@ -103,7 +103,7 @@ class Pace(Struct, frozen=True, kw_only=True):
         return min(full, self.longest_backoff) * (0.5 + 0.5 * chance)
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class LoopLimits(Struct, frozen=True, kw_only=True):
     """By what a loop is judged; see :class:`LoopSpec`."""
 
     budget: int = BUDGET
@@ -199,7 +199,7 @@ class Loop:
         pace: Pace,
         report: Report,
         chance: Callable[[], float] = random.random,
-        limits: Limits | None = None,
+        limits: LoopLimits | None = None,
         seen: Seen = _unseen,
         died: Callable[[], None] = lambda: None,
     ) -> None:
@@ -211,7 +211,7 @@ class Loop:
         self._chance = chance
         self._seen = seen
         self._died = died
-        limits = limits or Limits()
+        limits = limits or LoopLimits()
         self._budget = limits.budget
         self._window = window_of(pace.interval, limits.window)
         self._critical = limits.critical

@@ -34,7 +34,7 @@ LOOK_EVERY = 60.0
 OWN_PREFIX = "offpath_"
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class SeriesReading(Struct, frozen=True, kw_only=True):
     """One series at one moment. ``value`` is the count for a summary, whose rest is set too."""
 
     name: str
@@ -65,12 +65,12 @@ class Series:
         """A number that differs after a change."""
         raise NotImplementedError
 
-    def read(self) -> Reading:
+    def read(self) -> SeriesReading:
         """The present state."""
         raise NotImplementedError
 
-    def _reading(self, value: float) -> Reading:
-        return Reading(
+    def _reading(self, value: float) -> SeriesReading:
+        return SeriesReading(
             name=self.metric.name, kind=self.metric.kind, labels=dict(self.labels), value=value
         )
 
@@ -97,7 +97,7 @@ class Counter(Series):
         """The present count."""
         return self.value
 
-    def read(self) -> Reading:
+    def read(self) -> SeriesReading:
         """The present count."""
         return self._reading(self.value)
 
@@ -133,7 +133,7 @@ class Gauge(Series):
         """The present value."""
         return self.value
 
-    def read(self) -> Reading:
+    def read(self) -> SeriesReading:
         """The present value."""
         return self._reading(self.value)
 
@@ -210,10 +210,10 @@ class Summary(Series):
         """The number of times that something was observed."""
         return self.count
 
-    def read(self) -> Reading:
+    def read(self) -> SeriesReading:
         """Everything known of it; zeros when nothing was observed."""
         seen = self.count > 0
-        return Reading(
+        return SeriesReading(
             name=self.metric.name,
             kind=self.metric.kind,
             labels=dict(self.labels),
@@ -241,7 +241,7 @@ _KINDS: dict[type[Series], MetricKind] = {
     Gauge: MetricKind.GAUGE,
     Summary: MetricKind.SUMMARY,
 }
-Subscriber = Callable[[Sequence[Reading]], object]
+Subscriber = Callable[[Sequence[SeriesReading]], object]
 
 
 class Metrics:
@@ -327,7 +327,7 @@ class Metrics:
             raise InvalidArgument(f"there is no metric {name}")
         return found
 
-    def get(self, name: str, **labels: str) -> Reading | None:
+    def get(self, name: str, **labels: str) -> SeriesReading | None:
         """The reading of one series; None when it has never been used."""
         series = self._series.get((name, _sorted(labels)))
         return None if series is None else series.read()
@@ -357,7 +357,7 @@ class Metrics:
                 self.counter(key[0], **labels).add(gone.value)
         self._names.forget(name)
 
-    def list(self, name: str | None = None) -> list[Reading]:
+    def list(self, name: str | None = None) -> list[SeriesReading]:
         """Every series, or those of one metric, in the order in which they were first used."""
         every = tuple(self._series.values())
         return [one.read() for one in every if name is None or one.metric.name == name]

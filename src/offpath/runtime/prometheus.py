@@ -13,7 +13,7 @@ from offpath.runtime.metrics import plain_name
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
 
-    from offpath.runtime.metrics import Metrics, Reading
+    from offpath.runtime.metrics import Metrics, SeriesReading
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """The content type of :func:`exposition`, for an HTTP answer."""
@@ -74,13 +74,13 @@ def _require_library() -> None:
         ) from error
 
 
-def _family_name(reading: Reading) -> str:
+def _family_name(reading: SeriesReading) -> str:
     """The library adds ``_total`` to a counter by itself."""
     name = plain_name(reading.name)
     return name.removesuffix("_total") if reading.kind is MetricKind.COUNTER else name
 
 
-def _samples(reading: Reading) -> Iterator[Sample]:
+def _samples(reading: SeriesReading) -> Iterator[Sample]:
     labels = {plain_name(name): value for name, value in reading.labels.items()}
     match reading.kind:
         case MetricKind.COUNTER:

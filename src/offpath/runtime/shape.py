@@ -19,7 +19,7 @@ import msgspec
 from msgspec import inspect as info
 
 from offpath.errors import InvalidArgument, UnsupportedType
-from offpath.runtime.hooks import Hooks, pydantic_text
+from offpath.runtime.hooks import CodecHooks, pydantic_text
 
 EXACT = (bytes, bytearray, datetime, date, time, timedelta, Decimal, UUID)
 """Python values of these types are taken as they are, and text is not taken for them."""
@@ -35,7 +35,7 @@ _CONTAINERS = (info.ListType, info.UnionType, info.VarTupleType, info.TupleType)
 _KEYS = (info.IntType, info.StrType)
 
 
-class Shape:
+class ValueShape:
     """The way in which values of one annotation are packed for the codec and unpacked again.
 
     ``wire`` is the type msgspec sees; ``plain`` says that a value which fits the annotation in
@@ -44,7 +44,7 @@ class Shape:
 
     __slots__ = ("adapter", "plain", "wire")
 
-    def __init__(self, annotation: Any, hooks: Hooks, where: str) -> None:
+    def __init__(self, annotation: Any, hooks: CodecHooks, where: str) -> None:
         self.adapter: Any = None
         self.wire: Any = annotation
         self.plain = False

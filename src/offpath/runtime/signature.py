@@ -14,10 +14,10 @@ from msgspec import UNSET, Struct, defstruct
 from offpath.errors import InvalidArgument, InvalidInput
 from offpath.runtime.canonical import canonical
 from offpath.runtime.codec import Codec, JsonCodec, fingerprint, shown
-from offpath.runtime.hooks import Hooks
+from offpath.runtime.hooks import CodecHooks
 from offpath.runtime.parameters import Kind, Parameter, parameters, return_type
 from offpath.runtime.round_trip import changed, in_utc, naive
-from offpath.runtime.shape import EXACT, Shape
+from offpath.runtime.shape import EXACT, ValueShape
 
 Bound = Struct
 """A task's arguments, bound to its parameters and checked. Opaque: made by ``InputModel.bind``."""
@@ -62,7 +62,8 @@ class InputModel:
         signature, read = parameters(function, context=context, where=where)
         hooks = _hooks(codec)
         shapes = {
-            one.name: Shape(one.type, hooks, f"{where}: parameter {one.name!r}") for one in read
+            one.name: ValueShape(one.type, hooks, f"{where}: parameter {one.name!r}")
+            for one in read
         }
         self._shapes = {name: shape for name, shape in shapes.items() if shape.adapter}
         wire = {name: shape.wire for name, shape in shapes.items()}
@@ -189,7 +190,7 @@ class ResultModel:
         self.type = annotation
         self._what = what or f"task {name!r}"
         hooks = _hooks(codec)
-        self._shape = Shape(annotation, hooks, f"{self._what}: its result")
+        self._shape = ValueShape(annotation, hooks, f"{self._what}: its result")
         self._check = _converter(self._shape.wire, hooks, plain=self._shape.plain)
         self.codec = codec
         """The codec that turns its values into text."""
@@ -290,12 +291,12 @@ class _Converter(Struct, frozen=True):
     """Checks Python values against a type."""
 
     convert: Callable[[Any], Any]
-    hooks: Hooks
+    hooks: CodecHooks
     plain: bool
     nested: bool
 
 
-def _converter(kind: Any, hooks: Hooks, *, plain: bool) -> _Converter:
+def _converter(kind: Any, hooks: CodecHooks, *, plain: bool) -> _Converter:
     if plain:
         # Naming the exact types costs half a microsecond a call and says nothing about these.
         def convert(value: Any) -> Any:
@@ -312,9 +313,9 @@ def _has_dict(kind: Any) -> bool:
     return "DictType" in repr(msgspec.inspect.type_info(kind))
 
 
-def _hooks(codec: Codec) -> Hooks:
+def _hooks(codec: Codec) -> CodecHooks:
     found = getattr(codec, "hooks", None)
-    return found if isinstance(found, Hooks) else _SHARED.hooks
+    return found if isinstance(found, CodecHooks) else _SHARED.hooks
 
 
 def _decoder(codec: Codec, kind: Any) -> Callable[[str], Any]:
@@ -323,7 +324,7 @@ def _decoder(codec: Codec, kind: Any) -> Callable[[str], Any]:
     return lambda text: codec.decode(text, kind)
 
 
-def _pack(shape: Shape, value: Any, name: str) -> Any:
+def _pack(shape: ValueShape, value: Any, name: str) -> Any:
     try:
         return shape.pack(value)
     except InvalidArgument as error:

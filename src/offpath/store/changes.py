@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from offpath.model.changes import Changed
+from offpath.model.changes import ChangedJob
 
-__all__ = ["Changed"]
+__all__ = ["ChangedJob"]

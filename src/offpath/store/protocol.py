@@ -34,7 +34,7 @@ from offpath.model.lease import (
 )
 from offpath.model.settlement import Settled, Settlement
 from offpath.store.capabilities import Capabilities
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.declarations import DeclarationStore
 from offpath.store.events import EventStore
 from offpath.store.findings import FindingStore
@@ -46,7 +46,7 @@ from offpath.store.schedules import ScheduleStore
 from offpath.store.workflows import WorkflowStore
 
 
-class Redrive(Struct, frozen=True, kw_only=True):
+class JobRedrive(Struct, frozen=True, kw_only=True):
     """Put one job back: ``delay`` seconds from now, as fresh."""
 
     id: str
@@ -282,7 +282,7 @@ class Store(
         """Record how far a held job is. Raises ``LeaseLost`` when the fence does not hold."""
         ...
 
-    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
+    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[ChangedJob]:
         """Cancel: waiting jobs end at once, running ones are marked and told by their worker.
 
         Ended and unknown jobs are left alone and not answered. Jobs that died at gates because of
@@ -290,7 +290,7 @@ class Store(
         """
         ...
 
-    async def redrive(self, redrives: Sequence[Redrive]) -> list[Changed]:
+    async def redrive(self, redrives: Sequence[JobRedrive]) -> list[ChangedJob]:
         """Put dead or cancelled jobs back as fresh: queued, attempt 1, losses 0, a fresh deadline
         (same relative limit; an absolute one is dropped), ``redrives`` + 1; failures are kept.
 
@@ -299,7 +299,7 @@ class Store(
         """
         ...
 
-    async def delete(self, ids: Sequence[str]) -> list[Changed]:
+    async def delete(self, ids: Sequence[str]) -> list[ChangedJob]:
         """Remove ended jobs, with their history. Others are left alone and not answered."""
         ...
 

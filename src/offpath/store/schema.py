@@ -21,7 +21,7 @@ _FILE = re.compile(r"(?P<number>\d{4})_(?P<words>[a-z0-9_]+)\.sql")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SchemaStep:
     """One shipped schema step. ``checksum`` is over its text as shipped, in hex."""
 
     number: int
@@ -31,7 +31,7 @@ class Step:
 
 
 @lru_cache(maxsize=8)
-def steps(package: str) -> tuple[Step, ...]:
+def steps(package: str) -> tuple[SchemaStep, ...]:
     """The steps shipped in ``package``, in order.
 
     Raises ``ValueError`` for a file name that is no step and for numbers with a gap or a double:
@@ -48,7 +48,7 @@ def steps(package: str) -> tuple[Step, ...]:
     return found
 
 
-def step(file_name: str, sql: str) -> Step:
+def step(file_name: str, sql: str) -> SchemaStep:
     """The step in a file. Line ends do not count for the checksum: git may change them."""
     match = _FILE.fullmatch(file_name)
     if match is None:
@@ -56,10 +56,10 @@ def step(file_name: str, sql: str) -> Step:
         raise ValueError(message)
     text = sql.replace("\r\n", "\n")
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Step(number=int(match["number"]), name=match["words"], sql=text, checksum=digest)
+    return SchemaStep(number=int(match["number"]), name=match["words"], sql=text, checksum=digest)
 
 
-def listing(known: Sequence[Step], applied: Sequence[Migration]) -> list[Migration]:
+def listing(known: Sequence[SchemaStep], applied: Sequence[Migration]) -> list[Migration]:
     """Every known step, with the time it was applied at or None. Judges nothing."""
     times = {one.number: one.applied_at for one in applied}
     return [
@@ -73,7 +73,7 @@ def listing(known: Sequence[Step], applied: Sequence[Migration]) -> list[Migrati
     ]
 
 
-def pending(known: Sequence[Step], applied: Sequence[Migration]) -> list[Step]:
+def pending(known: Sequence[SchemaStep], applied: Sequence[Migration]) -> list[SchemaStep]:
     """The steps still to be run, in order.
 
     Raises ``SchemaTooNew`` when the store is ahead of this version, and ``SchemaChanged`` when an
@@ -85,7 +85,7 @@ def pending(known: Sequence[Step], applied: Sequence[Migration]) -> list[Step]:
     return [one for one in known if one.number not in done]
 
 
-def require_current(known: Sequence[Step], applied: Sequence[Migration]) -> None:
+def require_current(known: Sequence[SchemaStep], applied: Sequence[Migration]) -> None:
     """Raise a ``SchemaError`` kind unless exactly the known steps are applied."""
     left = pending(known, applied)
     if not left:
@@ -98,7 +98,7 @@ def require_current(known: Sequence[Step], applied: Sequence[Migration]) -> None
     raise SchemaOutdated(message)
 
 
-def _refuse_newer(known: Sequence[Step], applied: Sequence[Migration]) -> None:
+def _refuse_newer(known: Sequence[SchemaStep], applied: Sequence[Migration]) -> None:
     newest = max((one.number for one in applied), default=0)
     if newest > len(known):
         message = (
@@ -108,7 +108,7 @@ def _refuse_newer(known: Sequence[Step], applied: Sequence[Migration]) -> None:
         raise SchemaTooNew(message)
 
 
-def _refuse_changed(known: Sequence[Step], applied: Sequence[Migration]) -> None:
+def _refuse_changed(known: Sequence[SchemaStep], applied: Sequence[Migration]) -> None:
     sums = {one.number: one.checksum for one in known}
     for one in applied:
         if sums.get(one.number) != one.checksum:

@@ -15,7 +15,7 @@ from offpath.model.gate import GateRecord
 from offpath.model.group import GroupRecord
 from offpath.model.job import LeasedJob
 from offpath.model.wait import NewSignal, Undoing
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 
 
 class WorkflowStore(Protocol):
@@ -32,7 +32,7 @@ class WorkflowStore(Protocol):
 
     async def cancel_groups(
         self, ids: Sequence[str], *, limit: int, keep: float | None = None
-    ) -> list[Changed]:
+    ) -> list[ChangedJob]:
         """Mark groups as closing and cancel up to ``limit`` of their open members, as ``cancel``.
 
         What joins a closing group later is cancelled by :meth:`close_groups`. A running member
@@ -41,7 +41,7 @@ class WorkflowStore(Protocol):
         """
         ...
 
-    async def close_groups(self, *, limit: int, keep: float | None = None) -> list[Changed]:
+    async def close_groups(self, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
         """Cancel up to ``limit`` open members of groups that are closing: those whose policy is
         ``fail_fast`` and of which a member died or was cancelled, and those of
         :meth:`cancel_groups`. Members that are already marked do not count. Answers as
@@ -55,7 +55,7 @@ class WorkflowStore(Protocol):
         """The gates of these ids that exist. A gate goes with the last job that it held."""
         ...
 
-    async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[Changed]:
+    async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
         """Give up waits whose time is over by the store's clock, and repair what was skipped.
 
         In this order for each job that is due and that nobody runs: its deadline has passed: dead

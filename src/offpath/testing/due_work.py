@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from offpath.app import App
     from offpath.jobs.worker.app_worker import AppWorker
-    from offpath.jobs.worker.terms import Active, Counts
+    from offpath.jobs.worker.terms import Active, AttemptCounts
     from offpath.model.lease import WorkerRecord
 
 _LAST_WAIT = 3.0
@@ -32,7 +32,7 @@ async def drain(
     limit: int = 1_000,
     timeout: float = 30.0,  # noqa: ASYNC109 - the message says what ran, which no caller could
     queues: Sequence[str] = (),
-) -> Counts:
+) -> AttemptCounts:
     """Run every job that is due now, and what those lead to; returns how many attempts ended how.
 
     A job with a delay, a retry or a snooze is due when the app's clock says so: move it with
@@ -95,7 +95,7 @@ def _unfinished(held: Iterable[Active], timeout: float) -> str:
     )
 
 
-async def _end(worker: AppWorker, running: asyncio.Future[Counts]) -> None:
+async def _end(worker: AppWorker, running: asyncio.Future[AttemptCounts]) -> None:
     """Leave nothing behind: abort handlers that hang, also when they wait for a clock by hand."""
     if running.done():
         return

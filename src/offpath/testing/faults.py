@@ -26,7 +26,7 @@ ANY = "*"
 """Stands for every operation."""
 
 
-class _Kind(Enum):
+class _FaultKind(Enum):
     FAIL = auto()
     LOSE = auto()
     HANG = auto()
@@ -34,7 +34,7 @@ class _Kind(Enum):
 
 @dataclass(slots=True, eq=False)
 class _Fault:
-    kind: _Kind
+    kind: _FaultKind
     operation: str
     skip: int
     left: int
@@ -81,7 +81,7 @@ class FlakyStore(_Shape):
 
         It raises ``error``, by default ``StoreUnavailable``.
         """
-        self._add(_Kind.FAIL, operation, call, times, error)
+        self._add(_FaultKind.FAIL, operation, call, times, error)
 
     def lose_answer(
         self,
@@ -94,13 +94,13 @@ class FlakyStore(_Shape):
         """Let the ``call``-th call be carried out and then fail, as when a connection is cut
         between a commit and its answer. By default it raises ``StoreUnavailable``.
         """
-        self._add(_Kind.LOSE, operation, call, times, error)
+        self._add(_FaultKind.LOSE, operation, call, times, error)
 
     def hang(self, operation: str = ANY, *, call: int = 1, times: int = 1) -> None:
         """Let the ``call``-th call wait, with nothing done, until :meth:`heal`; then it is
         carried out.
         """
-        self._add(_Kind.HANG, operation, call, times, None)
+        self._add(_FaultKind.HANG, operation, call, times, None)
 
     def heal(self) -> None:
         """Forget all faults and let hanging calls go on."""
@@ -109,7 +109,7 @@ class FlakyStore(_Shape):
             fault.gate.set()
 
     def _add(
-        self, kind: _Kind, operation: str, call: int, times: int, error: Exception | None
+        self, kind: _FaultKind, operation: str, call: int, times: int, error: Exception | None
     ) -> None:
         if operation != ANY and not callable(getattr(Store, operation, None)):
             raise InvalidArgument(f"a store has no operation {operation!r}; for example: commit")
@@ -142,10 +142,10 @@ class FlakyStore(_Shape):
         fault = self._struck(name)
         if fault is None:
             return await attribute(*args, **kwargs)
-        if fault.kind is _Kind.HANG:
+        if fault.kind is _FaultKind.HANG:
             await fault.gate.wait()
             return await attribute(*args, **kwargs)
-        if fault.kind is _Kind.LOSE:
+        if fault.kind is _FaultKind.LOSE:
             await attribute(*args, **kwargs)
         raise fault.error
 
@@ -164,9 +164,11 @@ class FlakyStore(_Shape):
         **kwargs: Any,  # noqa: ANN401 - as above
     ) -> Any:  # noqa: ANN401 - as above
         fault = self._struck(name)
-        if fault is None or fault.kind is _Kind.HANG:  # a hang here would stop the whole thread
+        if (
+            fault is None or fault.kind is _FaultKind.HANG
+        ):  # a hang here would stop the whole thread
             return attribute(*args, **kwargs)
-        if fault.kind is _Kind.LOSE:
+        if fault.kind is _FaultKind.LOSE:
             attribute(*args, **kwargs)
         raise fault.error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from offpath.jobs.worker.terms import COUNTED, Counts
+from offpath.jobs.worker.terms import COUNTED, AttemptCounts
 from offpath.model import checks
 from offpath.model.job import JobRecord, JobState
 from offpath.testing.due_work import drain
@@ -18,7 +18,7 @@ _UNTIL = "~until "
 """Begins the names of the records that say when a wait for a signal is over."""
 
 
-async def pass_time(app: App, clock: ManualClock, step: float | timedelta) -> Counts:
+async def pass_time(app: App, clock: ManualClock, step: float | timedelta) -> AttemptCounts:
     """Move ``clock`` on by ``step``, and run each job at its time on the way.
 
     ::
@@ -33,7 +33,7 @@ async def pass_time(app: App, clock: ManualClock, step: float | timedelta) -> Co
     how many attempts ended how. Raises as :func:`drain`.
     """
     end = clock.now() + timedelta(seconds=checks.seconds(step, "step"))
-    counts = Counts()
+    counts = AttemptCounts()
     _add(counts, await drain(app))
     while (due := await _next_due(app, clock.now())) is not None and due <= end:
         clock.advance(due - clock.now())
@@ -61,6 +61,6 @@ async def _moments(app: App, job: JobRecord) -> list[datetime]:
     return [datetime.fromisoformat(end) for end in ends]
 
 
-def _add(counts: Counts, more: Counts) -> None:
+def _add(counts: AttemptCounts, more: AttemptCounts) -> None:
     for name in COUNTED:
         setattr(counts, name, getattr(counts, name) + getattr(more, name))

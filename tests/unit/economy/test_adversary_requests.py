@@ -32,7 +32,7 @@ from offpath.economy import (
 )
 from offpath.economy.ledger.rows import SaleBody, body
 from offpath.errors import InvalidArgument
-from offpath.model.ledger.decision import Decided, LedgerOp, Refusal, raised_by
+from offpath.model.ledger.decision import Decided, LedgerOp, OperationRefusal, raised_by
 from offpath.model.ledger.money import CEILING, Currency
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.records import Receipt
@@ -231,7 +231,7 @@ async def test_a_decision_with_a_bug_harms_only_itself(market: Marketplace) -> N
 
 
 def test_what_is_told_of_a_declined_operation_has_nobodys_balance() -> None:
-    declined = Decided(refusal=Refusal("INSUFFICIENT_FUNDS", {"have": MARKER}))
+    declined = Decided(refusal=OperationRefusal("INSUFFICIENT_FUNDS", {"have": MARKER}))
     with pytest.raises(LedgerError, match="INSUFFICIENT_FUNDS") as caught:
         raised_by(declined)
     assert MARKER not in str(caught.value)

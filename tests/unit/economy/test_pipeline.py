@@ -25,7 +25,7 @@ from offpath.economy import (
 )
 from offpath.economy.ledger.operations.events import ALLOWED
 from offpath.economy.ledger.operations.plans import fingerprint
-from offpath.model.ledger.records import Attempt
+from offpath.model.ledger.records import MoveAttempt
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import (
     BANK,
@@ -39,7 +39,7 @@ from tests.unit.economy.marketplace import (
 )
 
 
-def attempts(market: Marketplace, subject: str) -> list[Attempt]:
+def attempts(market: Marketplace, subject: str) -> list[MoveAttempt]:
     tries = market.app.store()._inner._tables.ledger.tries.get(subject)  # type: ignore[attr-defined]
     return [] if tries is None else list(tries.made)
 

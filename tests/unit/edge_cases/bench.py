@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offpath import App, JobEvent, JobRecord
-from offpath.jobs.worker.terms import Counts
+from offpath.jobs.worker.terms import AttemptCounts
 from offpath.runtime.clock import ManualClock
 
 
@@ -21,11 +21,11 @@ class Bench:
             on_error=lambda error, phase: self.errors.append((error, phase)),
         )
 
-    async def run(self) -> Counts:
+    async def run(self) -> AttemptCounts:
         """Run what is due now, and what that leads to at once."""
         return await self.app.worker().run_until_idle()
 
-    async def run_after(self, seconds: float) -> Counts:
+    async def run_after(self, seconds: float) -> AttemptCounts:
         """Let time pass, then run what is due."""
         self.clock.advance(seconds)
         return await self.run()

@@ -17,7 +17,7 @@ from offpath.economy import Actor
 from offpath.economy.web import economy_service
 from offpath.economy.webhooks import webhook_door
 from offpath.errors import TaskError
-from offpath.jobs.worker.judge import Rules
+from offpath.jobs.worker.judge import AttemptRules
 from offpath.model.job import JobState
 from offpath.model.options import RunOptions, encode_run
 from offpath.model.retry import BackoffKind, RetryPolicy
@@ -107,7 +107,7 @@ async def classifier(rig: Rig, broken: Callable[[], Any]) -> str:
 async def apps_classifier(rig: Rig, broken: Callable[[], Any]) -> str:
     rig.task(failing_once())
     job = await rig.enqueue("work")
-    await rig.started(rules=Rules(on_failure=Once(broken, None)))
+    await rig.started(rules=AttemptRules(on_failure=Once(broken, None)))
     return job
 
 

@@ -15,7 +15,7 @@ import pytest
 from offpath.config import Settings
 from offpath.errors import ConfigurationError, MissingExtra
 from offpath.health.probe import CALLS, SLOWEST, Probe, _Patience, is_loopback
-from offpath.model.health import Condition, Gauge, LoopReport, WorkerReport
+from offpath.model.health import AgeGauge, Condition, LoopReport, WorkerReport
 from offpath.runtime import prometheus
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
@@ -66,7 +66,7 @@ async def test_ready_names_each_loop_with_its_state_and_reason() -> None:
         assert json.loads(body)["ready"] is True
         place.said = WorkerReport(
             loops=(WELL, ILL),
-            gauges=(Gauge(name="the oldest due job of queue mail", age=400.0, limit=300.0),),
+            gauges=(AgeGauge(name="the oldest due job of queue mail", age=400.0, limit=300.0),),
         )
         status, _, body = await place.ask("/readyz?verbose")
     assert status == 503

@@ -11,7 +11,7 @@ import pytest
 
 from offpath import InvalidArgument
 from offpath.errors import SettlementFailed
-from offpath.health.fleet import FleetHealth, Member, Presence
+from offpath.health.fleet import FleetHealth, FleetMember, WorkerPresence
 from offpath.health.supervisor import document
 from offpath.model.health import SettlementReport, WorkerReport
 from offpath.model.settlement_run import MAX_FAILURES
@@ -268,13 +268,15 @@ def test_in_the_fleet_the_newest_run_of_a_kind_counts() -> None:
         started = datetime(2026, 11, 28, 0, minute, tzinfo=UTC)
         return SettlementReport(kind="rebate", period="p", started_at=started, **fields)
 
-    def said(*runs: SettlementReport) -> Member:
+    def said(*runs: SettlementReport) -> FleetMember:
         record: Any = None
-        return Member(record=record, presence=Presence.GONE, report=WorkerReport(settlements=runs))
+        return FleetMember(
+            record=record, presence=WorkerPresence.GONE, report=WorkerReport(settlements=runs)
+        )
 
     failed = run(1, verdict=Verdict.FAILED, failed=5, cause="5 of 5 credits failed")
     clean = run(2, verdict=Verdict.CLEAN)
-    other = Member(record=cast("Any", None), presence=Presence.LIVE, report=None)
+    other = FleetMember(record=cast("Any", None), presence=WorkerPresence.LIVE, report=None)
     fleet = FleetHealth(members=(said(clean), said(failed), other), gauges=())
     assert (fleet.settlements, fleet.warnings) == ((clean,), ())
     alone = FleetHealth(members=(said(failed),), gauges=())

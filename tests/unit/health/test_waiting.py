@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from offpath.config import Settings
-from offpath.health.fleet import FleetHealth, Presence, examine, member
+from offpath.health.fleet import FleetHealth, WorkerPresence, examine, member
 from offpath.health.thresholds import Thresholds
 from offpath.model.effects import Effects
-from offpath.model.health import Condition, Gauge, LoopReport, WorkerReport
+from offpath.model.health import AgeGauge, Condition, LoopReport, WorkerReport
 from offpath.model.job import JobFilter, Page
 from offpath.model.lease import WorkerInfo, WorkerRecord
 from offpath.model.limit import LimitSpec
@@ -182,7 +182,7 @@ async def test_the_fleet_is_judged_by_what_its_workers_say(rig: Rig) -> None:
     fleet = await examine(rig.store, thresholds)
     assert fleet.healthy
     (only,) = fleet.members
-    assert (only.presence, only.ill) == (Presence.LIVE, None)
+    assert (only.presence, only.ill) == (WorkerPresence.LIVE, None)
     rig.faulty.fail("prune", RuntimeError("no"), times=1_000_000)
     rig.faulty.fail("rescue", RuntimeError("no"), times=1_000_000)
     await rig.pass_time(30)
@@ -220,7 +220,7 @@ def test_one_healthy_worker_is_enough_and_the_late_and_gone_do_not_count() -> No
 def test_a_report_of_another_version_says_nothing_and_a_worker_s_own_gauges_do_not_count() -> None:
     assert member(_record('{"loops": "many"}')).report is None
     assert member(_record('{"loops": [], "added": 1}')).report == WorkerReport()
-    waiting = WorkerReport(gauges=(Gauge(name="g", age=9.0, limit=1.0),))
+    waiting = WorkerReport(gauges=(AgeGauge(name="g", age=9.0, limit=1.0),))
     assert (waiting.ready, waiting.warnings) == (
         True,
         ("g has waited for 9 s, more than 1 s",),

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from offpath.health.fleet import FleetHealth, Member, member
+from offpath.health.fleet import FleetHealth, FleetMember, member
 from offpath.model.deaths import Dying, Whose
 from offpath.model.finding import FindingRecord
 from offpath.model.group import GroupPolicy, GroupRecord
-from offpath.model.health import Condition, Gauge, LoopReport, SettlementReport, WorkerReport
+from offpath.model.health import AgeGauge, Condition, LoopReport, SettlementReport, WorkerReport
 from offpath.model.job import Failure, JobRecord, JobState, NewJob
 from offpath.model.lease import WorkerInfo, WorkerRecord
 from offpath.model.limit import LimitRecord, QueueRecord, RateSpec
@@ -153,7 +153,7 @@ def a_worker() -> WorkerRecord:
     )
 
 
-def a_member() -> Member:
+def a_member() -> FleetMember:
     """The same, read."""
     return member(a_worker())
 
@@ -170,7 +170,7 @@ def a_fleet() -> FleetHealth:
     found = FindingRecord(id=identity(8), name="limit.full.a", text="full", since=NOW, seen_at=NOW)
     return FleetHealth(
         members=(a_member(), member(worker)),
-        gauges=(Gauge(name="the oldest due job of queue mail", age=400.0, limit=300.0),),
+        gauges=(AgeGauge(name="the oldest due job of queue mail", age=400.0, limit=300.0),),
         queues=(a_queue(),),
         limits=(a_limit(),),
         dying=(Dying(whose=Whose.TASK, name="send_mail", dead=9, share=0.9, most=5),),

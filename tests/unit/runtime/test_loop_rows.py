@@ -9,7 +9,7 @@ import pytest
 from offpath.model.health import BAD_SHARE, CLEARED, ENOUGH, RECENT, Condition, Streak
 from offpath.model.tally import Turn, Verdict
 from offpath.runtime.clock import ManualClock
-from offpath.runtime.loop import Limits, Loop, Pace
+from offpath.runtime.loop import Loop, LoopLimits, Pace
 from offpath.runtime.loop_status import LoopStatus
 
 BAD = Turn(verdict=Verdict.FAILED, counts={"failed": 1}, cause="1 of 1 messages failed")
@@ -33,7 +33,7 @@ async def after(*turns: Course, rows: bool = True) -> LoopStatus:
         return turn
 
     pace = Pace(interval=1, first_backoff=1, longest_backoff=1, jitter=0)
-    limits = Limits(rows=rows, window=15.0)
+    limits = LoopLimits(rows=rows, window=15.0)
     loop = Loop("relay", step, clock=clock, pace=pace, report=lambda *_: None, limits=limits)
     loop.start()
     for _ in range(20):

@@ -10,7 +10,7 @@ import pytest
 
 from offpath.errors import InvalidArgument, MissingExtra
 from offpath.runtime.catalogue import CATALOGUE, ROWS, Metric, MetricKind
-from offpath.runtime.metrics import SERIES_LIMIT, Metrics, Reading, plain_name
+from offpath.runtime.metrics import SERIES_LIMIT, Metrics, SeriesReading, plain_name
 from offpath.runtime.prometheus import MetricsCollector, exposition
 
 
@@ -164,7 +164,7 @@ async def settle() -> None:
 
 async def test_subscribers_get_one_batch_for_a_burst() -> None:
     metrics = Metrics()
-    batches: list[Sequence[Reading]] = []
+    batches: list[Sequence[SeriesReading]] = []
     end = metrics.subscribe(batches.append)
     one, other = metrics.counter("one"), metrics.gauge("other")
     one.add()
@@ -188,7 +188,7 @@ async def test_a_subscriber_that_raises_disturbs_nobody(caplog: pytest.LogCaptur
     metrics = Metrics()
     told: list[int] = []
 
-    def broken(batch: Sequence[Reading]) -> None:
+    def broken(batch: Sequence[SeriesReading]) -> None:
         raise ZeroDivisionError
 
     metrics.subscribe(broken)

@@ -11,7 +11,7 @@ import pytest
 
 from offpath.cli.systemd import notifier, signs
 from offpath.errors import ConfigurationError
-from offpath.model.health import Condition, Gauge, LoopReport, WorkerReport
+from offpath.model.health import AgeGauge, Condition, LoopReport, WorkerReport
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.notify import Notifier, Signs, Telling, telling
 
@@ -207,7 +207,7 @@ def test_what_is_not_critical_or_only_old_does_not_restart_a_worker() -> None:
     found = signs(report(Condition.UNHEALTHY, critical=False))
     assert found.progressing
     assert found.status == "2 jobs in hand"
-    late = Gauge(name="jobs", age=900.0, limit=300.0)
+    late = AgeGauge(name="jobs", age=900.0, limit=300.0)
     old = signs(WorkerReport(loops=report(Condition.HEALTHY).loops, gauges=(late,)))
     assert (old.ready, old.progressing, old.status) == (True, True, "0 jobs in hand")
 

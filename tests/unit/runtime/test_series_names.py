@@ -13,8 +13,8 @@ from offpath.cli.checkup import look
 from offpath.config import Settings
 from offpath.health.fleet import examine
 from offpath.health.thresholds import Thresholds
-from offpath.jobs.worker.telemetry import Telemetry
-from offpath.model.health import Gauge
+from offpath.jobs.worker.telemetry import WorkerTelemetry
+from offpath.model.health import AgeGauge
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import LOOK_EVERY, Metrics
 from offpath.runtime.recent_ends import RecentEnds
@@ -92,9 +92,9 @@ def test_labels_that_the_code_chooses_and_metrics_of_the_user_have_no_cap_of_nam
 def test_a_name_that_a_worker_serves_has_its_series_past_the_cap() -> None:
     metrics = Metrics(most_names=1)
     metrics.counter("offpath_log_appended_total", domain="first")
-    Telemetry(metrics).tasks(["a", "b", "c"], ["x", "y"])
-    Telemetry(metrics).loop("relay:one")
-    Telemetry(metrics).loop("relay:two")
+    WorkerTelemetry(metrics).tasks(["a", "b", "c"], ["x", "y"])
+    WorkerTelemetry(metrics).loop("relay:one")
+    WorkerTelemetry(metrics).loop("relay:two")
     made = metrics.list("offpath_jobs_dead_total")
     assert len(made) == 6
     assert "other" not in {value for one in made for value in one.labels.values()}
@@ -104,7 +104,7 @@ def test_a_name_that_a_worker_serves_has_its_series_past_the_cap() -> None:
 
 def test_the_gauges_of_what_falls_together_are_added_up() -> None:
     metrics, clock = Metrics(most_names=1), ManualClock()
-    telemetry = Telemetry(metrics)
+    telemetry = WorkerTelemetry(metrics)
     since = clock.now() - timedelta(seconds=40)
     backlog = [
         Backlog(queue=f"q{number}", task="work", ready=number, oldest_run_at=since)
@@ -117,7 +117,7 @@ def test_the_gauges_of_what_falls_together_are_added_up() -> None:
     telemetry.due([], clock.now())
     assert {one.value for one in metrics.list("offpath_jobs_ready")} == {0}
     gauges = [
-        Gauge(name=f"the oldest due job of queue q{number}", age=float(number), limit=None)
+        AgeGauge(name=f"the oldest due job of queue q{number}", age=float(number), limit=None)
         for number in range(4)
     ]
     telemetry.waiting(gauges)

@@ -19,7 +19,7 @@ from offpath.store.memory import MemoryStore
 from offpath.store.seam import ObservedStore
 from offpath.store.telemetry import moves
 from offpath.store.telemetry.meter import StoreMeter
-from offpath.store.telemetry.moves import Step
+from offpath.store.telemetry.moves import MoveStep
 from tests.conformance.builders import (
     die,
     enqueue,
@@ -43,7 +43,7 @@ class Rig:
             MemoryStore(self.clock), self.clock, StoreMeter(self.metrics, "memory"), [self]
         )
 
-    def moved(self, steps: Sequence[Step], at: datetime) -> None:
+    def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:
         """Keep what hooks would be told."""
         for step in steps:
             self.events += moves.events(step, at)

@@ -40,7 +40,7 @@ from offpath.errors import InvalidArgument, NotFound, OffpathError
 from offpath.model.json_text import decode_json
 
 if TYPE_CHECKING:
-    from offpath.economy.ledger.checkpoint import Verification, Verifies
+    from offpath.economy.ledger.checkpoint import SealVerifier, Verification
     from offpath.economy.ledger.signatures import Ed25519Signer
     from offpath.model.finding import FindingRecord
     from offpath.model.ledger.rates import Rate, Rates
@@ -90,7 +90,7 @@ def _rate_option(name: str) -> Callable[[Any], Any]:
     )
 
 
-def _keys(public_keys: tuple[str, ...]) -> Verifies:
+def _keys(public_keys: tuple[str, ...]) -> SealVerifier:
     from offpath.economy.ledger.signatures import PublicKeys
 
     if public_keys:
@@ -238,7 +238,7 @@ async def prove_ledger(app: App, *, light: bool, rates: Rates) -> Shown:
 @url_option
 @plain_command
 def verify(
-    offline: Path | None, anchor: Path | None, keys: Verifies, url: str | None, *, full: bool
+    offline: Path | None, anchor: Path | None, keys: SealVerifier, url: str | None, *, full: bool
 ) -> Shown:
     r"""Verify that the ledger only grew.
 
@@ -260,7 +260,7 @@ def verify(
 
 async def _verify(
     opened: AbstractAsyncContextManager[App],
-    keys: Verifies,
+    keys: SealVerifier,
     anchored: Checkpoint | None,
     *,
     full: bool,

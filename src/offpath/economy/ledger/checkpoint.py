@@ -57,7 +57,7 @@ _SUMMED: Final = 2
 """The version from which on a root covers sums."""
 
 
-class Verifies(Protocol):
+class SealVerifier(Protocol):
     """The part of a signer that a verification needs: no secret."""
 
     def verify(self, content: bytes, signature: str) -> bool:
@@ -165,7 +165,7 @@ async def seal(
 
 async def verify_last(
     store: LedgerStore,
-    keys: Verifies,
+    keys: SealVerifier,
     anchored: Checkpoint | None = None,
     *,
     full: bool = False,
@@ -209,7 +209,7 @@ def _numbered(last: Checkpoint) -> list[Checkpoint]:
     return [last] if last.v >= NUMBERED else []
 
 
-def verify_checkpoint(checkpoint: Checkpoint, keys: Verifies) -> bool:
+def verify_checkpoint(checkpoint: Checkpoint, keys: SealVerifier) -> bool:
     """True if one of the keys signed it. Raises ``ChainBroken`` when it is malformed."""
     try:
         return keys.verify(signed_bytes(checkpoint), checkpoint.signature)
@@ -343,7 +343,7 @@ def _vouched(survey: _Survey, last: Checkpoint, signer: Signer) -> None:
         )
 
 
-def _ours(checkpoint: Checkpoint, keys: Verifies) -> bool:
+def _ours(checkpoint: Checkpoint, keys: SealVerifier) -> bool:
     try:
         return verify_checkpoint(checkpoint, keys)
     except ChainBroken:
@@ -402,7 +402,7 @@ async def _anew(
         yield leaf_of(done.side.account)
 
 
-async def _follows(reads: LedgerReads, anchored: Checkpoint, keys: Verifies) -> bool:
+async def _follows(reads: LedgerReads, anchored: Checkpoint, keys: SealVerifier) -> bool:
     """True if the anchored checkpoint is there as it was published, and the last one goes back to
     it: each since names the one before, and we signed that.
     """

@@ -22,7 +22,7 @@ from offpath.economy.ledger.chains import (
     all_sides,
     leaf_of,
 )
-from offpath.economy.ledger.checkpoint import LEAVES, SIGNATURE, Verifies, verify_checkpoint
+from offpath.economy.ledger.checkpoint import LEAVES, SIGNATURE, SealVerifier, verify_checkpoint
 from offpath.economy.ledger.merkle import Root, Tree
 from offpath.economy.ledger.signatures import VERSION
 from offpath.model.ledger.chart import chart
@@ -57,14 +57,14 @@ class LinkLine(Struct, frozen=True, kw_only=True, tag="link", tag_field="type"):
     meta: str
 
 
-class End(Struct, frozen=True, kw_only=True, tag="end", tag_field="type"):
+class LastLine(Struct, frozen=True, kw_only=True, tag="end", tag_field="type"):
     """The last line."""
 
     accounts: int
     links: int
 
 
-Line = Header | AccountLine | LinkLine | End
+Line = Header | AccountLine | LinkLine | LastLine
 _DECODER: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 
 
@@ -109,10 +109,10 @@ async def export(store: LedgerStore) -> AsyncIterator[bytes]:
             linked += 1
             yield _line(LinkLine(link=pending[0], meta=pending[1]))
             pending = await anext(links, None)
-        yield _line(End(accounts=accounts, links=linked))
+        yield _line(LastLine(accounts=accounts, links=linked))
 
 
-def verify_lines(lines: Iterable[bytes], keys: Verifies | None) -> Exported:
+def verify_lines(lines: Iterable[bytes], keys: SealVerifier | None) -> Exported:
     """Replay an exported ledger; without ``keys`` the signature is not looked at.
 
     Raises ``MalformedOperation`` for what is no such file.
@@ -125,7 +125,7 @@ def verify_lines(lines: Iterable[bytes], keys: Verifies | None) -> Exported:
 
 
 class _Replay:
-    def __init__(self, keys: Verifies | None) -> None:
+    def __init__(self, keys: SealVerifier | None) -> None:
         self._keys = keys
         self._header: Header | None = None
         self._walk: ChainWalk | None = None
@@ -136,7 +136,7 @@ class _Replay:
         self._sums: dict[str, int] = {}
         self._breaks: dict[str, Break] = {}
         self._accounts = self._links = 0
-        self._end: End | None = None
+        self._end: LastLine | None = None
 
     def take(self, line: Line, number: int) -> None:
         if (self._header is None) != isinstance(line, Header):
@@ -156,7 +156,7 @@ class _Replay:
                 self._begin(line)
             case LinkLine():
                 self._step(line)
-            case End():
+            case LastLine():
                 self._finish()
                 self._end = line
 
@@ -174,7 +174,7 @@ class _Replay:
         )
 
     def _problems(self, checkpoint: Checkpoint | None) -> Iterable[str]:
-        if self._end is None or self._end != End(accounts=self._accounts, links=self._links):
+        if self._end is None or self._end != LastLine(accounts=self._accounts, links=self._links):
             yield "cut"
         if any(self._sums.values()):
             yield "unbalanced"

@@ -14,15 +14,15 @@ from offpath.economy.ledger.operations.families import Operation, checked
 from offpath.economy.ledger.operations.plans import (
     NOTHING_FURTHER,
     NOTHING_TO_SEE,
+    Facts,
     Family,
     Lookup,
     Planning,
-    Seen,
 )
 from offpath.economy.ledger.operations.undo_keys import again, posting_undone
 from offpath.economy.ledger.outcome import Outcome, Rejected, outcome_of
 from offpath.economy.ledger.rules import NewId, Rules
-from offpath.economy.ledger.turns import Answer, Turn, parted, runs
+from offpath.economy.ledger.turns import Answer, TurnKeeper, parted, runs
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.decision import Decided, Declined, LedgerOp
 from offpath.model.ledger.faults import LedgerError, StoreFailed, Unplanned
@@ -88,7 +88,7 @@ class Submitting:
         """Those of a run in one go; from one on that is to be planned anew, behind what it does."""
         while run:
             ready = await asyncio.gather(*map(self._ready, run.values()))
-            turn = Turn()
+            turn = TurnKeeper()
             given = [
                 self.batcher.submit(turn.take(one)) if isinstance(one, LedgerOp) else one
                 for one in ready
@@ -157,12 +157,12 @@ class Submitting:
         planned: LedgerOp = family.plan(request, planning)
         return planned
 
-    async def _seen(self, lookup: Lookup) -> Seen:
+    async def _seen(self, lookup: Lookup) -> Facts:
         cleared = True
         if lookup.payee is not None and self._cleared is not None:
             cleared = await self._cleared(lookup.payee)
         if lookup.side is None and lookup.posting is None and lookup.further is None:
-            return Seen(cleared=cleared)
+            return Facts(cleared=cleared)
         try:
             return await self._read(lookup, cleared=cleared)
         except LedgerError:
@@ -170,7 +170,7 @@ class Submitting:
         except Exception as error:
             raise failure(error) from error
 
-    async def _read(self, lookup: Lookup, *, cleared: bool) -> Seen:
+    async def _read(self, lookup: Lookup, *, cleared: bool) -> Facts:
         store = await self._opened()
         side, posting = None, None
         if lookup.side is not None:
@@ -182,7 +182,7 @@ class Submitting:
             posting = postings[0] if postings else None
         pair = None if posting is None else await _pair(store, posting)
         further = NOTHING_FURTHER if lookup.further is None else lookup.further(side, posting)
-        return Seen(
+        return Facts(
             side=side,
             posting=posting,
             pair=pair,

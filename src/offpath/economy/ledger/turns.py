@@ -54,7 +54,7 @@ def runs(requests: Mapping[int, Operation]) -> Iterator[dict[int, Operation]]:
         yield run
 
 
-class Turn:
+class TurnKeeper:
     """Keeps operations in turn that are decided together: behind one that has to be planned anew,
     as what it needs was only found out in deciding it, none is decided before it.
     """

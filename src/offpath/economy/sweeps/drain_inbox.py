@@ -7,12 +7,12 @@ fault that may go away is tried again after a growing wait.
 from __future__ import annotations
 
 from offpath.economy.sweeps.home import EconomyHome
-from offpath.economy.sweeps.moving import SOURCE, Mover
+from offpath.economy.sweeps.moving import SOURCE, KeptMover
 from offpath.economy.sweeps.moving import drained as drain_inbox
 
 __all__ = ["SOURCE", "drain_inbox", "drain_mover"]
 
 
-def drain_mover(home: EconomyHome) -> Mover:
+def drain_mover(home: EconomyHome) -> KeptMover:
     """The drain of the economy's source."""
-    return Mover(lambda: home.app.drain(SOURCE))
+    return KeptMover(lambda: home.app.drain(SOURCE))

@@ -16,7 +16,7 @@ from offpath.economy.ledger.operations.events import STREAM
 from offpath.economy.ledger.outcome import Committed, Duplicate
 from offpath.economy.sweeps import telemetry
 from offpath.economy.sweeps.home import Pass
-from offpath.economy.sweeps.summaries import Failed, InboxSummary, Reasoned, RelaySummary
+from offpath.economy.sweeps.summaries import FailedMessage, InboxSummary, Reasoned, RelaySummary
 from offpath.errors import PassFailed
 from offpath.model.ledger.faults import ProviderFailed
 from offpath.model.message import Box
@@ -51,7 +51,7 @@ def not_applied(message_id: str, code: str, *, retryable: bool) -> None:
         notes.codes[message_id] = (code, retryable)
 
 
-class Moves(Protocol):
+class StreamMover(Protocol):
     """The mover of the messages of one stream."""
 
     async def run_once(self, *, limit: int) -> Tally:
@@ -59,12 +59,12 @@ class Moves(Protocol):
         ...
 
 
-class Mover:
+class KeptMover:
     """A relay or a drain, kept from pass to pass while the app has the same store."""
 
-    def __init__(self, make: Callable[[], Moves]) -> None:
+    def __init__(self, make: Callable[[], StreamMover]) -> None:
         self._make = make
-        self._made: Moves | None = None
+        self._made: StreamMover | None = None
         self._made_for: Store | None = None
 
     async def move(self, store: Store, limit: int) -> Tally:
@@ -77,7 +77,7 @@ class Mover:
             return failed.tally
 
 
-async def relayed(run: Pass, mover: Mover) -> RelaySummary:
+async def relayed(run: Pass, mover: KeptMover) -> RelaySummary:
     """Hand due events of the economy's stream to its dispatcher; without one it rests."""
     await _tell_backlog(run)
     tally = await mover.move(run.store, run.limit)
@@ -89,7 +89,7 @@ async def relayed(run: Pass, mover: Mover) -> RelaySummary:
     return RelaySummary(
         relayed=tally.buckets.get("relayed", ()),
         failed=tuple(
-            Failed(event, code, retryable=True) for event in tally.buckets.get("failed", ())
+            FailedMessage(event, code, retryable=True) for event in tally.buckets.get("failed", ())
         ),
         dead_lettered=tuple(Reasoned(event, code) for event in dead),
     )
@@ -107,7 +107,7 @@ async def _tell_backlog(run: Pass) -> None:
     telemetry.backlog(run.metrics, sum(one.due for one in ours), age)
 
 
-async def drained(run: Pass, mover: Mover) -> InboxSummary:
+async def drained(run: Pass, mover: KeptMover) -> InboxSummary:
     """Submit the operations that came in; without a handler it rests."""
     notes = Notes([], {})
     token = _notes.set(notes)
@@ -123,7 +123,7 @@ async def drained(run: Pass, mover: Mover) -> InboxSummary:
     return InboxSummary(
         applied=tally.buckets.get("applied", ()),
         failed=tuple(
-            Failed(one, *told.get(one, unknown)) for one in tally.buckets.get("failed", ())
+            FailedMessage(one, *told.get(one, unknown)) for one in tally.buckets.get("failed", ())
         ),
         dead_lettered=tuple(Reasoned(one, told.get(one, unknown)[0]) for one in dead),
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from offpath.economy.ledger.operations.events import STREAM
 from offpath.economy.sweeps.home import EconomyHome
-from offpath.economy.sweeps.moving import Mover
+from offpath.economy.sweeps.moving import KeptMover
 from offpath.economy.sweeps.moving import relayed as relay
 
 __all__ = ["relay", "relay_mover"]
 
 
-def relay_mover(home: EconomyHome) -> Mover:
+def relay_mover(home: EconomyHome) -> KeptMover:
     """The relay of the economy's events."""
-    return Mover(lambda: home.app.relay(STREAM))
+    return KeptMover(lambda: home.app.relay(STREAM))

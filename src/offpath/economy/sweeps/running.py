@@ -35,7 +35,7 @@ from offpath.economy.sweeps.summaries import (
     RelaySummary,
     SealSummary,
     SubscriptionsSummary,
-    Summary,
+    SweepSummary,
     TreasurySummary,
     VerifySummary,
 )
@@ -44,7 +44,7 @@ from offpath.errors import InvalidArgument, OffpathError
 from offpath.model import checks
 from offpath.sweeps.registry import MOST_ROWS
 
-IDLE: Final[dict[str, Summary]] = {
+IDLE: Final[dict[str, SweepSummary]] = {
     "payouts": PayoutsSummary(),
     "subscriptions": SubscriptionsSummary(),
     "treasury": TreasurySummary(),
@@ -60,7 +60,7 @@ IDLE: Final[dict[str, Summary]] = {
 SWEEP_NAMES: Final = tuple(IDLE)
 """The sweeps, in the order in which they run."""
 
-Sweep = Callable[[Pass], Awaitable[Summary]]
+Sweep = Callable[[Pass], Awaitable[SweepSummary]]
 
 
 class SweepInput(Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class EconomyResult(Struct, frozen=True, kw_only=True):
     """The result of one sweep: its summary, or the code of what it raised."""
 
     name: str
-    summary: Summary | None = None
+    summary: SweepSummary | None = None
     code: str | None = None
     retryable: bool = False
     more: bool = False
@@ -163,7 +163,7 @@ class EconomySweeps:
             return home.app.clock.now()  # type: ignore[no-any-return]  # the app's
         return told
 
-    async def sweep(self, name: str, run: Pass) -> Summary:
+    async def sweep(self, name: str, run: Pass) -> SweepSummary:
         """One sweep on its own. Raises what it cannot tell in its summary."""
         async with self._locks[name]:
             return await self._sweeps[name](run)

@@ -32,7 +32,7 @@ class Reasoned(Struct, frozen=True):
     reason: str
 
 
-class Failed(Struct, frozen=True):
+class FailedMessage(Struct, frozen=True):
     """A message that was not delivered or applied this time."""
 
     id: str
@@ -65,7 +65,7 @@ class FailedWindow(Struct, frozen=True):
     retryable: bool
 
 
-class Summary(Protocol):
+class SweepSummary(Protocol):
     """The base of every summary."""
 
     def tally(self) -> Tally:
@@ -192,7 +192,7 @@ class RelaySummary(Struct, frozen=True, kw_only=True):
     """The outcome of due events."""
 
     relayed: tuple[str, ...] = ()
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[FailedMessage, ...] = ()
     dead_lettered: tuple[Reasoned, ...] = ()
 
     def tally(self) -> Tally:
@@ -204,7 +204,7 @@ class InboxSummary(Struct, frozen=True, kw_only=True):
     """The outcome of inbound operations; duplicates count as applied."""
 
     applied: tuple[str, ...] = ()
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[FailedMessage, ...] = ()
     dead_lettered: tuple[Reasoned, ...] = ()
 
     def tally(self) -> Tally:
@@ -244,15 +244,15 @@ class PromosSummary(Struct, frozen=True, kw_only=True):
         return _tally(reversed=self.reversed, failed=self.failed, dead_lettered=self.dead_lettered)
 
 
-_Row = str | Coded | Reasoned | Failed | Expired | Breach
+_Row = str | Coded | Reasoned | FailedMessage | Expired | Breach
 
 
 def _tally(*, facts: dict[str, Any] | None = None, **buckets: tuple[_Row, ...]) -> Tally:
     reasons = {
-        one.id: one.code if isinstance(one, Coded | Failed) else one.reason
+        one.id: one.code if isinstance(one, Coded | FailedMessage) else one.reason
         for rows in buckets.values()
         for one in rows
-        if isinstance(one, Coded | Failed | Reasoned)
+        if isinstance(one, Coded | FailedMessage | Reasoned)
     }
     ids = {name: tuple(map(_id, rows)) for name, rows in buckets.items()}
     return Tally(buckets=_kept(**ids), bad=_BAD, reasons=reasons, facts=facts or {})

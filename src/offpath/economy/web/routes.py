@@ -37,7 +37,7 @@ def app(
             Route("/readyz", service.readyz, methods=["GET"]),
             Route("/openapi.json", service.openapi, methods=["GET"]),
             *(
-                Route(f"/webhooks/{name}", Admitted(service, door))
+                Route(f"/webhooks/{name}", LimitedRoute(service, door))
                 for name, door in webhooks.items()
             ),
         ],
@@ -46,7 +46,7 @@ def app(
     )
 
 
-class Admitted:
+class LimitedRoute:
     """A door behind the rate limiter, whose answers have the request's id as all others do."""
 
     def __init__(self, service: Service, door: ASGIApp) -> None:

@@ -39,7 +39,7 @@ def extra(module: str, name: str) -> ModuleType:
         ) from error
 
 
-class Name:
+class NameTemplate:
     """A name with fields, as ``orders.{topic}``. Raises ``InvalidArgument``."""
 
     def __init__(self, template: str, what: str) -> None:

@@ -17,7 +17,7 @@ from offpath.events.dispatcher import Event, Outcomes, Undeliverable
 from offpath.events.dispatchers.broker_names import is_name, new_resolver, numbered
 from offpath.events.dispatchers.link import (
     Link,
-    Name,
+    NameTemplate,
     NotAcknowledged,
     addresses,
     event_headers,
@@ -68,7 +68,7 @@ class _Ack(Struct, frozen=True):
 _ack = json.Decoder(_Ack).decode
 
 
-class _Session:
+class _NatsSession:
     """One connection, and who waits on it for which acknowledgement."""
 
     def __init__(self, client: Client) -> None:
@@ -159,7 +159,7 @@ class NatsDispatcher:
         """
         self._nats = extra("nats", "nats")
         self._urls = addresses(servers, ("nats", "tls", "ws", "wss"))
-        self._subject = Name(subject, "subject")
+        self._subject = NameTemplate(subject, "subject")
         self._timeout = wait_limit(timeout, "timeout")
         self._connect_timeout = wait_limit(connect_timeout, "connect_timeout")
         self._options = further(options, _SET_BY_US)
@@ -209,7 +209,7 @@ class NatsDispatcher:
                 outcomes[at] = NotAcknowledged(late)
         return outcomes
 
-    async def _publish(self, session: _Session, event: Event, reply: str) -> Exception | None:
+    async def _publish(self, session: _NatsSession, event: Event, reply: str) -> Exception | None:
         """Write one; what is wrong with it is its own outcome."""
         client = session.client
         try:
@@ -243,7 +243,7 @@ class NatsDispatcher:
             )
         return subject, headers, body
 
-    async def _connect(self) -> _Session:
+    async def _connect(self) -> _NatsSession:
         """A connection to the first server that answers. Raises ``NotAcknowledged``."""
         urls = list(self._urls)
         if not self._options.get("dont_randomize"):
@@ -260,9 +260,9 @@ class NatsDispatcher:
                 f"cannot connect to {shown(self._urls)}: {told(error, self._urls)}"
             ) from None
 
-    async def _connect_to(self, url: str) -> _Session:
+    async def _connect_to(self, url: str) -> _NatsSession:
         client = self._nats.NATS()
-        session = _Session(client)
+        session = _NatsSession(client)
 
         async def noted(error: Exception) -> None:
             session.last_error = told(error, self._urls)

@@ -14,7 +14,7 @@ from offpath.events.dispatcher import Event, Outcomes, Undeliverable
 from offpath.events.dispatchers.broker_names import is_name, named, new_resolver, numbered
 from offpath.events.dispatchers.link import (
     Link,
-    Name,
+    NameTemplate,
     NotAcknowledged,
     addresses,
     event_headers,
@@ -44,7 +44,7 @@ _SET_BY_US = frozenset({"url", "timeout"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Session:
+class _RabbitSession:
     connection: AbstractConnection
     channel: AbstractChannel
     exchange: AbstractExchange
@@ -95,13 +95,13 @@ class RabbitDispatcher:
         if len(str(exchange).encode()) > _SHORT:
             raise InvalidArgument(f"exchange must be a name of at most {_SHORT} bytes")
         self._exchange = exchange
-        self._routing_key = Name(routing_key, "routing_key")
+        self._routing_key = NameTemplate(routing_key, "routing_key")
         self._timeout = wait_limit(timeout, "timeout")
         self._connect_timeout = wait_limit(connect_timeout, "connect_timeout")
         self._most = checks.integer(max_bytes, "max_bytes", least=1, most=2**31)
         self._options = further(options, _SET_BY_US)
         self._resolver = new_resolver()
-        self._link = Link(self._connect, _Session.alive)
+        self._link = Link(self._connect, _RabbitSession.alive)
 
     def __repr__(self) -> str:
         """Show where to; never who as."""
@@ -198,7 +198,7 @@ class RabbitDispatcher:
                 return await self._pika.connect(address, **options)  # type: ignore[no-any-return]
         return await self._pika.connect(last, **options)  # type: ignore[no-any-return]
 
-    async def _connect(self) -> _Session:
+    async def _connect(self) -> _RabbitSession:
         connection: AbstractConnection | None = None
         try:
             async with asyncio.timeout(self._connect_timeout):
@@ -218,4 +218,4 @@ class RabbitDispatcher:
             else:
                 text = f"cannot connect to {where}: {told(error, self._urls)}"
             raise NotAcknowledged(text) from None
-        return _Session(connection, channel, exchange)
+        return _RabbitSession(connection, channel, exchange)

@@ -11,7 +11,7 @@ from offpath.errors import InvalidArgument
 from offpath.events.dispatcher import Event, Outcomes, Undeliverable
 from offpath.events.dispatchers.broker_names import by_address, new_resolver
 from offpath.events.dispatchers.link import (
-    Name,
+    NameTemplate,
     NotAcknowledged,
     addresses,
     extra,
@@ -74,7 +74,7 @@ class RedisDispatcher:
         self._retry = extra("redis.asyncio.retry", "redis").Retry
         self._backoff = extra("redis.backoff", "redis").NoBackoff
         self._urls = addresses((url,), ("redis", "rediss", "unix"))
-        self._stream = Name(stream, "stream")
+        self._stream = NameTemplate(stream, "stream")
         self._maxlen = (
             None if maxlen is None else checks.integer(maxlen, "maxlen", least=1, most=2**53)
         )

@@ -15,7 +15,7 @@ from offpath.events.webhook.work import (
     Directory,
     FanOutWork,
     PostWork,
-    Tools,
+    WebhookTools,
 )
 from offpath.model import checks
 from offpath.model.tally import Tally, Turn, Verdict
@@ -143,6 +143,6 @@ class Posting:
         return self._random, self._keep
 
 
-def _tools(drives: FanOut | Posting, directory: Directory, parts: MoverParts) -> Tools:
+def _tools(drives: FanOut | Posting, directory: Directory, parts: MoverParts) -> WebhookTools:
     random, keep = drives.terms
-    return Tools(directory=directory, clock=parts.clock, random=random, keep=keep)
+    return WebhookTools(directory=directory, clock=parts.clock, random=random, keep=keep)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from offpath.errors import PassFailed, RelayFailed, StoreError
-from offpath.events.mover import Terms
+from offpath.events.mover import MoverTerms
 from offpath.events.webhook.poster import Post, Poster, body_of
 from offpath.model.effects import Effects
 from offpath.model.endpoint import Endpoint, EndpointState, endpoint_of, stream_of
@@ -25,7 +25,7 @@ from offpath.model.webhook import (
     Delivered,
     Gone,
     Refused,
-    Wait,
+    RetryLater,
     blocked,
     is_open,
     note_for,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from offpath.model.tally import Tally
     from offpath.store.events import EventStore
 
-FAN_OUT: Final = Terms(done="relayed", concurrency=50, timeout=30.0)
-POSTS: Final = Terms(
+FAN_OUT: Final = MoverTerms(done="relayed", concurrency=50, timeout=30.0)
+POSTS: Final = MoverTerms(
     done="relayed", concurrency=500, batch=500, timeout=LIMIT + 5.0, lease_seconds=3 * LIMIT + 10.0
 )
 PER_ENDPOINT: Final = 5
@@ -82,7 +82,7 @@ class Directory:
             self._known[noted.name] = noted
 
 
-class Tools(Struct, frozen=True, kw_only=True):
+class WebhookTools(Struct, frozen=True, kw_only=True):
     """What both works need."""
 
     directory: Directory
@@ -97,7 +97,7 @@ class FanOutWork:
 
     box = Box.OUT
 
-    def __init__(self, streams: Callable[[], Sequence[str]], tools: Tools) -> None:
+    def __init__(self, streams: Callable[[], Sequence[str]], tools: WebhookTools) -> None:
         self.rules = MoveRules(keep=tools.keep)
         self._streams = streams
         self._tools = tools
@@ -171,7 +171,9 @@ class PostWork:
 
     box = Box.OUT
 
-    def __init__(self, poster: Poster, tools: Tools, *, per_endpoint: int = PER_ENDPOINT) -> None:
+    def __init__(
+        self, poster: Poster, tools: WebhookTools, *, per_endpoint: int = PER_ENDPOINT
+    ) -> None:
         self.rules = MoveRules(keep=tools.keep)
         self._poster = poster
         self._tools = tools
@@ -223,7 +225,7 @@ class PostWork:
         match answer:
             case Delivered():
                 return MessageSettlement(message=message, outcome=Succeeded(), keep=self.rules.keep)
-            case Gone() | Wait():
+            case Gone() | RetryLater():
                 # it waits with its endpoint; the attempt is not the message's
                 return MessageSettlement(message=message, outcome=Released())
             case Refused(why=why):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from datetime import timedelta
 
-    from offpath.jobs.client.session import Session
+    from offpath.jobs.client.session import StoreSession
     from offpath.model.gate import NewGate
     from offpath.model.group import GroupRecord
     from offpath.model.job import NewJob
@@ -36,7 +36,7 @@ MOST_MEMBERS = 100
 class Client:
     """Sends jobs and serves their handles, over whatever session is open."""
 
-    def __init__(self, opened: Callable[[], Awaitable[Session]]) -> None:
+    def __init__(self, opened: Callable[[], Awaitable[StoreSession]]) -> None:
         self._opened = opened
 
     async def send(self, jobs: Sequence[Sent], within: object = None) -> list[Handle[Any, Any]]:

@@ -12,25 +12,25 @@ from offpath.jobs.client.jobs_view import act, chosen
 from offpath.jobs.client.selection import Where, filter_of, ids_of, page_limit, position
 from offpath.model import checks
 from offpath.model.job import JobRecord, JobState, Page
-from offpath.store.changes import Changed
-from offpath.store.protocol import Redrive
+from offpath.store.changes import ChangedJob
+from offpath.store.protocol import JobRedrive
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from datetime import timedelta
 
-    from offpath.jobs.client.session import Session
+    from offpath.jobs.client.session import StoreSession
     from offpath.model.job import JobFilter
 
 _DEAD = frozenset({JobState.DEAD})
 _FASTEST = 1e6
-_Changes = list[Changed]  # inside of the class, `list` is the verb
+_Changes = list[ChangedJob]  # inside of the class, `list` is the verb
 
 
 class DeadLetters:
     """Dead jobs with their errors. They stay until they are redriven, discarded or pruned."""
 
-    def __init__(self, opened: Callable[[], Awaitable[Session]]) -> None:
+    def __init__(self, opened: Callable[[], Awaitable[StoreSession]]) -> None:
         self._opened = opened
 
     async def list(
@@ -77,7 +77,7 @@ class DeadLetters:
         order = itertools.count()
 
         def back(chunk: Sequence[str]) -> Awaitable[_Changes]:
-            redrives = [Redrive(id=each, delay=wait + next(order) * step) for each in chunk]
+            redrives = [JobRedrive(id=each, delay=wait + next(order) * step) for each in chunk]
             return session.store.redrive(redrives)
 
         what = chosen(ids, filter_of(where), allowed=_DEAD, everything=everything)

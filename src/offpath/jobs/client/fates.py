@@ -24,7 +24,7 @@ from offpath.runtime import log
 
 if TYPE_CHECKING:
     from offpath.jobs.values.runnable import Runnable
-    from offpath.store.telemetry.moves import Step
+    from offpath.store.telemetry.moves import MoveStep
 
 TRACEBACK: Final = "traceback"
 """The field of a record that has an attempt's traceback, which is no part of the line."""
@@ -59,7 +59,7 @@ class Fates:
         self._tasks = tasks
         self._detail = detail
 
-    def moved(self, steps: Sequence[Step], at: datetime) -> None:  # noqa: ARG002 - an observer's
+    def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:  # noqa: ARG002 - an observer's
         """Write what these transitions mean for their jobs. Never raises."""
         # steps of one way share their move, so a batch costs one look for each way it knows
         told = {way: fate for way in {step.move for step in steps} if (fate := _loud(way.kinds))}
@@ -68,7 +68,7 @@ class Fates:
                 if step.move in told:
                     self._write(step, told[step.move])
 
-    def _write(self, step: Step, fate: Fate) -> None:
+    def _write(self, step: MoveStep, fate: Fate) -> None:
         failure = _failure(step)
         attempts = self._attempts(step)
         _log.log(
@@ -84,7 +84,7 @@ class Fates:
             extra=_fields(step, attempts, failure, self._detail),
         )
 
-    def _attempts(self, step: Step) -> int | None:
+    def _attempts(self, step: MoveStep) -> int | None:
         """How often the job may be tried; None where this process does not know."""
         task, options = self._tasks.get(step.job.task), getattr(step.job, "options", None)
         if options is None:
@@ -104,19 +104,19 @@ def _loud(kinds: Sequence[EventKind]) -> Fate | None:
     return fate if fate is not None and _log.isEnabledFor(fate.level) else None
 
 
-def _failure(step: Step) -> Failure | None:
+def _failure(step: MoveStep) -> Failure | None:
     outcome = None if step.settlement is None else step.settlement.outcome
     return outcome.failure if isinstance(outcome, Retry | Dead | Cancelled) else None
 
 
-def _which(step: Step, attempts: int | None) -> str:
+def _which(step: MoveStep, attempts: int | None) -> str:
     attempt = getattr(step.job, "attempt", None)
     if attempt is None:
         return ""
     return f", attempt {attempt}" if attempts is None else f", attempt {attempt} of {attempts}"
 
 
-def _why(step: Step, failure: Failure | None, detail: LogErrors) -> str:
+def _why(step: MoveStep, failure: Failure | None, detail: LogErrors) -> str:
     reason = _reason(step)
     parts = [reason] if reason else []
     if failure is not None:
@@ -124,7 +124,7 @@ def _why(step: Step, failure: Failure | None, detail: LogErrors) -> str:
     return f": {', '.join(parts)}" if parts else ""
 
 
-def _reason(step: Step) -> str | None:
+def _reason(step: MoveStep) -> str | None:
     """Why it is dead, waits, or was put off."""
     outcome = None if step.settlement is None else step.settlement.outcome
     match outcome:
@@ -143,19 +143,19 @@ def _reason(step: Step) -> str | None:
     return (getattr(step.job, "reason", None) or DeadReason.WORKER_LOST).value
 
 
-def _next(step: Step) -> str:
+def _next(step: MoveStep) -> str:
     if step.move.entered is not JobState.QUEUED or step.run_at is None:
         return ""
     return f"; again at {step.run_at.astimezone(UTC).isoformat(timespec='seconds')}"
 
 
-def _command(step: Step, fate: Fate) -> str:
+def _command(step: MoveStep, fate: Fate) -> str:
     """Where more is to be seen, for what somebody may want to look at."""
     return f"; see: offpath jobs show {step.job.id}" if fate.level >= logging.WARNING else ""
 
 
 def _fields(
-    step: Step, attempts: int | None, failure: Failure | None, detail: LogErrors
+    step: MoveStep, attempts: int | None, failure: Failure | None, detail: LogErrors
 ) -> dict[str, Any]:
     """The same for programs, as fields of the record; those that say nothing are left out."""
     trace = failure.traceback if failure is not None and detail == "traceback" else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from offpath.jobs.values.group_codecs import GroupCodecs
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
-    from offpath.store.telemetry.moves import Step
+    from offpath.store.telemetry.moves import MoveStep
 
 GRACE = 0.1
 """Seconds in which somebody may still begin to wait for a group that is done."""
@@ -109,7 +109,7 @@ class OrphanWatch:
         self._closing = asyncio.Event()
         self._going: set[asyncio.Task[None]] = set()
 
-    def moved(self, steps: Sequence[Step], at: datetime) -> None:  # noqa: ARG002 - an observer's
+    def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:  # noqa: ARG002 - an observer's
         """See which groups ended."""
         groups = done_groups(steps)
         if groups:

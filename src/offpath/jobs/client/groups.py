@@ -10,12 +10,12 @@ from offpath.jobs.client.group_events import Group
 from offpath.jobs.client.selection import page_limit, position
 from offpath.model.job import JobFilter, JobState, Page
 from offpath.runtime.ids import parse_id
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from offpath.jobs.client.session import Session
+    from offpath.jobs.client.session import StoreSession
     from offpath.jobs.values.group_codecs import GroupCodecs
 
 CHUNK = 500
@@ -25,7 +25,7 @@ CHUNK = 500
 class GroupsView:
     """Groups of all processes. A group has the id of its first job."""
 
-    def __init__(self, opened: Callable[[], Awaitable[Session]], codecs: GroupCodecs) -> None:
+    def __init__(self, opened: Callable[[], Awaitable[StoreSession]], codecs: GroupCodecs) -> None:
         self._opened = opened
         self._codecs = codecs
 
@@ -57,7 +57,7 @@ class GroupsView:
         size, start = page_limit(limit), position(after)
         return await store.find(where, limit=size, after=start, newest=newest)
 
-    async def cancel(self, group_id: str, /) -> list[Changed]:
+    async def cancel(self, group_id: str, /) -> list[ChangedJob]:
         """Cancel a group: waiting jobs at once, running ones are told, and what would still join
         it is cancelled too. Returns those it changed; repeating it changes nothing.
 
@@ -67,9 +67,9 @@ class GroupsView:
         return await cancel_group(await self._opened(), group_id)
 
 
-async def cancel_group(session: Session, group_id: str) -> list[Changed]:
+async def cancel_group(session: StoreSession, group_id: str) -> list[ChangedJob]:
     """Cancel all open jobs of a group, chunk by chunk."""
-    changed: list[Changed] = []
+    changed: list[ChangedJob] = []
     while True:
         more = await session.store.cancel_groups(
             (group_id,), limit=CHUNK, keep=session.keep_cancelled

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from offpath.model.group import GroupRecord
     from offpath.runtime.clock import Clock
     from offpath.runtime.metrics import Metrics
-    from offpath.store.telemetry.moves import Step
+    from offpath.store.telemetry.moves import MoveStep
 
 ReadGroups = Callable[[Sequence[str]], Awaitable[Sequence["GroupRecord"]]]
 MOST_READ = 500
@@ -154,7 +154,7 @@ class Hooks:
         self._values: dict[str, str | None] = {}
         self._runner: asyncio.Task[None] | None = None
 
-    def moved(self, steps: Sequence[Step], at: datetime) -> None:
+    def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:
         """Tell the hooks of committed transitions; nothing is built for tasks without a hook."""
         if self._on_event is None:
             deaf = {task for task in {step.move.task for step in steps} if self._own(task) is None}
@@ -208,7 +208,7 @@ class Hooks:
         finally:
             self._runner = None
 
-    def _with_value(self, event: JobEvent, step: Step) -> JobEvent:
+    def _with_value(self, event: JobEvent, step: MoveStep) -> JobEvent:
         if event.kind is not EventKind.GROUP_DONE or self._groups is None:
             return event
         if _alone(step):
@@ -240,7 +240,7 @@ class Hooks:
                 self._report(error, "hook")
 
 
-def done_groups(steps: Sequence[Step]) -> list[str]:
+def done_groups(steps: Sequence[MoveStep]) -> list[str]:
     """The groups that these steps have ended."""
     return [step.job.group_id or step.job.id for step in steps if step.group_done]
 
@@ -256,7 +256,7 @@ class EndWatch:
         self._ended = ended
         self._groups_done = groups_done
 
-    def moved(self, steps: Sequence[Step], at: datetime) -> None:  # noqa: ARG002 - an observer's
+    def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:  # noqa: ARG002 - an observer's
         """Pass on the ids of jobs that ended."""
         ids = moves.ended(steps)
         if ids:
@@ -265,7 +265,7 @@ class EndWatch:
             self._groups_done(groups)
 
 
-def _alone(step: Step) -> bool:
+def _alone(step: MoveStep) -> bool:
     """Whether a job is certain to be the only one that its group ever had."""
     job, settlement = step.job, step.settlement
     if settlement is None or not isinstance(job, LeasedJob):
@@ -273,7 +273,7 @@ def _alone(step: Step) -> bool:
     return job.group_id == job.id and job.deliveries == 1 and not settlement.effects
 
 
-def _own_value(step: Step) -> str | None:
+def _own_value(step: MoveStep) -> str | None:
     outcome = None if step.settlement is None else step.settlement.outcome
     return outcome.result if isinstance(outcome, Succeeded) and outcome.contributes else None
 

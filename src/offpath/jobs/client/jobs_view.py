@@ -10,14 +10,14 @@ from offpath.errors import InvalidArgument, JobNotFound
 from offpath.jobs.client.selection import Where, filter_of, ids_of, page_limit, position
 from offpath.model.checks import seconds
 from offpath.model.job import LIVE, TERMINAL, Count, JobFilter, JobRecord, JobState, Page
-from offpath.store.changes import Changed
-from offpath.store.protocol import Redrive
+from offpath.store.changes import ChangedJob
+from offpath.store.protocol import JobRedrive
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from datetime import timedelta
 
-    from offpath.jobs.client.session import Session
+    from offpath.jobs.client.session import StoreSession
 
 CHUNK = 500
 """Jobs acted on in one call to the store."""
@@ -26,7 +26,7 @@ CHUNK = 500
 class JobsView:
     """Jobs of all processes. Listings are pages in the order of ids, which is that of time."""
 
-    def __init__(self, opened: Callable[[], Awaitable[Session]]) -> None:
+    def __init__(self, opened: Callable[[], Awaitable[StoreSession]]) -> None:
         self._opened = opened
 
     async def get(self, job_id: str, /) -> JobRecord:
@@ -74,7 +74,7 @@ class JobsView:
         """How many jobs match, by state, queue and task."""
         return await (await self._opened()).store.count(filter_of(where))
 
-    async def cancel(self, *ids: str, **where: Unpack[Where]) -> list[Changed]:
+    async def cancel(self, *ids: str, **where: Unpack[Where]) -> list[ChangedJob]:
         """Cancel jobs, by id or by filter: waiting ones at once, running ones are told.
 
         Returns those it changed; ended and unknown ones are left alone. Raises
@@ -87,7 +87,7 @@ class JobsView:
 
     async def retry(
         self, *ids: str, delay: float | timedelta = 0.0, **where: Unpack[Where]
-    ) -> list[Changed]:
+    ) -> list[ChangedJob]:
         """Put dead or cancelled jobs back as fresh; make waiting ones due, ``delay`` from now.
 
         Returns those it changed. Succeeded and running jobs are left alone, and so are those
@@ -97,10 +97,12 @@ class JobsView:
         wait = seconds(delay, "delay")
         store = (session := await self._opened()).store
         return await act(
-            session, what, lambda chunk: store.redrive([Redrive(id=i, delay=wait) for i in chunk])
+            session,
+            what,
+            lambda chunk: store.redrive([JobRedrive(id=i, delay=wait) for i in chunk]),
         )
 
-    async def delete(self, *ids: str, **where: Unpack[Where]) -> list[Changed]:
+    async def delete(self, *ids: str, **where: Unpack[Where]) -> list[ChangedJob]:
         """Remove ended jobs with their history; returns those that were removed.
 
         Others are left alone, and so are jobs of which something is still to be undone
@@ -129,21 +131,21 @@ def chosen(
 
 
 async def act(
-    session: Session,
+    session: StoreSession,
     what: JobFilter,
-    action: Callable[[Sequence[str]], Awaitable[list[Changed]]],
+    action: Callable[[Sequence[str]], Awaitable[list[ChangedJob]]],
     *,
     limit: int | None = None,
-) -> list[Changed]:
+) -> list[ChangedJob]:
     """Do it to all jobs that match, oldest first, chunk by chunk."""
-    changed: list[Changed] = []
+    changed: list[ChangedJob] = []
     async for ids in _chunks(session, what, limit):
         changed += await action(ids)
     return changed
 
 
 async def _chunks(
-    session: Session, what: JobFilter, limit: int | None
+    session: StoreSession, what: JobFilter, limit: int | None
 ) -> AsyncIterator[tuple[str, ...]]:
     if not what.states:
         return

@@ -39,7 +39,7 @@ class IdleRedrive:
     async def redriven(self, *, limit: int) -> list[str]:
         """Put up to ``batch`` dead jobs back, but no more than ``limit``; returns their ids."""
         ids = await self._due(min(limit, self._policy.batch))
-        changed = await self._store.redrive([protocol.Redrive(id=each) for each in ids])
+        changed = await self._store.redrive([protocol.JobRedrive(id=each) for each in ids])
         return [one.id for one in changed]
 
     async def _due(self, limit: int) -> list[str]:

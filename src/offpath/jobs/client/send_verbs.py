@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.client.client import Client
     from offpath.jobs.client.inline import InlineStarter, InlineWorker
-    from offpath.jobs.client.session import Session
+    from offpath.jobs.client.session import StoreSession
     from offpath.jobs.define.registry import Registry
     from offpath.jobs.define.task import Sending, Task
     from offpath.jobs.values.handle import Handle
@@ -42,7 +42,7 @@ class SendVerbs:
 
     if TYPE_CHECKING:
 
-        async def _session(self) -> Session: ...
+        async def _session(self) -> StoreSession: ...
 
         def _event_writer(self) -> EventWriter: ...
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from offpath.store.protocol import Store
 
 
-class Session:
+class StoreSession:
     """An open store and the waits on it. Lives in one event loop."""
 
     __slots__ = ("claims_groups", "keep_cancelled", "store", "waiters")

@@ -38,7 +38,7 @@ _LAST_LOOK = 1.0
 """Seconds that a wait which is over may still take to say how its job stands."""
 
 
-class Pace:
+class PollPace:
     """How long to wait between polls: longer with many waiters, and while nothing ends."""
 
     __slots__ = ("_quiet",)
@@ -63,7 +63,7 @@ class Pace:
         self._quiet = _SHORTEST
 
 
-class Known(Protocol):
+class WaitedKind(Protocol):
     """What can be waited for: a job or a group, as the store has it."""
 
     @property
@@ -72,10 +72,10 @@ class Known(Protocol):
         ...
 
 
-R = TypeVar("R", bound=Known)
+R = TypeVar("R", bound=WaitedKind)
 
 
-class Line(Generic[R]):
+class WaitLine(Generic[R]):
     """The waits for one kind of thing: id to futures, and the ids that are worth a read."""
 
     def __init__(
@@ -161,20 +161,20 @@ class Waiters:
         self._store = store
         self._clock = clock
         self._on_error = on_error
-        self._jobs: Line[JobRecord] = Line(
+        self._jobs: WaitLine[JobRecord] = WaitLine(
             "job",
             self._get,
             ended=lambda job: job.state.terminal,
             standing=of_job,
             why=lambda job: untaken(job, store),
         )
-        self._groups: Line[GroupRecord] = Line(
+        self._groups: WaitLine[GroupRecord] = WaitLine(
             "group", self._get_groups, ended=lambda one: one.done, standing=of_group
         )
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._unlisten: Callable[[], None] | None = None
-        self._pace = Pace()
+        self._pace = PollPace()
         self._polled_at = 0.0
         self._hinted = False
         self._failures = 0
@@ -230,7 +230,7 @@ class Waiters:
 
     # -- one wait ------------------------------------------------------------------------------
 
-    async def _wait(self, line: Line[R], wanted: str, timeout: float | None) -> R:  # noqa: ASYNC109
+    async def _wait(self, line: WaitLine[R], wanted: str, timeout: float | None) -> R:  # noqa: ASYNC109
         self._require_open()
         if timeout is not None and timeout <= 0:
             return await _look_once(line, wanted)
@@ -342,7 +342,7 @@ def _chunks(ids: Sequence[str]) -> Iterable[Sequence[str]]:
     return (ids[start : start + POLL_CHUNK] for start in range(0, len(ids), POLL_CHUNK))
 
 
-async def _look_once(line: Line[R], wanted: str) -> R:
+async def _look_once(line: WaitLine[R], wanted: str) -> R:
     found = await line.read((wanted,))
     if not found:
         raise _not_found(line.word, wanted)
@@ -351,7 +351,7 @@ async def _look_once(line: Line[R], wanted: str) -> R:
     return found[0]
 
 
-async def _late(line: Line[R], wanted: str, what: str) -> WaitTimeout:
+async def _late(line: WaitLine[R], wanted: str, what: str) -> WaitTimeout:
     """The error of a wait that was in vain, with how things stand if the store says so in time."""
     found: Sequence[R] = ()
     with contextlib.suppress(OffpathError, TimeoutError):
@@ -362,7 +362,7 @@ async def _late(line: Line[R], wanted: str, what: str) -> WaitTimeout:
     return WaitTimeout(f"{line.word} {wanted} {what}; it goes on")
 
 
-async def _why(line: Line[R], record: R) -> str:
+async def _why(line: WaitLine[R], record: R) -> str:
     """What the fleet says of it, if it does in time."""
     if line.why is not None:
         with contextlib.suppress(OffpathError, TimeoutError):
@@ -371,7 +371,7 @@ async def _why(line: Line[R], record: R) -> str:
     return ""
 
 
-def _timed_out(line: Line[R], record: R, what: str, why: str) -> WaitTimeout:
+def _timed_out(line: WaitLine[R], record: R, what: str, why: str) -> WaitTimeout:
     error = WaitTimeout(f"{line.word} {record.id} {what}: {line.standing(record)}{why}")
     error.record = record
     return error

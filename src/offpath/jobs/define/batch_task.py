@@ -30,7 +30,7 @@ from offpath.jobs.values.plan import Plan
 from offpath.jobs.values.runnable import BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.model import checks
 from offpath.model.limit_options import Limit
-from offpath.model.options import Level, Options, TaskOptions, Unique
+from offpath.model.options import OptionLevel, Options, TaskOptions, Unique
 from offpath.runtime.codec import Codec
 from offpath.runtime.parameters import EMPTY, Kind, parameters, return_type
 
@@ -208,7 +208,7 @@ class BatchVerbs:
 
     tasks: Registry[Task[..., Any, Any]]
     """The tasks of this app, by name."""
-    _level: Level
+    _level: OptionLevel
     _codec: Codec
     _strict: bool
 
@@ -276,7 +276,7 @@ def outputs_of(name: str, outputs: object, count: int) -> Sequence[Any]:
 def _batch_task(
     spec: BatchSpec,
     settings: BatchSettings,
-    app: Level,
+    app: OptionLevel,
     codecs: GroupCodecs,
     sender: Sender,
     *,

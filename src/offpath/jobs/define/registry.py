@@ -11,7 +11,7 @@ from offpath.errors import DuplicateTask, UnknownTask
 _SHOWN = 5
 
 
-class Named(Protocol):
+class Registrable(Protocol):
     """What can be registered."""
 
     @property
@@ -25,7 +25,7 @@ class Named(Protocol):
         ...
 
 
-TaskT = TypeVar("TaskT", bound=Named)
+TaskT = TypeVar("TaskT", bound=Registrable)
 
 
 class Registry(Mapping[str, TaskT]):

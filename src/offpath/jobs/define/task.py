@@ -34,7 +34,7 @@ from offpath.model import checks
 from offpath.model.job import NewJob
 from offpath.model.limit_options import Limit
 from offpath.model.options import (
-    Level,
+    OptionLevel,
     Options,
     QueueOptions,
     RunOptions,
@@ -98,7 +98,7 @@ class Sending(Generic[P, S, G]):
     def __init__(
         self,
         blueprint: Blueprint,
-        options: Level | None = None,
+        options: OptionLevel | None = None,
         within: object = None,
         *,
         inline: bool = False,
@@ -168,7 +168,7 @@ class Task(Sending[P, S, G]):
         self.group_values: GroupValues = definition.group_values
         self.strict: bool = definition.strict
         self.concurrency: int | None = definition.concurrency
-        self.defaults: Level = definition.defaults
+        self.defaults: OptionLevel = definition.defaults
         self.own_options: RunOptions = decode_run(blueprint.plain.run)
         self.template: NewJob = blueprint.template()
         self.backoff: BackoffFunction | None = blueprint.plain.backoff
@@ -195,7 +195,7 @@ class Task(Sending[P, S, G]):
         """Call the function itself."""
         return self.fn(*args, **kwargs)
 
-    def sending(self, options: Level | None = None) -> Sending[P, S, G]:
+    def sending(self, options: OptionLevel | None = None) -> Sending[P, S, G]:
         """This task with checked options of one enqueue."""
         return Sending(self._blueprint, options)
 
@@ -299,7 +299,7 @@ class Definition(Struct, frozen=True, kw_only=True):
     group_values: GroupValues
     strict: bool
     concurrency: int | None
-    defaults: Level
+    defaults: OptionLevel
     computed: Callable[..., Options | None] | None
     unique_of: Callable[..., Unique | str | None] | None
     limit_of: Callable[..., Limit | Literal[False] | None] | None
@@ -312,7 +312,7 @@ class Definition(Struct, frozen=True, kw_only=True):
 def define(
     fn: Callable[..., Any],
     settings: TaskSettings,
-    app: Level,
+    app: OptionLevel,
     codecs: GroupCodecs,
     sender: Sender,
     *,
@@ -399,7 +399,7 @@ _ALSO_COMPUTED = ("unique", "limit", "fair_key")
 """Settings that a function of the task's arguments may give."""
 
 
-def _task_level(settings: TaskSettings) -> Level:
+def _task_level(settings: TaskSettings) -> OptionLevel:
     given: Any = {
         name: value
         for name, value in settings.items()

@@ -30,7 +30,7 @@ from offpath.runtime.signature import ResultModel
 if TYPE_CHECKING:
     from offpath.jobs.define.registry import Registry
     from offpath.jobs.values.blueprint import Sender
-    from offpath.model.options import Level, Options
+    from offpath.model.options import OptionLevel, Options
     from offpath.runtime.codec import Codec
 
 S = TypeVar("S")
@@ -43,7 +43,7 @@ class TaskVerbs(BatchVerbs):
 
     tasks: Registry[AnyTask]
     """The tasks of this app, by name."""
-    _level: Level
+    _level: OptionLevel
     _codec: Codec
     _strict: bool
 

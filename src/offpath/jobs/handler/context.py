@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from offpath.jobs.handler.durable.book import Book
+    from offpath.jobs.handler.durable.book import StepBook
     from offpath.jobs.handler.host import Host
     from offpath.jobs.values.run import Run
     from offpath.jobs.values.suspension import Suspended
@@ -46,7 +46,7 @@ _making = threading.Lock()
 One for all contexts, since signals are rarely asked for and one lock per job would cost more."""
 
 
-class _Done:
+class _Ready:
     """Awaitable that is ready: lets one method serve coroutines and threads alike."""
 
     __slots__ = ()
@@ -56,7 +56,7 @@ class _Done:
         yield  # makes this a generator
 
 
-_DONE = _Done()
+_DONE = _Ready()
 
 
 class JobContext(PlanVerbs):
@@ -289,7 +289,7 @@ class JobContext(PlanVerbs):
             msg = f"the attempt of job {self.id} has ended: nothing can be joined to it any more"
             raise InvalidArgument(msg)
 
-    def progress(self, done: float, total: float | None = None, note: str | None = None) -> _Done:
+    def progress(self, done: float, total: float | None = None, note: str | None = None) -> _Ready:
         """Tell how far the job is. Written at most about once a second, the last call wins.
 
         Both ``await ctx.progress(...)`` and a plain call (from a sync handler) do it.
@@ -402,18 +402,18 @@ class Context(DurableVerbs, JobContext):
 
     def __init__(self, run: Run, host: Host, log_fields: Mapping[str, Any] | None = None) -> None:
         super().__init__(run, host, log_fields)
-        self._book: Book | None = None
+        self._book: StepBook | None = None
 
     @property
     def suspension(self) -> Suspended | None:
         """What ends this attempt, if it sleeps or waits."""
         return None if self._book is None else self._book.suspension
 
-    def _opened(self) -> Book:
+    def _opened(self) -> StepBook:
         if self._book is None:
-            from offpath.jobs.handler.durable.book import Book
+            from offpath.jobs.handler.durable.book import StepBook
 
-            self._book = Book(self._run, self._host)
+            self._book = StepBook(self._run, self._host)
         self._book.require_going()
         return self._book
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from offpath.jobs.values.run import Run
-    from offpath.jobs.values.services import EventWriter, Threads
+    from offpath.jobs.values.services import EventWriter, HandlerThreads
     from offpath.runtime.clock import Clock
     from offpath.runtime.codec import Codec
     from offpath.store.protocol import Store
@@ -26,7 +26,7 @@ class Host(Protocol):
     """Makes events."""
     codec: Codec
     """The app's: signals are written with it."""
-    threads: Threads
+    threads: HandlerThreads
     """Where blocking functions run."""
     max_result_bytes: int
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from offpath.errors import Conflict, InvalidArgument, ScheduleNotFound
 from offpath.jobs.schedules.definition import Functions, Terms, changed, defined
 from offpath.jobs.schedules.occurrences import occurrence_job
-from offpath.jobs.schedules.ticker import Place, Ticker
+from offpath.jobs.schedules.ticker import OccurrenceStore, Ticker
 from offpath.jobs.schedules.times import NextTime, next_time
 from offpath.model import checks
 from offpath.model.schedule import Occurrence, OccurrenceOutcome, Schedule, ScheduleRecord
@@ -28,7 +28,9 @@ _Occurrences = list[Occurrence]
 class Schedules:
     """Schedules of the store, by name: create, change, pause, resume, trigger, delete, look at."""
 
-    def __init__(self, opened: Callable[[], Awaitable[Place]], new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, opened: Callable[[], Awaitable[OccurrenceStore]], new_id: Callable[[], str]
+    ) -> None:
         self._opened = opened
         self._new_id = new_id
         self.definitions: dict[str, Schedule] = {}
@@ -46,10 +48,10 @@ class Schedules:
         self.definitions[name] = made
         return made
 
-    def ticker(self, clock: Clock, report: Report, store: Place | None = None) -> Ticker:
+    def ticker(self, clock: Clock, report: Report, store: OccurrenceStore | None = None) -> Ticker:
         """What fires the schedules that are due, for one worker; on this app's store by default."""
 
-        async def given() -> Place:
+        async def given() -> OccurrenceStore:
             return await self._opened() if store is None else store
 
         return Ticker(self, given, clock, report)
@@ -172,7 +174,7 @@ class Schedules:
     def _times(self, schedule: Schedule) -> NextTime:
         return next_time(schedule.timing, self.functions)
 
-    async def _record(self, store: Place, name: str) -> ScheduleRecord:
+    async def _record(self, store: OccurrenceStore, name: str) -> ScheduleRecord:
         found = await store.schedules((_name(name),))
         if not found:
             raise _unknown(name)

@@ -43,7 +43,7 @@ KIND = "schedule"
 _LONGEST_CAUSE = 200
 
 
-class Place(ScheduleStore, DeclarationStore, Protocol):
+class OccurrenceStore(ScheduleStore, DeclarationStore, Protocol):
     """The store, as schedules need it."""
 
     async def get(self, ids: Sequence[str]) -> list[JobRecord]:
@@ -55,7 +55,7 @@ class Place(ScheduleStore, DeclarationStore, Protocol):
         ...
 
 
-class Book(Protocol):
+class DefinedSchedules(Protocol):
     """What the code of an app defines."""
 
     @property
@@ -74,8 +74,8 @@ class Ticker:
 
     def __init__(
         self,
-        book: Book,
-        opened: Callable[[], Awaitable[Place]],
+        book: DefinedSchedules,
+        opened: Callable[[], Awaitable[OccurrenceStore]],
         clock: Clock,
         report: Report,
     ) -> None:
@@ -160,7 +160,9 @@ class Ticker:
         self._broken = ends.reasons
         self._stuck = len(ends.buckets.get(FiringStatus.HELD, ())) + len(ends.reasons)
 
-    async def _fire(self, store: Place, record: ScheduleRecord, now: datetime) -> FiringStatus:
+    async def _fire(
+        self, store: OccurrenceStore, record: ScheduleRecord, now: datetime
+    ) -> FiringStatus:
         schedule = record.schedule
         if schedule.overlap is Overlap.QUEUE and record.last_open:
             return self._hold(record)
@@ -170,7 +172,7 @@ class Ticker:
         status = await store.fire(firing)
         return self._hold(record) if status is FiringStatus.HELD else status
 
-    async def _waited(self, store: Place, record: ScheduleRecord) -> bool:
+    async def _waited(self, store: OccurrenceStore, record: ScheduleRecord) -> bool:
         """Whether it came due while its last job was open: it waited, and was not missed."""
         if record.schedule.name in self._watched:
             return True
@@ -183,7 +185,7 @@ class Ticker:
         self._watched.setdefault(record.schedule.name, record.next_at)
         return FiringStatus.HELD
 
-    async def _define(self, store: Place, ends: _Ends) -> None:
+    async def _define(self, store: OccurrenceStore, ends: _Ends) -> None:
         """Put what code defines, unless a live worker of a newer version defines it otherwise.
 
         It is declared and looked at again and again: an older worker may have put its own between
@@ -209,7 +211,7 @@ class Ticker:
             return self._defined.get(schedule.name) is not schedule
         return not keeps(known, schedule)
 
-    async def _put(self, store: Place, schedule: Schedule) -> None:
+    async def _put(self, store: OccurrenceStore, schedule: Schedule) -> None:
         times = next_time(schedule.timing, self._book.functions)
         await store.put_schedule(schedule, next_at=times(await store.ping()))
         self._defined[schedule.name] = schedule

@@ -19,7 +19,7 @@ from offpath.model.job import NewJob
 from offpath.model.limit_options import Limit, checked_limit, limit_of
 from offpath.model.limit_options import fair_key as checked_fair_key
 from offpath.model.options import (
-    Level,
+    OptionLevel,
     Options,
     Resolved,
     Unique,
@@ -96,7 +96,7 @@ class Blueprint(Struct, frozen=True, kw_only=True):
     decode_group: Callable[[str | None], Any] | None = None
     """How to read the value of a group of which its job is the first; None: as its result."""
     sender: Sender
-    levels: tuple[Level, ...] = ()
+    levels: tuple[OptionLevel, ...] = ()
     """The task's own defaults, then the app's."""
     plain: Resolved = Resolved()
     """What these levels alone resolve to: most jobs need nothing else."""
@@ -109,7 +109,7 @@ class Blueprint(Struct, frozen=True, kw_only=True):
         self,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        level: Level | None,
+        level: OptionLevel | None,
         *,
         sent: bool = False,
     ) -> Job[Any, Any]:
@@ -133,9 +133,9 @@ class Blueprint(Struct, frozen=True, kw_only=True):
         self,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        level: Level | None,
+        level: OptionLevel | None,
         new: NewJob,
-        upper: Level,
+        upper: OptionLevel,
     ) -> NewJob:
         """The same job with other options over those it was made with."""
         resolved = self._resolved(args, kwargs, over(upper, level))
@@ -163,7 +163,7 @@ class Blueprint(Struct, frozen=True, kw_only=True):
         )
 
     def _resolved(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], level: Level | None
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], level: OptionLevel | None
     ) -> Resolved:
         if level is None and self.computed is None:
             keys = self._keyed(args, kwargs)
@@ -171,17 +171,17 @@ class Blueprint(Struct, frozen=True, kw_only=True):
         asked = (level, self._computed(args, kwargs), self._keyed(args, kwargs))
         return resolve((*(one for one in asked if one is not None), *self.levels))
 
-    def _computed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Level | None:
+    def _computed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> OptionLevel | None:
         options = None if self.computed is None else self.computed(*args, **kwargs)
         return None if options is None else _computed_level(self.name, options)
 
-    def _keyed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Level | None:
+    def _keyed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> OptionLevel | None:
         if self.unique_of is None and self.limit_of is None and self.fair_key_of is None:
             return None
         unique = None if self.unique_of is None else self.unique_of(*args, **kwargs)
         limit = None if self.limit_of is None else self.limit_of(*args, **kwargs)
         fair = None if self.fair_key_of is None else self.fair_key_of(*args, **kwargs)
-        return Level(
+        return OptionLevel(
             unique=checked_unique(unique),
             limit=checked_limit(limit),
             fair_key=checked_fair_key(fair),
@@ -212,13 +212,13 @@ class AnyInputs:
         return fingerprint(self._name, text)
 
 
-def queue_level(options: Options) -> Level:
+def queue_level(options: Options) -> OptionLevel:
     """Checked options of one enqueue. Raises ``InvalidArgument``."""
     level = checked_queue_time(options)
     return level if level.id is None else replace(level, id=parse_id(level.id, "id"))
 
 
-def _computed_level(name: str, options: object) -> Level:
+def _computed_level(name: str, options: object) -> OptionLevel:
     if not isinstance(options, Options):
         raise InvalidArgument(
             f"options= of task {name!r} must return offpath.Options or None, "

@@ -29,7 +29,7 @@ class Writes(Protocol):
         ...
 
 
-class Writer(Protocol):
+class GroupWriter(Protocol):
     """A task that gives values to groups."""
 
     @property
@@ -43,7 +43,7 @@ class GroupCodecs:
 
     __slots__ = ("_tasks", "app")
 
-    def __init__(self, app: Codec, tasks: Mapping[str, Writer]) -> None:
+    def __init__(self, app: Codec, tasks: Mapping[str, GroupWriter]) -> None:
         self.app = app
         """What writes where a task has no codec of its own."""
         self._tasks = tasks

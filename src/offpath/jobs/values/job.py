@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.values.names import Name
     from offpath.model.job import NewJob
-    from offpath.model.options import Level
+    from offpath.model.options import OptionLevel
 
 S_co = TypeVar("S_co", covariant=True)
 """What the job's own result is."""
@@ -54,7 +54,7 @@ class Job(Generic[S_co, G_co]):
         new: NewJob,
         decode: Callable[[str | None], Any],
         decode_group: Callable[[str | None], Any] | None = None,
-        again: Callable[[NewJob, Level], NewJob] | None = None,
+        again: Callable[[NewJob, OptionLevel], NewJob] | None = None,
         name: Name | None = None,
     ) -> None:
         self._new = new
@@ -108,7 +108,7 @@ class Job(Generic[S_co, G_co]):
         if job_id != self._new.id:
             self._new = replace(self._new, id=job_id)
 
-    def with_options(self, level: Level) -> NewJob:
+    def with_options(self, level: OptionLevel) -> NewJob:
         """The job as the store takes it, with other options over its own."""
         if self._again is None:
             raise InvalidArgument(f"{self!r} was not made by a task: it takes no other options")

@@ -31,7 +31,7 @@ _counting = threading.Lock()
 """Held while a name is counted: threads of one handler may build jobs at once."""
 
 
-class Attempt(Protocol):
+class NamingAttempt(Protocol):
     """The attempt in whose name jobs are built."""
 
     @property
@@ -58,7 +58,7 @@ class Names:
 
     __slots__ = ("_given", "_place", "_run")
 
-    def __init__(self, run: Attempt, step: str | None = None) -> None:
+    def __init__(self, run: NamingAttempt, step: str | None = None) -> None:
         self._run = run
         self._place = "" if step is None else f"step/{step}/"
         self._given: dict[str, int] = {}
@@ -93,7 +93,7 @@ _STEP = 1e-6
 _names: ContextVar[Names | None] = ContextVar("offpath_names", default=None)
 
 
-def name_after(run: Attempt | None) -> None:
+def name_after(run: NamingAttempt | None) -> None:
     """Name what is built from here on, in this task and the threads it calls, after this job.
 
     None: after no job, also where this task was begun by a handler.

@@ -34,7 +34,7 @@ from offpath.model import checks
 from offpath.model.gate import NewGate, When, require_ends
 from offpath.model.job import JobState, NewJob
 from offpath.model.limit_options import Limit
-from offpath.model.options import Level, Options, Unique
+from offpath.model.options import OptionLevel, Options, Unique
 from offpath.model.retry import RetryOptions, RetryPolicy
 from offpath.runtime.ids import derive_id
 
@@ -100,7 +100,7 @@ class _Link(Struct, frozen=True, kw_only=True):
     items: tuple[Item, ...]
     when: When
     timeout: float | None
-    level: Level | None
+    level: OptionLevel | None
 
 
 class Plan(Generic[S_co, G_co]):
@@ -119,7 +119,7 @@ class Plan(Generic[S_co, G_co]):
         items: tuple[Item, ...] = (),
         *,
         given: Given | None = None,
-        level: Level | None = None,
+        level: OptionLevel | None = None,
     ) -> None:
         self._maker = maker
         self._items = items
@@ -210,7 +210,7 @@ class Plan(Generic[S_co, G_co]):
         return self._items
 
     @property
-    def level(self) -> Level | None:
+    def level(self) -> OptionLevel | None:
         """The options of what it lists."""
         return self._level
 
@@ -264,7 +264,7 @@ class Plan(Generic[S_co, G_co]):
         def _gives(self) -> Any: ...
 
 
-def level_of(options: NextOptions | PlanOptions) -> Level | None:
+def level_of(options: NextOptions | PlanOptions) -> OptionLevel | None:
     """Checked options of the jobs that a plan lists. Raises ``PlanError``."""
     try:
         checks.known(options, PlanOptions.__annotations__, "the jobs of a plan have no option")
@@ -392,7 +392,7 @@ class _Carrier:
     def _items(
         self,
         items: Iterable[Item],
-        level: Level | None,
+        level: OptionLevel | None,
         gate: str | None,
         waited: tuple[str, ...],
     ) -> tuple[str, ...]:
@@ -408,7 +408,7 @@ class _Carrier:
                     ids.append(self._add(_with(item, level), gate, waited))
         return tuple(dict.fromkeys(ids))
 
-    def _gate(self, gate: Gate[Any], level: Level | None, outer: str | None) -> list[str]:
+    def _gate(self, gate: Gate[Any], level: OptionLevel | None, outer: str | None) -> list[str]:
         if outer is not None:
             raise PlanError("a job waits at one gate: `.next` takes jobs and plans, no gates")
         if gate.new is not None and gate.new not in self.gates:
@@ -435,7 +435,7 @@ class _Carrier:
         return new.id
 
 
-def _with(job: Job[Any, Any], level: Level | None) -> NewJob:
+def _with(job: Job[Any, Any], level: OptionLevel | None) -> NewJob:
     return job.new if level is None else job.with_options(level)
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from offpath.model.new import NewLogEvent, NewMessage
 
 
-class Threads(Protocol):
+class HandlerThreads(Protocol):
     """Where sync handlers run."""
 
     def run(self, function: Callable[[], Any], /) -> Awaitable[Any]:

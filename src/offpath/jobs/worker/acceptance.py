@@ -40,7 +40,7 @@ class _Rest(Struct):
     until: float
 
 
-class Selection:
+class JobSelection:
     """Which jobs one worker runs. Belongs to one event loop.
 
     What it declines is given back as it was, free for any other worker at once, and its own leases

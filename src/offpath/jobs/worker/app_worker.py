@@ -14,7 +14,7 @@ from offpath.model import checks
 if TYPE_CHECKING:
     from offpath.jobs.values.runnable import Runnable
     from offpath.jobs.worker.passes import Passes, Scheduler, Stop
-    from offpath.jobs.worker.terms import Counts, Parts, WorkerSettings
+    from offpath.jobs.worker.terms import AttemptCounts, Parts, WorkerSettings
     from offpath.model.tally import SweepRun, Tally
     from offpath.runtime.loop import LoopSpec
 
@@ -23,7 +23,7 @@ BATCH = 1_000
 """Messages that one pass takes."""
 
 
-class Moves(Protocol):
+class MessageMover(Protocol):
     """What moves messages: a relay of the outbox, a drain of the inbox."""
 
     async def run_once(self, *, limit: int) -> Tally:
@@ -44,7 +44,7 @@ class AppWorker(Worker):
         parts: Parts,
         tasks: Mapping[str, Runnable],
         settings: WorkerSettings,
-        movers: Callable[[], Sequence[Moves]] | None = None,
+        movers: Callable[[], Sequence[MessageMover]] | None = None,
         sweeps: Passes | None = None,
     ) -> None:
         super().__init__(parts, tasks, settings)
@@ -74,7 +74,7 @@ class AppWorker(Worker):
         for spec in late:
             self._also(spec)
 
-    async def run_until_idle(self, *, limit: int | None = None) -> Counts:
+    async def run_until_idle(self, *, limit: int | None = None) -> AttemptCounts:
         """Open the app and run everything that is due; see :meth:`Worker.run_until_idle`."""
         await self._opened()
         return await super().run_until_idle(limit=limit)
@@ -165,7 +165,7 @@ class AppWorker(Worker):
             for mover in movers:
                 await mover.stop(0.0)
 
-    async def _move(self, movers: Sequence[Moves], left: float) -> int:
+    async def _move(self, movers: Sequence[MessageMover], left: float) -> int:
         """Move what is due; how many messages were taken up."""
         moved = 0
         for mover in movers:

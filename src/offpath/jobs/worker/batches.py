@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.values.run import Run
     from offpath.jobs.values.runnable import BatchSpec
-    from offpath.jobs.values.services import Threads
+    from offpath.jobs.values.services import HandlerThreads
     from offpath.jobs.values.standby import Standby
     from offpath.jobs.worker.contexts import Contexts
     from offpath.jobs.worker.hand import Hand
@@ -87,7 +87,7 @@ class Batches:
         judge: Judge,
         clock: Clock,
         *,
-        threads: Threads,
+        threads: HandlerThreads,
         watch: Watch,
         standby: Callable[[Run], Standby],
         ended: Callable[[Run, Settlement | None], None],

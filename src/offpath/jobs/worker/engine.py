@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from offpath.errors import LeaseLost, OffpathError
 from offpath.jobs.values.offers import WorkerLoad
 from offpath.jobs.values.run import silent
-from offpath.jobs.worker.acceptance import Selection, declined
+from offpath.jobs.worker.acceptance import JobSelection, declined
 from offpath.jobs.worker.admission import Admission
 from offpath.jobs.worker.backpressure import Brake
 from offpath.jobs.worker.batches import Batches
@@ -26,8 +26,8 @@ from offpath.jobs.worker.progress import ProgressWriter
 from offpath.jobs.worker.quarantine import Quarantine
 from offpath.jobs.worker.settler import Settler
 from offpath.jobs.worker.standby import HandlerStandby
-from offpath.jobs.worker.telemetry import Telemetry
-from offpath.jobs.worker.terms import Counts
+from offpath.jobs.worker.telemetry import WorkerTelemetry
+from offpath.jobs.worker.terms import AttemptCounts
 from offpath.jobs.worker.watch import Watch
 from offpath.model.job import JobState
 from offpath.model.redact import SECRET_NAMES
@@ -87,14 +87,14 @@ class Engine:
         self.max_result_bytes = settings.max_result_bytes
         self.info = settings.info(parts.worker_id or parts.new_id(), tasks)
         self._templates = [task.template for task in tasks.values()]
-        self.counts = Counts()
+        self.counts = AttemptCounts()
         self.failed: Callable[[], None] = silent
         """Told that a job ended without success; set by who sees to what follows from that."""
         self.stopping = False
         """Whether jobs that still come in are given back."""
-        self.telemetry = Telemetry(parts.metrics)
+        self.telemetry = WorkerTelemetry(parts.metrics)
         self.hand = Hand(settings.concurrency, tasks, settings.queue_limits)
-        self.selection = Selection(settings.accept, parts.clock, parts.report)
+        self.selection = JobSelection(settings.accept, parts.clock, parts.report)
         self.succeeded: Counter[str] = Counter()
         """Task → how many attempts succeeded."""
         self.failures: Counter[str] = Counter()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from offpath.jobs.values.run import Run
-    from offpath.jobs.values.services import Threads
+    from offpath.jobs.values.services import HandlerThreads
     from offpath.jobs.values.standby import Standby
     from offpath.jobs.worker.contexts import Contexts
     from offpath.jobs.worker.judge import Judge
@@ -38,7 +38,7 @@ class Executor:
         judge: Judge,
         clock: Clock,
         *,
-        threads: Threads,
+        threads: HandlerThreads,
         watch: Watch,
         standby: Callable[[Run], Standby],
         max_result_bytes: int,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from offpath.model.wait import Undoing
-    from offpath.store.changes import Changed
+    from offpath.store.changes import ChangedJob
     from offpath.store.protocol import Store
 
 CHECK_EVERY = 1.0
@@ -118,7 +118,7 @@ class _Buckets:
         return {bucket: tuple(ids) for bucket, ids in self._ids.items()}
 
 
-def _bucket(one: Changed) -> str:
+def _bucket(one: ChangedJob) -> str:
     """What became of a job: its state, but for those that go on."""
     if one.was is one.state:
         return "cancelled"  # it runs, and was told

@@ -60,7 +60,7 @@ _WRONG = (*_MISMADE, ResultError)
 """Errors of the program: a retry would do everything again, and end alike."""
 
 
-class Rules(Struct, frozen=True, kw_only=True):
+class AttemptRules(Struct, frozen=True, kw_only=True):
     """What the app decides for all its attempts. Durations in seconds; None keeps for ever."""
 
     keep_succeeded: float | None = None
@@ -88,7 +88,7 @@ class Judge:
     def __init__(
         self,
         clock: Clock,
-        rules: Rules,
+        rules: AttemptRules,
         *,
         report: Callable[[BaseException, str], None],
         random: Callable[[], float],

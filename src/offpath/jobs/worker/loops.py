@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from offpath.errors import OffpathError
-from offpath.runtime.loop import Limits, Loop, Pace
+from offpath.runtime.loop import Loop, LoopLimits, Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, ValuesView
@@ -57,18 +57,18 @@ class Loops:
 
     def own(self, name: str, step: Iteration, interval: float = UNHURRIED) -> Loop:
         """Have a loop of the worker's own."""
-        return self._make(name, step, interval, Limits())
+        return self._make(name, step, interval, LoopLimits())
 
     def add(self, specs: Iterable[LoopSpec]) -> None:
         """Have loops that somebody asked for."""
         for spec in specs:
-            limits = Limits(
+            limits = LoopLimits(
                 budget=spec.budget, window=spec.window, critical=spec.critical, rows=True
             )
             self._make(spec.name, spec.step, spec.interval, limits)
             self._added[spec.name] = spec
 
-    def _make(self, name: str, step: Iteration, interval: float, limits: Limits) -> Loop:
+    def _make(self, name: str, step: Iteration, interval: float, limits: LoopLimits) -> Loop:
         loop = self._loops[name] = Loop(
             name,
             step,

@@ -10,10 +10,10 @@ from offpath.store.log_trim import trim
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpath.jobs.worker.telemetry import Telemetry
+    from offpath.jobs.worker.telemetry import WorkerTelemetry
     from offpath.jobs.worker.terms import Found, Measure
     from offpath.jobs.worker.unclaimed import Unclaimed
-    from offpath.model.health import Gauge
+    from offpath.model.health import AgeGauge
     from offpath.runtime.recent_ends import RecentEnds
     from offpath.store.protocol import Store
 
@@ -64,7 +64,7 @@ class Maintenance:
         return most >= PRUNE_BATCH if most else NOTHING
 
 
-class Waiting:
+class WaitingCounts:
     """What waits, as last counted: for the metrics, and for whoever judges the worker."""
 
     def __init__(
@@ -83,10 +83,10 @@ class Waiting:
         """Findings that stand and that nobody has accepted, one line each."""
         self.ends = ends
         """What ended in this process lately."""
-        self.gauges: tuple[Gauge, ...] = ()
+        self.gauges: tuple[AgeGauge, ...] = ()
         """How long the oldest of each kind has waited, and how long it may."""
 
-    async def count(self, telemetry: Telemetry) -> Turn | None:
+    async def count(self, telemetry: WorkerTelemetry) -> Turn | None:
         """Count what is due. All ages are by the store's clock, which nobody's skew can spoil."""
         self.ends.look()
         now = await self._store.ping()

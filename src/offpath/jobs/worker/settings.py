@@ -11,7 +11,7 @@ import msgspec
 from offpath.config import Settings
 from offpath.errors import InvalidArgument
 from offpath.jobs.values.offers import HOOKS, WorkerHooks, WorkerOverrides
-from offpath.jobs.worker.judge import Rules
+from offpath.jobs.worker.judge import AttemptRules
 from offpath.jobs.worker.terms import WorkerSettings
 from offpath.model import checks
 from offpath.model.lease import Order
@@ -83,7 +83,7 @@ def worker_terms(
 ) -> WorkerSettings:
     """What a worker is told of the app's settings."""
     hooks = hooks or {}
-    rules = Rules(
+    rules = AttemptRules(
         keep_succeeded=settings.keep_succeeded,
         keep_dead=settings.keep_dead,
         keep_cancelled=settings.keep_cancelled,

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from offpath.jobs.values.run import Run
-    from offpath.jobs.values.services import Threads
+    from offpath.jobs.values.services import HandlerThreads
     from offpath.jobs.worker.hand import Hand
     from offpath.model.job import JobRecord
 
@@ -23,7 +23,7 @@ class HandlerStandby:
         self,
         run: Run,
         hand: Hand,
-        threads: Threads,
+        threads: HandlerThreads,
         loop: asyncio.AbstractEventLoop,
         *,
         changed: Callable[[], None],

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from offpath.jobs.values.run import Run
-    from offpath.model.health import Gauge
+    from offpath.model.health import AgeGauge
     from offpath.model.settlement import Outcome
     from offpath.runtime.loop_status import LoopStatus
     from offpath.runtime.metrics import Metrics
@@ -26,7 +26,7 @@ MOST_KEPT = 10_000
 """Lanes whose series are kept at hand."""
 
 
-class Lane:
+class LaneSeries:
     """The series of one task and queue in one worker."""
 
     __slots__ = (
@@ -138,12 +138,12 @@ class LoopSeries:
             gauge.set(0)
 
 
-class Telemetry:
+class WorkerTelemetry:
     """The lanes of one worker, and the series that are the worker's own."""
 
     def __init__(self, registry: Metrics) -> None:
         self._registry = registry
-        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._lanes: dict[tuple[str, str], LaneSeries] = {}
         self._generation = registry.generation
         self._loops: dict[str, LoopSeries] = {}
         self._waiting: set[str] = set()
@@ -151,7 +151,7 @@ class Telemetry:
         self._found: set[str] = set()
         self._due: set[tuple[str, str]] = set()
 
-    def lane(self, task: str, queue: str) -> Lane:
+    def lane(self, task: str, queue: str) -> LaneSeries:
         """Return the series of a task and queue."""
         if self._generation != self._registry.generation or len(self._lanes) > MOST_KEPT:
             self._generation = self._registry.generation
@@ -159,7 +159,7 @@ class Telemetry:
         key = (task, queue)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = Lane(self._registry, task, queue)
+            lane = self._lanes[key] = LaneSeries(self._registry, task, queue)
         return lane
 
     def tasks(self, tasks: Iterable[str], queues: Iterable[str]) -> None:
@@ -207,7 +207,7 @@ class Telemetry:
         """Tell how many jobs wait for room under a limit."""
         self._registry.gauge("offpath_jobs_held").set(jobs)
 
-    def waiting(self, gauges: Sequence[Gauge]) -> None:
+    def waiting(self, gauges: Sequence[AgeGauge]) -> None:
         """Tell how long the oldest of each kind of work has waited; what is gone waits no more."""
         told: dict[str, float] = {}
         for gauge in gauges:
@@ -235,7 +235,7 @@ class Telemetry:
             self._registry.gauge("offpath_findings", kind=kind).set(told[kind])
         self._found = set(told)
 
-    def _lags(self, lags: Mapping[str, Gauge]) -> None:
+    def _lags(self, lags: Mapping[str, AgeGauge]) -> None:
         """Tell how far behind each router is; one that is gone is not behind."""
         for router in self._routers.union(lags):
             told = lags.get(router)

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from offpath.jobs.values.offers import Accept, Backpressure, OnBacklog
 from offpath.jobs.values.runnable import LogContext
-from offpath.jobs.values.services import EventWriter, Threads
-from offpath.jobs.worker.judge import Rules
+from offpath.jobs.values.services import EventWriter, HandlerThreads
+from offpath.jobs.worker.judge import AttemptRules
 from offpath.model.finding import FindingRecord
-from offpath.model.health import Gauge, SettlementReport
+from offpath.model.health import AgeGauge, SettlementReport
 from offpath.model.lease import Order, WorkerInfo
 from offpath.runtime.clock import Clock
 from offpath.runtime.codec import Codec, JsonCodec
@@ -52,7 +52,7 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
     """The time for which the log keeps events that every router has passed; None for ever."""
     on_dead_loop: Literal["restart", "exit"] = "restart"
     """What becomes of a loop that died: it is started again, or the worker stops for good."""
-    rules: Rules = Rules()
+    rules: AttemptRules = AttemptRules()
     version: str = ""
     backpressure: Backpressure | None = None
     """Asked before each lease for how long to take nothing."""
@@ -89,7 +89,7 @@ class Parts(Struct, frozen=True, kw_only=True):
 
     store: Store
     clock: Clock
-    threads: Threads
+    threads: HandlerThreads
     report: Callable[[BaseException, str], None]
     """Told of what the worker swallows, and in which phase. Must not raise."""
     new_id: Callable[[], str]
@@ -119,7 +119,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     """Tells how the last settlement runs of this process went."""
 
 
-Measure = Callable[[Sequence[Backlog], datetime], Awaitable[Sequence[Gauge]]]
+Measure = Callable[[Sequence[Backlog], datetime], Awaitable[Sequence[AgeGauge]]]
 """From due jobs and the store's time to the ages that decide over the fleet's health."""
 Found = Callable[[datetime], Awaitable[Sequence[FindingRecord]]]
 """From the store's time to the findings that stand."""
@@ -148,7 +148,7 @@ class Active(Struct, frozen=True, kw_only=True):
     stage: Stage
 
 
-class Counts(Struct, kw_only=True):
+class AttemptCounts(Struct, kw_only=True):
     """How many attempts ended which way in one worker."""
 
     succeeded: int = 0
@@ -162,13 +162,15 @@ class Counts(Struct, kw_only=True):
     lease_lost: int = 0
     """Ended without effect: somebody else had the job."""
 
-    def __sub__(self, earlier: Counts) -> Counts:
+    def __sub__(self, earlier: AttemptCounts) -> AttemptCounts:
         """Return what was counted since ``earlier``."""
-        return Counts(**{name: getattr(self, name) - getattr(earlier, name) for name in COUNTED})
+        return AttemptCounts(
+            **{name: getattr(self, name) - getattr(earlier, name) for name in COUNTED}
+        )
 
-    def copy(self) -> Counts:
+    def copy(self) -> AttemptCounts:
         """Return the counts as they are now."""
-        return self - Counts()
+        return self - AttemptCounts()
 
     @property
     def total(self) -> int:
@@ -176,7 +178,7 @@ class Counts(Struct, kw_only=True):
         return sum(getattr(self, name) for name in COUNTED)
 
 
-COUNTED = Counts.__struct_fields__
+COUNTED = AttemptCounts.__struct_fields__
 
 
 class Stopped(Struct, frozen=True, kw_only=True):

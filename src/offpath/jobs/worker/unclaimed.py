@@ -23,7 +23,7 @@ MOST_TOLD: Final = 20
 _log = log.logger("jobs")
 
 
-class Place(Protocol):
+class PresenceStore(Protocol):
     """The store, as far as it says who is there."""
 
     async def workers(self) -> list[WorkerRecord]:
@@ -39,7 +39,7 @@ class Unclaimed:
     """
 
     def __init__(
-        self, store: Place, clock: Clock, *, tasks: Collection[str], queues: Collection[str]
+        self, store: PresenceStore, clock: Clock, *, tasks: Collection[str], queues: Collection[str]
     ) -> None:
         self._store = store
         self._clock = clock

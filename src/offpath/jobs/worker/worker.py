@@ -22,10 +22,10 @@ from offpath.jobs.worker.group_check import CHECK_EVERY, GroupCheck
 from offpath.jobs.worker.guard import LoopGuard
 from offpath.jobs.worker.inline_start import Beginning
 from offpath.jobs.worker.loops import KEEPER, Loops
-from offpath.jobs.worker.maintenance import Maintenance, Waiting
+from offpath.jobs.worker.maintenance import Maintenance, WaitingCounts
 from offpath.jobs.worker.os_signals import caught
 from offpath.jobs.worker.stopper import Stopper
-from offpath.jobs.worker.terms import Active, Counts, Stage, Stopped
+from offpath.jobs.worker.terms import Active, AttemptCounts, Stage, Stopped
 from offpath.jobs.worker.unclaimed import Unclaimed
 from offpath.model.health import WorkerReport
 from offpath.model.tally import Turn, Verdict
@@ -98,7 +98,7 @@ class Worker:
         self._jumps = Jumps(parts.clock, grace=settings.lease_seconds)
         tasks, queues = self._engine.hand.tasks, settings.queues
         unclaimed = Unclaimed(parts.store, parts.clock, tasks=tasks, queues=queues)
-        self._waiting = Waiting(parts.store, parts.measure, ends, parts.found, unclaimed)
+        self._waiting = WaitingCounts(parts.store, parts.measure, ends, parts.found, unclaimed)
         heartbeat = self._engine.heartbeat
         heartbeat.tell = self.report
         self._guard = LoopGuard(
@@ -126,7 +126,7 @@ class Worker:
         return self._engine.info.id
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> AttemptCounts:
         """How many attempts ended which way so far."""
         return self._engine.counts.copy()
 
@@ -253,7 +253,7 @@ class Worker:
             return self._result
         return await asyncio.shield(self._closing)
 
-    async def run_until_idle(self, *, limit: int | None = None) -> Counts:
+    async def run_until_idle(self, *, limit: int | None = None) -> AttemptCounts:
         """Run everything that is due now and what it leads to; returns what ended, and how.
 
         At most ``limit`` attempts. For tests and one-off runs. A worker that was not started is

@@ -24,7 +24,7 @@ from offpath.model.ledger.faults import (
 )
 from offpath.model.ledger.link import Seal, next_link
 from offpath.model.ledger.money import checked
-from offpath.model.ledger.needs import Asked, Wanted
+from offpath.model.ledger.needs import LoadedRows, Wanted
 from offpath.model.ledger.posting import (
     LinkRecord,
     NewPosting,
@@ -40,10 +40,10 @@ from offpath.model.ledger.records import (
     OPEN_PAYOUTS,
     STATES,
     AccountRecord,
-    Attempt,
     AttemptMove,
     KeyRecord,
     Lot,
+    MoveAttempt,
     Receipt,
     SideKey,
     SideRow,
@@ -84,7 +84,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """By subject and time: the sum of its attempts after that."""
     attempted: dict[tuple[str, str], int] = {}
     """The times at which the subjects and keys asked for were recorded, where they were."""
-    subjects: dict[str, Attempt] = {}
+    subjects: dict[str, MoveAttempt] = {}
     """The last attempt of each subject."""
     totals: Totals | None = None
 
@@ -107,10 +107,12 @@ class Book:
         accounts.update(
             {one: AccountRecord(id=one) for one in wanted.accounts if one not in accounts}
         )
-        self._accounts: Asked[str, AccountRecord] = Asked("account", accounts)
+        self._accounts: LoadedRows[str, AccountRecord] = LoadedRows("account", accounts)
         self._before = accounts
         # Plain pairs find what is under a SideKey, and are made in a fraction of the time.
-        self._sides: Asked[_Pair, SideRow | None] = Asked("side row", dict.fromkeys(wanted.sides))
+        self._sides: LoadedRows[_Pair, SideRow | None] = LoadedRows(
+            "side row", dict.fromkeys(wanted.sides)
+        )
         self._sides.update({row.key: row for row in loaded.sides})
         self._sides_before = dict(self._sides)
         held = {
@@ -118,26 +120,30 @@ class Book:
             for row in loaded.sides
             if row.unique_key is not None
         }
-        self._holders: Asked[_Pair, SideKey | None] = Asked(
+        self._holders: LoadedRows[_Pair, SideKey | None] = LoadedRows(
             "unique key", {**dict.fromkeys(wanted.holders), **held}
         )
         newest = {(row.kind, row.owner): row for row in loaded.newest}
-        self._newest: Asked[_Pair, SideRow | None] = Asked(
+        self._newest: LoadedRows[_Pair, SideRow | None] = LoadedRows(
             "newest row", {**dict.fromkeys(wanted.newest), **newest}
         )
         postings = {posting.id: posting for posting in loaded.postings}
-        self._postings: Asked[str, PostingRecord | None] = Asked(
+        self._postings: LoadedRows[str, PostingRecord | None] = LoadedRows(
             "posting", {**dict.fromkeys(wanted.postings), **postings}
         )
-        self._keys: Asked[str, KeyRecord | None] = Asked("key", dict.fromkeys(wanted.keys))
+        self._keys: LoadedRows[str, KeyRecord | None] = LoadedRows(
+            "key", dict.fromkeys(wanted.keys)
+        )
         self._keys.update({record.key: record for record in loaded.keys})
         lots = dict.fromkeys((account for account, _ in wanted.lots), ())
-        self._lots: Asked[str, tuple[Lot, ...]] = Asked("lots of", {**lots, **loaded.lots})
-        self._raised: Asked[_Since, int] = Asked("sum of", loaded.raised)
+        self._lots: LoadedRows[str, tuple[Lot, ...]] = LoadedRows(
+            "lots of", {**lots, **loaded.lots}
+        )
+        self._raised: LoadedRows[_Since, int] = LoadedRows("sum of", loaded.raised)
         self._raised_since = _by_name(self._raised)
-        self._attempts: Asked[_Since, int] = Asked("attempts of", loaded.attempts)
+        self._attempts: LoadedRows[_Since, int] = LoadedRows("attempts of", loaded.attempts)
         self._attempts_since = _by_name(self._attempts)
-        self._attempted: Asked[_Pair, int | None] = Asked(
+        self._attempted: LoadedRows[_Pair, int | None] = LoadedRows(
             "attempt", {**dict.fromkeys(wanted.attempted), **loaded.attempted}
         )
         self._subjects = dict(loaded.subjects)
@@ -147,7 +153,7 @@ class Book:
         self._new_postings: list[PostingRecord] = []
         self._new_messages: list[NewMessage] = []
         self._new_keys: dict[str, KeyRecord] = {}
-        self._new_attempts: list[Attempt] = []
+        self._new_attempts: list[MoveAttempt] = []
         self._attempt_moves: dict[_Pair, AttemptMove] = {}
         self._depth = 0
         self._undo: list[tuple[Any, Any, Any]] = []
@@ -316,7 +322,7 @@ class Book:
             self._move_attempt(subject, key, amount, before)
             return window
         last = self._subjects.get(subject)
-        made = Attempt(
+        made = MoveAttempt(
             subject=subject,
             key=key,
             amount=amount,

@@ -7,9 +7,9 @@ from msgspec import Struct
 from offpath.model.ledger.posting import PostingRecord
 from offpath.model.ledger.records import (
     AccountRecord,
-    Attempt,
     AttemptMove,
     KeyRecord,
+    MoveAttempt,
     SideRow,
 )
 from offpath.model.new import NewMessage
@@ -40,7 +40,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     """Ordered by kind and id."""
     messages: tuple[NewMessage, ...]
     keys: tuple[KeyRecord, ...]
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[MoveAttempt, ...]
     attempt_moves: tuple[AttemptMove, ...] = ()
     """To be written after ``attempts``."""
 

@@ -50,7 +50,7 @@ class LedgerOp(Struct, frozen=True, kw_only=True):
     """The time to decide by, in milliseconds; None: the store's clock."""
 
 
-class Refusal(NamedTuple):
+class OperationRefusal(NamedTuple):
     """Why an operation was declined."""
 
     reason: str
@@ -63,7 +63,7 @@ class Decided(Struct, frozen=True, kw_only=True):
     receipt: Receipt | None = None
     duplicate: bool = False
     """The receipt is of an earlier time: nothing was written now."""
-    refusal: Refusal | None = None
+    refusal: OperationRefusal | None = None
     error: Exception | None = None
     """A fault of the operation alone; ``Unplanned`` when it has to be planned anew."""
 
@@ -108,7 +108,7 @@ def _decided(book: Book, op: LedgerOp) -> Decided:
         went = True
         return decided
     except Declined as declined:
-        return Decided(refusal=Refusal(declined.reason, declined.fields))
+        return Decided(refusal=OperationRefusal(declined.reason, declined.fields))
     except Repeat as repeat:
         return Decided(receipt=repeat.receipt, duplicate=True)
     except Exception as error:  # noqa: BLE001 - an error of one decision is its own

@@ -110,7 +110,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     totals: bool
 
 
-class Asked(dict[K, V]):
+class LoadedRows(dict[K, V]):
     """What was asked for of a kind. What was not is :class:`Unplanned`."""
 
     __slots__ = ("_what",)

@@ -114,7 +114,7 @@ class Lot(Struct, frozen=True, kw_only=True, gc=False):
     source: str | None = None
 
 
-class Attempt(Struct, frozen=True, kw_only=True, gc=False):
+class MoveAttempt(Struct, frozen=True, kw_only=True, gc=False):
     """An amount that somebody tried to move, committed or not: what velocity limits count."""
 
     subject: str

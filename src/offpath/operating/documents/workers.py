@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from offpath.health.fleet import Member, Presence
+from offpath.health.fleet import FleetMember, WorkerPresence
 from offpath.model.health import WorkerReport
 from offpath.model.lease import WorkerInfo
 from offpath.operating.documents.filling import filled
@@ -21,13 +21,13 @@ class WorkerDocument(Struct, frozen=True, kw_only=True):
     expires_at: datetime
     late: bool
     running: int
-    presence: Presence
+    presence: WorkerPresence
     report: WorkerReport | None
     gone_at: datetime | None
     ill: str | None
 
 
-def describe(member: Member) -> WorkerDocument:
+def describe(member: FleetMember) -> WorkerDocument:
     """The document of a worker."""
     said = {"presence": member.presence, "report": member.report, "ill": member.ill}
     return filled(WorkerDocument, member.record, **said)

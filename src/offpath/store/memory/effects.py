@@ -12,7 +12,7 @@ from offpath.model.job import Enqueued
 from offpath.model.ledger.changes import Changes
 from offpath.model.ledger.decision import LedgerOp, decide_together
 from offpath.store.memory import gates
-from offpath.store.memory.enqueue import Plan
+from offpath.store.memory.enqueue import NewJobs
 from offpath.store.memory.ledger_loading import book_for
 from offpath.store.memory.log import LogPlan
 from offpath.store.memory.mailbox import MailPlan
@@ -20,7 +20,7 @@ from offpath.store.memory.tables import Tables
 from offpath.store.refusals import refuse_contributions
 
 
-class Writing:
+class PlannedEffects:
     """The effects of one transition as they will be. Nothing is filed before :meth:`apply`."""
 
     __slots__ = (
@@ -38,7 +38,7 @@ class Writing:
     def __init__(self, tables: Tables, now: datetime) -> None:
         self._tables = tables
         self._now = now
-        self.jobs = Plan(tables, now)
+        self.jobs = NewJobs(tables, now)
         self.answers: list[Enqueued] = []
         """What becomes of the jobs, then of the messages."""
         self._mail = MailPlan(tables.mailbox, now)
@@ -96,6 +96,6 @@ class Writing:
 def commit(tables: Tables, now: datetime, effects: Effects) -> list[Enqueued]:
     """Write all of these or none."""
     refuse_contributions(effects)
-    writing = Writing(tables, now)
+    writing = PlannedEffects(tables, now)
     writing.add(effects)
     return writing.carry_out()

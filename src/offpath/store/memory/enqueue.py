@@ -11,13 +11,13 @@ from offpath.model.job import Enqueued, JobRecord, JobState, NewJob, UniqueClaim
 from offpath.store.held import held
 from offpath.store.memory.records import enqueued, rewritten, terms_of
 from offpath.store.memory.tables import Tables
-from offpath.store.memory.terms import Terms
+from offpath.store.memory.terms import JobTerms
 from offpath.store.refusals import id_taken, no_gate
 
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
 
 
-class Plan:
+class NewJobs:
     """The jobs of one transition as they will be, seen by those that come after them in it."""
 
     __slots__ = ("_keys", "_now", "_records", "_tables", "_terms")
@@ -26,7 +26,7 @@ class Plan:
         self._tables = tables
         self._now = now
         self._records: dict[str, JobRecord] = {}
-        self._terms: dict[str, Terms] = {}
+        self._terms: dict[str, JobTerms] = {}
         self._keys: dict[str, str | None] = {}  # keys that change hands here
 
     def becomes(self, job: JobRecord) -> None:
@@ -93,7 +93,7 @@ class Plan:
     def _record_of(self, job_id: str) -> JobRecord | None:
         return self._records.get(job_id) or self._tables.jobs.get(job_id)
 
-    def _terms_of(self, job_id: str) -> Terms:
+    def _terms_of(self, job_id: str) -> JobTerms:
         return self._terms.get(job_id) or self._tables.terms(job_id)
 
     def _know(self, job: NewJob, gate: str) -> None:

@@ -14,7 +14,7 @@ from offpath.store.memory.moments import maybe_later
 _DONE = JobState.SUCCEEDED
 
 
-class GateRow(Struct):
+class MemoryGate(Struct):
     """A gate, with how many of the watched jobs have ended how."""
 
     id: str
@@ -50,14 +50,14 @@ class Gates:
     __slots__ = ("_of", "_over", "decided", "held", "rows", "watchers")
 
     def __init__(self) -> None:
-        self.rows: dict[str, GateRow] = {}
+        self.rows: dict[str, MemoryGate] = {}
         self.watchers: dict[str, dict[str, None]] = {}
         """A job to the open gates that watch it."""
         self.held: dict[str, dict[str, None]] = {}
         """A gate to the jobs that it holds or held, in the order in which they came."""
         self._of: dict[str, str] = {}  # a job to the gate that holds or held it
         self._over: dict[str, dict[str, None]] = {}  # a job to the gates that watch or watched it
-        self.decided: list[GateRow] = []
+        self.decided: list[MemoryGate] = []
         """Gates that are no more open, whose jobs have not been told."""
 
     def add(
@@ -67,7 +67,7 @@ class Gates:
         if new.id in self.rows:
             return
         need = min(new.need, len(on))
-        row = GateRow(new.id, on, need, new.of, maybe_later(now, new.timeout))
+        row = MemoryGate(new.id, on, need, new.of, maybe_later(now, new.timeout))
         self.rows[new.id] = row
         for each in on:
             self.watchers.setdefault(each, {})[new.id] = None
@@ -99,7 +99,7 @@ class Gates:
             row.count(job, by)
             self._judge(row)
 
-    def end(self, row: GateRow, state: GateState) -> None:
+    def end(self, row: MemoryGate, state: GateState) -> None:
         """A gate is open no more: it watches nobody."""
         row.state = state
         for each in row.on:
@@ -123,7 +123,7 @@ class Gates:
             for each in row.on:
                 _leave(self._over, each, gate_id)
 
-    def _judge(self, row: GateRow) -> None:
+    def _judge(self, row: MemoryGate) -> None:
         state = row.judged()
         if state is not GateState.OPEN:
             self.end(row, state)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from offpath.model.changes import Changed
+from offpath.model.changes import ChangedJob
 from offpath.model.gate import GateRecord, GateState, NewGate
 from offpath.model.job import DeadReason, JobRecord, JobState
-from offpath.store.memory.gate_rows import GateRow
+from offpath.store.memory.gate_rows import MemoryGate
 from offpath.store.memory.records import changed, given_up, released
 from offpath.store.refusals import nothing_to_watch
 
@@ -37,7 +37,7 @@ def watched(
 # -- what follows from an end --------------------------------------------------------------------
 
 
-def follow(tables: Tables, now: datetime, expires_at: datetime | None) -> list[Changed]:
+def follow(tables: Tables, now: datetime, expires_at: datetime | None) -> list[ChangedJob]:
     """Release or end the jobs of gates that were decided, and so on along the chain; what moved."""
     gates, moved = tables.gates, []
     while gates.decided:
@@ -51,7 +51,7 @@ def follow(tables: Tables, now: datetime, expires_at: datetime | None) -> list[C
 
 
 def _decided(
-    tables: Tables, job: JobRecord, row: GateRow, now: datetime, expires_at: datetime | None
+    tables: Tables, job: JobRecord, row: MemoryGate, now: datetime, expires_at: datetime | None
 ) -> JobRecord:
     if row.state is GateState.FIRED:
         return released(job, tables.terms(job.id), now)
@@ -65,12 +65,12 @@ _REASONS = {
 }
 
 
-def died(moved: Iterable[Changed]) -> list[Changed]:
+def died(moved: Iterable[ChangedJob]) -> list[ChangedJob]:
     """Those that were not released."""
     return [each for each in moved if each.state.terminal]
 
 
-def of_group(group_id: str, along: Sequence[Changed]) -> tuple[bool, list[Changed]]:
+def of_group(group_id: str, along: Sequence[ChangedJob]) -> tuple[bool, list[ChangedJob]]:
     """Whether one of these ended this group, and all of them without that."""
     done = any(each.group_done and each.group_id == group_id for each in along)
     others = [

@@ -11,29 +11,29 @@ from offpath.store.refusals import fold_raised
 _FAILED = (JobState.DEAD, JobState.CANCELLED)
 
 
-class Value(Struct, frozen=True):
+class MemoryValue(Struct, frozen=True):
     """What a group has made so far."""
 
     payload: str | None = None
     final: bool = False
 
-    def with_one(self, given: Contribution) -> Value:
+    def with_one(self, given: Contribution) -> MemoryValue:
         """The value after one more contribution. Raises StoreRejected when its fold raises."""
         if self.final:
             return self
-        return Value(_folded(self.payload, given), given.final)
+        return MemoryValue(_folded(self.payload, given), given.final)
 
-    def with_plain(self, payload: str) -> Value:
+    def with_plain(self, payload: str) -> MemoryValue:
         """The value after one more that is neither final nor folded."""
-        return self if self.final else Value(payload)
+        return self if self.final else MemoryValue(payload)
 
 
-class GroupRow(Struct):
+class MemoryGroup(Struct):
     """What is known of a group beside its members."""
 
     policy: GroupPolicy = GroupPolicy.SETTLE_ALL
     closing: bool = False
-    value: Value = Value()
+    value: MemoryValue = MemoryValue()
     told: bool = False
     """Whether its end has been reported."""
     failed_gone: int = 0
@@ -46,7 +46,7 @@ class Groups:
     __slots__ = ("failed", "members", "open", "rows", "to_close")
 
     def __init__(self) -> None:
-        self.rows: dict[str, GroupRow] = {}
+        self.rows: dict[str, MemoryGroup] = {}
         self.members: dict[str, set[str]] = {}
         """Group to all members except the root."""
         self.open: dict[str, set[str]] = {}
@@ -56,7 +56,7 @@ class Groups:
         self.to_close: dict[str, None] = {}
         """Groups that are closing and may have members to cancel."""
 
-    def row(self, group_id: str, root: JobRecord | None) -> GroupRow:
+    def row(self, group_id: str, root: JobRecord | None) -> MemoryGroup:
         """The row of a group, made when there is none."""
         row = self.rows.get(group_id)
         if row is None:
@@ -89,7 +89,7 @@ class Groups:
         if row is not None:
             self._close_or_not(row, before, job)
 
-    def _close_or_not(self, row: GroupRow, before: JobRecord | None, job: JobRecord) -> None:
+    def _close_or_not(self, row: MemoryGroup, before: JobRecord | None, job: JobRecord) -> None:
         redriven = before is not None and before.state in TERMINAL and job.state not in TERMINAL
         if redriven:
             row.closing = False
@@ -99,7 +99,7 @@ class Groups:
         elif before is None and row.closing:
             self.to_close[job.group_id] = None
 
-    def close(self, group_id: str, row: GroupRow) -> None:
+    def close(self, group_id: str, row: MemoryGroup) -> None:
         """Its members are to be cancelled."""
         row.closing = True
         self.to_close[group_id] = None
@@ -124,14 +124,14 @@ class Groups:
         return not told
 
 
-def _row_beside(root: JobRecord | None) -> GroupRow:
+def _row_beside(root: JobRecord | None) -> MemoryGroup:
     """The row of a group that had none: it says what its root has said."""
     ended = root is not None and (root.state.terminal or root.redrives > 0)
-    return GroupRow(value=_value_beside(root), told=ended)
+    return MemoryGroup(value=_value_beside(root), told=ended)
 
 
-def _value_beside(root: JobRecord | None) -> Value:
-    return Value() if root is None else Value(root.result)
+def _value_beside(root: JobRecord | None) -> MemoryValue:
+    return MemoryValue() if root is None else MemoryValue(root.result)
 
 
 def _folded(so_far: str | None, given: Contribution) -> str:

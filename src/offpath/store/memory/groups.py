@@ -11,13 +11,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from offpath.model.group import GroupRecord
-from offpath.store.memory.group_rows import _FAILED, Value, _row_beside, _value_beside
+from offpath.store.memory.group_rows import _FAILED, MemoryValue, _row_beside, _value_beside
 
 if TYPE_CHECKING:
     from offpath.store.memory.tables import Tables
 
 
-def value_of(tables: Tables, group_id: str) -> Value:
+def value_of(tables: Tables, group_id: str) -> MemoryValue:
     """The value of a group so far."""
     row = tables.groups.rows.get(group_id)
     return _value_beside(tables.root_of(group_id)) if row is None else row.value

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJob
 from offpath.model.lease import Rescued, loss_text
-from offpath.model.suspicion import Lost, Verdict, judged
-from offpath.store.changes import Changed
+from offpath.model.suspicion import LossVerdict, Lost, judged
+from offpath.store.changes import ChangedJob
 from offpath.store.memory import gates, limits, signals
 from offpath.store.memory.moments import later, maybe_later
 from offpath.store.memory.records import (
@@ -28,7 +28,7 @@ from offpath.store.memory.records import (
 )
 from offpath.store.memory.tables import Tables
 from offpath.store.memory.waits import awaits_gate
-from offpath.store.protocol import Redrive
+from offpath.store.protocol import JobRedrive
 
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
 _REDRIVABLE = (JobState.DEAD, JobState.CANCELLED)
@@ -42,10 +42,12 @@ def progress(tables: Tables, now: datetime, job: LeasedJob, text: str) -> None:
 # -- an operator's calls -------------------------------------------------------------------------
 
 
-def cancel(tables: Tables, now: datetime, ids: Sequence[str], keep: float | None) -> list[Changed]:
+def cancel(
+    tables: Tables, now: datetime, ids: Sequence[str], keep: float | None
+) -> list[ChangedJob]:
     """End what waits, mark what runs."""
     expires_at = maybe_later(now, keep)
-    answers: list[Changed] = []
+    answers: list[ChangedJob] = []
     for job in _each(tables, ids):
         if job.state in _WAITING:
             after = cancelled(job, now, expires_at)
@@ -57,10 +59,10 @@ def cancel(tables: Tables, now: datetime, ids: Sequence[str], keep: float | None
     return answers + gates.died(gates.follow(tables, now, expires_at))
 
 
-def redrive(tables: Tables, now: datetime, redrives: Sequence[Redrive]) -> list[Changed]:
+def redrive(tables: Tables, now: datetime, redrives: Sequence[JobRedrive]) -> list[ChangedJob]:
     """Put ended jobs back, and make waiting ones due."""
     due = {each.id: later(now, each.delay) for each in redrives}
-    answers: list[Changed] = []
+    answers: list[ChangedJob] = []
     for job in _each(tables, due):
         after = _redriven(tables, now, job, due[job.id])
         if after is not None:
@@ -91,7 +93,7 @@ def _key_is_taken(tables: Tables, now: datetime, job: JobRecord) -> bool:
     return holder is not None and holder.id != job.id
 
 
-def delete(tables: Tables, ids: Sequence[str]) -> list[Changed]:
+def delete(tables: Tables, ids: Sequence[str]) -> list[ChangedJob]:
     """Remove ended jobs."""
     jobs = [job for job in _each(tables, ids) if job.id not in tables.steps.to_undo]
     ended_jobs = [job for job in jobs if job.state.terminal]
@@ -108,7 +110,7 @@ def _each(tables: Tables, ids: Iterable[str]) -> list[JobRecord]:
 # -- upkeep --------------------------------------------------------------------------------------
 
 
-class Rules(Struct, frozen=True, kw_only=True):
+class RescueRules(Struct, frozen=True, kw_only=True):
     """How a rescue ends."""
 
     max_deliveries: int
@@ -119,7 +121,7 @@ def rescue(
     tables: Tables, now: datetime, *, limit: int, max_deliveries: int, keep: float | None
 ) -> list[Rescued]:
     """Take jobs from workers that are gone, and note which hold nothing more."""
-    rules = Rules(max_deliveries=max_deliveries, expires_at=maybe_later(now, keep))
+    rules = RescueRules(max_deliveries=max_deliveries, expires_at=maybe_later(now, keep))
     orphans = list(islice(_orphans(tables, now), limit))
     rescued = [_rescue_one(tables, now, job, rules) for job in orphans]
     for worker in [w for w in tables.workers.values() if w.expires_at <= now]:
@@ -135,7 +137,7 @@ def _orphans(tables: Tables, now: datetime) -> Iterator[JobRecord]:
             yield from (tables.jobs[each] for each in tables.held[holder])
 
 
-def _rescue_one(tables: Tables, now: datetime, job: JobRecord, rules: Rules) -> Rescued:
+def _rescue_one(tables: Tables, now: datetime, job: JobRecord, rules: RescueRules) -> Rescued:
     verdict = _judged(tables, job, rules)
     lost = replace(job, losses=verdict.losses)
     if job.cancel_requested:
@@ -156,7 +158,7 @@ def _rescue_one(tables: Tables, now: datetime, job: JobRecord, rules: Rules) -> 
     )
 
 
-def _judged(tables: Tables, job: JobRecord, rules: Rules) -> Verdict:
+def _judged(tables: Tables, job: JobRecord, rules: RescueRules) -> LossVerdict:
     """What a loss means. A worker of this process that has not left is out of touch."""
     worker = tables.workers.get(job.worker or "")
     lost = Lost(
@@ -168,7 +170,7 @@ def _judged(tables: Tables, job: JobRecord, rules: Rules) -> Verdict:
     return judged(lost, rules.max_deliveries)
 
 
-def _suspect(tables: Tables, job: JobRecord, verdict: Verdict) -> None:
+def _suspect(tables: Tables, job: JobRecord, verdict: LossVerdict) -> None:
     """Keep who is suspected, before the job is filed: who has ended is forgotten then."""
     suspects = tables.suspects
     before = suspects.crash_of.get(job.id)
@@ -192,10 +194,12 @@ def _worker_lost(tables: Tables, job: JobRecord, now: datetime) -> Failure:
     )
 
 
-def expire_blocked(tables: Tables, now: datetime, limit: int, keep: float | None) -> list[Changed]:
+def expire_blocked(
+    tables: Tables, now: datetime, limit: int, keep: float | None
+) -> list[ChangedJob]:
     """Give up waits whose time is over."""
     expires_at = maybe_later(now, keep)
-    answers, along = list[Changed](), list[Changed]()
+    answers, along = list[ChangedJob](), list[ChangedJob]()
     while len(answers) < limit and (first := tables.waits.until.first()) and first[0] <= now:
         job = tables.jobs[first[1]]
         after = _waited_out(tables, now, job, expires_at)

@@ -105,7 +105,7 @@ Head = tuple[Rank, Lane]
 """The rank of the best job of a lane, whose last part is the job's id; and the lane."""
 
 
-class _Line(Protocol):
+class _QueueLanes(Protocol):
     """The lanes of one queue that still have room."""
 
     def best(self) -> Head | None:
@@ -226,7 +226,7 @@ class _Taking:
         """Whether more could be had with what room is left."""
         return self._best() is not None
 
-    def _line(self, lanes: list[Lane]) -> _Line:
+    def _line(self, lanes: list[Lane]) -> _QueueLanes:
         jobs = self._tables.jobs
         match self._request.order:
             case Order.PRIORITY:

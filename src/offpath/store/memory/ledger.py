@@ -28,11 +28,11 @@ from offpath.model.ledger.records import (
     DUE_STATES,
     STATES,
     AccountRecord,
-    Attempt,
     AttemptMove,
     Checkpoint,
     KeyRecord,
     Leaf,
+    MoveAttempt,
     SideKey,
     SideRow,
 )
@@ -50,8 +50,8 @@ class Tries:
     __slots__ = ("keys", "made")
 
     def __init__(self) -> None:
-        self.made: list[Attempt] = []
-        self.keys: dict[str, Attempt] = {}
+        self.made: list[MoveAttempt] = []
+        self.keys: dict[str, MoveAttempt] = {}
 
 
 class Ledger:
@@ -214,7 +214,7 @@ class Ledger:
         if row.due_at is not None and row.state in DUE_STATES.get(row.kind, ()):
             self.due[row.kind].push(row.id, (row.due_at, row.id))
 
-    def _file_attempt(self, attempt: Attempt) -> None:
+    def _file_attempt(self, attempt: MoveAttempt) -> None:
         tries = self.tries.get(attempt.subject)
         if tries is None:
             tries = self.tries[attempt.subject] = Tries()

@@ -16,8 +16,8 @@ from offpath.model.ledger.posting import LinkRecord
 from offpath.model.ledger.records import (
     OPEN_PAYOUTS,
     AccountRecord,
-    Attempt,
     Lot,
+    MoveAttempt,
     SideRow,
     Totals,
 )
@@ -115,7 +115,7 @@ def _attempted(tries: Tries | None, since: int) -> int:
     """From the first that is after the time to the last: what was before may have been replaced."""
     if tries is None:
         return 0
-    made: Sequence[Attempt] = tries.made
+    made: Sequence[MoveAttempt] = tries.made
     first = bisect_right(made, since, key=_AT)
     if first == len(made):
         return 0

@@ -15,7 +15,7 @@ from offpath.store.memory.lanes import Place, place_of
 _RUNNING = JobState.RUNNING
 
 
-class LimitRow(Struct):
+class MemoryLimit(Struct):
     """One key."""
 
     key: str
@@ -50,7 +50,7 @@ class Limits:
     __slots__ = ("_behind", "rows", "waiting")
 
     def __init__(self) -> None:
-        self.rows: dict[str, LimitRow] = {}
+        self.rows: dict[str, MemoryLimit] = {}
         self.waiting: dict[str, None] = {}
         """Keys with held jobs, in the order in which they get their turns."""
         self._behind: dict[str, Place] = {}  # jobs that were sent behind others
@@ -59,11 +59,11 @@ class Limits:
         """What the last enqueue of a key says holds."""
         self.row(spec.key).spec = spec
 
-    def row(self, key: str, spec: LimitSpec | None = None) -> LimitRow:
+    def row(self, key: str, spec: LimitSpec | None = None) -> MemoryLimit:
         """The row of a key, made when there is none."""
         row = self.rows.get(key)
         if row is None:
-            row = self.rows[key] = LimitRow(key, spec or LimitSpec(key=key))
+            row = self.rows[key] = MemoryLimit(key, spec or LimitSpec(key=key))
         return row
 
     def enter(self, job: JobRecord, spec: LimitSpec | None, now: datetime) -> None:

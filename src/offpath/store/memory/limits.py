@@ -17,7 +17,7 @@ from offpath.model.rate import take
 from offpath.store.memory import pauses
 from offpath.store.memory.heap import LazyHeap
 from offpath.store.memory.lanes import Place
-from offpath.store.memory.limit_rows import LimitRow
+from offpath.store.memory.limit_rows import MemoryLimit
 from offpath.store.memory.records import admitted, held_again
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _has_held(tables: Tables, key: str) -> bool:
     return row is not None and bool(row.held)
 
 
-def _admit_key(tables: Tables, now: datetime, row: LimitRow, limit: int) -> Admitted:
+def _admit_key(tables: Tables, now: datetime, row: MemoryLimit, limit: int) -> Admitted:
     _send_untaken_behind(tables, now, row)
     wanted = int(min(row.room(now), _held(tables, now, row)))
     granted, next_in = _by_rate(row, now, min(wanted, limit))
@@ -67,7 +67,7 @@ def _admit_key(tables: Tables, now: datetime, row: LimitRow, limit: int) -> Admi
     )
 
 
-def _next_in(row: LimitRow, now: datetime) -> float | None:
+def _next_in(row: MemoryLimit, now: datetime) -> float | None:
     """Seconds until the passing of time alone lets in more."""
     closed = row.ends_at(now)
     if closed is None or row.paused or not row.held:
@@ -75,7 +75,7 @@ def _next_in(row: LimitRow, now: datetime) -> float | None:
     return (closed - now).total_seconds()
 
 
-def _by_rate(row: LimitRow, now: datetime, wanted: int) -> tuple[int, float | None]:
+def _by_rate(row: MemoryLimit, now: datetime, wanted: int) -> tuple[int, float | None]:
     """How many of these may start now, and when the next one may."""
     if row.spec.rate is None or wanted == 0:
         return wanted, None
@@ -84,20 +84,20 @@ def _by_rate(row: LimitRow, now: datetime, wanted: int) -> tuple[int, float | No
     return taken.granted, taken.next_in
 
 
-def _queues(tables: Tables, now: datetime, row: LimitRow) -> Iterator[LazyHeap[Place]]:
+def _queues(tables: Tables, now: datetime, row: MemoryLimit) -> Iterator[LazyHeap[Place]]:
     return (heap for name, heap in row.held.items() if not pauses.paused(tables, now, name))
 
 
-def _held(tables: Tables, now: datetime, row: LimitRow) -> int:
+def _held(tables: Tables, now: datetime, row: MemoryLimit) -> int:
     return sum(len(heap) for heap in _queues(tables, now, row))
 
 
-def _best(tables: Tables, now: datetime, row: LimitRow) -> str:
+def _best(tables: Tables, now: datetime, row: MemoryLimit) -> str:
     heads = (first for heap in _queues(tables, now, row) if (first := heap.first()))
     return min(heads)[1]
 
 
-def _send_untaken_behind(tables: Tables, now: datetime, row: LimitRow) -> None:
+def _send_untaken_behind(tables: Tables, now: datetime, row: MemoryLimit) -> None:
     """Take back ready jobs that nobody took for long, as far as others could go instead."""
     long_ago = takewhile(lambda each: each[1] + _UNTAKEN <= now, row.ready.items())
     untaken = [each for each, _ in long_ago]
@@ -164,7 +164,7 @@ def count_held(tables: Tables) -> int:
     return sum(len(heap) for row in rows for heap in row.held.values())
 
 
-def _record(row: LimitRow, now: datetime) -> LimitRecord:
+def _record(row: MemoryLimit, now: datetime) -> LimitRecord:
     return LimitRecord(
         key=row.key,
         max_running=row.spec.max_running,
@@ -187,7 +187,7 @@ def prune(tables: Tables, now: datetime, limit: int) -> None:
         del tables.limits.rows[key]
 
 
-def _is_idle(row: LimitRow, now: datetime) -> bool:
+def _is_idle(row: MemoryLimit, now: datetime) -> bool:
     if row.unended or row.paused or row.ends_at(now) is not None:
         return False
     rate = row.spec.rate

@@ -21,7 +21,7 @@ class LogRow(Struct, frozen=True, gc=False):
     slot: int
 
 
-class EventLog:
+class MemoryEventLog:
     """The events of one store."""
 
     __slots__ = ("_all", "_domains", "horizon", "rows", "stirred")
@@ -83,7 +83,7 @@ class LogPlan:
 
     __slots__ = ("_log", "_new", "_now")
 
-    def __init__(self, log: EventLog, now: datetime) -> None:
+    def __init__(self, log: MemoryEventLog, now: datetime) -> None:
         self._log = log
         self._now = now
         self._new: dict[str, NewLogEvent] = {}
@@ -101,7 +101,7 @@ class LogPlan:
             self._log.append(new, self._now)
 
 
-def read(log: EventLog, *, domain: str | None, after: int, limit: int) -> list[LogEvent]:
+def read(log: MemoryEventLog, *, domain: str | None, after: int, limit: int) -> list[LogEvent]:
     """Events by position, for looking at."""
     found: list[LogEvent] = []
     for row in log.above(after, domain):

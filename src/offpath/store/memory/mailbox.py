@@ -8,7 +8,7 @@ from offpath.model.job import Enqueued
 from offpath.model.message import Box, MessageState, NewMessage
 from offpath.store.memory.heap import LazyHeap
 from offpath.store.memory.message_lanes import MessageLanes
-from offpath.store.memory.message_rows import MessageRow, check, written
+from offpath.store.memory.message_rows import MemoryMessage, check, written
 
 _PENDING = MessageState.PENDING
 _DEAD = MessageState.DEAD
@@ -20,7 +20,7 @@ class Mailbox:
     __slots__ = ("dead", "expiring", "keys", "lanes", "position", "rows", "stirred")
 
     def __init__(self) -> None:
-        self.rows: dict[str, MessageRow] = {}
+        self.rows: dict[str, MemoryMessage] = {}
         """By id, in the order of their positions: a row that changes keeps its place."""
         self.lanes = MessageLanes(self.rows)
         self.keys: dict[tuple[str, str], str] = {}  # inbox: source and key -> the message
@@ -41,7 +41,7 @@ class Mailbox:
         self.lanes.add(row)
         self.stirred = True
 
-    def file(self, row: MessageRow) -> None:
+    def file(self, row: MemoryMessage) -> None:
         """Put a row in the place of the one before."""
         before = self.rows[row.id]
         self.rows[row.id] = row
@@ -56,20 +56,20 @@ class Mailbox:
             self.lanes.add(row)
             self.stirred = True
 
-    def drop(self, row: MessageRow) -> None:
+    def drop(self, row: MemoryMessage) -> None:
         """Remove an ended message."""
         self._unend(row)
         del self.rows[row.id]
         if row.box is Box.IN and row.key is not None:
             del self.keys[row.stream, row.key]
 
-    def _end(self, row: MessageRow) -> None:
+    def _end(self, row: MemoryMessage) -> None:
         if row.expires_at is not None:
             self.expiring.push(row.id, row.expires_at)
         if row.state is _DEAD:
             self.dead.setdefault((row.box, row.stream), {})[row.id] = None
 
-    def _unend(self, row: MessageRow) -> None:
+    def _unend(self, row: MemoryMessage) -> None:
         if row.expires_at is not None:
             self.expiring.remove(row.id)
         if row.state is _DEAD:

@@ -8,14 +8,14 @@ from datetime import datetime
 
 from offpath.model.message import Box
 from offpath.store.memory.heap import LazyHeap
-from offpath.store.memory.message_rows import MessageRow
+from offpath.store.memory.message_rows import MemoryMessage
 
 Due = tuple[datetime, int]
 """When, then position."""
 _COMPACT_ABOVE = 64
 
 
-class Line:
+class KeyLine:
     """The pending messages of one key, by position."""
 
     __slots__ = ("_entries", "_start")
@@ -35,7 +35,7 @@ class Line:
         index += self._start
         return self._entries[index][1] if index < len(self._entries) else None
 
-    def add(self, row: MessageRow) -> None:
+    def add(self, row: MemoryMessage) -> None:
         """Let a message wait; one that is revived comes in where it was."""
         entry = (row.position, row.id)
         if not self or self._entries[-1] < entry:
@@ -43,7 +43,7 @@ class Line:
         else:
             insort(self._entries, entry, lo=self._start)
 
-    def remove(self, row: MessageRow) -> None:
+    def remove(self, row: MemoryMessage) -> None:
         """The message waits no more."""
         index = bisect_left(self._entries, (row.position, row.id), lo=self._start)
         if index != self._start:
@@ -64,10 +64,10 @@ class MessageLane:
 
     __slots__ = ("_heap", "_lines", "_rows")
 
-    def __init__(self, rows: Mapping[str, MessageRow]) -> None:
+    def __init__(self, rows: Mapping[str, MemoryMessage]) -> None:
         self._rows = rows
         self._heap: LazyHeap[Due] = LazyHeap()
-        self._lines: dict[str, Line] | None = None  # None: not in order
+        self._lines: dict[str, KeyLine] | None = None  # None: not in order
 
     def __bool__(self) -> bool:
         return len(self._heap) > 0
@@ -81,7 +81,7 @@ class MessageLane:
         for line in self._lines.values():
             yield from line
 
-    def add(self, row: MessageRow) -> None:
+    def add(self, row: MemoryMessage) -> None:
         """Let a message wait here."""
         line = self._line_of(row)
         if line is None:
@@ -94,13 +94,13 @@ class MessageLane:
                 self._heap.remove(first)
             self._push(row)
 
-    def move(self, row: MessageRow) -> None:
+    def move(self, row: MemoryMessage) -> None:
         """A message that waits here is due at another time."""
         line = self._line_of(row)
         if line is None or line.at(0) == row.id:
             self._push(row)
 
-    def remove(self, row: MessageRow) -> None:
+    def remove(self, row: MemoryMessage) -> None:
         """The message waits here no more."""
         line = self._line_of(row)
         if line is None:
@@ -154,20 +154,20 @@ class MessageLane:
             self._heap.remove(stood_in)
         self._push_first(self._lines[key])
 
-    def _line_of(self, row: MessageRow) -> Line | None:
+    def _line_of(self, row: MemoryMessage) -> KeyLine | None:
         if self._lines is None or row.key is None:
             return None
         line = self._lines.get(row.key)
         if line is None:
-            line = self._lines[row.key] = Line()
+            line = self._lines[row.key] = KeyLine()
         return line
 
-    def _push_first(self, line: Line) -> None:
+    def _push_first(self, line: KeyLine) -> None:
         first = line.at(0)
         if first is not None:
             self._push(self._rows[first])
 
-    def _push(self, row: MessageRow) -> None:
+    def _push(self, row: MemoryMessage) -> None:
         self._heap.push(row.id, (row.due_at, row.position))
 
 
@@ -176,7 +176,7 @@ class MessageLanes:
 
     __slots__ = ("_lanes", "_rows")
 
-    def __init__(self, rows: Mapping[str, MessageRow]) -> None:
+    def __init__(self, rows: Mapping[str, MemoryMessage]) -> None:
         self._rows = rows
         self._lanes: dict[tuple[Box, str], MessageLane] = {}
 
@@ -188,7 +188,7 @@ class MessageLanes:
         """The lane of a stream; None when nothing waits in it."""
         return self._lanes.get((box, stream))
 
-    def add(self, row: MessageRow) -> None:
+    def add(self, row: MemoryMessage) -> None:
         """Let a message wait in its lane."""
         place = row.box, row.stream
         lane = self._lanes.get(place)
@@ -196,11 +196,11 @@ class MessageLanes:
             lane = self._lanes[place] = MessageLane(self._rows)
         lane.add(row)
 
-    def move(self, row: MessageRow) -> None:
+    def move(self, row: MemoryMessage) -> None:
         """A waiting message is due at another time."""
         self._lanes[row.box, row.stream].move(row)
 
-    def remove(self, row: MessageRow) -> None:
+    def remove(self, row: MemoryMessage) -> None:
         """Take a message out; a lane that is empty then goes too."""
         place = row.box, row.stream
         lane = self._lanes[place]

@@ -24,7 +24,7 @@ from offpath.store.refusals import no_key
 _PENDING = MessageState.PENDING
 
 
-class MessageRow(Quiet, frozen=True, kw_only=True, gc=False):
+class MemoryMessage(Quiet, frozen=True, kw_only=True, gc=False):
     """One message as it is kept; what was written (``new``) never changes."""
 
     new: NewMessage
@@ -55,10 +55,10 @@ def check(new: NewMessage, now: datetime) -> None:
     later(now, new.delay)
 
 
-def written(new: NewMessage, now: datetime, position: int) -> MessageRow:
+def written(new: NewMessage, now: datetime, position: int) -> MemoryMessage:
     """The row of a new message that was checked."""
     due_at = later(now, new.delay)
-    return MessageRow(
+    return MemoryMessage(
         new=new,
         id=new.id,
         box=new.box,
@@ -71,14 +71,14 @@ def written(new: NewMessage, now: datetime, position: int) -> MessageRow:
     )
 
 
-def handed_out(row: MessageRow, holder: str, until: datetime) -> MessageRow:
+def handed_out(row: MemoryMessage, holder: str, until: datetime) -> MemoryMessage:
     """A message in somebody's hand."""
     return replace(
         row, holder=holder, free_at=row.due_at, due_at=until, deliveries=row.deliveries + 1
     )
 
 
-def leased(row: MessageRow) -> LeasedMessage:
+def leased(row: MemoryMessage) -> LeasedMessage:
     """What the holder is told."""
     new = row.new
     return LeasedMessage(
@@ -98,8 +98,8 @@ def leased(row: MessageRow) -> LeasedMessage:
 
 
 def settled(
-    row: MessageRow, outcome: MessageOutcome, now: datetime, expires_at: datetime | None
-) -> MessageRow:
+    row: MemoryMessage, outcome: MessageOutcome, now: datetime, expires_at: datetime | None
+) -> MemoryMessage:
     """A held message after its attempt has ended this way. Raises StoreRejected."""
     match outcome:
         case Succeeded():
@@ -126,8 +126,8 @@ def settled(
 
 
 def _ended(
-    row: MessageRow, state: MessageState, now: datetime, expires_at: datetime | None
-) -> MessageRow:
+    row: MemoryMessage, state: MessageState, now: datetime, expires_at: datetime | None
+) -> MemoryMessage:
     return replace(row, state=state, holder=None, finished_at=now, expires_at=expires_at)
 
 
@@ -135,7 +135,7 @@ def _stamped(failure: Failure, now: datetime) -> Failure:
     return replace(failure, at=now) if failure.at is None else failure
 
 
-def revived(row: MessageRow, now: datetime) -> MessageRow:
+def revived(row: MemoryMessage, now: datetime) -> MemoryMessage:
     """An ended message put back as if it were new; how it last failed is still known."""
     return replace(
         row,
@@ -150,7 +150,7 @@ def revived(row: MessageRow, now: datetime) -> MessageRow:
     )
 
 
-def record(row: MessageRow, now: datetime) -> MessageRecord:
+def record(row: MemoryMessage, now: datetime) -> MessageRecord:
     """What is shown of a message."""
     new = row.new
     return MessageRecord(

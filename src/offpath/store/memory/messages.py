@@ -21,11 +21,11 @@ from offpath.model.message import (
     MessageState,
 )
 from offpath.model.settlement import SettleStatus, Succeeded
-from offpath.store.memory.effects import Writing
+from offpath.store.memory.effects import PlannedEffects
 from offpath.store.memory.mailbox import Mailbox
 from offpath.store.memory.message_lanes import MessageLane
 from offpath.store.memory.message_rows import (
-    MessageRow,
+    MemoryMessage,
     handed_out,
     leased,
     record,
@@ -46,7 +46,7 @@ _LOST = SettleStatus.LEASE_LOST
 class _Picking:
     """One stream's messages, picked one after the other until its room is used up."""
 
-    def __init__(self, lane: MessageLane, room: int, rows: dict[str, MessageRow]) -> None:
+    def __init__(self, lane: MessageLane, room: int, rows: dict[str, MemoryMessage]) -> None:
         self.lane = lane
         self.taken: list[str] = []
         self._room = room
@@ -73,7 +73,7 @@ class _Picking:
         due_at = self.lane.due_at()
         return due_at is not None and due_at <= now
 
-    def finish(self, mailbox: Mailbox, holder: str, until: datetime) -> Iterator[MessageRow]:
+    def finish(self, mailbox: Mailbox, holder: str, until: datetime) -> Iterator[MemoryMessage]:
         """Hand out what was picked."""
         for key, stood_in in self._standing.items():
             self.lane.restore(key, stood_in)
@@ -136,7 +136,7 @@ def _settle_one(tables: Tables, now: datetime, settlement: MessageSettlement) ->
         row = settled(held, settlement.outcome, now, maybe_later(now, settlement.keep))
         writing = None
         if settlement.effects and isinstance(settlement.outcome, Succeeded):
-            writing = Writing(tables, now)
+            writing = PlannedEffects(tables, now)
             writing.add(settlement.effects)
     except (Conflict, StoreRejected, LedgerError) as error:
         return MessageSettled(id=message.id, status=SettleStatus.REFUSED, error=error)
@@ -169,7 +169,7 @@ def delete(tables: Tables, ids: Sequence[str]) -> list[str]:
     return [row.id for row in ended]
 
 
-def _ended(mailbox: Mailbox, ids: Iterable[str]) -> list[MessageRow]:
+def _ended(mailbox: Mailbox, ids: Iterable[str]) -> list[MemoryMessage]:
     """Those of these that have ended, each once, in the order of their ids."""
     found = (mailbox.rows.get(each) for each in sorted(set(ids)))
     return [row for row in found if row is not None and row.state is not _PENDING]
@@ -216,7 +216,7 @@ def _position(after: str | None) -> int | None:
         raise no_position() from None
 
 
-def _candidates(mailbox: Mailbox, where: MessageFilter, *, newest: bool) -> Iterator[MessageRow]:
+def _candidates(mailbox: Mailbox, where: MessageFilter, *, newest: bool) -> Iterator[MemoryMessage]:
     if not where.ids:
         rows = mailbox.rows.values()
         return reversed(rows) if newest else iter(rows)
@@ -224,7 +224,7 @@ def _candidates(mailbox: Mailbox, where: MessageFilter, *, newest: bool) -> Iter
     return iter(sorted(found, key=lambda row: row.position, reverse=newest))
 
 
-Test = Callable[[MessageRow], bool]
+Test = Callable[[MemoryMessage], bool]
 
 
 def _tests_of(where: MessageFilter) -> list[Test]:

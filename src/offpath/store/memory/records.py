@@ -7,7 +7,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from offpath.model.changes import Changed
+from offpath.model.changes import ChangedJob
 from offpath.model.group import GroupPolicy
 from offpath.model.job import (
     BlockReason,
@@ -29,7 +29,7 @@ from offpath.model.settlement import (
     Waiting,
 )
 from offpath.store.memory.moments import later, maybe_later
-from offpath.store.memory.terms import PLAIN, Terms
+from offpath.store.memory.terms import PLAIN, JobTerms
 
 _BLOCKED = JobState.BLOCKED
 _QUEUED = JobState.QUEUED
@@ -49,12 +49,12 @@ def deadline_of(job: NewJob, now: datetime) -> datetime | None:
     return None if job.gate is not None else maybe_later(now, job.deadline_in)
 
 
-def terms_of(job: NewJob, now: datetime) -> Terms:
+def terms_of(job: NewJob, now: datetime) -> JobTerms:
     """The terms of a new job."""
     if _is_plain(job):
         return PLAIN
     period = None if job.unique is None else job.unique.period
-    return Terms(
+    return JobTerms(
         unique=job.unique,
         unique_until=maybe_later(now, period),
         deadline_in=job.deadline_in,
@@ -124,7 +124,7 @@ def held_again(job: JobRecord) -> JobRecord:
     return replace(job, state=_BLOCKED, reason=BlockReason.LIMIT.value)
 
 
-def released(job: JobRecord, terms: Terms, now: datetime) -> JobRecord:
+def released(job: JobRecord, terms: JobTerms, now: datetime) -> JobRecord:
     """A job whose gate has fired: what counts from now counts from this moment."""
     run_at = job.run_at if terms.gated_delay is None else later(now, terms.gated_delay)
     deadline = job.deadline or maybe_later(now, terms.deadline_in)
@@ -161,10 +161,10 @@ _GIVEN_UP = {
 }
 
 
-def changed(before: JobRecord, after: JobRecord, *, group_done: bool = False) -> Changed:
+def changed(before: JobRecord, after: JobRecord, *, group_done: bool = False) -> ChangedJob:
     """What is told of a change."""
     died = after.state is JobState.DEAD and before.state is not JobState.DEAD
-    return Changed(
+    return ChangedJob(
         id=after.id,
         task=after.task,
         queue=after.queue,

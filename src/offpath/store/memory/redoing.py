@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from offpath.model.effects import Effects
 from offpath.model.route import Attempt, AttemptStatus, Letter, LogEvent
-from offpath.store.memory.effects import Writing
-from offpath.store.memory.log import EventLog
-from offpath.store.memory.router_tables import Router
+from offpath.store.memory.effects import PlannedEffects
+from offpath.store.memory.log import MemoryEventLog
+from offpath.store.memory.router_tables import MemoryRouter
 from offpath.store.memory.tables import Tables
 
 
@@ -39,11 +39,11 @@ def redoable(
     return heapq.nsmallest(limit, found, key=lambda each: (each.position, each.event))
 
 
-def _last(router: Router) -> Iterator[Attempt]:
+def _last(router: MemoryRouter) -> Iterator[Attempt]:
     return (numbers[max(numbers)] for numbers in router.attempts.values())
 
 
-def find(log: EventLog, ids: Sequence[str]) -> list[LogEvent]:
+def find(log: MemoryEventLog, ids: Sequence[str]) -> list[LogEvent]:
     """Events by id."""
     wanted = set(ids)
     return [row.event for row in log.above(0) if row.event.id in wanted]
@@ -56,7 +56,7 @@ def record(
     router = tables.routers.get(attempt.router)
     if attempt.number in router.attempts.get(attempt.event, {}):
         return False
-    writing = Writing(tables, now)
+    writing = PlannedEffects(tables, now)
     writing.add(effects)
     router.note([attempt], now)
     if letter is not None and letter.id not in tables.routers.letters:

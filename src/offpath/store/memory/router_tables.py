@@ -12,7 +12,7 @@ from offpath.model.route import Attempt, AttemptStatus, Cursor, Letter, RouterRe
 from offpath.store.refusals import no_router
 
 
-class CursorRow(Struct, frozen=True, kw_only=True):
+class MemoryCursor(Struct, frozen=True, kw_only=True):
     """A cursor, until when its holder has it, and above what the router is to read."""
 
     cursor: Cursor
@@ -24,7 +24,7 @@ class CursorRow(Struct, frozen=True, kw_only=True):
         return self.cursor if now < self.until else replace(self.cursor, holder=None)
 
 
-class Router:
+class MemoryRouter:
     """One router."""
 
     __slots__ = ("attempts", "cursors", "letters", "record")
@@ -41,7 +41,7 @@ class Router:
             created_at=now,
         )
         self.cursors = [
-            CursorRow(
+            MemoryCursor(
                 cursor=Cursor(
                     router=spec.name, partition=partition, position=start, mark=spec.mark
                 ),
@@ -55,7 +55,7 @@ class Router:
         self.letters: dict[str, set[str]] = {}
         """Event's id -> its letters."""
 
-    def row_of(self, slot: int) -> CursorRow:
+    def row_of(self, slot: int) -> MemoryCursor:
         """The cursor of a slot's partition."""
         return self.cursors[slot % self.record.partitions]
 
@@ -81,24 +81,24 @@ class Router:
             yield from numbers.values()
 
 
-class Routers:
+class MemoryRouters:
     """The routers of one store, the gate of all of them, and their dead letters."""
 
     __slots__ = ("letters", "master", "rows")
 
     def __init__(self) -> None:
-        self.rows: dict[str, Router] = {}
+        self.rows: dict[str, MemoryRouter] = {}
         self.letters: dict[str, Letter] = {}
         self.master = False
 
-    def get(self, name: str) -> Router:
+    def get(self, name: str) -> MemoryRouter:
         """A router. Raises Conflict when there is none of that name."""
         router = self.rows.get(name)
         if router is None:
             raise no_router(name)
         return router
 
-    def shown(self, router: Router, now: datetime) -> RouterRecord:
+    def shown(self, router: MemoryRouter, now: datetime) -> RouterRecord:
         """What is shown of a router."""
         cursors = tuple(each.seen(now) for each in router.cursors)
         return replace(router.record, master=self.master, cursors=cursors)

@@ -23,10 +23,10 @@ from offpath.model.route import (
     RouterRecord,
     RouterSpec,
 )
-from offpath.store.memory.effects import Writing
-from offpath.store.memory.log import EventLog, LogRow
+from offpath.store.memory.effects import PlannedEffects
+from offpath.store.memory.log import LogRow, MemoryEventLog
 from offpath.store.memory.moments import later
-from offpath.store.memory.router_tables import CursorRow, Router
+from offpath.store.memory.router_tables import MemoryCursor, MemoryRouter
 from offpath.store.memory.tables import Tables
 from offpath.store.refusals import no_cursor, other_router
 
@@ -42,7 +42,7 @@ def declare(tables: Tables, now: datetime, spec: RouterSpec) -> RouterRecord:
     known = tables.routers.rows.get(spec.name)
     if known is None:
         _check(spec)
-        known = Router(spec, _start(tables.log, spec.start), now)
+        known = MemoryRouter(spec, _start(tables.log, spec.start), now)
         tables.routers.rows[spec.name] = known
     elif (known.record.domain, known.record.partitions) != (spec.domain, spec.partitions):
         raise other_router(spec.name, known.record.domain, known.record.partitions)
@@ -56,7 +56,7 @@ def _check(spec: RouterSpec) -> None:
         raise InvalidArgument(f"router {spec.name!r} needs one partition or more")
 
 
-def _start(log: EventLog, start: str | int) -> int:
+def _start(log: MemoryEventLog, start: str | int) -> int:
     match start:
         case int():
             return start
@@ -154,14 +154,14 @@ def move_cursor(tables: Tables, name: str, partition: int, position: int) -> boo
     return True
 
 
-def _row_of(tables: Tables, name: str, partition: int) -> CursorRow | None:
+def _row_of(tables: Tables, name: str, partition: int) -> MemoryCursor | None:
     router = tables.routers.rows.get(name)
     if router is None or not 0 <= partition < router.record.partitions:
         return None
     return router.cursors[partition]
 
 
-def _keep(tables: Tables, row: CursorRow) -> None:
+def _keep(tables: Tables, row: MemoryCursor) -> None:
     router = tables.routers.rows[row.cursor.router]
     router.cursors[row.cursor.partition] = row
 
@@ -178,7 +178,9 @@ def read(tables: Tables, name: str, partition: int, *, after: int, limit: int) -
     return LogPage(events=tuple(found), horizon=tables.log.horizon)
 
 
-def _of_partition(log: EventLog, router: Router, partition: int, after: int) -> Iterator[LogRow]:
+def _of_partition(
+    log: MemoryEventLog, router: MemoryRouter, partition: int, after: int
+) -> Iterator[LogRow]:
     partitions = router.record.partitions
     return (
         row for row in log.above(after, router.record.domain) if row.slot % partitions == partition
@@ -190,7 +192,7 @@ def advance(tables: Tables, now: datetime, cursor: Cursor, decisions: Decisions)
     row = _row_of(tables, cursor.router, cursor.partition)
     if row is None or cursor.holder is None or row.seen(now).holder != cursor.holder:
         return False
-    writing = Writing(tables, now)
+    writing = PlannedEffects(tables, now)
     writing.add(decisions.effects)
     router = tables.routers.rows[cursor.router]
     router.note(decisions.attempts, now)
@@ -281,7 +283,7 @@ def record_replay(
     known = tables.routers.letters.get(letter.id)
     if known is None or known.resolved_at is not None or known.number != letter.number:
         return False
-    writing = Writing(tables, now)
+    writing = PlannedEffects(tables, now)
     writing.add(effects)
     router = tables.routers.rows.get(attempt.router)
     if router is not None:
@@ -339,12 +341,12 @@ def facts(tables: Tables, now: datetime, name: str) -> RouterFacts:
     )
 
 
-def _is_ahead(log: EventLog, router: Router, attempt: Attempt) -> bool:
+def _is_ahead(log: MemoryEventLog, router: MemoryRouter, attempt: Attempt) -> bool:
     row = log.rows.get(attempt.event)
     return row is not None and attempt.position > router.passed(row.slot)
 
 
-def oldest_unpassed(log: EventLog, router: Router) -> datetime | None:
+def oldest_unpassed(log: MemoryEventLog, router: MemoryRouter) -> datetime | None:
     """When the oldest event that a router has not passed was written; None without one."""
     least = min(each.cursor.position for each in router.cursors)
     for row in log.above(least, router.record.domain):
@@ -356,7 +358,7 @@ def oldest_unpassed(log: EventLog, router: Router) -> datetime | None:
 def trim(tables: Tables, before: datetime, limit: int) -> int:
     """Remove old events that every router of their domain has passed."""
     log = tables.log
-    by_domain: dict[str, list[Router]] = {}
+    by_domain: dict[str, list[MemoryRouter]] = {}
     for router in tables.routers.rows.values():
         by_domain.setdefault(router.record.domain, []).append(router)
     gone: list[LogRow] = []

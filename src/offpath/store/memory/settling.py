@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from offpath.errors import Conflict, InvalidArgument, StoreRejected
-from offpath.model.changes import Changed
+from offpath.model.changes import ChangedJob
 from offpath.model.group import Contribution
 from offpath.model.job import BlockReason, JobRecord, JobState
 from offpath.model.ledger.faults import LedgerError
@@ -22,18 +22,18 @@ from offpath.model.settlement import (
     Waiting,
 )
 from offpath.store.memory import gates, groups, limits
-from offpath.store.memory.effects import Writing
-from offpath.store.memory.group_rows import Value
+from offpath.store.memory.effects import PlannedEffects
+from offpath.store.memory.group_rows import MemoryValue
 from offpath.store.memory.moments import later, maybe_later
 from offpath.store.memory.records import settled, woken
 from offpath.store.memory.tables import Tables
-from offpath.store.memory.waits import Wait
+from offpath.store.memory.waits import MemoryWait
 
 _QUEUED = JobState.QUEUED
 _APPLIED = SettleStatus.APPLIED
 
 
-class Batch(Struct, kw_only=True):
+class BatchAnswers(Struct, kw_only=True):
     """The answers to a batch of settlements, and what it left behind."""
 
     answers: list[Settled]
@@ -41,9 +41,9 @@ class Batch(Struct, kw_only=True):
     waiting: bool = False
 
 
-def settle(tables: Tables, now: datetime, settlements: Sequence[Settlement]) -> Batch:
+def settle(tables: Tables, now: datetime, settlements: Sequence[Settlement]) -> BatchAnswers:
     """Settle each; one that cannot be holds back none of the others."""
-    batch = Batch(answers=[])
+    batch = BatchAnswers(answers=[])
     for settlement in settlements:
         batch.answers.append(_settle_one(tables, now, settlement, batch))
     keys = {each.job.limit_key for each in settlements if each.job.limit_key is not None}
@@ -52,11 +52,13 @@ def settle(tables: Tables, now: datetime, settlements: Sequence[Settlement]) -> 
     return batch
 
 
-def _settle_one(tables: Tables, now: datetime, settlement: Settlement, batch: Batch) -> Settled:
+def _settle_one(
+    tables: Tables, now: datetime, settlement: Settlement, batch: BatchAnswers
+) -> Settled:
     held = tables.held_by(settlement.job)
     if held is None:
         return Settled(id=settlement.job.id, status=SettleStatus.LEASE_LOST)
-    end = _End(tables, now, held, settlement)
+    end = _SettlementEnd(tables, now, held, settlement)
     try:
         end.decide()
     except (Conflict, StoreRejected, InvalidArgument, LedgerError) as error:
@@ -64,7 +66,7 @@ def _settle_one(tables: Tables, now: datetime, settlement: Settlement, batch: Ba
     return end.apply(batch)
 
 
-class _End:
+class _SettlementEnd:
     """One settlement: decided as a whole, which may be refused, then filed."""
 
     __slots__ = (
@@ -90,9 +92,9 @@ class _End:
         self._outcome = settlement.outcome
         self._expires_at: datetime | None = None
         self._job = held
-        self._wait: Wait | None = None
-        self._value: Value | None = None
-        self._writing: Writing | None = None
+        self._wait: MemoryWait | None = None
+        self._value: MemoryValue | None = None
+        self._writing: PlannedEffects | None = None
 
     def decide(self) -> None:
         """Say what will be. Raises what makes it refused."""
@@ -110,7 +112,7 @@ class _End:
             return
         self._decide_value(self._settlement.effects.contributions)
         if self._settlement.effects:
-            self._writing = Writing(self._tables, self._now)
+            self._writing = PlannedEffects(self._tables, self._now)
             self._writing.jobs.becomes(self._job)
             self._writing.add(self._settlement.effects, self._job.group_id)
             self._job = self._writing.jobs.record(self._job.id)  # its own effects may rewrite it
@@ -118,7 +120,7 @@ class _End:
     def _decide_wait(self, outcome: Waiting) -> None:
         until = maybe_later(self._now, outcome.timeout)
         address = outcome.target, outcome.event
-        self._wait = Wait(address, until)
+        self._wait = MemoryWait(address, until)
         if self._tables.signals.first(address, self._now) is not None:
             self._job = woken(self._job, self._now)
 
@@ -136,7 +138,7 @@ class _End:
             value = value.with_one(each)
         self._value = value if gives is None else value.with_plain(gives)
 
-    def apply(self, batch: Batch) -> Settled:
+    def apply(self, batch: BatchAnswers) -> Settled:
         """File what was decided, and what follows from it."""
         tables, job = self._tables, self._job
         if self._value is not None:
@@ -152,13 +154,13 @@ class _End:
         batch.ended |= ended
         batch.waiting |= not ended or bool(self._settlement.effects.jobs)
         batch.waiting |= job.unique_key is not None  # others may have waited for it to be free
-        along: Sequence[Changed] = ()
+        along: Sequence[ChangedJob] = ()
         if tables.gates.decided:
             done, along = self._follow(batch)
             group_done |= done
         return self._answer(along, group_done=group_done)
 
-    def _await(self, job: JobRecord, wait: Wait) -> None:
+    def _await(self, job: JobRecord, wait: MemoryWait) -> None:
         signals = self._tables.signals
         signals.called.pop(job.id, None)
         if job.reason == BlockReason.SIGNAL.value:
@@ -166,7 +168,7 @@ class _End:
         else:
             signals.call(job.id, wait.address)
 
-    def _follow(self, batch: Batch) -> tuple[bool, list[Changed]]:
+    def _follow(self, batch: BatchAnswers) -> tuple[bool, list[ChangedJob]]:
         """What follows at gates: whether it ended the job's group, and who died of it."""
         moved = gates.follow(self._tables, self._now, self._expires_at)
         batch.ended |= any(each.state.terminal for each in moved)
@@ -180,7 +182,7 @@ class _End:
             if not self._held.cancel_requested:
                 limits.close(self._tables, self._now, key, until)
 
-    def _answer(self, along: Sequence[Changed], *, group_done: bool) -> Settled:
+    def _answer(self, along: Sequence[ChangedJob], *, group_done: bool) -> Settled:
         job, row = self._job, self._tables.groups.rows.get(self._job.group_id)
         return Settled(
             id=job.id,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from offpath.model.job import LeasedJob
 from offpath.model.wait import NewSignal
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.memory.moments import later
 from offpath.store.memory.records import changed, woken
 from offpath.store.memory.waits import Address
@@ -28,7 +28,7 @@ def send(tables: Tables, now: datetime, signal: NewSignal) -> bool:
     return True
 
 
-def wake_first(tables: Tables, now: datetime, address: Address) -> Changed | None:
+def wake_first(tables: Tables, now: datetime, address: Address) -> ChangedJob | None:
     """Wake who waits longest for a signal that is there; None: nobody does."""
     sleeper = tables.waits.first(address)
     if sleeper is None:
@@ -40,9 +40,9 @@ def wake_first(tables: Tables, now: datetime, address: Address) -> Changed | Non
     return changed(before, after)
 
 
-def pass_on(tables: Tables, now: datetime, limit: int) -> list[Changed]:
+def pass_on(tables: Tables, now: datetime, limit: int) -> list[ChangedJob]:
     """Wake the next ones for signals that were left by whom they had woken."""
-    answers: list[Changed] = []
+    answers: list[ChangedJob] = []
     while tables.signals.left and len(answers) < limit:
         address, _ = tables.signals.left.popitem()
         if tables.signals.first(address, now) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from offpath.model.job import LeasedJob, NewJob
-from offpath.store.memory.enqueue import Plan
+from offpath.store.memory.enqueue import NewJobs
 from offpath.store.memory.records import handed_out, leased
 from offpath.store.memory.tables import Tables
 from offpath.store.refusals import not_registered, refuse_waiting
@@ -17,7 +17,7 @@ def start(tables: Tables, now: datetime, job: NewJob, worker: str) -> LeasedJob 
     known = tables.workers.get(worker)
     if known is None or known.expires_at <= now:
         raise not_registered(worker)
-    plan = Plan(tables, now)
+    plan = NewJobs(tables, now)
     if not plan.add(job).created:
         return None
     plan.apply()

@@ -30,7 +30,7 @@ from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.capabilities import Capabilities
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint, Hints
 from offpath.store.memory import (
     claims,
@@ -53,7 +53,7 @@ from offpath.store.memory.store_health import MemoryHealth
 from offpath.store.memory.store_ledger import MemoryLedger
 from offpath.store.memory.store_workflows import MemoryWorkflows
 from offpath.store.memory.tables import Tables
-from offpath.store.protocol import Backlog, Finding, Migration, Pruned, Redrive
+from offpath.store.protocol import Backlog, Finding, JobRedrive, Migration, Pruned
 
 _CAPABILITIES = Capabilities(
     name="memory",
@@ -163,19 +163,19 @@ class MemoryStore(
         """Record how far a held job is."""
         jobs.progress(self._tables, self._clock.now(), job, progress)
 
-    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
+    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[ChangedJob]:
         """Cancel waiting jobs, ask running ones to end."""
         changed = jobs.cancel(self._tables, self._clock.now(), ids, keep)
         self._tell_of(changed)
         return changed
 
-    async def redrive(self, redrives: Sequence[Redrive]) -> list[Changed]:
+    async def redrive(self, redrives: Sequence[JobRedrive]) -> list[ChangedJob]:
         """Put dead or cancelled jobs back, make waiting ones due."""
         changed = jobs.redrive(self._tables, self._clock.now(), redrives)
         self._tell(waiting=bool(changed))
         return changed
 
-    async def delete(self, ids: Sequence[str]) -> list[Changed]:
+    async def delete(self, ids: Sequence[str]) -> list[ChangedJob]:
         """Remove ended jobs."""
         return jobs.delete(self._tables, ids)
 

@@ -9,7 +9,7 @@ from offpath.model.gate import GateRecord
 from offpath.model.group import GroupRecord
 from offpath.model.job import LeasedJob
 from offpath.model.wait import NewSignal, Undoing
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint
 from offpath.store.memory import gates, groups, jobs, signals, steps, undoing
 from offpath.store.memory.part import Part
@@ -26,16 +26,16 @@ class MemoryWorkflows(Part):
 
     async def cancel_groups(
         self, ids: Sequence[str], *, limit: int, keep: float | None = None
-    ) -> list[Changed]:
+    ) -> list[ChangedJob]:
         """Mark groups as closing and cancel open members."""
         groups.mark(self._tables, ids)
         return self._closed(ids, limit, keep)
 
-    async def close_groups(self, *, limit: int, keep: float | None = None) -> list[Changed]:
+    async def close_groups(self, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
         """Cancel open members of groups that are closing."""
         return self._closed(tuple(self._tables.groups.to_close), limit, keep)
 
-    def _closed(self, ids: Sequence[str], limit: int, keep: float | None) -> list[Changed]:
+    def _closed(self, ids: Sequence[str], limit: int, keep: float | None) -> list[ChangedJob]:
         members = groups.to_cancel(self._tables, ids, limit)
         changed = jobs.cancel(self._tables, self._clock.now(), members, keep)
         self._tell_of(changed)
@@ -47,7 +47,7 @@ class MemoryWorkflows(Part):
         """The gates of these ids."""
         return gates.records(self._tables, ids)
 
-    async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[Changed]:
+    async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
         """Give up waits whose time is over."""
         changed = jobs.expire_blocked(self._tables, self._clock.now(), limit, keep)
         self._tell_of(changed)
@@ -91,7 +91,7 @@ class MemoryWorkflows(Part):
         self._tell(waiting=done and bool(effects.jobs))
         return done
 
-    def _tell_of(self, changed: Sequence[Changed]) -> None:
+    def _tell_of(self, changed: Sequence[ChangedJob]) -> None:
         """Tell of what a sweep or an operator's call changed."""
         if any(each.was is each.state for each in changed):
             self._hints.emit(Hint.CANCEL)

@@ -25,14 +25,14 @@ from offpath.store.memory.heap import LazyHeap
 from offpath.store.memory.lanes import Lanes
 from offpath.store.memory.ledger import Ledger
 from offpath.store.memory.limit_rows import Limits
-from offpath.store.memory.log import EventLog
+from offpath.store.memory.log import MemoryEventLog
 from offpath.store.memory.mailbox import Mailbox
-from offpath.store.memory.router_tables import Routers
+from offpath.store.memory.router_tables import MemoryRouters
 from offpath.store.memory.signal_rows import Signals
 from offpath.store.memory.step_rows import Steps
 from offpath.store.memory.suspect_rows import Suspects
-from offpath.store.memory.tally import Tally
-from offpath.store.memory.terms import PLAIN, Terms
+from offpath.store.memory.tally import JobTally
+from offpath.store.memory.terms import PLAIN, JobTerms
 from offpath.store.memory.waits import Waits
 from offpath.store.refusals import not_held
 
@@ -87,7 +87,7 @@ class Tables:
     def __init__(self, ids: IdGenerator = new_id) -> None:
         self._new_id = ids
         self.jobs: dict[str, JobRecord] = {}
-        self._terms: dict[str, Terms] = {}  # only of jobs whose terms are not plain
+        self._terms: dict[str, JobTerms] = {}  # only of jobs whose terms are not plain
         self.lanes = Lanes()
         self.held: dict[str, dict[str, None]] = {}  # worker -> its running jobs, oldest first
         self.keys: dict[str, str] = {}  # unique key -> who has it
@@ -103,21 +103,21 @@ class Tables:
         self.pauses: dict[str, datetime | None] = {}  # queue -> its end, None: until resumed
         self.running_of: dict[str | None, int] = {}  # fair key -> its running jobs
         self.expiring: LazyHeap[datetime] = LazyHeap()
-        self.tally = Tally()
+        self.tally = JobTally()
         self.workers: dict[str, WorkerRecord] = {}
         self.claims: dict[str, ClaimRow] = {}
         self.expiring_claims: LazyHeap[datetime] = LazyHeap()
         self.mailbox = Mailbox()
-        self.log = EventLog()
+        self.log = MemoryEventLog()
         self.ledger = Ledger()
-        self.routers = Routers()
+        self.routers = MemoryRouters()
         self.endpoints: dict[str, Endpoint] = {}
         self.schedules: dict[str, ScheduleRecord] = {}
         self.occurrences: dict[str, dict[datetime, Occurrence]] = {}  # of a schedule, by its time
 
     # -- reading ---------------------------------------------------------------------------
 
-    def terms(self, job_id: str) -> Terms:
+    def terms(self, job_id: str) -> JobTerms:
         """The terms of a job."""
         return self._terms.get(job_id, PLAIN)
 
@@ -168,7 +168,7 @@ class Tables:
 
     # -- writing ---------------------------------------------------------------------------
 
-    def agree(self, job_id: str, terms: Terms) -> None:
+    def agree(self, job_id: str, terms: JobTerms) -> None:
         """Note the terms of a job, before it is filed."""
         if terms is not PLAIN:
             self._terms[job_id] = terms

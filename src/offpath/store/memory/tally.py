@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from offpath.model.job import JobRecord, JobState
 
 
-class Tally:
+class JobTally:
     """Counts of jobs by queue, task and state."""
 
     __slots__ = ("_counts",)

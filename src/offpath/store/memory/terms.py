@@ -11,7 +11,7 @@ from offpath.model.job import JobState, UniqueClaim
 from offpath.model.limit import LimitSpec
 
 
-class Terms(Struct, frozen=True, kw_only=True):
+class JobTerms(Struct, frozen=True, kw_only=True):
     """The terms of one job."""
 
     unique: UniqueClaim | None = None
@@ -30,4 +30,4 @@ class Terms(Struct, frozen=True, kw_only=True):
         return self.unique_until is None or now < self.unique_until
 
 
-PLAIN = Terms()
+PLAIN = JobTerms()

@@ -13,7 +13,7 @@ Address = tuple[str, str]
 """The target and the event of a signal."""
 
 
-class Wait(Struct, frozen=True):
+class MemoryWait(Struct, frozen=True):
     """What a job waits for, and until when."""
 
     address: Address
@@ -29,10 +29,10 @@ class Waits:
         self.until: LazyHeap[datetime] = LazyHeap()
         """Blocked jobs by the moment at which they are given up or woken; queued ones by their
         deadline."""
-        self._asked: dict[str, Wait] = {}
+        self._asked: dict[str, MemoryWait] = {}
         self._by_address: dict[Address, dict[str, None]] = {}  # the longest waiting first
 
-    def ask(self, job_id: str, wait: Wait) -> None:
+    def ask(self, job_id: str, wait: MemoryWait) -> None:
         """This job, which is blocked next, waits for a signal."""
         self._asked[job_id] = wait
         self._by_address.setdefault(wait.address, {})[job_id] = None
@@ -41,7 +41,7 @@ class Waits:
         """Who waits longest for this."""
         return next(iter(self._by_address.get(address, ())), None)
 
-    def of(self, job_id: str) -> Wait | None:
+    def of(self, job_id: str) -> MemoryWait | None:
         """What a job waits for."""
         return self._asked.get(job_id)
 

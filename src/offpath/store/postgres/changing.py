@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from offpath.model.job import TERMINAL, DeadReason, JobState
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.postgres.groups import Left
 from offpath.store.postgres.steps import public
 from offpath.store.programs.answers import DeletedRow, MovedRow
@@ -15,7 +15,7 @@ from offpath.store.programs.answers import DeletedRow, MovedRow
 
 def told(
     rows: Sequence[MovedRow], left: Mapping[str, Left], elsewhere: Collection[str] = ()
-) -> list[Changed]:
+) -> list[ChangedJob]:
     """What is told of changed jobs; the last of a group that is done says so.
 
     The ends of the groups of ``elsewhere`` are told by another answer.
@@ -38,9 +38,9 @@ def told(
     ]
 
 
-def change(row: MovedRow | DeletedRow) -> Changed:
+def change(row: MovedRow | DeletedRow) -> ChangedJob:
     """A changed job by itself."""
-    return Changed(
+    return ChangedJob(
         id=row.id,
         task=row.task,
         queue=row.queue,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.operating import cancel_steps, conclude
 from offpath.store.postgres.steps import ids_json, moment, to_json
@@ -16,7 +16,7 @@ from offpath.store.sql import Catalogue
 
 def cancel_groups_steps(
     ids: Sequence[str], limit: int, keep: float | None, now: datetime | None, *, sql: Catalogue
-) -> Steps[list[Changed]]:
+) -> Steps[list[ChangedJob]]:
     """Cancel open members of groups, and mark the groups, whose rows are written last."""
     given = sorted(set(ids))
     found = yield from ask(sql["open_members"](ids=to_json(given), limit=max(limit, 0)))
@@ -33,7 +33,7 @@ def cancel_groups_steps(
 
 def close_groups_steps(
     limit: int, keep: float | None, now: datetime | None, *, sql: Catalogue
-) -> Steps[list[Changed]]:
+) -> Steps[list[ChangedJob]]:
     """Cancel open members of groups that are closing; one look when there are none."""
     found = yield from ask(sql["members_to_close"](limit=max(limit, 0)))
     if not found:

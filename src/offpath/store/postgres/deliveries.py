@@ -83,7 +83,7 @@ class _Done(Struct, frozen=True, omit_defaults=True, gc=False):
     keep: float | None = None
 
 
-class _End(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _DeliveryEnd(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One settlement as ``settle_messages`` takes it. ``spent``: whether the attempt counts;
     ``returned``: whether it is as if it had not been handed out.
     """
@@ -304,12 +304,12 @@ def _carried(one: MessageSettlement) -> Effects | None:
     return one.effects if one.effects and isinstance(one.outcome, Succeeded) else None
 
 
-def _by_id(end: _Done | _End) -> str:
+def _by_id(end: _Done | _DeliveryEnd) -> str:
     return end.id
 
 
-def _end(n: int, one: MessageSettlement) -> _End:
-    return _End(
+def _end(n: int, one: MessageSettlement) -> _DeliveryEnd:
+    return _DeliveryEnd(
         n=n,
         id=one.message.id,
         holder=one.message.holder,

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from offpath.model.changes import Changed
+from offpath.model.changes import ChangedJob
 from offpath.model.effects import NOTHING, Effects
 from offpath.model.group import Contribution
 from offpath.model.job import TERMINAL, Enqueued, JobState, NewJob
@@ -32,7 +32,7 @@ _WANTED: Final = (Succeeded, Snoozed, Waiting)
 """Outcomes whose effects are carried out."""
 
 
-class Ended(NamedTuple):
+class EndedRow(NamedTuple):
     """What the statement says of one settlement that it applied."""
 
     state: JobState
@@ -47,7 +47,7 @@ class Ended(NamedTuple):
     """Asked again and again, and for each job."""
 
     @classmethod
-    def of(cls, row: Row) -> Ended:
+    def of(cls, row: Row) -> EndedRow:
         """From a row of the statement."""
         _, text, run_at, group, announce, watched, has_undo, redrives, _ = row
         state, counted = public(text), watched == COUNTED
@@ -61,20 +61,20 @@ class Ended(NamedTuple):
 
 
 @dataclass(slots=True)
-class Batch:
+class AppliedBatch:
     """Settlements, and what became of those that were applied, by their places."""
 
     settlements: Sequence[Settlement]
-    ended: dict[int, Ended]
+    ended: dict[int, EndedRow]
     applied: list[int]
     """The places of those that came out as they wanted to, in order."""
     groups: dict[int, str | None] = field(default_factory=dict)
     """The groups whose rows count them, once these are known."""
 
     @classmethod
-    def of(cls, settlements: Sequence[Settlement], rows: Iterable[Row]) -> Batch:
+    def of(cls, settlements: Sequence[Settlement], rows: Iterable[Row]) -> AppliedBatch:
         """From the rows of the statement."""
-        ended = {row[0]: Ended.of(row) for row in rows}
+        ended = {row[0]: EndedRow.of(row) for row in rows}
         applied = [
             n
             for n, one in sorted(ended.items())
@@ -195,13 +195,13 @@ class Batch:
         return answers
 
     def _along(
-        self, died: Sequence[Changed], enqueued: Mapping[int, tuple[Enqueued, ...]]
-    ) -> dict[int, list[Changed]]:
+        self, died: Sequence[ChangedJob], enqueued: Mapping[int, tuple[Enqueued, ...]]
+    ) -> dict[int, list[ChangedJob]]:
         """Who tells of those that died: who made them, or else the last that failed."""
         makers = {one.job_id: n for n, some in enqueued.items() for one in some if one.created}
         failed = max((n for n, one in self.ended.items() if one.failed), default=None)
         other = failed if failed is not None else min(makers.values(), default=None)
-        along: dict[int, list[Changed]] = {}
+        along: dict[int, list[ChangedJob]] = {}
         for one in died:
             n = makers.get(one.id, other)
             if n is not None:

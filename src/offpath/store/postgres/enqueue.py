@@ -66,7 +66,7 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
     fair_key: str | None = None
 
     @classmethod
-    def of(cls, job: NewJob, job_id: str, gates: _Gates, kin: _Kin) -> _Sent:
+    def of(cls, job: NewJob, job_id: str, gates: _Gates, kin: _Common) -> _Sent:
         """By position: this is done for every job."""
         return cls(
             job_id,
@@ -115,7 +115,7 @@ class _Gates:
 _NO_GATES: Final = _Gates()
 
 
-class _Kin(NamedTuple):
+class _Common(NamedTuple):
     """What all jobs of a statement have in common, as those of one plan do: it is sent once."""
 
     group_id: str | None = None
@@ -123,7 +123,7 @@ class _Kin(NamedTuple):
     watched: bool = False
 
     @classmethod
-    def of(cls, jobs: Sequence[NewJob], gates: _Gates) -> _Kin:
+    def of(cls, jobs: Sequence[NewJob], gates: _Gates) -> _Common:
         first = jobs[0]
         group, parent = first.group_id, first.parent
         return cls(
@@ -133,7 +133,7 @@ class _Kin(NamedTuple):
         )
 
 
-_ALONE: Final = _Kin()
+_ALONE: Final = _Common()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class _Holder:
 
 
 @dataclass(slots=True)
-class _Batch:
+class _EnqueueBatch:
     """What is known of the jobs of one call while it runs. Jobs are named by their position."""
 
     jobs: Sequence[NewJob]
@@ -198,7 +198,7 @@ class _Batch:
 
     def sent(self, positions: Sequence[int]) -> Mapping[str, Any]:
         """These jobs as parameters."""
-        kin = _Kin.of([self.jobs[at] for at in positions], self.gates)
+        kin = _Common.of([self.jobs[at] for at in positions], self.gates)
         batch = [_Sent.of(self.jobs[at], self.ids[at], self.gates, kin) for at in positions]
         return {"batch": to_json(batch), **kin._asdict()}
 
@@ -243,7 +243,7 @@ def add_jobs(
     if not jobs:
         return [], GroupWork()
     together = many(job.limit for job in jobs)
-    batch = _Batch(jobs, [_canonical(job.id) for job in jobs], _Gates.of(gates), together)
+    batch = _EnqueueBatch(jobs, [_canonical(job.id) for job in jobs], _Gates.of(gates), together)
     batch.left = _order(jobs)
     yield from _insert(batch, now, sql)
     if batch.left:
@@ -331,7 +331,7 @@ def _order(jobs: Sequence[NewJob]) -> list[int]:
     return positions
 
 
-def _insert(batch: _Batch, now: datetime | None, sql: Catalogue) -> Queries[None]:
+def _insert(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Queries[None]:
     for piece in chunks(list(batch.left), _CHUNK):
         rows = yield sql["enqueue"](
             now=moment(now), alone=False, together=batch.together, **batch.sent(piece)
@@ -339,7 +339,7 @@ def _insert(batch: _Batch, now: datetime | None, sql: Catalogue) -> Queries[None
         batch.note_added(rows)
 
 
-def _resolve(batch: _Batch, now: datetime | None, sql: Catalogue) -> Queries[None]:
+def _resolve(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Queries[None]:
     """Answer for the jobs that could not be added, or raise their conflict."""
     for _ in range(_ROUNDS):
         rows = yield sql["same_ids"](ids=ids_json(batch.ids[at] for at in batch.left))
@@ -359,13 +359,13 @@ def _resolve(batch: _Batch, now: datetime | None, sql: Catalogue) -> Queries[Non
     raise StoreBusy("unique keys change hands too fast: nothing was written, try again")
 
 
-def _wants_lock(batch: _Batch) -> bool:
+def _wants_lock(batch: _EnqueueBatch) -> bool:
     """Attaching leaves the holder free to run; replacing must hold it still."""
     claims = (batch.jobs[at].unique for at in batch.left)
     return any(claim and claim.policy is UniquePolicy.REPLACE for claim in claims)
 
 
-def _answer_repeats(batch: _Batch, rows: Iterable[Row]) -> None:
+def _answer_repeats(batch: _EnqueueBatch, rows: Iterable[Row]) -> None:
     known = {row[0]: (row[1], from_micros(row[2])) for row in rows}
     left = []
     for at in batch.left:
@@ -379,7 +379,7 @@ def _answer_repeats(batch: _Batch, rows: Iterable[Row]) -> None:
     batch.left = left
 
 
-def _answer_unique(batch: _Batch, holders: dict[str, _Holder]) -> None:
+def _answer_unique(batch: _EnqueueBatch, holders: dict[str, _Holder]) -> None:
     left = []
     for at in batch.left:
         claim = batch.jobs[at].unique
@@ -391,7 +391,7 @@ def _answer_unique(batch: _Batch, holders: dict[str, _Holder]) -> None:
     batch.left = left
 
 
-def _meet(batch: _Batch, at: int, holder: _Holder) -> None:
+def _meet(batch: _EnqueueBatch, at: int, holder: _Holder) -> None:
     """Answer for a job whose unique key ``holder`` has, by the policy of the job."""
     job = batch.jobs[at]
     claim = job.unique
@@ -411,7 +411,7 @@ def _meet(batch: _Batch, at: int, holder: _Holder) -> None:
             raise held(claim.policy, claim.key, holder=holder.id, state=holder.state)
 
 
-def _replace(batch: _Batch, now: datetime | None, sql: Catalogue) -> Queries[None]:
+def _replace(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Queries[None]:
     """Rewrite the holders. They are locked since they were seen waiting, so it cannot fail."""
     if not batch.replacing:
         return

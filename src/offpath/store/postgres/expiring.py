@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from offpath.model.gate import GateState
 from offpath.model.job import JobState
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.postgres.changing import dead, told
 from offpath.store.postgres.gates import count_ends, count_left_ends, move_jobs, released
 from offpath.store.postgres.groups import GroupWork
@@ -33,7 +33,7 @@ def expire_steps(
     announced: Announced,
     *,
     sql: Catalogue,
-) -> Steps[list[Changed]]:
+) -> Steps[list[ChangedJob]]:
     """Give up due waits; then repair. Job rows that somebody else holds are left for the next time.
 
     Gates of the given up are waited for, in their order, before any other gate is taken.
@@ -115,7 +115,7 @@ def _catch_up(
 
 def _conclude(
     rows: list[MovedRow], announced: Announced, now: datetime | None, sql: Catalogue
-) -> Steps[list[Changed]]:
+) -> Steps[list[ChangedJob]]:
     announced.hear(row.announce for row in rows)
     announced.moved |= released(rows)
     work = GroupWork()

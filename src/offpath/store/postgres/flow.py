@@ -17,7 +17,7 @@ from offpath.store.postgres.part import Part
 from offpath.store.refusals import refuse_waiting
 
 
-class Passes:
+class AdmissionTurns:
     """One pass of admission at a time: two of a store would only wait for each other's keys.
 
     Who finds one under way leaves it its keys: they get another pass as soon as that is over.
@@ -57,7 +57,7 @@ class Passes:
 class FlowTables(Part):
     """Limits, pauses and inline starts on Postgres; each method is one transaction."""
 
-    _passes: Passes
+    _passes: AdmissionTurns
 
     async def admit(self, *, limit: int, keys: Sequence[str] = ()) -> Admitted:
         """Make held jobs ready."""

@@ -28,9 +28,9 @@ from offpath.model.ledger.needs import Wanted
 from offpath.model.ledger.posting import LinkRecord, PostingRecord
 from offpath.model.ledger.records import (
     AccountRecord,
-    Attempt,
     KeyRecord,
     Lot,
+    MoveAttempt,
     Receipt,
     SideKey,
     SideRow,
@@ -56,7 +56,7 @@ class _Read(Struct, frozen=True):
     raised: tuple[tuple[str, int, int], ...]
     attempts: tuple[tuple[str, int, int], ...]
     attempted: tuple[tuple[str, str, int], ...]
-    subjects: tuple[Attempt, ...]
+    subjects: tuple[MoveAttempt, ...]
 
 
 class _Posting(Struct, frozen=True):
@@ -64,7 +64,7 @@ class _Posting(Struct, frozen=True):
     meta: str
 
 
-class _Link(Struct, frozen=True):
+class _LinkRow(Struct, frozen=True):
     account: str
     number: int
     posting: str
@@ -140,7 +140,7 @@ def post_steps(
     sql: Catalogue,
 ) -> Steps[Posted]:
     """Decide operations in order and write what they did, as the last of a transaction."""
-    asked = Asked(operations)
+    asked = BatchNeeds(operations)
     make = known.lack(asked.wants.must)
     answers = yield Send(asked.queries(now, sql, make=make))
     deal = _deal(asked, answers if make else [[], *answers])
@@ -177,7 +177,7 @@ def carry_steps(
     were written. Raises ``OperationsFailed``.
     """
     operations = [op for some in carried.values() for op in some]
-    asked = Asked(operations)
+    asked = BatchNeeds(operations)
     deal = _deal(asked, (yield Send(asked.queries(now, sql))))
     changes = _carried(deal.book, carried)
     if queries := _closing(changes, deal, now, sql):
@@ -191,7 +191,7 @@ def carry_embedded(
     """The same within anybody's transaction, one statement at a time."""
     operations = [op for some in carried.values() for op in some]
     answers: list[Rows] = []
-    asked = Asked(operations, pinned=False)
+    asked = BatchNeeds(operations, pinned=False)
     for query in asked.queries(now, sql):
         answers += [list((yield query))]
     deal = _deal(asked, answers)
@@ -225,7 +225,7 @@ class _Deal:
     """Postings without links that are in the way of what is asked for: they count as not there."""
 
 
-def _deal(asked: Asked, answers: Sequence[Rows]) -> _Deal:
+def _deal(asked: BatchNeeds, answers: Sequence[Rows]) -> _Deal:
     others, totals = asked.summed(answers)
     made, *locked, accounts, read = others
     sides = locked[:-1] if asked.twice else locked
@@ -242,7 +242,7 @@ def _deal(asked: Asked, answers: Sequence[Rows]) -> _Deal:
     return _Deal(Book(loaded), held, [row[0] for row in made], bare)
 
 
-def _all(asked: Asked, deal: _Deal) -> bool:
+def _all(asked: BatchNeeds, deal: _Deal) -> bool:
     """Whether every account is locked that had to be."""
     return {one.id for one in deal.accounts}.issuperset(asked.wants.must)
 
@@ -250,7 +250,7 @@ def _all(asked: Asked, deal: _Deal) -> bool:
 # -- reading ---------------------------------------------------------------------------------
 
 
-class Asked:
+class BatchNeeds:
     """What a batch needs, in the statements that ask for it.
 
     ``pinned``: in a transaction of ours, whose plans are.
@@ -460,9 +460,9 @@ def _additions(changes: Changes, sql: Catalogue) -> list[Query]:
     return [query]
 
 
-def _link(link: LinkRecord) -> _Link:
+def _link(link: LinkRecord) -> _LinkRow:
     """By position: this is done for every entry."""
-    return _Link(
+    return _LinkRow(
         link.account,
         link.number,
         link.posting,

@@ -25,7 +25,7 @@ _KEPT: Final = 32
 """Looks that wait for their writers at once."""
 
 
-class Writer(Struct, frozen=True):
+class LogWriter(Struct, frozen=True):
     """An open transaction that may have written to the log."""
 
     transaction: str
@@ -75,7 +75,7 @@ class Horizon:
         """Everything up to here is settled."""
         return self._settled
 
-    def observe(self, given: int, writers: Sequence[Writer]) -> Sight:
+    def observe(self, given: int, writers: Sequence[LogWriter]) -> Sight:
         """Take in a look: the highest position given, and then who was writing."""
         with self._guard:
             if given < self._settled:  # another server than before, or an older look
@@ -98,14 +98,14 @@ class Horizon:
         self._looks.append((given, present))
 
 
-def _over(look: tuple[int, frozenset[str]], given: int, writers: Sequence[Writer]) -> bool:
+def _over(look: tuple[int, frozenset[str]], given: int, writers: Sequence[LogWriter]) -> bool:
     """Whether the writers of a look are gone. One that began before it, and was slower to tell, may
     have seen too few, and says nothing of it.
     """
     return look[0] <= given and not _blocking(look[1], writers)
 
 
-def _blocking(awaited: frozenset[str], writers: Sequence[Writer]) -> list[Writer]:
+def _blocking(awaited: frozenset[str], writers: Sequence[LogWriter]) -> list[LogWriter]:
     return [one for one in writers if one.prepared or one.transaction in awaited]
 
 
@@ -158,7 +158,7 @@ def look_steps(horizon: Horizon, *, sql: Catalogue) -> Queries[Sight]:
     if given == horizon.settled:
         return Sight(given, given)
     rows = yield sql["log_writers"]()
-    writers = [Writer(transaction, pid, bool(own)) for transaction, pid, own in rows]
+    writers = [LogWriter(transaction, pid, bool(own)) for transaction, pid, own in rows]
     sight = horizon.observe(given, writers)
     if writers and all(one.own for one in writers):
         return Sight(given, given)

@@ -17,7 +17,7 @@ from offpath.store.postgres.session import Connection
 from offpath.store.postgres.steps import from_micros
 from offpath.store.programs.dialect import Rows, Steps, ask
 from offpath.store.protocol import Migration
-from offpath.store.schema import Step, pending, steps
+from offpath.store.schema import SchemaStep, pending, steps
 from offpath.store.sql import DEFAULT_SCHEMA, Catalogue, Query, catalogue, in_schema
 
 PACKAGE: Final = "offpath.store.postgres"
@@ -32,7 +32,7 @@ BETWEEN: Final = (0.5, 1.5)
 _chance = random.Random()  # noqa: S311 - only spreads retries
 
 
-def known() -> tuple[Step, ...]:
+def known() -> tuple[SchemaStep, ...]:
     """The steps that this version ships."""
     return steps(f"{PACKAGE}.migrations")
 
@@ -59,7 +59,7 @@ def _home_text(sql: Catalogue) -> str:
     return _transaction_text(sql, ";\n\n".join(sql[name].named for name in names))
 
 
-def _step_text(step: Step, sql: Catalogue, schema: str) -> str:
+def _step_text(step: SchemaStep, sql: Catalogue, schema: str) -> str:
     # number, name and checksum are of our own making: digits, lower-case words and hex
     note = sql["record"].named.partition("\nreturning")[0]
     for name, value in (
@@ -158,7 +158,7 @@ class Migrator:
         await self._ask(connection, self._sql["begin"]())
         await self._ask(connection, self._sql["patience"]())
 
-    async def _run(self, connection: Connection, step: Step) -> Migration:
+    async def _run(self, connection: Connection, step: SchemaStep) -> Migration:
         await self._make_home(connection)
         if self._before is not None:
             self._before(f"migration_{step.number:04}")

@@ -10,7 +10,7 @@ from typing import Final
 from offpath.model.job import TERMINAL, JobState, LeasedJob
 from offpath.model.lease import SILENCE, Rescued
 from offpath.model.suspicion import PATIENT
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.postgres.changing import change, dead, ended, told
 from offpath.store.postgres.gates import COUNTED, count_ends
 from offpath.store.postgres.groups import GroupWork, Left, drop_steps, texts
@@ -18,7 +18,7 @@ from offpath.store.postgres.limits import hold_again_steps
 from offpath.store.postgres.steps import ids_json, job_id, moment, public, to_json, told_the_time
 from offpath.store.programs.answers import DeletedRow, MovedRow
 from offpath.store.programs.dialect import Send, Steps, ask, embed
-from offpath.store.protocol import Pruned, Redrive
+from offpath.store.protocol import JobRedrive, Pruned
 from offpath.store.sql import Catalogue
 from offpath.store.unreadable import Documents
 
@@ -39,7 +39,7 @@ _rescued = Documents(_Taken)
 
 def cancel_steps(
     ids: Sequence[str], keep: float | None, now: datetime | None, *, sql: Catalogue
-) -> Steps[list[Changed]]:
+) -> Steps[list[ChangedJob]]:
     """Cancel jobs, and count those that ended down."""
     rows = yield from ask(sql["cancel"](now=moment(now), ids=ids_json(ids), keep=keep))
     moved = [MovedRow(*row) for row in rows]
@@ -53,7 +53,7 @@ def conclude(
     now: datetime | None,
     *,
     sql: Catalogue,
-) -> Steps[list[Changed]]:
+) -> Steps[list[ChangedJob]]:
     """Count changed jobs that have ended in gates and groups, as the last of a transaction.
 
     Answers for them, then for those that died at gates because of it.
@@ -67,8 +67,8 @@ def conclude(
 
 
 def redrive_steps(
-    redrives: Sequence[Redrive], now: datetime | None, *, sql: Catalogue
-) -> Steps[list[Changed]]:
+    redrives: Sequence[JobRedrive], now: datetime | None, *, sql: Catalogue
+) -> Steps[list[ChangedJob]]:
     """Put jobs back, and count those that are open again up."""
     known = {job: one.delay for one in redrives if (job := job_id(one.id)) is not None}
     batch = to_json([{"id": job, "delay": delay} for job, delay in sorted(known.items())])
@@ -90,7 +90,7 @@ def redrive_steps(
     return [change(row) for row in rows]
 
 
-def delete_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[Changed]]:
+def delete_steps(ids: Sequence[str], *, sql: Catalogue) -> Steps[list[ChangedJob]]:
     """Remove ended jobs, and groups and gates with the last of their jobs."""
     gone = yield from ask(sql["delete"](ids=ids_json(ids)))
     rows = [DeletedRow(*row) for row in gone]

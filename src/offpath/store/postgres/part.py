@@ -9,7 +9,7 @@ from datetime import datetime
 from offpath.model.effects import Effects
 from offpath.model.job import TERMINAL, JobState
 from offpath.runtime.clock import Clock
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint, Hints, hints_of
 from offpath.store.postgres.announcing import Announcer
 from offpath.store.postgres.session import Database
@@ -39,7 +39,7 @@ class Part:
     def _tell_effects(self, effects: Effects) -> None:
         self._tell(*hints_of(effects))
 
-    def _tell_changed(self, changes: Iterable[Changed], otherwise: Hint) -> None:
+    def _tell_changed(self, changes: Iterable[ChangedJob], otherwise: Hint) -> None:
         """An operator changes little and seldom: whether it was announced is not looked up."""
         states = [change.state for change in changes]
         self._tell_states(states, otherwise)

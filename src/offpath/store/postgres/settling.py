@@ -26,7 +26,7 @@ from offpath.model.settlement import (
 )
 from offpath.store.postgres.changing import dead
 from offpath.store.postgres.effects import carry_out
-from offpath.store.postgres.ending import Batch
+from offpath.store.postgres.ending import AppliedBatch
 from offpath.store.postgres.enqueue import replacing_keys
 from offpath.store.postgres.gates import count_ends, released
 from offpath.store.postgres.limits import cool_down_steps, cool_downs, hold_again_steps
@@ -49,7 +49,7 @@ class _Success(Struct, frozen=True):
     keep: float | None
 
 
-class _End(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _JobEnd(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One settlement as ``settle`` takes it. ``spent``: whether the attempt counts."""
 
     n: int
@@ -143,7 +143,7 @@ def settle_steps(
     if together := many(one.job.limit_key for one in settlements):
         first = (*first, sql["nudge_together"]())
     rows = yield from told_the_time(_settle(settlements, now, sql), now, sql, first=first)
-    batch = Batch.of(settlements, rows)
+    batch = AppliedBatch.of(settlements, rows)
     if announced is not None:
         announced.hear(row[4] for row in rows)
         _tell_waiting(announced, rows)
@@ -238,7 +238,7 @@ def lock_signals(settlements: Sequence[Settlement], sql: Catalogue) -> tuple[Que
     return (sql["lock_signals"](batch=to_json(wanted)),) if wanted else ()
 
 
-def _catch_signals(batch: Batch, now: datetime | None, sql: Catalogue) -> Steps[None]:
+def _catch_signals(batch: AppliedBatch, now: datetime | None, sql: Catalogue) -> Steps[None]:
     """Those that wait for a signal that is there do not wait."""
     waits = {
         batch.settlements[n].job.id: n
@@ -259,13 +259,13 @@ def _success(n: int, one: Settlement) -> _Success:
     return _Success(n, job.id, job.worker, job.deliveries, result, one.keep)
 
 
-def _by_id(entry: _Success | _End) -> str:
+def _by_id(entry: _Success | _JobEnd) -> str:
     return entry.id
 
 
-def _end(n: int, one: Settlement) -> _End:
+def _end(n: int, one: Settlement) -> _JobEnd:
     job = one.job
-    return _End(
+    return _JobEnd(
         n=n,
         id=job.id,
         worker=job.worker,
@@ -302,7 +302,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
             assert_never(never)
 
 
-def _trim(batch: Batch, sql: Catalogue) -> Steps[None]:
+def _trim(batch: AppliedBatch, sql: Catalogue) -> Steps[None]:
     """Keep the history of jobs short that may have failed often; a success is not to be undone."""
     jobs = {n: batch.settlements[n].job for n in batch.ended}
     often = [job.id for job in jobs.values() if job.deliveries > KEPT_FAILURES]

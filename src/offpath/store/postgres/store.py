@@ -25,7 +25,7 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock
 from offpath.store.capabilities import Capabilities
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint, Hints
 from offpath.store.postgres import deaths, operating
 from offpath.store.postgres.address import parse_address
@@ -37,7 +37,7 @@ from offpath.store.postgres.dialect import PostgresRunner
 from offpath.store.postgres.effects import commit_steps, commit_within_steps
 from offpath.store.postgres.enqueue import each_answer, enqueue_each
 from offpath.store.postgres.events import EventTables
-from offpath.store.postgres.flow import FlowTables, Passes
+from offpath.store.postgres.flow import AdmissionTurns, FlowTables
 from offpath.store.postgres.joining import Joiner
 from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
 from offpath.store.postgres.ledger import LedgerTables
@@ -67,7 +67,7 @@ from offpath.store.postgres.workflows import WorkflowTables
 from offpath.store.programs import workers
 from offpath.store.programs.dialect import WRITES, embed, one
 from offpath.store.programs.store import SqlStore
-from offpath.store.protocol import Finding, Migration, Pruned, Redrive
+from offpath.store.protocol import Finding, JobRedrive, Migration, Pruned
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
 
@@ -128,7 +128,7 @@ class PostgresStore(
         self._company = Company()
         self._care = Care()
         self._accounts = KnownAccounts()
-        self._passes = Passes()
+        self._passes = AdmissionTurns()
         self._joiner = Joiner(self._commit, self._commit_each)
         self._ear: Ear | None = None
 
@@ -316,7 +316,7 @@ class PostgresStore(
         now = self._now()
         return await self._database.write(lambda: begin_steps(jobs, now, sql=self._sql))
 
-    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
+    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[ChangedJob]:
         """Cancel waiting jobs, and ask for it for running ones."""
         now = self._now()
         changes = await self._database.write(
@@ -325,7 +325,7 @@ class PostgresStore(
         self._tell_changed(changes, Hint.CANCEL)
         return changes
 
-    async def redrive(self, redrives: Sequence[Redrive]) -> list[Changed]:
+    async def redrive(self, redrives: Sequence[JobRedrive]) -> list[ChangedJob]:
         """Put dead and cancelled jobs back as fresh; waiting ones become due."""
         now = self._now()
         changes = await self._database.write(
@@ -334,7 +334,7 @@ class PostgresStore(
         self._tell_changed(changes, Hint.WORK)
         return changes
 
-    async def delete(self, ids: Sequence[str]) -> list[Changed]:
+    async def delete(self, ids: Sequence[str]) -> list[ChangedJob]:
         """Remove ended jobs with their history."""
         return await self._database.write(lambda: operating.delete_steps(ids, sql=self._sql))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint
 from offpath.store.postgres import closing, expiring, unseen
 from offpath.store.postgres.part import Part
@@ -18,7 +18,7 @@ class WorkflowTables(Part):
 
     async def cancel_groups(
         self, ids: Sequence[str], *, limit: int, keep: float | None = None
-    ) -> list[Changed]:
+    ) -> list[ChangedJob]:
         """Mark groups as closing and cancel open members."""
         if not ids:
             return []
@@ -29,7 +29,7 @@ class WorkflowTables(Part):
         self._tell_changed(changes, Hint.CANCEL)
         return changes
 
-    async def close_groups(self, *, limit: int, keep: float | None = None) -> list[Changed]:
+    async def close_groups(self, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
         """Cancel open members of groups that are closing."""
         now = self._now()
         changes = await self._database.write(
@@ -40,7 +40,7 @@ class WorkflowTables(Part):
 
     # -- gates -----------------------------------------------------------------------------
 
-    async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[Changed]:
+    async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
         """Give up waits whose time is over, and repair what was skipped."""
         now, announced = self._now(), Announced()
         changes = await self._database.write(

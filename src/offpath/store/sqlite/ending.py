@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from offpath.model.changes import Changed
+from offpath.model.changes import ChangedJob
 from offpath.store.sqlite import groups
 from offpath.store.sqlite.gating import End, Fallen, Following
-from offpath.store.sqlite.groups import Ended, Joined
+from offpath.store.sqlite.groups import Ended, JoinedGroups
 from offpath.store.sqlite.session import Session
 
 
@@ -22,7 +22,7 @@ class Aftermath(NamedTuple):
     fallen: Sequence[tuple[Fallen, str]]
     """Jobs that died along, each with the id of the job that was the cause."""
 
-    def along(self, job_id: str) -> tuple[Changed, ...]:
+    def along(self, job_id: str) -> tuple[ChangedJob, ...]:
         """The jobs that died because of this one."""
         if not self.fallen:
             return ()
@@ -32,7 +32,7 @@ class Aftermath(NamedTuple):
             if cause == job_id
         )
 
-    def all_along(self) -> list[Changed]:
+    def all_along(self) -> list[ChangedJob]:
         """Every job that died along."""
         return [each.told(group_done=each.id in self.done) for each, _ in self.fallen]
 
@@ -43,7 +43,7 @@ def aftermath(
     ended: Sequence[Ended],
     *,
     watched: Sequence[End],
-    joined: Joined | None = None,
+    joined: JoinedGroups | None = None,
     ensured: Collection[str] = (),
 ) -> Aftermath:
     """Count ends in gates, then in groups. A group whose last jobs died along is ended by one of

@@ -24,7 +24,7 @@ from offpath.store.programs.instants import instant, micros
 from offpath.store.refusals import id_taken, refuse_contributions
 from offpath.store.sql import Row
 from offpath.store.sqlite import gating
-from offpath.store.sqlite.groups import Ended, Joined, count_steps
+from offpath.store.sqlite.groups import Ended, JoinedGroups, count_steps
 from offpath.store.sqlite.inserting import (
     FINGERPRINT,
     ID,
@@ -46,7 +46,7 @@ from offpath.store.sqlite.writing import Writing
 T = TypeVar("T")
 
 
-class _Holder(NamedTuple):
+class _KeyHolder(NamedTuple):
     """Who has a unique key."""
 
     id: str
@@ -139,7 +139,7 @@ def on_file(path: Path, steps: Queries[T]) -> Queries[T]:
     return (yield from steps)
 
 
-def joining(jobs: Iterable[NewJob], inserted: Inserted) -> Joined | None:
+def joining(jobs: Iterable[NewJob], inserted: Inserted) -> JoinedGroups | None:
     """What new jobs add to groups, new groups of one left out; None: nothing."""
     added: Counter[str] = Counter()
     roots: list[str] = []
@@ -154,7 +154,7 @@ def joining(jobs: Iterable[NewJob], inserted: Inserted) -> Joined | None:
             fail_fast.append(job.id)
         if job.id in inserted.rooted:
             roots.append(job.id)
-    return Joined(added, roots, fail_fast) if added or roots or fail_fast else None
+    return JoinedGroups(added, roots, fail_fast) if added or roots or fail_fast else None
 
 
 def insert_steps(
@@ -256,7 +256,7 @@ class _Plan:
         self._rows = rows
         self._now = now
         self._known: dict[str, Row] = {row[0]: row for row in known}
-        self._holders = {row[0]: _Holder(*row[1:]) for row in held}
+        self._holders = {row[0]: _KeyHolder(*row[1:]) for row in held}
         self.answers: dict[int, Enqueued] = {}
         self.freed: dict[str, None] = {}
         self.second: list[NewRow] = []
@@ -280,7 +280,7 @@ class _Plan:
         else:
             self.answers[at] = self._held(at, job, job.unique, holder)
 
-    def _has_lapsed(self, holder: _Holder) -> bool:
+    def _has_lapsed(self, holder: _KeyHolder) -> bool:
         return holder.until is not None and holder.until <= self._now
 
     def _take_over(self, at: int, key: str) -> None:
@@ -288,10 +288,10 @@ class _Plan:
         self.freed[key] = None
         self.second.append(row)
         self.late.append(self._jobs[at])
-        self._holders[key] = _Holder(row[ID], row[FINGERPRINT], row[STATE], row[RUN_AT])
+        self._holders[key] = _KeyHolder(row[ID], row[FINGERPRINT], row[STATE], row[RUN_AT])
         self._known[row[ID]] = (row[ID], row[FINGERPRINT], row[RUN_AT])
 
-    def _held(self, at: int, job: NewJob, unique: UniqueClaim, holder: _Holder) -> Enqueued:
+    def _held(self, at: int, job: NewJob, unique: UniqueClaim, holder: _KeyHolder) -> Enqueued:
         if unique.policy is UniquePolicy.ATTACH and holder.fingerprint == job.fingerprint:
             return _joined(job, holder)
         if unique.policy is UniquePolicy.REPLACE and holder.state in _WAITING:
@@ -307,7 +307,7 @@ class _Plan:
 _WAITING: Final = frozenset({"blocked", "scheduled", "ready"})
 
 
-def _joined(job: NewJob, holder: _Holder) -> Enqueued:
+def _joined(job: NewJob, holder: _KeyHolder) -> Enqueued:
     return Enqueued(id=job.id, job_id=holder.id, created=False, run_at=instant(holder.run_at))
 
 

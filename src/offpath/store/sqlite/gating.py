@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from offpath.model.changes import Changed
+from offpath.model.changes import ChangedJob
 from offpath.model.gate import Counting, GateState, NewGate, verdict
 from offpath.model.job import DeadReason, Enqueued, Failure, JobState, NewJob
 from offpath.store.programs.dialect import Queries
@@ -57,9 +57,9 @@ class Fallen(NamedTuple):
     gate: str | None
     was: JobState = JobState.BLOCKED
 
-    def told(self, *, group_done: bool = False) -> Changed:
+    def told(self, *, group_done: bool = False) -> ChangedJob:
         """What is told of it."""
-        return Changed(
+        return ChangedJob(
             id=self.id,
             task=self.task,
             queue=self.queue,
@@ -164,7 +164,7 @@ class Following:
         self.fallen += caused
         return caused
 
-    def told(self, done: Collection[str]) -> list[Changed]:
+    def told(self, done: Collection[str]) -> list[ChangedJob]:
         """What is told of those that died; ``done`` are those that ended their groups."""
         return [each.told(group_done=each.id in done) for each, _ in self.fallen]
 

@@ -29,7 +29,7 @@ class Ended(NamedTuple):
     redrives: int = 0
 
 
-class Joined(NamedTuple):
+class JoinedGroups(NamedTuple):
     """What new jobs add to groups."""
 
     added: Mapping[str, int] = {}
@@ -52,7 +52,7 @@ class Closed(NamedTuple):
 def count(
     session: Session,
     ended: Sequence[Ended],
-    joined: Joined | None = None,
+    joined: JoinedGroups | None = None,
     ensured: Collection[str] = (),
 ) -> Closed:
     """As :func:`count_steps`, on our own connection."""
@@ -61,7 +61,7 @@ def count(
 
 def count_steps(
     ended: Sequence[Ended],
-    joined: Joined | None = None,
+    joined: JoinedGroups | None = None,
     ensured: Collection[str] = (),
 ) -> Queries[Closed]:
     """Count jobs that ended out of their groups, and added ones in.
@@ -69,7 +69,7 @@ def count_steps(
     A root that has ended just now was open when this began, which is what a new row starts with.
     ``ensured`` are groups that need a row, too.
     """
-    joined = joined or Joined()
+    joined = joined or JoinedGroups()
     yield from _ensure(joined, ended, ensured)
     known = dict.fromkeys(ensured, False)
     changes = _changes(ended, joined)
@@ -82,7 +82,9 @@ def count_steps(
     return Closed(done, known | {group: bool(closing) for group, _, _, closing in rows})
 
 
-def _ensure(joined: Joined, ended: Sequence[Ended], ensured: Collection[str]) -> Queries[None]:
+def _ensure(
+    joined: JoinedGroups, ended: Sequence[Ended], ensured: Collection[str]
+) -> Queries[None]:
     fast = set(joined.fail_fast)
     groups = dict.fromkeys([*joined.added, *joined.fail_fast, *ensured])
     for root in joined.roots:
@@ -103,7 +105,7 @@ def _ensure(joined: Joined, ended: Sequence[Ended], ensured: Collection[str]) ->
         yield SQL["group_adopt"](groups=batch(adopted))
 
 
-def _changes(ended: Sequence[Ended], joined: Joined) -> list[tuple[str, int, int, int, int]]:
+def _changes(ended: Sequence[Ended], joined: JoinedGroups) -> list[tuple[str, int, int, int, int]]:
     opened = Counter(joined.added)
     opened.update(joined.roots)
     joining = set(opened)

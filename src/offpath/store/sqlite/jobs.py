@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from offpath.model.job import DeadReason, Failure, JobState, LeasedJob
 from offpath.model.lease import Rescued, loss_text
 from offpath.model.suspicion import Lost, judged
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.programs.instants import instant
-from offpath.store.protocol import Pruned, Redrive
+from offpath.store.protocol import JobRedrive, Pruned
 from offpath.store.sql import Row
 from offpath.store.sqlite import deaths, deliveries, groups, limits
 from offpath.store.sqlite.ending import aftermath
@@ -78,8 +78,8 @@ def _seqs(jobs: Iterable[_Known]) -> str:
 
 def _changed(
     job: _Known, state: JobState, *, attempt: int | None = None, group_done: bool = False
-) -> Changed:
-    return Changed(
+) -> ChangedJob:
+    return ChangedJob(
         id=job.id,
         task=job.task,
         queue=job.queue,
@@ -92,7 +92,7 @@ def _changed(
     )
 
 
-def cancel(session: Session, now: int, ids: Sequence[str], keep: float | None) -> list[Changed]:
+def cancel(session: Session, now: int, ids: Sequence[str], keep: float | None) -> list[ChangedJob]:
     """End what waits, mark what runs."""
     expires_at = None if keep is None else later(now, keep)
     jobs = [job for job in _known(session, ids) if not job.outer.terminal]
@@ -120,7 +120,7 @@ def cancel(session: Session, now: int, ids: Sequence[str], keep: float | None) -
 
 def close(
     session: Session, now: int, closing: Sequence[str], limit: int, keep: float | None
-) -> list[Changed]:
+) -> list[ChangedJob]:
     """Cancel up to ``limit`` open members of these groups that were not told."""
     members, all_of_them = groups.untold(session, closing, max(limit, 0))
     changed = cancel(session, now, members, keep) if members else []
@@ -129,7 +129,7 @@ def close(
     return changed
 
 
-def redrive(session: Session, now: int, redrives: Sequence[Redrive]) -> list[Changed]:
+def redrive(session: Session, now: int, redrives: Sequence[JobRedrive]) -> list[ChangedJob]:
     """Put ended jobs back, and make waiting ones due."""
     due = {each.id: later(now, each.delay) for each in redrives}
     jobs = _known(session, due)
@@ -159,7 +159,7 @@ def _put_back(session: Session, now: int, jobs: list[_Known], due: dict[str, int
     return {row[0] for row in session.run(SQL["redrive_ended"](jobs=rows, now=now))}
 
 
-def delete(session: Session, ids: Sequence[str]) -> list[Changed]:
+def delete(session: Session, ids: Sequence[str]) -> list[ChangedJob]:
     """Remove ended jobs."""
     jobs = [job for job in _known(session, ids) if job.removable]
     _remove(session, [(job.seq, job.group_id) for job in jobs])
@@ -193,7 +193,7 @@ def _remove(session: Session, jobs: Sequence[Row]) -> None:
 # -- rescue ----------------------------------------------------------------------------------------
 
 
-class Rules(NamedTuple):
+class RescueEnd(NamedTuple):
     """How a rescue ends."""
 
     limit: int
@@ -232,7 +232,7 @@ def _kept(session: Session, now: int, presence: Presence) -> str:
     return batch(deaths.silent(session, now, presence))
 
 
-def rescue(session: Session, now: int, rules: Rules, presence: Presence) -> list[Rescued]:
+def rescue(session: Session, now: int, rules: RescueEnd, presence: Presence) -> list[Rescued]:
     """Take jobs from workers that are gone, and forget the workers."""
     if session.stalled:  # the living could not renew their leases either: let them first
         return []

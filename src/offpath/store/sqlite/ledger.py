@@ -10,7 +10,7 @@ from offpath.model.ledger.decision import Decided, LedgerOp
 from offpath.store.ledger import LedgerReads
 from offpath.store.sqlite import ledger_pruning as pruning
 from offpath.store.sqlite.ledger_posting import post_steps
-from offpath.store.sqlite.ledger_reading import LedgerReading, Snapshot
+from offpath.store.sqlite.ledger_reading import LedgerReading, LedgerSnapshot
 from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import Session
 
@@ -50,7 +50,7 @@ class Ledgering(Part, LedgerReading):
     @asynccontextmanager
     async def ledger_snapshot(self) -> AsyncIterator[LedgerReads]:
         """Reads of one moment, on a connection of their own."""
-        snapshot = Snapshot(await self._block(self._connect_reader), self._block)
+        snapshot = LedgerSnapshot(await self._block(self._connect_reader), self._block)
         try:
             await snapshot.begin()
             yield snapshot

@@ -28,20 +28,20 @@ MILLISECOND: Final = 1_000
 """Microseconds, in which the store's clock counts."""
 
 
-class Posted(NamedTuple):
+class PostedOperations(NamedTuple):
     """What became of operations, and whether they wrote messages."""
 
     decided: list[Decided]
     stirred: bool
 
 
-def post_steps(operations: Sequence[LedgerOp], now: int) -> Queries[Posted]:
+def post_steps(operations: Sequence[LedgerOp], now: int) -> Queries[PostedOperations]:
     """Decide operations in order at ``now`` (microseconds), and write what they did."""
     book = yield from _book_steps(operations, now)
     decided = decide_all(book, operations)
     changes = book.changes()
     yield from _write_steps(changes, now)
-    return Posted(decided, bool(changes.messages))
+    return PostedOperations(decided, bool(changes.messages))
 
 
 def together_steps(operations: Sequence[LedgerOp], now: int) -> Queries[bool]:

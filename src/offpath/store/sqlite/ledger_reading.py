@@ -174,7 +174,7 @@ class LedgerReading:
         return [row[0] for row in await self._rows(query)]
 
 
-class Snapshot(LedgerReading):
+class LedgerSnapshot(LedgerReading):
     """Reads of one moment, on a connection of their own that is in a read transaction."""
 
     def __init__(self, session: Session, block: Callable[[Callable[[], Any]], Any]) -> None:

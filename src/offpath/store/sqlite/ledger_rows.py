@@ -11,10 +11,10 @@ from offpath.model.ledger.chart import chart, charted
 from offpath.model.ledger.posting import MOST_ACCOUNTS, LinkRecord, PostingRecord
 from offpath.model.ledger.records import (
     AccountRecord,
-    Attempt,
     Checkpoint,
     KeyRecord,
     Leaf,
+    MoveAttempt,
     Receipt,
     SideRow,
 )
@@ -121,9 +121,9 @@ def key_record(row: Row) -> KeyRecord:
     return KeyRecord(key=row[0], fingerprint=row[1], receipt=_receipt(row[2]), at=row[3])
 
 
-def attempt(row: Row) -> Attempt:
+def attempt(row: Row) -> MoveAttempt:
     """Subject, key, amount, time, total."""
-    return Attempt(subject=row[0], key=row[1], amount=row[2], at=row[3], total=row[4])
+    return MoveAttempt(subject=row[0], key=row[1], amount=row[2], at=row[3], total=row[4])
 
 
 def checkpoint(row: Row) -> Checkpoint:
@@ -203,6 +203,6 @@ def key_columns(record: KeyRecord) -> tuple[Any, ...]:
     return (record.key, record.fingerprint, _encode(record.receipt).decode(), record.at)
 
 
-def attempt_columns(made: Attempt) -> tuple[Any, ...]:
+def attempt_columns(made: MoveAttempt) -> tuple[Any, ...]:
     """An attempt."""
     return (made.subject, made.key, made.amount, made.at, made.total)

@@ -38,7 +38,7 @@ _FAR: Final = 2**62
 _rate: Final = msgspec.json.Decoder(RateSpec).decode
 
 
-class _Key(Struct):
+class _HeldKey(Struct):
     """A key with held jobs, in one pass."""
 
     name: str
@@ -112,7 +112,7 @@ class Admitting:
         if idle is not None:
             return idle
         names = sorted(set(keys)) or [row[0] for row in session.run(SQL["held_keys"]())]
-        return _Pass(session, now, limit).run(names, repair=True)
+        return _AdmissionPass(session, now, limit).run(names, repair=True)
 
 
 def following(
@@ -129,7 +129,7 @@ def following(
     if keys:
         for one, answer in zip(settlements, answers, strict=True):
             _cool_down(session, now, one, answer)
-        if _Pass(session, now, AT_ONCE).run(sorted(keys), repair=False).jobs:
+        if _AdmissionPass(session, now, AT_ONCE).run(sorted(keys), repair=False).jobs:
             session.released = True
     return answers
 
@@ -142,14 +142,14 @@ def _cool_down(session: Session, now: int, settlement: Settlement, answer: Settl
         close(session, now, key, later(now, outcome.cool_down))
 
 
-class _Pass:
+class _AdmissionPass:
     """One pass of admission over some keys."""
 
     def __init__(self, session: Session, now: int, limit: int) -> None:
         self._session = session
         self._now = now
         self._limit = max(limit, 0)
-        self._keys: list[_Key] = []
+        self._keys: list[_HeldKey] = []
         self._lanes: dict[str, list[str]] = {}
         self._untaken: dict[str, list[int]] = {}
         self._held: dict[str, list[int]] = {}
@@ -178,7 +178,7 @@ class _Pass:
     def _find(self, names: Sequence[str]) -> None:
         """The keys with held jobs in queues that are not paused, the next one first."""
         query = SQL["held_rooms"](keys=batch(names), now=self._now)
-        keys: dict[str, _Key] = {}
+        keys: dict[str, _HeldKey] = {}
         lanes: dict[str, list[str]] = defaultdict(list)
         for queue, is_paused, until, *row in self._session.run(query) if names else ():
             key = _key(row)
@@ -260,7 +260,7 @@ class _Pass:
             self._session.run(SQL["limit_took"](keys=batch(noted)))
         return chosen
 
-    def _by_rate(self, key: _Key, wanted: int) -> int:
+    def _by_rate(self, key: _HeldKey, wanted: int) -> int:
         """How many of these may start now; notes when the next one may."""
         if key.rate is None or wanted <= 0:
             return max(wanted, 0)
@@ -270,18 +270,20 @@ class _Pass:
             self._waits.append(taken.next_in)
         return taken.granted
 
-    def _could_go_on(self, key: _Key, granted: int) -> bool:
+    def _could_go_on(self, key: _HeldKey, granted: int) -> bool:
         """Whether only the rate keeps back more."""
         return granted < min(len(self._held[key.name]), key.room(self._now, self._limit))
 
 
-def _key(row: Row) -> _Key:
+def _key(row: Row) -> _HeldKey:
     name, max_running, rate, state, admitted, closed_until, paused, turn = row
     try:
         spec, _ = None if rate is None else _rate(rate), decode_state(state)
     except UNREADABLE:  # it lets nothing in, and keeps back nobody else
-        return _Key(name, max_running, None, None, admitted, closed_until, True, min(turn, _FAR))
-    return _Key(
+        return _HeldKey(
+            name, max_running, None, None, admitted, closed_until, True, min(turn, _FAR)
+        )
+    return _HeldKey(
         name, max_running, spec, state, admitted, closed_until, bool(paused), min(turn, _FAR)
     )
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from offpath.store.programs.instants import instant
 from offpath.store.protocol import Migration
-from offpath.store.schema import Step, pending, steps
+from offpath.store.schema import SchemaStep, pending, steps
 from offpath.store.sqlite.session import SQL, Session
 
 KNOWN: Final = steps("offpath.store.sqlite.migrations")
@@ -58,7 +58,7 @@ def _next(session: Session, now: int) -> list[Migration]:
     return [_migration(step, now)]
 
 
-def _migration(step: Step, now: int) -> Migration:
+def _migration(step: SchemaStep, now: int) -> Migration:
     return Migration(
         number=step.number, name=step.name, checksum=step.checksum, applied_at=instant(now)
     )
@@ -73,7 +73,7 @@ def script(*, after: int = 0) -> str:
     return "\n".join(_step_text(step, head) for step in KNOWN if step.number > after)
 
 
-def _step_text(step: Step, head: str) -> str:
+def _step_text(step: SchemaStep, head: str) -> str:
     # number, name and checksum are of our own making: digits, lower-case words and hex
     note = SQL["migration_add"].named
     for name, value in (

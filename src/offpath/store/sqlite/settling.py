@@ -25,7 +25,7 @@ from offpath.store.programs.instants import instant, micros
 from offpath.store.sqlite import gating, groups, limits
 from offpath.store.sqlite.ending import Aftermath, aftermath
 from offpath.store.sqlite.enqueue import insert_steps, joining
-from offpath.store.sqlite.groups import Ended, Joined
+from offpath.store.sqlite.groups import Ended, JoinedGroups
 from offpath.store.sqlite.histories import failure_steps
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.isolating import isolating
@@ -203,7 +203,7 @@ class _Batch:
             self._session.run(SQL["undo_unmark"](jobs=batch(done)))
             self._session.run(SQL["undo_forget"](jobs=batch(done)))
 
-    def _carry(self, mine: list[Settlement]) -> Joined | None:
+    def _carry(self, mine: list[Settlement]) -> JoinedGroups | None:
         """The effects of all, in one go; returns what the groups have more."""
         carriers = [one for one in mine if one.effects and self._carries(one)]
         if not carriers:

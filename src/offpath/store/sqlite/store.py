@@ -27,12 +27,12 @@ from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.threads import in_own_thread
 from offpath.store.capabilities import Capabilities
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint, Hints
 from offpath.store.programs import workers
 from offpath.store.programs.dialect import WRITES, How
 from offpath.store.programs.store import SqlStore
-from offpath.store.protocol import Finding, Migration, Pruned, Redrive
+from offpath.store.protocol import Finding, JobRedrive, Migration, Pruned
 from offpath.store.schema import listing
 from offpath.store.sql import Query
 from offpath.store.sqlite import (
@@ -240,7 +240,7 @@ class SqliteStore(Eventing, Flowing, Ledgering, Workflowing, SqlStore):
         """Reserved jobs run from now on."""
         return await self._write(lambda session: apart.begin(session, self._now(), jobs))
 
-    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[Changed]:
+    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[ChangedJob]:
         """Cancel waiting jobs, ask running ones to end."""
         changed = await self._write(lambda session: jobs.cancel(session, self._now(), ids, keep))
         if any(not each.state.terminal for each in changed):
@@ -248,13 +248,13 @@ class SqliteStore(Eventing, Flowing, Ledgering, Workflowing, SqlStore):
         self._tell(ended=any(each.state.terminal for each in changed))
         return changed
 
-    async def redrive(self, redrives: Sequence[Redrive]) -> list[Changed]:
+    async def redrive(self, redrives: Sequence[JobRedrive]) -> list[ChangedJob]:
         """Put dead or cancelled jobs back, make waiting ones due."""
         changed = await self._write(lambda session: jobs.redrive(session, self._now(), redrives))
         self._tell(waiting=bool(changed))
         return changed
 
-    async def delete(self, ids: Sequence[str]) -> list[Changed]:
+    async def delete(self, ids: Sequence[str]) -> list[ChangedJob]:
         """Remove ended jobs."""
         return await self._write(lambda session: jobs.delete(session, ids))
 
@@ -262,7 +262,7 @@ class SqliteStore(Eventing, Flowing, Ledgering, Workflowing, SqlStore):
         self, *, limit: int, max_deliveries: int, keep: float | None = None
     ) -> list[Rescued]:
         """Take jobs from workers that are gone."""
-        rules = jobs.Rules(limit, max_deliveries, keep)
+        rules = jobs.RescueEnd(limit, max_deliveries, keep)
         rescued = await self._write(
             lambda session: jobs.rescue(session, self._now(), rules, self._presence),
             peek=lambda session: jobs.nothing_to_rescue(session, self._now(), self._presence),

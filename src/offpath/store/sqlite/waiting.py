@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from offpath.model.changes import Changed
+from offpath.model.changes import ChangedJob
 from offpath.model.gate import GateState
 from offpath.model.job import DeadReason, JobState
 from offpath.store.programs.answers import WokenRow
@@ -29,21 +29,21 @@ _DIES: Final = {
 """What ends a blocked job that is up."""
 
 
-def _call(session: Session, now: int, target: str, event: str) -> list[Changed]:
+def _call(session: Session, now: int, target: str, event: str) -> list[ChangedJob]:
     """Wake who waits longest for a signal that is there, if anybody does."""
     return _woken(session, session.run(SQL["wake_sleeper"](target=target, event=event, now=now)))
 
 
-def _wake(session: Session, now: int, jobs: Sequence[int]) -> list[Changed]:
+def _wake(session: Session, now: int, jobs: Sequence[int]) -> list[ChangedJob]:
     return _woken(session, session.run(SQL["blocked_wake"](jobs=batch(list(jobs)), now=now)))
 
 
-def _woken(session: Session, found: Sequence[Row]) -> list[Changed]:
+def _woken(session: Session, found: Sequence[Row]) -> list[ChangedJob]:
     rows = [WokenRow(*row) for row in found]
     session.released = session.released or bool(rows)
     session.stirred = session.stirred or any(row.announce for row in rows)
     return [
-        Changed(
+        ChangedJob(
             id=row.id,
             task=row.task,
             queue=row.queue,
@@ -60,7 +60,7 @@ def _woken(session: Session, found: Sequence[Row]) -> list[Changed]:
 # -- waits that are over ---------------------------------------------------------------------------
 
 
-def nothing_is_up(session: Session, now: int) -> list[Changed] | None:
+def nothing_is_up(session: Session, now: int) -> list[ChangedJob] | None:
     """An empty list when there is nothing to give up, to repair or to remove; else None."""
     probes = (
         SQL["deadlines_over"](now=now, limit=1),
@@ -73,7 +73,7 @@ def nothing_is_up(session: Session, now: int) -> list[Changed] | None:
     return None if any(session.run(probe) for probe in probes) else []
 
 
-def expire_blocked(session: Session, now: int, limit: int, keep: float | None) -> list[Changed]:
+def expire_blocked(session: Session, now: int, limit: int, keep: float | None) -> list[ChangedJob]:
     """Give up waits whose time is over."""
     following = Following(now, None if keep is None else later(now, keep))
     late = [(row[0], GateState.TIMED_OUT.value) for row in _late(session, now, limit)]
@@ -99,7 +99,7 @@ def expire_blocked(session: Session, now: int, limit: int, keep: float | None) -
     return [*woken, *after.all_along()]
 
 
-def _pass_on(session: Session, now: int, limit: int) -> list[Changed]:
+def _pass_on(session: Session, now: int, limit: int) -> list[ChangedJob]:
     """Wake the next ones for signals that were left by whom they had woken."""
     left = session.run(SQL["signals_left"](limit=max(limit, 0)))
     if not left:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint
 from offpath.store.sqlite import groups, jobs, waiting
 from offpath.store.sqlite.part import Part
@@ -21,30 +21,30 @@ class Workflowing(Part):
 
     async def cancel_groups(
         self, ids: Sequence[str], *, limit: int, keep: float | None = None
-    ) -> list[Changed]:
+    ) -> list[ChangedJob]:
         """Mark groups as closing and cancel open members."""
 
-        def close(session: Session) -> list[Changed]:
+        def close(session: Session) -> list[ChangedJob]:
             groups.mark(session, ids)
             return jobs.close(session, self._now(), ids, limit, keep)
 
         return self._told_of(await self._write(close))
 
-    async def close_groups(self, *, limit: int, keep: float | None = None) -> list[Changed]:
+    async def close_groups(self, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
         """Cancel open members of groups that are closing."""
 
-        def close(session: Session) -> list[Changed]:
+        def close(session: Session) -> list[ChangedJob]:
             closing = groups.to_close(session, limit)
             return jobs.close(session, self._now(), closing, limit, keep)
 
-        def nothing(session: Session) -> list[Changed] | None:
+        def nothing(session: Session) -> list[ChangedJob] | None:
             return None if groups.to_close(session, 1) else []
 
         return self._told_of(await self._write(close, peek=nothing))
 
     # -- gates -----------------------------------------------------------------------------
 
-    async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[Changed]:
+    async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
         """Give up waits whose time is over."""
         changed = await self._write(
             lambda session: waiting.expire_blocked(session, self._now(), limit, keep),
@@ -52,7 +52,7 @@ class Workflowing(Part):
         )
         return self._told_of(changed)
 
-    def _told_of(self, changed: list[Changed]) -> list[Changed]:
+    def _told_of(self, changed: list[ChangedJob]) -> list[ChangedJob]:
         """Tell of what a sweep or an operator's call changed."""
         if any(each.was is each.state for each in changed):
             self._hints.emit(Hint.CANCEL)

@@ -10,7 +10,7 @@ from offpath.model.lease import Leased, Rescued
 from offpath.model.limit import Admitted
 from offpath.model.schedule import Firing, FiringStatus, Occurrence
 from offpath.model.settlement import Settled, Settlement
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.protocol import Pruned
 from offpath.store.telemetry import effects as told
 from offpath.store.telemetry import message_moves, moves
@@ -44,12 +44,12 @@ def progressed(telemetry: Telemetry, _answer: None, job: LeasedJob, progress: st
     telemetry.moved([moves.progressed(job, progress)])
 
 
-def changed(telemetry: Telemetry, answers: Sequence[Changed]) -> None:
+def changed(telemetry: Telemetry, answers: Sequence[ChangedJob]) -> None:
     """An operator's call, a sweep or a gate changed these jobs."""
     telemetry.moved(moves.changed(answers))
 
 
-def deleted(telemetry: Telemetry, answers: Sequence[Changed]) -> None:
+def deleted(telemetry: Telemetry, answers: Sequence[ChangedJob]) -> None:
     """These ended jobs are gone."""
     telemetry.moved(moves.deleted(answers))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from offpath.model.ledger.decision import Decided
     from offpath.runtime import metrics
     from offpath.runtime.metrics import Metrics
-    from offpath.store.telemetry.moves import Move, Step
+    from offpath.store.telemetry.moves import Move, MoveStep
 
 NOWHERE = "none"
 """The state of a job before it is enqueued and after it is deleted, as a label."""
@@ -130,10 +130,10 @@ class StoreMeter:
         self._groups = registry.counter("offpath_groups_done_total")
         self._admitted = registry.counter("offpath_jobs_admitted_total")
 
-    def moved(self, steps: Sequence[Step], at: datetime) -> None:
+    def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:
         """Count these transitions."""
         now = at.timestamp()
-        ways: defaultdict[Move, list[Step]] = defaultdict(list)
+        ways: defaultdict[Move, list[MoveStep]] = defaultdict(list)
         for step in steps:
             ways[step.move].append(step)
         self._forget()
@@ -200,7 +200,7 @@ class StoreMeter:
             way = self._ways[move] = _Way(self._registry, move)
         return way
 
-    def _timed(self, move: Move, steps: Sequence[Step], at: datetime) -> None:
+    def _timed(self, move: Move, steps: Sequence[MoveStep], at: datetime) -> None:
         """Observe the times of steps that went the same way."""
         jobs = [step.job for step in steps if isinstance(step.job, LeasedJob)]
         if not jobs:
@@ -229,12 +229,12 @@ def _outcome(decided: Decided) -> str:
     return "duplicate" if decided.duplicate else COMMITTED
 
 
-def _waits(step: Step) -> bool:
+def _waits(step: MoveStep) -> bool:
     """True when this attempt asked for a signal: nobody knows for how long."""
     return step.settlement is not None and isinstance(step.settlement.outcome, Waiting)
 
 
-def _asked(step: Step, at: datetime) -> float:
+def _asked(step: MoveStep, at: datetime) -> float:
     """The seconds that a snoozed attempt asked to wait."""
     if step.run_at is not None:
         return (step.run_at - at).total_seconds()

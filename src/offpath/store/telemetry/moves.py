@@ -26,7 +26,7 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,11 +50,11 @@ class Move(Struct, frozen=True, eq=False):
     """The events that hooks are told, in this order."""
 
 
-class Step(Struct, frozen=True, gc=False):
+class MoveStep(Struct, frozen=True, gc=False):
     """One transition of one job, with what its events need."""
 
     move: Move
-    job: NewJob | LeasedJob | Changed
+    job: NewJob | LeasedJob | ChangedJob
     """The job as it was asked for, held or changed."""
     settlement: Settlement | None = None
     run_at: datetime | None = None
@@ -107,31 +107,31 @@ _RESCUES: dict[JobState, tuple[EventKind, ...]] = {
 }
 
 
-def enqueued(jobs: Sequence[NewJob], answers: Sequence[Enqueued]) -> Iterator[Step]:
+def enqueued(jobs: Sequence[NewJob], answers: Sequence[Enqueued]) -> Iterator[MoveStep]:
     """Say which of ``jobs`` are new; repeats and attached ones went nowhere."""
     for job, answer in zip(jobs, answers, strict=True):
         if answer.created:
             way = move(job.task, job.queue, None, _S.QUEUED, (_K.QUEUED,))
-            yield Step(way, job, run_at=answer.run_at)
+            yield MoveStep(way, job, run_at=answer.run_at)
     for answer in answers:
         if answer.along:
             yield from changed(answer.along)
 
 
-def leased(jobs: Iterable[LeasedJob]) -> Iterator[Step]:
+def leased(jobs: Iterable[LeasedJob]) -> Iterator[MoveStep]:
     """Say that these jobs started."""
     for job in jobs:
-        yield Step(move(job.task, job.queue, _S.QUEUED, _S.RUNNING, (_K.STARTED,)), job)
+        yield MoveStep(move(job.task, job.queue, _S.QUEUED, _S.RUNNING, (_K.STARTED,)), job)
 
 
-def settled(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> Iterator[Step]:
+def settled(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> Iterator[MoveStep]:
     """Say how these attempts ended, and which jobs their effects made."""
     for settlement, answer in zip(settlements, answers, strict=True):
         if answer.status is not SettleStatus.APPLIED:
             continue
         job = settlement.job
         entered, kinds = _end(settlement, answer)
-        yield Step(
+        yield MoveStep(
             move(job.task, job.queue, _S.RUNNING, entered, kinds),
             job,
             settlement,
@@ -145,43 +145,43 @@ def settled(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> It
             yield from changed(answer.along)
 
 
-def progressed(job: LeasedJob, text: str) -> Step:
+def progressed(job: LeasedJob, text: str) -> MoveStep:
     """Say how far a running job is: it goes nowhere."""
     way = move(job.task, job.queue, None, None, (_K.PROGRESS,))
-    return Step(way, job, progress=json.decode(text, type=Progress))
+    return MoveStep(way, job, progress=json.decode(text, type=Progress))
 
 
-def rescued(answers: Iterable[Rescued]) -> Iterator[Step]:
+def rescued(answers: Iterable[Rescued]) -> Iterator[MoveStep]:
     """Say what became of jobs whose worker is gone."""
     for answer in answers:
         job = answer.job
         way = move(job.task, job.queue, _S.RUNNING, answer.state, _RESCUES[answer.state])
-        yield Step(way, job, group_done=answer.group_done)
+        yield MoveStep(way, job, group_done=answer.group_done)
         yield from changed(answer.along)
 
 
-def changed(answers: Iterable[Changed]) -> Iterator[Step]:
+def changed(answers: Iterable[ChangedJob]) -> Iterator[MoveStep]:
     """Say what an operator's call, a sweep or a gate changed; a mere request changed nothing."""
     for answer in answers:
         if _unblocked(answer.was) is _unblocked(answer.state):
             continue
         kinds = _EXPIRED if answer.reason is DeadReason.DEADLINE else _CHANGES[answer.state]
         way = move(answer.task, answer.queue, answer.was, answer.state, kinds)
-        yield Step(way, answer, group_done=answer.group_done)
+        yield MoveStep(way, answer, group_done=answer.group_done)
 
 
-def deleted(answers: Iterable[Changed]) -> Iterator[Step]:
+def deleted(answers: Iterable[ChangedJob]) -> Iterator[MoveStep]:
     """Say which ended jobs are gone."""
     for answer in answers:
-        yield Step(move(answer.task, answer.queue, answer.was, None, ()), answer)
+        yield MoveStep(move(answer.task, answer.queue, answer.was, None, ()), answer)
 
 
-def ended(steps: Iterable[Step]) -> list[str]:
+def ended(steps: Iterable[MoveStep]) -> list[str]:
     """Return the ids of the jobs that ended."""
     return [step.job.id for step in steps if step.move.entered in TERMINAL]
 
 
-def events(step: Step, at: datetime) -> Iterator[JobEvent]:
+def events(step: MoveStep, at: datetime) -> Iterator[JobEvent]:
     """Return what hooks are told of one step."""
     for kind in step.move.kinds:
         yield _event(kind, step, at)
@@ -198,7 +198,7 @@ def _end(settlement: Settlement, answer: Settled) -> tuple[JobState, tuple[Event
     return _ENDS[type(outcome)]
 
 
-def _event(kind: EventKind, step: Step, at: datetime) -> JobEvent:
+def _event(kind: EventKind, step: MoveStep, at: datetime) -> JobEvent:
     job, settlement = step.job, step.settlement
     outcome = None if settlement is None else settlement.outcome
     return JobEvent(
@@ -231,10 +231,10 @@ def _failure(settlement: Settlement | None) -> Failure | None:
     assert_never(settlement.outcome)
 
 
-def _reason(step: Step) -> DeadReason | None:
+def _reason(step: MoveStep) -> DeadReason | None:
     if step.move.entered is not _S.DEAD:
         return None
-    if isinstance(step.job, Changed):
+    if isinstance(step.job, ChangedJob):
         return step.job.reason
     outcome = None if step.settlement is None else step.settlement.outcome
     return outcome.reason if isinstance(outcome, Dead) else DeadReason.WORKER_LOST

@@ -9,7 +9,7 @@ from typing import Protocol
 from offpath.runtime.clock import Clock
 from offpath.runtime.log import logger
 from offpath.store.telemetry.meter import StoreMeter
-from offpath.store.telemetry.moves import Step
+from offpath.store.telemetry.moves import MoveStep
 
 _log = logger("store")
 
@@ -20,7 +20,7 @@ SAID_EVERY = 60.0
 class Observer(Protocol):
     """Sees what moves. Called after the commit; must not raise."""
 
-    def moved(self, steps: Sequence[Step], at: datetime) -> None:
+    def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:
         """These transitions were committed, in this order."""
         ...
 
@@ -34,7 +34,7 @@ class Telemetry:
         self._clock = clock
         self._said: dict[str, float] = {}
 
-    def moved(self, steps: Iterable[Step]) -> None:
+    def moved(self, steps: Iterable[MoveStep]) -> None:
         """Tell every observer of these transitions of jobs."""
         if several := list(steps):
             at = self._clock.now()

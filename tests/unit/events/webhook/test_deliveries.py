@@ -23,7 +23,7 @@ from offpath.model.webhook import (
     Delivered,
     Gone,
     Refused,
-    Wait,
+    RetryLater,
     judged,
     waiting,
 )
@@ -129,7 +129,7 @@ async def test_a_wait_that_was_asked_for_holds_for_the_whole_endpoint_and_costs_
     rig: Rig,
 ) -> None:
     await _add(rig, "one")
-    rig.receivers.answer("one", Wait(120.0))
+    rig.receivers.answer("one", RetryLater(120.0))
     await rig.publish(3)
     await rig.run()
     asked = len(rig.receivers.posts)
@@ -261,7 +261,7 @@ async def test_bad_endpoints_are_refused_before_anything_is_written(rig: Rig) ->
 
 async def test_a_receiver_that_always_says_at_once_is_not_asked_without_a_pause(rig: Rig) -> None:
     await _add(rig, "one")
-    rig.receivers.answer("one", Wait(0.0))
+    rig.receivers.answer("one", RetryLater(0.0))
     await rig.publish()
     await rig.run()
     await rig.run()

@@ -13,7 +13,7 @@ from offpath.errors import InvalidArgument
 from offpath.model.job import JobState, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
 from offpath.model.options import (
-    Level,
+    OptionLevel,
     Options,
     Resolved,
     RunOptions,
@@ -61,13 +61,13 @@ def test_retry_merges_inside() -> None:
 @pytest.mark.parametrize(
     "keys",
     [
-        Level(),
-        Level(unique=False, limit=False),
-        Level(unique=UniqueClaim(key="mine"), limit=LimitSpec(key="mine"), fair_key="mine"),
+        OptionLevel(),
+        OptionLevel(unique=False, limit=False),
+        OptionLevel(unique=UniqueClaim(key="mine"), limit=LimitSpec(key="mine"), fair_key="mine"),
     ],
 )
-def test_keys_over_what_is_resolved_are_what_all_levels_give(keys: Level) -> None:
-    below = Level(
+def test_keys_over_what_is_resolved_are_what_all_levels_give(keys: OptionLevel) -> None:
+    below = OptionLevel(
         unique=UniqueClaim(key="below"),
         limit=LimitSpec(key="below", max_running=2),
         fair_key="below",
@@ -204,7 +204,7 @@ def test_a_text_in_errors_never_breaks_the_terminal() -> None:
 
 
 def test_tags_lose_repeats_and_keep_their_order() -> None:
-    assert checked(Options(tags=["b", "a", "b"])) == Level(tags=("b", "a"))
+    assert checked(Options(tags=["b", "a", "b"])) == OptionLevel(tags=("b", "a"))
 
 
 def test_a_setting_that_no_app_has_is_told_with_one_like_it() -> None:

@@ -26,7 +26,7 @@ from offpath.jobs.handler.context import Context
 from offpath.jobs.values.group_codecs import GroupCodecs
 from offpath.jobs.values.job import Job
 from offpath.model.job import UniquePolicy
-from offpath.model.options import Level, Options, Unique, checked, decode_run
+from offpath.model.options import OptionLevel, Options, Unique, checked, decode_run
 from offpath.model.retry import Backoff, BackoffKind, RetryOptions, RetryPolicy
 from offpath.runtime.codec import JsonCodec
 from offpath.runtime.ids import new_id
@@ -351,7 +351,7 @@ def test_misspelt_options_are_refused() -> None:
 
 
 async def test_enqueue_sends_one_job(outbox: Outbox) -> None:
-    task = define(add, {}, Level(), GroupCodecs(JsonCodec(), {}), outbox)
+    task = define(add, {}, OptionLevel(), GroupCodecs(JsonCodec(), {}), outbox)
     connection = object()
     await task.enqueue(1, b=2)
     await task.options(within=connection).enqueue(3)

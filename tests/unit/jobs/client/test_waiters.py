@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from offpath.errors import AppClosed, JobNotFound, StoreUnavailable, WaitTimeout
-from offpath.jobs.client.waiters import Pace, Waiters
+from offpath.jobs.client.waiters import PollPace, Waiters
 from offpath.model.effects import Effects
 from offpath.model.job import JobRecord, JobState, NewJob
 from offpath.model.lease import LeaseRequest, WorkerInfo
@@ -309,7 +309,7 @@ def test_hints_of_other_kinds_are_nothing_to_us(store: Counting, waiters: Waiter
 
 
 def test_the_pace_bounds_the_share_of_time() -> None:
-    pace = Pace()
+    pace = PollPace()
     assert pace.interval(1) == 0.05
     assert pace.interval(10_000) == pytest.approx(0.2)
     for _ in range(20):

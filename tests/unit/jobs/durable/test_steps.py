@@ -15,7 +15,7 @@ from offpath.jobs.handler.context import Context
 from offpath.jobs.handler.durable.steps import is_async
 from offpath.jobs.values.run import Interruption
 from offpath.model.job import JobState
-from offpath.store.protocol import Redrive
+from offpath.store.protocol import JobRedrive
 from tests.unit.jobs.worker.rig import Rig, breathe, until
 
 
@@ -252,7 +252,7 @@ async def test_a_redriven_job_goes_on_where_it_had_come_to(rig: Rig) -> None:
     job = await rig.enqueue("work", attempts=1)
     await rig.run()
     assert await rig.state(job) is JobState.DEAD
-    await rig.memory.redrive([Redrive(id=job)])
+    await rig.memory.redrive([JobRedrive(id=job)])
     await rig.run()
     assert await rig.state(job) is JobState.SUCCEEDED
     assert done == ["a", "fails"]

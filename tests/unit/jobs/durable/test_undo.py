@@ -11,7 +11,7 @@ from offpath.errors import StoreRejected
 from offpath.jobs.handler.context import Context
 from offpath.model.job import JobFilter, JobRecord, JobState
 from offpath.model.tally import Verdict
-from offpath.store.protocol import Redrive
+from offpath.store.protocol import JobRedrive
 from tests.unit.jobs.worker.rig import Rig, breathe, until
 
 
@@ -162,7 +162,7 @@ async def test_a_redriven_saga_that_fails_again_is_undone_again(rig: Rig) -> Non
     saga = Saga(rig)
     job = await rig.enqueue("saga", attempts=1)
     await rig.run()
-    await rig.store.redrive([Redrive(id=job)])
+    await rig.store.redrive([JobRedrive(id=job)])
     await rig.run()
     assert saga.log == ["charge", "reserve", "release", "refund"] * 2
     assert len(await saga.undone(job)) == 4

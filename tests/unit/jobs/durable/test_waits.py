@@ -14,7 +14,7 @@ from offpath.model.job import DeadReason, JobRecord, JobState
 from offpath.model.wait import NewSignal
 from offpath.runtime.codec import JsonCodec
 from offpath.runtime.ids import new_id
-from offpath.store.protocol import Redrive
+from offpath.store.protocol import JobRedrive
 from tests.unit.jobs.worker.rig import Rig, at, breathe, until
 
 DAY = 86_400.0
@@ -247,7 +247,7 @@ async def test_a_right_one_that_came_since_ends_the_wait_of_a_redriven_job(rig: 
     await signal(rig, job, "go", "seven")
     await rig.run()
     await signal(rig, job, "go", 7)
-    await rig.store.redrive([Redrive(id=job)])
+    await rig.store.redrive([JobRedrive(id=job)])
     await rig.run()
     assert (await rig.record(job)).result == "7"
     assert await rig.store.steps(job) == {"~wait go#1": '"seven"', "~wait2 go#1": "7"}
@@ -265,7 +265,7 @@ async def test_a_payload_that_did_not_fit_is_read_by_a_task_that_can(rig: Rig) -
     await rig.run()
     assert await rig.state(job) is JobState.DEAD
     kind[0] = str
-    await rig.store.redrive([Redrive(id=job)])
+    await rig.store.redrive([JobRedrive(id=job)])
     await rig.run()
     assert (await rig.record(job)).result == '"seven"'
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from offpath.events.event_writer import Writer
+from offpath.events.event_writer import MessageWriter
 from offpath.jobs.client.hooks import EndWatch, Hooks, Reporter
 from offpath.jobs.values.group_codecs import GroupCodecs
 from offpath.jobs.values.group_values import GroupValues
 from offpath.jobs.values.job import Job
 from offpath.jobs.values.runnable import BatchSpec, LogContext, OnEvent, OnFailure
-from offpath.jobs.worker.judge import Rules
+from offpath.jobs.worker.judge import AttemptRules
 from offpath.jobs.worker.terms import Parts, WorkerSettings
 from offpath.jobs.worker.worker import Worker
 from offpath.model.effects import Effects
@@ -168,7 +168,7 @@ class Rig:
         return new.id
 
     def worker(
-        self, *, rules: Rules | None = None, when_idle: Any = None, **settings: Any
+        self, *, rules: AttemptRules | None = None, when_idle: Any = None, **settings: Any
     ) -> Worker:
         parts = Parts(
             store=self.store,
@@ -176,12 +176,14 @@ class Rig:
             threads=self.threads,
             report=self.report,
             new_id=new_id,
-            writer=Writer(JsonCodec(), new_id, 2**20),
+            writer=MessageWriter(JsonCodec(), new_id, 2**20),
             random=lambda: 0.0,
             metrics=self.metrics,
             when_idle=when_idle,
         )
-        worker = Worker(parts, self.tasks, WorkerSettings(rules=rules or Rules(), **settings))
+        worker = Worker(
+            parts, self.tasks, WorkerSettings(rules=rules or AttemptRules(), **settings)
+        )
         self.workers.append(worker)
         return worker
 

@@ -12,7 +12,7 @@ from offpath import App
 from offpath.errors import InvalidArgument, StoreUnavailable
 from offpath.jobs.values.offers import BackedUp, Offer
 from offpath.jobs.values.run import Run, StoreTime
-from offpath.jobs.worker.acceptance import LONGEST, PASSED_OVER, REMEMBERED, Selection
+from offpath.jobs.worker.acceptance import LONGEST, PASSED_OVER, REMEMBERED, JobSelection
 from offpath.jobs.worker.worker import Worker
 from offpath.model.job import JobState, LeasedJob
 from tests.unit.jobs.worker.rig import Rig
@@ -198,7 +198,7 @@ async def test_what_is_remembered_is_bounded(rig: Rig) -> None:
 
     rig.task(one)
     worker = rig.worker()
-    selection = Selection(lambda offer: False, rig.clock, rig.report)
+    selection = JobSelection(lambda offer: False, rig.clock, rig.report)
     for number in range(PASSED_OVER + 10):
         selection.put_off(a_run(rig, worker, str(number)))
     assert len(selection.passed_over()) == PASSED_OVER
@@ -213,7 +213,7 @@ async def test_declined_jobs_are_passed_over_for_a_while(rig: Rig) -> None:
 
     rig.task(one)
     worker = rig.worker()
-    selection = Selection(lambda offer: False, rig.clock, rig.report)
+    selection = JobSelection(lambda offer: False, rig.clock, rig.report)
     for name in "ab":
         assert selection.put_off(a_run(rig, worker, name)) == 0
         rig.clock.advance(20)
@@ -231,7 +231,7 @@ async def test_a_declined_job_that_comes_again_holds_up_no_other(rig: Rig) -> No
     rig.task(one)
     worker = rig.worker()
     wanted: set[str] = set()
-    selection = Selection(lambda offer: offer.id in wanted, rig.clock, rig.report)
+    selection = JobSelection(lambda offer: offer.id in wanted, rig.clock, rig.report)
     for name in "abca":
         assert selection.put_off(a_run(rig, worker, name)) == 0
         rig.clock.advance(8)
@@ -258,9 +258,9 @@ async def test_what_is_wanted_is_found_behind_more_than_can_be_passed_over(rig: 
     assert ran == [2]
 
 
-def full(rig: Rig, worker: Worker, accept: Callable[[Offer], bool]) -> Selection:
+def full(rig: Rig, worker: Worker, accept: Callable[[Offer], bool]) -> JobSelection:
     """One that passes over as many jobs as it can already."""
-    selection = Selection(accept, rig.clock, rig.report)
+    selection = JobSelection(accept, rig.clock, rig.report)
     for number in range(PASSED_OVER):
         assert selection.put_off(a_run(rig, worker, f"passed over {number}")) == 0
     return selection

@@ -11,7 +11,7 @@ import pytest
 
 from offpath.errors import Abort, Snooze
 from offpath.jobs.values.classification import ABORT, RETRY
-from offpath.jobs.worker.judge import Rules
+from offpath.jobs.worker.judge import AttemptRules
 from offpath.model.event import EventKind
 from offpath.model.job import DeadReason, JobState
 from offpath.model.options import RunOptions, encode_run
@@ -174,7 +174,7 @@ async def test_classifier(rig: Rig, verdict: Any, calls: int, state: JobState, o
 
     rig.task(failing, on_failure=classify if own else None)
     job = await rig.enqueue("failing", attempts=2, base=0.0)
-    await rig.run(rules=Rules(on_failure=None if own else classify))
+    await rig.run(rules=AttemptRules(on_failure=None if own else classify))
     record = await rig.record(job)
     assert (len(seen), record.state) == (calls, state)
     broken = verdict == "nonsense" or isinstance(verdict, ValueError)
@@ -195,7 +195,7 @@ async def test_async_classifier_of_the_task_goes_before_the_apps(rig: Rig) -> No
 
     rig.task(failing, on_failure=classify)
     job = await rig.enqueue("failing")
-    await rig.run(rules=Rules(on_failure=never))
+    await rig.run(rules=AttemptRules(on_failure=never))
     assert (await rig.record(job)).reason == DeadReason.ABORTED
     assert rig.errors == []
 

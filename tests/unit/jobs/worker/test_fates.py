@@ -14,7 +14,7 @@ from offpath import Abort, App
 from offpath.cli import logs
 from offpath.jobs.client.fates import Fates
 from offpath.jobs.worker.unclaimed import MOST_TOLD, Unclaimed
-from offpath.model.changes import Changed
+from offpath.model.changes import ChangedJob
 from offpath.model.job import DeadReason, Failure, JobState, LeasedJob
 from offpath.model.lease import Rescued, WorkerInfo, WorkerRecord
 from offpath.model.settlement import (
@@ -35,7 +35,7 @@ from offpath.runtime import log
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Backlog
 from offpath.store.telemetry import moves
-from offpath.store.telemetry.moves import Step
+from offpath.store.telemetry.moves import MoveStep
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ID = "0199c0de-0000-7000-8000-000000000001"
@@ -57,17 +57,17 @@ JOB = LeasedJob(
 )
 
 
-def ended(outcome: Outcome, state: JobState, run_at: datetime | None = None) -> list[Step]:
+def ended(outcome: Outcome, state: JobState, run_at: datetime | None = None) -> list[MoveStep]:
     answer = Settled(id=ID, status=SettleStatus.APPLIED, state=state, run_at=run_at)
     return list(moves.settled([Settlement(job=JOB, outcome=outcome)], [answer]))
 
 
-def rescued(state: JobState) -> list[Step]:
+def rescued(state: JobState) -> list[MoveStep]:
     return list(moves.rescued([Rescued(job=JOB, state=state)]))
 
 
-def changed(was: JobState, state: JobState, reason: DeadReason | None = None) -> list[Step]:
-    answer = Changed(
+def changed(was: JobState, state: JobState, reason: DeadReason | None = None) -> list[MoveStep]:
+    answer = ChangedJob(
         id=ID, task="charge", queue="money", group_id=ID, was=was, state=state, reason=reason
     )
     return list(moves.changed([answer]))
@@ -75,7 +75,7 @@ def changed(was: JobState, state: JobState, reason: DeadReason | None = None) ->
 
 _S = JobState
 OF_5 = f"charge {ID}, attempt 2 of 5"
-MATRIX: dict[str, tuple[list[Step], str, str]] = {
+MATRIX: dict[str, tuple[list[MoveStep], str, str]] = {
     "succeeded": (ended(Succeeded(), _S.SUCCEEDED), "DEBUG", f"succeeded: {OF_5}"),
     "failed": (
         ended(Retry(delay=5, failure=FAILURE), _S.QUEUED, AT),

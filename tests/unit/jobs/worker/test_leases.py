@@ -12,7 +12,7 @@ import pytest
 
 from offpath.errors import SchemaMissing, StoreRejected, StoreUnavailable
 from offpath.jobs.values.run import Interruption
-from offpath.jobs.worker.judge import Rules
+from offpath.jobs.worker.judge import AttemptRules
 from offpath.model.effects import Effects
 from offpath.model.event import EventKind
 from offpath.model.job import DeadReason, JobState
@@ -324,7 +324,7 @@ async def test_ended_jobs_are_pruned(rig: Rig) -> None:
 
     rig.task(quick)
     job = await rig.enqueue("quick")
-    await rig.started(rules=Rules(keep_succeeded=10.0), prune_every=5.0)
+    await rig.started(rules=AttemptRules(keep_succeeded=10.0), prune_every=5.0)
     await rig.pass_time(4)
     assert await rig.state(job) is JobState.SUCCEEDED
     await rig.pass_time(20, step=1)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from offpath.errors import AppClosed, StoreUnavailable
-from offpath.jobs.worker.judge import Rules
+from offpath.jobs.worker.judge import AttemptRules
 from offpath.jobs.worker.terms import Stage, Stopped
 from offpath.jobs.worker.worker import Worker
 from offpath.model.job import DeadReason, JobState
@@ -104,7 +104,7 @@ async def test_after_the_limit_jobs_are_given_back_or_fail(rig: Rig, abort_fails
     rig.task(sync)
     rig.task(slow)
     jobs = [await rig.enqueue("slow"), await rig.enqueue("sync")]
-    worker = await rig.started(rules=Rules(abort_fails=abort_fails))
+    worker = await rig.started(rules=AttemptRules(abort_fails=abort_fails))
     await breathe()
     stop = stopping(worker, timeout=2.0)
     await rig.pass_time(1.9)

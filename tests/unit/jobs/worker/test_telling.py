@@ -15,7 +15,7 @@ from offpath.model.effects import Effects
 from offpath.model.event import EventKind, JobEvent
 from offpath.model.job import JobFilter, JobState
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Redrive
+from offpath.store.protocol import JobRedrive
 from tests.unit.jobs.worker.rig import Rig, breathe
 
 
@@ -245,7 +245,7 @@ async def test_for_each_state_entered_less_left_is_what_is_there(rig: Rig) -> No
     stop = asyncio.ensure_future(second.stop(drain=False))
     await rig.pass_time(2)
     await stop
-    await rig.store.redrive([Redrive(id=dead, delay=5.0)])
+    await rig.store.redrive([JobRedrive(id=dead, delay=5.0)])
     await rig.store.delete([gone])
     counts = await rig.memory.count(JobFilter())
     truth: Counter[str] = Counter()

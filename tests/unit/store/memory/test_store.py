@@ -25,7 +25,7 @@ from offpath.runtime.clock import ManualClock, SystemClock
 from offpath.store.hints import Hint
 from offpath.store.memory import MemoryStore
 from offpath.store.memory.leasing import _PROMOTED_AT_ONCE
-from offpath.store.protocol import Redrive
+from offpath.store.protocol import JobRedrive
 from tests.conformance.builders import (
     TASK,
     add,
@@ -108,12 +108,12 @@ async def _rescue_dead(store: MemoryStore, _: LeasedJob) -> object:
 
 
 async def _redrive(store: MemoryStore, job: LeasedJob) -> object:
-    return await store.redrive([Redrive(id=job.id)])
+    return await store.redrive([JobRedrive(id=job.id)])
 
 
 async def _redrive_waiting(store: MemoryStore, _: LeasedJob) -> object:
     (waiting,) = (await store.find(JobFilter(states=(JobState.QUEUED,)))).items
-    return await store.redrive([Redrive(id=waiting.id)])
+    return await store.redrive([JobRedrive(id=waiting.id)])
 
 
 async def _cancel_running(store: MemoryStore, job: LeasedJob) -> object:
@@ -272,7 +272,7 @@ async def test_redriving_for_ever_leaves_no_trace(store: MemoryStore) -> None:
     job_id = await add(store)
     for n in range(2_000):
         await store.cancel([job_id], keep=100 + n)
-        await store.redrive([Redrive(id=job_id, delay=n)])
+        await store.redrive([JobRedrive(id=job_id, delay=n)])
     audit(store)
     (lane,) = store._tables.lanes
     assert len(lane.scheduled._entries) + len(lane.ready._entries) < 200
@@ -300,7 +300,7 @@ async def test_a_time_that_cannot_be_is_refused_before_anything_changes(
     with pytest.raises(StoreRejected):
         await store.cancel([job.id, other], keep=_NEVER)
     with pytest.raises(StoreRejected):
-        await store.redrive([Redrive(id=other), Redrive(id=job.id, delay=_NEVER)])
+        await store.redrive([JobRedrive(id=other), JobRedrive(id=job.id, delay=_NEVER)])
     with pytest.raises(StoreRejected):
         await store.register(worker_info("w2"), lease_seconds=_NEVER)
     with pytest.raises(StoreRejected):
@@ -397,6 +397,6 @@ async def test_a_replaced_job_is_redriven_with_the_new_deadline(
     assert (answer.job_id, answer.created) == (job_id, False)
     await store.cancel([job_id])
     clock.advance(100)
-    await store.redrive([Redrive(id=job_id)])
+    await store.redrive([JobRedrive(id=job_id)])
     (stored,) = await store.get([job_id])
     assert stored.deadline == clock.now() + timedelta(seconds=70)

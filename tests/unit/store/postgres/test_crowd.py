@@ -10,7 +10,7 @@ from offpath.model.job import DeadReason, LeasedJob
 from offpath.model.lease import LeaseRequest
 from offpath.model.settlement import Dead, Outcome, Retry, Settlement, SettleStatus, Succeeded
 from offpath.store.postgres import PostgresStore
-from offpath.store.protocol import Redrive
+from offpath.store.protocol import JobRedrive
 from tests.conformance.builders import TASK, failure, new_job, worker_info
 
 from .conftest import Ask, Opened
@@ -57,7 +57,7 @@ async def _work(store: PostgresStore, worker: str, chance: random.Random) -> int
         answers, *_ = await asyncio.gather(
             store.settle([_settlement(job, chance) for job in leased.jobs]),
             store.cancel(ids[:5]),
-            store.redrive([Redrive(id=job) for job in ids[5:10]]),
+            store.redrive([JobRedrive(id=job) for job in ids[5:10]]),
             store.rescue(limit=50, max_deliveries=3),
         )
         applied += sum(answer.status is SettleStatus.APPLIED for answer in answers)

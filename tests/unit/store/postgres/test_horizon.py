@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from offpath.store.postgres.log import Horizon, Lookout, Sight, Writer, look_steps
+from offpath.store.postgres.log import Horizon, LogWriter, Lookout, Sight, look_steps
 from offpath.store.postgres.migrating import PACKAGE
 from offpath.store.sql import catalogue
 
-A, B = Writer("3/1", 10), Writer("4/1", 11)
-PREPARED = Writer("-1/700", 0)
+A, B = LogWriter("3/1", 10), LogWriter("4/1", 11)
+PREPARED = LogWriter("-1/700", 0)
 
 
 def test_without_writers_all_that_was_given_is_settled() -> None:
@@ -40,7 +40,7 @@ def test_each_look_waits_for_its_own_writers() -> None:
     horizon.observe(5, (A,))
     horizon.observe(8, (A, B))
     assert horizon.observe(9, (B,)) == Sight(9, 5, ("pid 11",))
-    assert horizon.observe(9, (Writer("5/1", 12),)) == Sight(9, 9)
+    assert horizon.observe(9, (LogWriter("5/1", 12),)) == Sight(9, 9)
 
 
 def test_a_look_that_was_slow_to_tell_says_nothing_of_a_later_one() -> None:
@@ -53,7 +53,7 @@ def test_a_look_that_was_slow_to_tell_says_nothing_of_a_later_one() -> None:
 def test_very_many_looks_are_not_all_kept() -> None:
     horizon = Horizon()
     for given in range(1, 200):
-        assert horizon.observe(given, (A, Writer(f"9/{given}", given))).horizon == 0
+        assert horizon.observe(given, (A, LogWriter(f"9/{given}", given))).horizon == 0
     assert horizon.observe(200, (B,)).horizon == 199
 
 

@@ -15,7 +15,7 @@ from offpath.model.effects import Effects
 from offpath.model.job import JobFilter
 from offpath.store.postgres import PostgresStore, migrating
 from offpath.store.postgres import store as postgres_store
-from offpath.store.schema import Step
+from offpath.store.schema import SchemaStep
 from offpath.store.sql import catalogue
 from tests.conformance.builders import add, join, new_job, succeed, take_one, unique
 
@@ -75,7 +75,7 @@ def before(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     shipped = migrating.known()
     (number,) = (step.number for step in shipped if step.name == STEP)
 
-    def ship(steps: tuple[Step, ...]) -> None:
+    def ship(steps: tuple[SchemaStep, ...]) -> None:
         monkeypatch.setattr(migrating, "known", lambda: steps)
         monkeypatch.setattr(postgres_store, "known", lambda: steps)
 

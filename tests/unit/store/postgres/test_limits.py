@@ -15,7 +15,7 @@ from offpath.model.lease import LeaseRequest
 from offpath.model.limit import LimitSpec
 from offpath.model.settlement import Dead, Released, Retry, Settlement, Snoozed, Succeeded
 from offpath.store.postgres import PostgresStore
-from offpath.store.protocol import Redrive
+from offpath.store.protocol import JobRedrive
 from tests.conformance.builders import TASK, failure, new_job, worker_info
 
 from .conftest import Ask, Opened, until
@@ -61,7 +61,7 @@ async def _work(store: PostgresStore, worker: str, chance: random.Random) -> Non
         await asyncio.gather(
             store.settle(settlements),
             store.cancel([job.id for job in jobs[20:24]]),
-            store.redrive([Redrive(id=job.id) for job in jobs[22:24]]),
+            store.redrive([JobRedrive(id=job.id) for job in jobs[22:24]]),
             store.admit(limit=100),
             store.commit(Effects(jobs=tuple(_limited(chance.choice(KEYS)) for _ in range(5)))),
         )

@@ -14,7 +14,7 @@ from offpath.errors import StoreBusy, StoreUnavailable
 from offpath.model.effects import Effects
 from offpath.runtime.clock import ManualClock
 from offpath.store.postgres import PostgresStore, migrating
-from offpath.store.schema import Step, step
+from offpath.store.schema import SchemaStep, step
 from tests.conformance.builders import new_job
 
 from .conftest import Ask, Opened, until
@@ -26,7 +26,7 @@ _CUT = """
 _TAKING = "select count(*) from pg_locks where relation = 'offpath.job'::regclass and not granted"
 
 
-def later() -> tuple[Step, ...]:
+def later() -> tuple[SchemaStep, ...]:
     """The steps of a later version, which changes the table of jobs."""
     shipped = migrating.known()
     text = "alter table offpath.job add column later integer"

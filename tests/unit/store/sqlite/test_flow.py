@@ -181,9 +181,9 @@ async def test_cancelling_dying_and_redriving_move_the_count(
     clock.advance(LEASE + 1)
     await store.rescue(limit=10, max_deliveries=1)
     assert (await key(store)).admitted == 0
-    from offpath.store.protocol import Redrive
+    from offpath.store.protocol import JobRedrive
 
-    await store.redrive([Redrive(id=each) for each in ids])
+    await store.redrive([JobRedrive(id=each) for each in ids])
     assert [(await record(store, each)).reason for each in ids] == ["limit"] * 2
     assert (await key(store)).admitted == 0
 

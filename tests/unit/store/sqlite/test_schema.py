@@ -11,7 +11,7 @@ import pytest
 
 from offpath.errors import SchemaChanged, SchemaMissing, SchemaOutdated, SchemaTooNew
 from offpath.store.protocol import Migration
-from offpath.store.schema import Step, listing, pending, require_current, step, steps
+from offpath.store.schema import SchemaStep, listing, pending, require_current, step, steps
 from offpath.store.sqlite import SqliteStore
 from offpath.store.sqlite.migrate import KNOWN, statements
 
@@ -20,7 +20,7 @@ FIRST = step("0001_core.sql", "create table a (b)")
 SECOND = step("0002_more_words.sql", "create table c (d)")
 
 
-def applied(*done: Step) -> list[Migration]:
+def applied(*done: SchemaStep) -> list[Migration]:
     return [
         Migration(number=one.number, name=one.name, checksum=one.checksum, applied_at=AT)
         for one in done

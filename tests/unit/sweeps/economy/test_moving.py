@@ -18,7 +18,7 @@ from offpath.economy import (
     event_key,
     relay_outbox,
 )
-from offpath.economy.sweeps.summaries import Failed, InboxSummary, Reasoned, RelaySummary
+from offpath.economy.sweeps.summaries import FailedMessage, InboxSummary, Reasoned, RelaySummary
 from offpath.errors import StoreUnavailable
 from offpath.events import Event
 from offpath.model.ledger.faults import ChainBroken, StoreFailed
@@ -90,7 +90,7 @@ async def test_what_failed_comes_again_later(rig: Rig) -> None:
     outside = outlet(rig)
     (event,) = await events(rig)
     outside.failing["economy.credits.topped_up"] = [DOWN]
-    failed = Failed(event, "PROVIDER.FAILURE", retryable=True)
+    failed = FailedMessage(event, "PROVIDER.FAILURE", retryable=True)
     assert await relay_outbox(rig) == RelaySummary(failed=(failed,))
     assert await relay_outbox(rig) == RelaySummary()
     rig.later(30)
@@ -259,7 +259,9 @@ async def test_a_fault_that_may_go_away_comes_again(rig: Rig, error: Exception, 
     """§16.82."""
     submitting(rig, error)
     made = await rig.accept("e1", top_up("e1"))
-    assert await drain_inbox(rig) == InboxSummary(failed=(Failed(made.id, code, retryable=True),))
+    assert await drain_inbox(rig) == InboxSummary(
+        failed=(FailedMessage(made.id, code, retryable=True),)
+    )
     assert await drain_inbox(rig) == InboxSummary()
     rig.later(10)
     assert await drain_inbox(rig) == InboxSummary(applied=(made.id,))

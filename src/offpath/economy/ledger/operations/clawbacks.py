@@ -92,7 +92,7 @@ def plan(request: Clawback, planning: Planning) -> LedgerOp:
             _about(book, request)
         for key in keys:  # its own is the last
             undoing = undoing_key(book, key, seen.undone_by, "clawback")
-        receipt = _taken(book, request, planning.rules, _Ids(credit, dollars, event))
+        receipt = _taken(book, request, planning.rules, _ClawbackIds(credit, dollars, event))
         if undoing is not None:
             book.record(undoing, print_, receipt, lasting=True)
         return receipt
@@ -118,7 +118,7 @@ def _keys(order: str) -> tuple[str, str]:
     return order_undone(order), order_disputed(order)
 
 
-class _Ids(Struct, frozen=True):
+class _ClawbackIds(Struct, frozen=True):
     credit: str
     dollars: str
     event: str
@@ -138,7 +138,7 @@ def _about(book: Book, request: Clawback) -> None:
         raise Declined("ABOVE_PRICE", orderId=order, price=price, amount=str(request.amount))
 
 
-def _taken(book: Book, request: Clawback, rules: Rules, ids: _Ids) -> Receipt:
+def _taken(book: Book, request: Clawback, rules: Rules, ids: _ClawbackIds) -> Receipt:
     user, amount = request.user, request.amount.minor
     held = min(amount, book.balance(spendable(user)))
     shown = {

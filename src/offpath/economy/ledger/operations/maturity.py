@@ -29,7 +29,7 @@ class Young(NamedTuple):
     source: str | None
 
 
-class Waiting(NamedTuple):
+class Maturity(NamedTuple):
     """The time when enough of an account's credits can be used, and the source of the last."""
 
     source: str
@@ -50,7 +50,7 @@ def mature(book: Book, rules: Rules, account: str, need: int) -> None:
         raise Declined("FUNDS_IMMATURE", source=waiting.source, availableAt=waiting.at)
 
 
-def immature(book: Book, rules: Rules, account: str, need: int) -> Waiting | None:
+def immature(book: Book, rules: Rules, account: str, need: int) -> Maturity | None:
     """None when so many of the account's credits can be used by now; else when they can."""
     if not rules.longest or need <= 0:
         return None
@@ -61,7 +61,7 @@ def immature(book: Book, rules: Rules, account: str, need: int) -> Waiting | Non
     for one in sorted(waiting, key=lambda each: each.at):
         usable += one.amount
         if usable >= need:
-            return Waiting(one.source or "unknown", one.at)
+            return Maturity(one.source or "unknown", one.at)
     return None
 
 

@@ -322,7 +322,7 @@ def plan_reverse(request: ReversePayout, planning: Planning) -> LedgerOp:
             raise InvalidTransition(f"payout {row.id} was paid: it cannot be reversed")
         content = proved_open(book, row)
         _reversible(book, row, content, request, planning.rules)
-        returning = Returning("reversePayout", request.reason, event)
+        returning = CreditReturn("reversePayout", request.reason, event)
         return returned(book, row, content, planning.rules, returning)
 
     return LedgerOp(
@@ -346,7 +346,7 @@ def _reversible(
         )
 
 
-class Returning(Struct, frozen=True):
+class CreditReturn(Struct, frozen=True):
     """The way in which reserved credits go back."""
 
     kind: str
@@ -356,7 +356,7 @@ class Returning(Struct, frozen=True):
 
 
 def returned(
-    book: Book, row: SideRow, content: PayoutBody, rules: Rules, how: Returning
+    book: Book, row: SideRow, content: PayoutBody, rules: Rules, how: CreditReturn
 ) -> Receipt:
     """Give a payout's credits back and end it. The row must have been proved."""
     source = return_source(young(book, rules, earned(row.owner)))

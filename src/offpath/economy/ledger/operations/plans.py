@@ -52,7 +52,7 @@ Undone = Mapping[str, tuple[str, ...]]
 """By the key, the postings that undid it in turn: all but the last one were undone themselves."""
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class Facts(Struct, frozen=True, kw_only=True):
     """The facts that were found."""
 
     side: SideRow | None = None
@@ -68,7 +68,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     """True if the store was asked at all."""
 
 
-NOTHING_TO_SEE: Final = Seen()
+NOTHING_TO_SEE: Final = Facts()
 NOTHING_FURTHER: Final = Further()
 
 
@@ -77,7 +77,7 @@ class Planning(Struct, frozen=True, kw_only=True):
 
     rules: Rules
     new_id: NewId
-    seen: Seen = NOTHING_TO_SEE
+    seen: Facts = NOTHING_TO_SEE
 
 
 class Family(Struct, frozen=True, kw_only=True):

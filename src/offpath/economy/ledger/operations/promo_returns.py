@@ -23,7 +23,7 @@ from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.records import SideKey, SideRow
 
 
-class Returning(Struct, frozen=True, kw_only=True):
+class PromoReturn(Struct, frozen=True, kw_only=True):
     """So much comes back to a user by a posting."""
 
     owner: str
@@ -75,14 +75,14 @@ class Returning(Struct, frozen=True, kw_only=True):
 
 def returning(
     entries: Iterable[tuple[str, int]], posting: str, planning: Planning
-) -> Returning | None:
+) -> PromoReturn | None:
     """What comes back by a posting with these entries turned round; None: no promo credits."""
     parts = list(entries)
     owner = who_gets_promo(parts)
     if owner is None:
         return None
     wallet = promo(owner)
-    return Returning(
+    return PromoReturn(
         owner=owner,
         amount=sum(amount for account, amount in parts if account == wallet),
         posting=posting,

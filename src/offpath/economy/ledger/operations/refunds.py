@@ -21,7 +21,7 @@ from offpath.economy.ledger.operations.plans import (
     fingerprint,
 )
 from offpath.economy.ledger.operations.promo_returns import (
-    Returning,
+    PromoReturn,
     returning,
     sealed,
     who_gets_promo,
@@ -115,7 +115,7 @@ def _refund_needs(row: SideRow | None, order: str, keys: frozenset[str]) -> Need
 
 
 def _undone(
-    book: Book, row: SideRow, sale: SaleBody, posting_id: str, promo: Returning | None
+    book: Book, row: SideRow, sale: SaleBody, posting_id: str, promo: PromoReturn | None
 ) -> Receipt:
     folded: dict[str, int] = {}
     for account, amount in sale.entries:

@@ -41,7 +41,7 @@ def fees_swept(
     if amount is not None:
         _whole_cents(checks.amount(amount), rules)
     asked = None if amount is None else amount.minor
-    ids = _Ids(new_id(), new_id(), new_id())
+    ids = _FeeIds(new_id(), new_id(), new_id())
 
     def decide(book: Book) -> Receipt:
         most = ceiling(book, rules)
@@ -77,7 +77,7 @@ def _whole_cents(amount: Money, rules: Rules) -> None:
         )
 
 
-class _Ids(Struct, frozen=True):
+class _FeeIds(Struct, frozen=True):
     credit: str
     dollars: str
     event: str
@@ -90,7 +90,7 @@ def ceiling(book: Book, rules: Rules) -> int:
     return sweepable(book.totals(), rules.rates, max(0, revenue - young))
 
 
-def _swept(book: Book, minor: int, rules: Rules, ids: _Ids) -> Receipt:
+def _swept(book: Book, minor: int, rules: Rules, ids: _FeeIds) -> Receipt:
     dollars = rules.rates.par.floor(minor)
     meta = {"kind": "fees.sweep", "rateId": rules.rates.par.id}
     entries = (Entry(REVENUE, minor), Entry(STORED_VALUE, -minor))

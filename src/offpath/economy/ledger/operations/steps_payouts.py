@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from offpath.economy.ledger.operations.payouts import (
-    Returning,
+    CreditReturn,
     payout_needs,
     proved_open,
     return_needs,
@@ -112,7 +112,7 @@ def payout_dead_lettered(
     """Give it up: FAILED, and the credits go back. Raises ``ChainBroken`` and moves nothing when
     the row cannot be proved.
     """
-    returning = Returning("payouts.dead_letter", reason, new_id())
+    returning = CreditReturn("payouts.dead_letter", reason, new_id())
 
     def decide(book: Book) -> Receipt:
         found = current(book, row)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from offpath.economy.ledger.anchors import proved_promo
-from offpath.economy.ledger.operations.plans import Further, Lookup, Seen
+from offpath.economy.ledger.operations.plans import Facts, Further, Lookup
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import promo
 from offpath.model.ledger.faults import Unplanned
@@ -29,7 +29,7 @@ def look(user: str, *, pays: bool) -> Lookup | None:
     return Lookup(further=lambda _side, _posting: grants)
 
 
-def with_grants(needs: Needs, seen: Seen) -> Needs:
+def with_grants(needs: Needs, seen: Facts) -> Needs:
     """With the grants' rows, locked, and the postings that they are proved by."""
     if not seen.grants:
         return needs
@@ -37,7 +37,7 @@ def with_grants(needs: Needs, seen: Seen) -> Needs:
     return needs | Needs(sides=sides, postings=frozenset(seen.grants))
 
 
-def promo_part(book: Book, user: str, price: int, seen: Seen, *, pays: bool) -> int:
+def promo_part(book: Book, user: str, price: int, seen: Facts, *, pays: bool) -> int:
     """The part of a price that promo credits pay.
 
     Raises ``Unplanned`` when there are some and nobody has looked which grants they are of: most
@@ -49,7 +49,7 @@ def promo_part(book: Book, user: str, price: int, seen: Seen, *, pays: bool) -> 
     return min(price, max(0, held - _ended(book, seen))) if held else 0
 
 
-def _ended(book: Book, seen: Seen) -> int:
+def _ended(book: Book, seen: Facts) -> int:
     """The credits that grants take back that have ended. One that was given since they were looked
     up is too young for that.
     """

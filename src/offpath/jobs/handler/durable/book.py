@@ -26,7 +26,7 @@ _OWN = "~"
 """Begins the names of records that are no steps of the handler's."""
 
 
-class Book:
+class StepBook:
     """Steps by name: those recorded before, and those that this attempt records.
 
     Belongs to the worker's loop. The store is asked once, and not at all in a job's first delivery:

@@ -15,12 +15,12 @@ from offpath.runtime.signature import ResultModel
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from offpath.jobs.handler.durable.book import Book
+    from offpath.jobs.handler.durable.book import StepBook
     from offpath.runtime.codec import Codec
 
 
 async def step(
-    book: Book,
+    book: StepBook,
     name: str,
     fn: Callable[..., Any],
     args: Sequence[Any],
@@ -50,7 +50,7 @@ def _recordable(results: ResultModel, value: Any, limit: int, what: str) -> str 
         raise ResultError(str(error)) from error
 
 
-async def _called(book: Book, call: Callable[[], Any], awaited: bool) -> Any:  # noqa: ANN401
+async def _called(book: StepBook, call: Callable[[], Any], awaited: bool) -> Any:  # noqa: ANN401
     value = call() if awaited else await book.call(call)
     return await value if inspect.isawaitable(value) else value
 

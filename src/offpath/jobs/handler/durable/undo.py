@@ -17,13 +17,13 @@ from offpath.model.job import NewJob
 from offpath.runtime.ids import derive_id, new_id
 
 if TYPE_CHECKING:
-    from offpath.jobs.handler.durable.book import Book
+    from offpath.jobs.handler.durable.book import StepBook
     from offpath.model.wait import Undoing
 
 _decoder = json.Decoder(NewJob)
 
 
-async def on_abort(book: Book, undo: Job[Any, Any], name: str | None) -> None:
+async def on_abort(book: StepBook, undo: Job[Any, Any], name: str | None) -> None:
     """Record an undo job, once."""
     if not isinstance(undo, Job):
         raise InvalidArgument(

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime, timedelta
 
-    from offpath.jobs.handler.durable.book import Book
+    from offpath.jobs.handler.durable.book import StepBook
     from offpath.jobs.values.job import Job
 
 P = ParamSpec("P")
@@ -135,6 +135,6 @@ class DurableVerbs:
 
         await on_abort(self._opened(), undo, name)
 
-    def _opened(self) -> Book:
+    def _opened(self) -> StepBook:
         """Where this attempt's steps are kept. In the loop's thread."""
         raise NotImplementedError

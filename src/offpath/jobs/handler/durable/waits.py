@@ -14,31 +14,31 @@ from offpath.runtime.ids import parse_id
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from offpath.jobs.handler.durable.book import Book
+    from offpath.jobs.handler.durable.book import StepBook
 
 SLEEPING = "sleeping"
 """The reason of a job that sleeps."""
 
 
-async def sleep(book: Book, delay: float | timedelta, name: str | None) -> None:
+async def sleep(book: StepBook, delay: float | timedelta, name: str | None) -> None:
     """Go on ``delay`` after the first call."""
     seconds = checks.seconds(delay, "a sleep")
     await _asleep(book, _moment_after(book.now(), seconds, "a sleep"), name)
 
 
-async def sleep_until(book: Book, moment: datetime, name: str | None) -> None:
+async def sleep_until(book: StepBook, moment: datetime, name: str | None) -> None:
     """Go on at the moment that was given at the first call."""
     await _asleep(book, checks.aware(moment, "sleep_until"), name)
 
 
-async def _asleep(book: Book, moment: datetime, name: str | None) -> None:
+async def _asleep(book: StepBook, moment: datetime, name: str | None) -> None:
     until = await _recorded_time(book, book.own_key("sleep", name), moment)
     if book.now() < until:
         await book.suspend(Snooze(until=until, reason=SLEEPING))
 
 
 async def wait_for(
-    book: Book,
+    book: StepBook,
     event: str,
     kind: Any,  # noqa: ANN401 - any type
     timeout: float | timedelta | None,  # noqa: ASYNC109 - it outlives this call
@@ -69,7 +69,7 @@ async def wait_for(
     return await book.suspend(Waiting(target=target, event=event, timeout=left))
 
 
-async def _payloads(book: Book, step: str, target: str, event: str) -> AsyncIterator[str]:
+async def _payloads(book: StepBook, step: str, target: str, event: str) -> AsyncIterator[str]:
     """What this wait took before, then what it can take now, the oldest first. Each is recorded, so
     one that does not fit the task as it is now may fit a later one.
     """
@@ -84,7 +84,7 @@ async def _payloads(book: Book, step: str, target: str, event: str) -> AsyncIter
         yield payload
 
 
-async def _left(book: Book, key: str, limit: float) -> float:
+async def _left(book: StepBook, key: str, limit: float) -> float:
     """Seconds until a wait of ``limit`` seconds from its first call is over."""
     until = await _recorded_time(book, key, _moment_after(book.now(), limit, "timeout"))
     return (until - book.now()).total_seconds()
@@ -99,7 +99,7 @@ def target_of(key: str) -> str:
         return key
 
 
-async def _recorded_time(book: Book, key: str, moment: datetime) -> datetime:
+async def _recorded_time(book: StepBook, key: str, moment: datetime) -> datetime:
     """The time that the first call recorded."""
     text = (await book.recorded()).get(key)
     if text is None:
@@ -116,7 +116,7 @@ def _moment_after(now: datetime, seconds: float, what: str) -> datetime:
         ) from error
 
 
-def _read(book: Book, payload: str, kind: Any, event: str) -> Any:  # noqa: ANN401 - any payload
+def _read(book: StepBook, payload: str, kind: Any, event: str) -> Any:  # noqa: ANN401 - any payload
     try:
         return book.host.codec.decode(payload, Any if kind is None else kind)
     except (TypeError, ValueError) as error:
