@@ -71,7 +71,7 @@ G = TypeVar("G")
 
 
 _SWAPPED = ("_auto_start", "_backend", "_lifecycle", "_store", "_workers", "clock")
-"""What belongs to a store rather than to the app; see :meth:`App.swap_store`."""
+"""The attributes that belong to a store rather than to the app; see :meth:`App.swap_store`."""
 
 
 class App(
@@ -127,7 +127,7 @@ class App(
         **defaults: Unpack[AppOptions],
     ) -> None:
         self.settings = settings or load_settings(url=url, migrate=migrate)
-        """What is configured: arguments, environment, project file, defaults."""
+        """The configuration: arguments, environment, project file, defaults."""
         self._level = _level(defaults)
         self._codec = codec or JsonCodec()
         self._strict = strict
@@ -167,7 +167,7 @@ class App(
         self.jobs = JobsView(self._session)
         """Every job of the fleet: get, find, count, cancel, retry."""
         self.dead = DeadLetters(self._session)
-        """What will not run again unaided: list, show, redrive, discard."""
+        """The dead letters, which will not run again unaided: list, show, redrive, discard."""
         self.schedules = Schedules(self._opened, self.new_id)
         """The schedules of the fleet: list, create, change, pause, trigger."""
         self.sweeps = SweepRegistry(self._own_sweeps)
@@ -488,4 +488,4 @@ def _level(defaults: AppOptions) -> OptionLevel:
 
 
 async def _nothing() -> None:
-    """What the app's own worker does instead of opening the app: it is being opened."""
+    """Do nothing where a worker of another process opens the app: this app is being opened."""

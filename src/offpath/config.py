@@ -38,10 +38,12 @@ LogErrors = Literal["type", "text", "traceback"]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """How an app and its workers work. Made by :func:`load_settings`, or by hand for tests."""
+    """The settings of an app and its workers. Made by :func:`load_settings`, or by hand for
+    tests.
+    """
 
     url: str = MEMORY_URL
-    """Where jobs live: ``memory://``, ``sqlite:///work.db`` or ``postgresql://…``."""
+    """The address of the store: ``memory://``, ``sqlite:///work.db`` or ``postgresql://…``."""
     app: str | None = None
     """The app that the command line works with, as ``module:attribute``."""
     concurrency: Count = 100
@@ -54,57 +56,65 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Queues that a worker serves, and how many jobs of each one process runs at once (None: as
     many as it has slots). None means all; ``*`` stands for all others. ``emails:5,reports``."""
     dispatch: Literal["priority", "age", "balanced"] = "priority"
-    """Which of a queue's jobs go first: by priority, by age, or by whose turn it is (fair_key)."""
+    """The order of a queue's jobs: by priority, by age, or by the turn of each fair_key."""
     lease_seconds: Annotated[float, Meta(ge=0.1, le=_DAY)] = 30.0
-    """How long a worker may be out of touch before its jobs are given to others."""
+    """The time for which a worker may be out of touch before its jobs are given to others."""
     poll_interval: SomeSeconds = 1.0
     """The longest time between two looks for work, when nothing announces any."""
     drain_timeout: Seconds = 30.0
-    """How long a stopping worker lets running jobs go on."""
+    """The time that a stopping worker leaves to running jobs."""
     abort: Literal["release", "fail"] = "release"
-    """What becomes of a job that a stopping worker aborts: given back, or failed."""
+    """The fate of a job that a stopping worker aborts: given back, or failed."""
     backlog_after: Seconds = 60.0
-    """How long a worker must be full, with due work waiting, before ``on_backlog`` is told."""
+    """The time for which a worker must be full, with due work waiting, before ``on_backlog`` is
+    called.
+    """
     backlog_every: SomeSeconds | None = None
-    """How often ``on_backlog`` is told while that goes on; None is once."""
+    """The time between two calls of ``on_backlog`` while the backlog lasts; None: one call."""
     max_deliveries: Annotated[int, Meta(ge=1, le=10_000)] = 3
     """The workers that may die holding a job before it is dead, if it ran alone by then."""
     keep_succeeded: Seconds | None = 7 * _DAY
-    """How long succeeded jobs and their results are kept; None for ever."""
+    """The time for which succeeded jobs and their results are kept; None for ever."""
     keep_dead: Seconds | None = 30 * _DAY
-    """How long dead jobs are kept; None for ever."""
+    """The time for which dead jobs are kept; None for ever."""
     keep_cancelled: Seconds | None = 7 * _DAY
-    """How long cancelled jobs are kept; None for ever."""
+    """The time for which cancelled jobs are kept; None for ever."""
     max_input_bytes: Annotated[int, Meta(ge=1, le=2**29)] = 2**20
     """The largest encoded input that is accepted."""
     max_result_bytes: Annotated[int, Meta(ge=1, le=2**29)] = 2**20
     """The largest encoded result that is accepted."""
     start_timeout: Seconds | None = 300.0
-    """How long ``offpath worker`` waits for a store that is away when it starts; None for ever."""
+    """The time for which ``offpath worker`` waits at its start for a store that is away; None for
+    ever.
+    """
     store_timeout: SomeSeconds = 5.0
-    """How long a call waits for each answer of a Postgres server before it is given up."""
+    """The time for which a call waits for each answer of a Postgres server before it is given
+    up.
+    """
     migrate: bool = False
-    """Whether opening a Postgres app brings its schema up to date."""
+    """True if opening a Postgres app brings its schema up to date."""
     keep_delivered: Seconds | None = _DAY
-    """How long delivered events are kept, and can be replayed; None for ever."""
+    """The time for which delivered events are kept, and can be replayed; None for ever."""
     keep_applied: Seconds | None = 30 * _DAY
-    """How long applied inbox messages are kept: a repeat is known for as long; None for ever."""
+    """The time for which applied inbox messages are kept: a repeat is known for as long; None for
+    ever.
+    """
     keep_log: Seconds | None = 90 * _DAY
     """The time for which the log keeps events that every router has passed; None for ever."""
     max_outbox_attempts: Annotated[int, Meta(ge=1, le=10_000)] = 10
-    """How often an event is tried before it is dead."""
+    """The number of attempts after which an event is dead."""
     max_inbox_attempts: Annotated[int, Meta(ge=1, le=10_000)] = 10
-    """How often an inbox message is tried before it is dead."""
+    """The number of attempts after which an inbox message is dead."""
     log_errors: LogErrors = "type"
-    """How much of a failed attempt's error its log line shows; a text may quote arguments."""
+    """The part of a failed attempt's error that its log line shows; a text may quote arguments."""
     relays: bool = True
-    """Whether workers relay the outbox and drain the inbox."""
+    """True if workers relay the outbox and drain the inbox."""
     webhook_networks: tuple[str, ...] = ()
     """Networks (CIDR) that webhooks may be posted to although they are not public."""
     secret_key: str | None = None
     """Keys under which webhook secrets are stored, the newest first, separated by commas."""
     webhook_http: bool = False
-    """Whether webhooks may be posted over plain http."""
+    """True if webhooks may be posted over plain http."""
     redact: tuple[str, ...] = ()
     """Field names to hide in logs, beside the built-in ones (password, token, …)."""
     health_port: Annotated[int, Meta(ge=0, le=65_535)] | None = None
@@ -112,29 +122,37 @@ class Settings(Struct, frozen=True, kw_only=True):
     health_host: str = "127.0.0.1"
     """The address that the probe listens on. Others than the machine's own ask for a token."""
     health_token: str | None = None
-    """What who asks the probe has to send, as ``Authorization: Bearer …``."""
+    """The token that callers of the probe have to send, as ``Authorization: Bearer …``."""
     health_open: bool = False
-    """Whether the probe may listen on an address that others reach without a token."""
+    """True if the probe may listen, without a token, on an address that others reach."""
     on_dead_loop: Literal["restart", "exit"] = "restart"
-    """What becomes of a loop that died: started again, or the worker ends with exit code 1."""
+    """The consequence of a loop's death: the loop is started again, or the worker ends with exit
+    code 1.
+    """
     job_age_limit: Seconds | None = 300.0
-    """How long the oldest job of a queue may be due before the fleet is ill; None for ever."""
+    """The time for which the oldest job of a queue may be due before the fleet is unhealthy; None
+    for ever.
+    """
     job_age_limits: dict[str, Seconds] = {}
     """The same for single queues."""
     event_age_limit: Seconds | None = 300.0
-    """How long the oldest event may be undelivered before the fleet is unhealthy."""
+    """The time for which the oldest event may be undelivered before the fleet is unhealthy."""
     inbox_age_limit: Seconds | None = 300.0
-    """How long the oldest inbound message may be unapplied before the fleet is unhealthy."""
+    """The time for which the oldest inbound message may be unapplied before the fleet is
+    unhealthy.
+    """
     dead_age_limit: Seconds | None = 7 * _DAY
-    """How long the oldest dead letter may be unresolved before the fleet is unhealthy."""
+    """The time for which the oldest dead letter may be unresolved before the fleet is unhealthy."""
     router_age_limit: Seconds | None = 300.0
-    """How long the oldest event of an open router may be unrouted before the fleet is unhealthy."""
+    """The time for which the oldest event of an open router may be unrouted before the fleet is
+    unhealthy.
+    """
     death_limit: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
     """New dead letters of one task, stream, source or router in 15 minutes that the fleet bears."""
     death_share_limit: Annotated[float, Meta(ge=0, le=1)] = 0.5
     """The share of dead letters in what ended meanwhile that it bears, from 5 on; 1 is any."""
     findings: Literal["warn", "red"] = "warn"
-    """Whether a finding that nobody has accepted makes the fleet unhealthy, or is a warning."""
+    """The weight of a finding that nobody has accepted: a warning, or an unhealthy fleet."""
     metric_names: Count = 100
     """Names of one kind (queues of a task, streams, …) that have metric series of their own."""
     origins: tuple[tuple[str, str], ...] = ()
@@ -147,7 +165,9 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def queue_limits(self) -> dict[str, int]:
-        """How many jobs of a queue one worker process runs at once, where that is limited."""
+        """The number of jobs of a queue that one worker process runs at once, where that is
+        limited.
+        """
         return {name: most for name, most in self.queues.items() if most is not None}
 
     @property
@@ -162,7 +182,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         return next(files, None)
 
     def sources(self) -> dict[str, str]:
-        """Where the value of each setting came from."""
+        """The source of each setting's value."""
         found = dict(self.origins)
         return {name: found.get(name, "default") for name in FIELDS}
 

@@ -17,7 +17,7 @@ CLAUSES = frozenset(
     }
 )
 """First words of a docstring that leave the reader to find the noun."""
-CEILING = 893
+CEILING = 222
 """Docstrings of the package that still begin so. Lower it with each that is rewritten; the aim is
 60."""
 

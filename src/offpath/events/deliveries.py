@@ -1,4 +1,4 @@
-"""Where a router delivers to, and the event as a deliverer gets it.
+"""The destinations of a router, and the event as a deliverer gets it.
 
 There are two kinds. What is *stored* becomes rows of this database in the transaction that moves
 the cursor, so it happens exactly once. What goes *outside* happens before that transaction, so a
@@ -47,7 +47,7 @@ class Delivery(Struct, frozen=True):
     """A route's deliverer: one of the two is given."""
 
     label: str
-    """What it delivers to, for those who look: ``task:mail``."""
+    """The destination in words, for lists: ``task:mail``."""
     stored: Callable[[RoutedEvent], Effects] | None = None
     outside: Outside | None = None
 
@@ -71,7 +71,9 @@ class Outbox(Struct, frozen=True):
 
 
 def delivery_of(target: object, maker: Maker) -> Delivery:
-    """What a user gave as ``deliver``. Raises ``InvalidArgument`` for what cannot deliver."""
+    """The destination that a user gave as ``deliver``. Raises ``InvalidArgument`` for what cannot
+    deliver.
+    """
     if isinstance(target, Outbox):
         stream = target.stream
         return Delivery(f"outbox:{stream}", lambda event: maker.message_for(stream, event))

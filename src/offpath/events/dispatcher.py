@@ -1,4 +1,4 @@
-"""What hands events on: a function, or an object that may hold a connection.
+"""The dispatchers of events: a function, or an object that may hold a connection.
 
 A dispatcher counts an event as delivered when the other side has acknowledged it, never when bytes
 were written. Delivery is at least once: the same event, with the same id, may come again.
@@ -29,12 +29,14 @@ class Event(Struct, frozen=True, kw_only=True):
     topic: str
     payload: Any
     key: str | None = None
-    """What it is about. In an ordered stream, events of one key go out one after the other."""
+    """The key of its subject. In an ordered stream, events of one key go out one after the
+    other.
+    """
     headers: Mapping[str, str] = NO_HEADERS
     attempt: int = 1
     """1 for the first delivery; a delivery that was cut short does not count."""
     created_at: datetime | None = None
-    """When it was published, by the store's clock."""
+    """The time of its publication, by the store's clock."""
     body: str = ""
     """The payload as it is stored: JSON, with the default codec."""
 
@@ -81,7 +83,7 @@ class BatchDispatcher(Protocol):
 
 
 AnyDispatcher = Callable[[Event], "Awaitable[None] | None"] | Dispatcher | BatchDispatcher
-"""What :meth:`offpath.App.outbox` takes."""
+"""The kinds of dispatcher that :meth:`offpath.App.outbox` takes."""
 
 One = Callable[[Event], "Awaitable[None] | None"]
 Many = Callable[[Sequence[Event]], Awaitable[Outcomes]]
@@ -93,7 +95,7 @@ class Transport(Struct, frozen=True, kw_only=True):
     one: One | None
     many: Many | None
     threaded: bool
-    """Whether ``one`` blocks, and is called in a thread."""
+    """True if ``one`` blocks, and is called in a thread."""
     open: Callable[[], Awaitable[None]] | None = None
     close: Callable[[], Awaitable[None]] | None = None
 
@@ -118,7 +120,7 @@ def transport(dispatcher: object) -> Transport:
 
 
 def is_async(function: object) -> bool:
-    """Whether calling it gives a coroutine."""
+    """True if a call of it gives a coroutine."""
     plain = inspect.unwrap(function) if callable(function) else function
     while hasattr(plain, "func"):  # functools.partial
         plain = plain.func

@@ -52,7 +52,7 @@ class Incoming(Quiet, frozen=True, kw_only=True):
     """A delivery that is genuine and fresh, for those who find its key."""
 
     id: str | None
-    """What the verifier gave: the ``webhook-id`` of a Standard Webhook."""
+    """The id that the verifier gave: the ``webhook-id`` of a Standard Webhook."""
     headers: Mapping[str, str]
     """By lower-case name."""
     payload: Any
@@ -70,7 +70,7 @@ class Accept(Protocol):
 
 
 class Answer(Struct, frozen=True):
-    """What a sender is told."""
+    """The answer to a sender."""
 
     code: int
     status: str
@@ -79,7 +79,7 @@ class Answer(Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
 
     def refusing(self) -> bool:
-        """Whether nothing was stored."""
+        """True if nothing was stored."""
         return self.code >= 400  # noqa: PLR2004 - HTTP's own
 
 
@@ -156,7 +156,9 @@ class Door:
         await _respond(send, answer)
 
     def _failed(self, error: Exception) -> Answer:
-        """What is wrong with the delivery is the sender's; what is wrong here it may try again."""
+        """The answer to a failed delivery: a fault of the delivery is the sender's, and after a
+        fault of ours it may try again.
+        """
         match error:
             case TooLarge():
                 return Answer(413, "refused", {"reason": "too_large"})

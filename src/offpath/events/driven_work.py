@@ -1,4 +1,4 @@
-"""What drives a mover: by hand, pass by pass, or in a worker's loop."""
+"""The drive of a mover: by hand, pass by pass, or in a worker's loop."""
 
 from __future__ import annotations
 

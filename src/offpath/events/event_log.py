@@ -1,4 +1,4 @@
-"""What an app offers for events: the verbs of outbox, inbox and log."""
+"""The verbs of an app for events: outbox, inbox and log."""
 
 from __future__ import annotations
 
@@ -234,7 +234,9 @@ class EventVerbs:
     # -- operating -------------------------------------------------------------------------------
 
     async def message_backlog(self, *, limit: int = 1000) -> list[MessageBacklog]:
-        """What waits in each stream of outbox and inbox, each counted up to ``limit``."""
+        """The messages that wait in each stream of outbox and inbox, each counted up to
+        ``limit``.
+        """
         return await (await self._opened()).message_backlog(limit=limit)
 
     # -- for the parts that it is made of ----------------------------------------------------------
@@ -245,7 +247,7 @@ class EventVerbs:
         return self._events.writer
 
     def accepted(self, answer: Enqueued) -> Accepted:
-        """What the store's answer to an inbound message means."""
+        """The meaning of the store's answer to an inbound message."""
         return Accepted(id=answer.job_id, new=answer.created)
 
 

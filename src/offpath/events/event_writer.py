@@ -117,7 +117,7 @@ def _headers(headers: Mapping[str, str] | None) -> str:
 
 
 def effects_of(*, message: NewMessage | None = None, log: NewLogEvent | None = None) -> Effects:
-    """What to commit for one of them."""
+    """The effects that commit one of them."""
     return Effects(
         messages=() if message is None else (message,), log=() if log is None else (log,)
     )

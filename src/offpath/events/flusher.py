@@ -162,8 +162,9 @@ class Flusher:
         return SNOOZED if put_off else self._buckets[type(outcome)]
 
     def _refused(self, end: AttemptEnd, answer: MessageSettled) -> None:
-        """What the store cannot take is dead, so that it is not tried for ever; what the ledger may
-        take another time, such as an overdraft, is as if the handler had raised it.
+        """Settle a message that the store refused as dead, so that it is not tried for ever. A
+        refusal of the ledger that may pass, such as an overdraft, counts as if the handler had
+        raised it.
         """
         from offpath.model.ledger.faults import another_time  # loaded where there is a ledger
 

@@ -58,7 +58,7 @@ _DONE = Succeeded()
 
 
 class Accepted(Struct, frozen=True, kw_only=True):
-    """What became of a message that was handed in."""
+    """The fate of a message that was handed in."""
 
     id: str
     """The id that the store has it under."""
@@ -90,7 +90,7 @@ class InboxMessage(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = NO_HEADERS
     attempt: int = 1
     received_at: datetime | None = None
-    """When it was accepted, by the store's clock."""
+    """The time of its acceptance, by the store's clock."""
     body: str = ""
     """The payload as it is stored: JSON, with the default codec."""
 
@@ -109,7 +109,9 @@ class Unsent(Protocol):
 
 
 class InboxContext:
-    """What an inbox handler can ask for. It happens when, and only when, the message is applied."""
+    """The verbs of an inbox handler. Their effects happen when, and only when, the message is
+    applied.
+    """
 
     __slots__ = ("_jobs", "_log", "_messages", "_operations", "_over", "_writer", "attempt", "id")
 
@@ -117,7 +119,7 @@ class InboxContext:
         self.id = message.id
         """The message's id."""
         self.attempt = message.attempt
-        """Which attempt this is, from 1."""
+        """The number of this attempt, from 1."""
         self._writer = writer
         self._jobs: list[NewJob] = []
         self._messages: list[NewMessage] = []
@@ -205,7 +207,7 @@ class Source(Struct, frozen=True, kw_only=True):
     concurrency: int
 
     def terms(self) -> MoverTerms:
-        """How its mover works."""
+        """The terms of its mover."""
         return MoverTerms(
             done=APPLIED,
             concurrency=self.concurrency,
@@ -268,7 +270,7 @@ def _argument(kind: Any, codec: Codec) -> Argument:  # noqa: ANN401 - any annota
 
 
 class SourceWork:
-    """What a drain does with the messages of its source."""
+    """The work of a drain on the messages of its source."""
 
     box = Box.IN
 

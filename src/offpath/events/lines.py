@@ -1,4 +1,4 @@
-"""What a mover has in hand: leases, and the lines in which their messages are acted on."""
+"""The hold of a mover: leases, and the lines in which their messages are acted on."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Lease(Struct):
     """Messages that were leased together. Times by the monotonic clock, in seconds."""
 
     left: int
-    """How many have not ended yet."""
+    """The number of messages that have not ended yet."""
     began: float
     until: float
     full: bool
-    """Whether there were as many as had been asked for."""
+    """True if there were as many as had been asked for."""
 
 
 class Lines(Struct, frozen=True):

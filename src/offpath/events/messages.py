@@ -21,7 +21,7 @@ PAGE = 500
 
 
 class MessageWhere(TypedDict, total=False):
-    """Which messages: every given keyword must match; a list matches any of its values."""
+    """The choice of messages: every given keyword must match; a list matches any of its values."""
 
     box: Box | str
     """``out`` or ``in``."""
@@ -135,7 +135,7 @@ class MessagesView:
 
 
 def message_filter(where: MessageWhere) -> MessageFilter:
-    """What callers say, checked. Raises ``InvalidArgument``."""
+    """The filter of a caller's keywords, checked. Raises ``InvalidArgument``."""
     unknown = [name for name in where if name not in MessageWhere.__annotations__]
     if unknown:
         known = ", ".join(MessageWhere.__annotations__)

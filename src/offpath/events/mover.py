@@ -44,13 +44,15 @@ LAST_WAIT = 2.0
 
 
 class Work(Protocol):
-    """What a mover does with messages."""
+    """The work of a mover on its messages."""
 
     box: Box
     rules: MoveRules
 
     def rooms(self, held: Mapping[str, int], most: int) -> tuple[StreamRoom, ...]:
-        """What to ask for: at most ``most`` in all. ``held`` counts what is in hand by stream."""
+        """The rooms to ask for: at most ``most`` in all. ``held`` counts the messages in hand by
+        stream.
+        """
         ...
 
     async def open(self) -> None:
@@ -79,7 +81,7 @@ class Work(Protocol):
 
 
 class MoverTerms(Struct, frozen=True, kw_only=True):
-    """How a mover works. Durations in seconds."""
+    """The terms of a mover. Durations in seconds."""
 
     done: str
     """The bucket of what succeeded."""
@@ -88,7 +90,7 @@ class MoverTerms(Struct, frozen=True, kw_only=True):
     batch: int = 1_000
     """The most in hand, and leased at once."""
     many: int = 1
-    """How many messages one attempt may take together."""
+    """The number of messages that one attempt may take together."""
     timeout: float = 30.0
     """The longest that one attempt may take."""
     lease_seconds: float = 70.0
@@ -96,7 +98,7 @@ class MoverTerms(Struct, frozen=True, kw_only=True):
 
 
 class MoverParts(Struct, frozen=True, kw_only=True):
-    """What a mover works with."""
+    """The parts of a mover."""
 
     store: EventStore
     clock: Clock
@@ -288,12 +290,14 @@ class Mover:
         return lease
 
     def _give_back(self, leased: LeasedMessages, holder: str, asked: float) -> None:
-        """What a turn was given that had been cancelled meanwhile."""
+        """Give back the messages of a lease that was cancelled while it was on its way."""
         if leased.messages:
             self._release(leased.messages, self._hold(leased.messages, holder, asked, full=False))
 
     def _able(self, messages: Line, lease: Lease, ordered: frozenset[str]) -> list[LeasedMessage]:
-        """Those to be acted on now: not the worn out ones, nor suspects and what follows them."""
+        """The messages to be acted on now: not the worn out ones, nor suspects and what follows
+        them.
+        """
         rules = self._work.rules
         able: list[LeasedMessage] = []
         held_up: set[tuple[str, str | None]] = set()
@@ -459,8 +463,8 @@ class Mover:
             self._window = min(self._window * 2, terms.batch)
 
     async def _let_quick_ones_end(self, *, written: bool) -> None:
-        """Those that wait for nothing end here and now. They are ``written`` too, so that this turn
-        tells of them, unless there is more to take meanwhile.
+        """Let the messages end here and now whose work waits for nothing. They are ``written`` too,
+        so that this turn reports them, unless there is more to take meanwhile.
         """
         for _ in range(_TICKS):
             if not self._tasks:

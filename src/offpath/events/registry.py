@@ -40,7 +40,7 @@ Opened = Callable[[], Awaitable["Store"]]
 
 
 class Surroundings(Protocol):
-    """What the events part needs of its app."""
+    """The app, as the events part needs it."""
 
     settings: Settings
     clock: Clock
@@ -75,7 +75,7 @@ class Events:
         self._home = home
         self._random = random
         self.report = report
-        """Where errors go that nobody is there to catch."""
+        """The reporter of errors that no caller is there to catch."""
         self._opened = opened
         self._added = added
         self._made: weakref.WeakSet[Loops] = weakref.WeakSet()
@@ -83,7 +83,7 @@ class Events:
 
     @property
     def plain_json(self) -> bool:
-        """Whether payloads are stored as JSON, so that a JSON text can be stored as it is."""
+        """True if payloads are stored as JSON, so that a JSON text can be stored as it is."""
         return type(self.codec) is JsonCodec
 
     # -- the parts that are loaded when they are used --------------------------------------------
@@ -180,15 +180,15 @@ class Events:
         return [*routed, *relays, *drains, *posts]
 
     def routing(self) -> dict[str, Callable[[], Routed]]:
-        """What makes a mover for each router, by name."""
+        """The makers of a mover for each router, by name."""
         return {} if self._routers is None else self._routers.making()
 
     def draining(self) -> dict[str, Callable[[], Drain]]:
-        """What makes a drain for each source, by name."""
+        """The makers of a drain for each source, by name."""
         return {name: partial(self.drain, name) for name in self.sources}
 
     def relaying(self) -> dict[str, Callable[[], Loops]]:
-        """What makes a relay for each stream, and what posts to endpoints, by name."""
+        """The makers of a relay for each stream, and of what posts to endpoints, by name."""
         made: dict[str, Callable[[], Loops]] = {
             name: partial(self.relay, name) for name in self.outlets
         }
@@ -198,7 +198,7 @@ class Events:
         return made
 
     def loops(self, store: Store) -> tuple[LoopSpec, ...]:
-        """What a worker drives: a loop for each that is registered."""
+        """The loops of a worker: one for each that is registered."""
 
         async def opened() -> Store:
             return store

@@ -41,7 +41,7 @@ _headers = json.Decoder(dict[str, str]).decode
 
 
 class Calls(Protocol):
-    """Where blocking functions run."""
+    """The threads in which blocking functions run."""
 
     def run(self, function: Callable[[], Any], /) -> Awaitable[Any]:
         """Call ``function`` in a thread."""
@@ -49,7 +49,7 @@ class Calls(Protocol):
 
 
 class MoverTools(Struct, frozen=True, kw_only=True):
-    """What relays and drains need of the app."""
+    """The parts of the app that relays and drains need."""
 
     codec: Codec
     clock: Clock
@@ -68,7 +68,7 @@ class Outlet(Struct, frozen=True, kw_only=True):
     concurrency: int
 
     def terms(self) -> MoverTerms:
-        """How its mover works."""
+        """The terms of its mover."""
         return MoverTerms(
             done=RELAYED,
             concurrency=self.concurrency,
@@ -132,7 +132,7 @@ def lease_for(timeout: float) -> float:
 
 
 class OutletWork:
-    """What a relay does with the messages of its stream."""
+    """The work of a relay on the messages of its stream."""
 
     box = Box.OUT
 
@@ -243,7 +243,7 @@ class Unreadable(Exception):
 def failed(
     message: LeasedMessage, error: BaseException, rules: MoveRules, tools: MoverTools
 ) -> Retry | Dead:
-    """What an error makes of a message."""
+    """The end of a message's attempt that an error makes: another try, or a dead letter."""
     reason, kind = None, "error"
     match error:
         case Undeliverable():
@@ -268,7 +268,7 @@ def failed(
 
 
 def _asked(error: Snooze, tools: MoverTools) -> float:
-    """When an error itself says when to try again; that the attempt counts bounds it."""
+    """The delay that an error asks for itself; the number of attempts bounds it."""
     if error.until is not None:
         return max((error.until - tools.clock.now()).total_seconds(), 0.0)
     return checks.seconds(error.delay, "the delay of a Snooze")

@@ -71,7 +71,7 @@ CHUNK: Final = 100
 
 
 class RouterHost(Maker, Protocol):
-    """What a router needs of its app."""
+    """The app, as a router needs it."""
 
     @property
     def clock(self) -> Clock:
@@ -126,7 +126,7 @@ class Router:
 
     @property
     def spec(self) -> RouterSpec:
-        """How it is declared, with the routes so far."""
+        """The declaration, with the routes so far."""
         return self._spec
 
     # -- routes ----------------------------------------------------------------------------
@@ -213,7 +213,9 @@ class Router:
     def run_once_blocking(
         self, store: Store, within: object, *, limit: int = PAGE, partition: int | None = None
     ) -> RouterRun:
-        """As :meth:`run_once` within a blocking connection, for a router declared before."""
+        """Run once as :meth:`run_once` does, within a blocking connection, for a router declared
+        before.
+        """
         self._refuse_outside(within)
         runs = []
         for one in self._partitions(partition):
@@ -286,7 +288,7 @@ class Router:
         )
 
     async def _deliver(self, steps: Sequence[RouterStep]) -> list[RouterStep]:
-        """Those that were delivered: all, or as many as until a gate was closed meanwhile."""
+        """The steps that were delivered: all, or as many as until a gate was closed meanwhile."""
         done: list[RouterStep] = []
         looked = self._host.clock.monotonic()
         for at in range(0, len(steps), CHUNK):
@@ -431,7 +433,7 @@ class Router:
         return self._spec if self._source is None else await self._source.start(store, self._spec)
 
     async def _is_known(self, store: Store) -> bool:
-        """Whether the store has all that is declared here."""
+        """True if the store has all that is declared here."""
         spec = self._spec
         for record in await store.routers():
             if record.name == spec.name:
@@ -462,7 +464,9 @@ class Router:
                 )
 
     def _may_be_live(self, route: str) -> bool:
-        """Whether it is declared to send. What the store's switches add is refused under lock."""
+        """True if it is declared to send. The store's switches are checked again under their
+        lock.
+        """
         return any(one.name == route and not one.dry_run for one in self._spec.routes)
 
 

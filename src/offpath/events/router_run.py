@@ -1,4 +1,4 @@
-"""What a run of a router did, and the step of one inside a caller's transaction."""
+"""The result of a router's run, and the step of one inside a caller's transaction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BUSY = "busy"
 
 
 class RouterRun(Struct, frozen=True, kw_only=True):
-    """What one run of a router did. ``stopped`` says why it did nothing, if it did not."""
+    """The result of one run of a router. ``stopped`` gives the reason when it did nothing."""
 
     router: str
     passed: int = 0
@@ -37,9 +37,9 @@ class RouterRun(Struct, frozen=True, kw_only=True):
     stopped: str | None = None
     """``gate: master``, ``gate: NAME``, or ``busy``: another run has some of its partitions."""
     busy: tuple[int, ...] = ()
-    """Those partitions: they were left alone, however far the others went."""
+    """The partitions that others held: they were left alone, however far the others went."""
     more: bool = False
-    """Whether there may be more to read at once."""
+    """True if there may be more to read at once."""
     waiting_for: tuple[str, ...] = ()
     """Open writers of the log that hold later events back."""
 
@@ -55,7 +55,7 @@ class RouterRun(Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> Verdict:
-        """What it means for health: failures are recorded and passed by, so they degrade."""
+        """The verdict for health: failures are recorded and passed by, so they degrade."""
         verdict = self.tally.verdict
         return Verdict.DEGRADED if verdict is Verdict.FAILED else verdict
 
@@ -86,7 +86,7 @@ def held(name: str, partition: int) -> RouterRun:
 
 
 def closed_gate(record: RouterRecord) -> str | None:
-    """Which gate is closed, the master first; None when both are open."""
+    """The gate that is closed, the master first; None when both are open."""
     if not record.master:
         return "gate: master"
     return None if record.open else f"gate: {record.name}"
@@ -141,7 +141,9 @@ class WithinStep:
         self.run = RouterRun(router=router)
 
     def decide(self, record: RouterRecord, events: Sequence[LogEvent]) -> Decisions:
-        """What to write about these events. Raises for a live route that delivers outside."""
+        """The decisions to write about these events. Raises for a live route that delivers
+        outside.
+        """
         name, courier = self._router, self._courier
         if (gate := closed_gate(record)) is not None:
             self.run = RouterRun(router=name, stopped=gate)

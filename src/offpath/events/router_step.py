@@ -28,7 +28,7 @@ from offpath.model.tally import Tally
 from offpath.runtime.failures import message_of
 
 REFUSED: Final = (Conflict, StoreRejected, InvalidArgument)
-"""What one event's effects may do to the transaction of its whole page."""
+"""The errors by which one event's effects may refuse the transaction of its whole page."""
 _LONGEST_DETAIL = 500
 
 Decode = Callable[[str], Any]
@@ -79,7 +79,7 @@ class Courier:
         return self._time_limit
 
     def decided(self, record: RouterRecord, events: Sequence[LogEvent]) -> list[RouterStep]:
-        """What is to be done about the events that have no attempt yet."""
+        """The steps for the events that have no attempt yet."""
         return [
             RouterStep(event, decide(event, record.routes, gates=record))
             for event in events
@@ -102,7 +102,7 @@ class Courier:
         return RouterStep(step.event, step.attempt, effects)
 
     def goes_outside(self, step: RouterStep) -> bool:
-        """Whether it is delivered before the transaction."""
+        """True if it is delivered before the transaction."""
         delivery = self._deliveries.get(step.attempt.route)
         sent = step.attempt.status is AttemptStatus.SENT
         return sent and delivery is not None and delivery.outside is not None
@@ -174,7 +174,7 @@ class Naming(Protocol):
 
 
 Place = tuple[int, str | None]
-"""Where a cursor goes: a position, and the mark of that place in a table of the user's own."""
+"""The place of a cursor: a position, and the mark of that place in a table of the user's own."""
 
 
 def place_of(step: RouterStep) -> Place:
@@ -189,7 +189,7 @@ def placed(events: Sequence[LogEvent], position: int) -> Place:
 
 
 def decisions(steps: Sequence[RouterStep], place: Place, passed: int, naming: Naming) -> Decisions:
-    """What to write for these steps."""
+    """The decisions to write for these steps."""
     position, mark = place
     return Decisions(
         position=position,
@@ -244,7 +244,9 @@ def detail_of(error: BaseException) -> str:
 
 
 def reached(page: LogPage, after: int, limit: int) -> int:
-    """Where the cursor may go: behind the last event, or to the horizon when there are no more."""
+    """The position that the cursor may take: behind the last event, or the horizon when there are
+    no more.
+    """
     last = page.events[-1].position if page.events else after
     return last if len(page.events) >= limit else max(last, page.horizon)
 
@@ -262,7 +264,9 @@ def merged(several: Iterable[Effects]) -> Effects:
 
 
 def _effects(delivery: Delivery, event: RoutedEvent) -> Effects:
-    """What a stored deliverer answered; anything else would pass for sent, or end the whole run."""
+    """The effects of a stored deliverer's answer; any other answer would pass for sent, or end the
+    whole run.
+    """
     effects: object = delivery.stored(event) if delivery.stored is not None else None
     if not isinstance(effects, Effects):
         kind = type(effects).__name__

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class RouterHome(Protocol):
-    """What routers need of their app."""
+    """The app, as routers need it."""
 
     clock: Clock
 
@@ -113,7 +113,7 @@ class Routers:
         return StoredRouter(self._opened, name)
 
     def loops(self) -> tuple[LoopSpec, ...]:
-        """What a worker drives."""
+        """The loops that a worker drives."""
         return tuple(router.loop() for router in self.all())
 
     def movers(self) -> list[Routed]:
@@ -121,7 +121,7 @@ class Routers:
         return [Routed(router) for router in self.all()]
 
     def making(self) -> dict[str, Callable[[], Routed]]:
-        """What makes a mover for each router, by name."""
+        """The makers of a mover for each router, by name."""
         return {router.name: partial(Routed, router) for router in self.all()}
 
     async def records(self) -> list[RouterRecord]:
@@ -184,7 +184,7 @@ def reader_of(
     order: Sequence[str],
     columns: Mapping[str, str] | None,
 ) -> Reader | None:
-    """What reads a table of the user's own; None for the log. Raises ``InvalidArgument``."""
+    """The reader of a table of the user's own; None for the log. Raises ``InvalidArgument``."""
     if table is None and (order or columns):
         raise InvalidArgument("order= and columns= are of a table: name it with table=")
     if read is None and table is None:

@@ -84,11 +84,11 @@ class FunctionSource:
         self._read = cast("Callable[[Any, int], Awaitable[Found]]", read)
 
     async def start(self, store: Store, spec: RouterSpec) -> RouterSpec:  # noqa: ARG002 - a reader's
-        """As it was declared."""
+        """The declaration, unchanged."""
         return spec
 
     async def read(self, store: Store, cursor: Cursor, limit: int) -> Found:  # noqa: ARG002 - as above
-        """What the function returns."""
+        """The rows that the function returns."""
         after = cursor.position if cursor.mark is None else decode(cursor.mark)
         return await self._read(after, limit)
 

@@ -22,12 +22,12 @@ MOST_LAG = 300.0
 
 
 class RouterStatus(Struct, frozen=True, kw_only=True):
-    """How a router stands."""
+    """The state of a router."""
 
     record: RouterRecord
     """Gates, routes and cursors."""
     facts: RouterFacts
-    """What is behind it, counted."""
+    """The facts behind it, counted."""
     waiting_for: tuple[str, ...]
     """Open writers of the log that hold later events back."""
 
@@ -57,7 +57,7 @@ class StoredRouter:
         )
 
     async def status(self) -> RouterStatus:
-        """How it stands: reads only. Raises :class:`RouterNotFound`."""
+        """The state of the router: reads only. Raises :class:`RouterNotFound`."""
         record, store = await self.record(), await self._opened()
         waiting: set[str] = set()
         for cursor in record.cursors:

@@ -55,8 +55,8 @@ class Overtime:
         self._overdue.discard(task)
 
     def why(self, task: Attempt, error: BaseException) -> BaseException:
-        """What a cancellation means: over time, or raised by the work. Raises it when somebody else
-        has cancelled the task.
+        """The meaning of a cancellation: over time, or raised by the work. Raises it when somebody
+        else has cancelled the task.
         """
         if task in self._overdue:
             self.end(task)

@@ -1,4 +1,4 @@
-"""What an app offers for routers and webhooks."""
+"""The verbs of an app for routers and webhooks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DoorHome(Protocol):
-    """What the inbox door needs of its app."""
+    """The app, as the inbox door needs it."""
 
     settings: Settings
     _events: Events
@@ -47,7 +47,9 @@ class RoutingVerbs:
 
     @property
     def webhooks(self) -> Webhooks:
-        """Which streams are posted to endpoints, and the endpoints: add, pause, rotate, replay."""
+        """The streams that are posted to endpoints, and the endpoints: add, pause, rotate,
+        replay.
+        """
         return self._events.webhooks
 
     def router(  # noqa: PLR0913 - each is a choice of its own

@@ -26,7 +26,9 @@ from offpath.runtime.clock import Clock, SystemClock
 
 T = TypeVar("T")
 Verdict = bool | float | None
-"""What ``on`` answers: False stops, a number is the least wait in seconds, else go on."""
+"""The answer of ``on``: False stops, a number is the least wait in seconds, anything else goes
+on.
+"""
 
 Random = Callable[[], float]
 
@@ -35,19 +37,19 @@ _SYSTEM: Final = SystemClock()
 
 
 class RetryState(Struct, frozen=True, kw_only=True):
-    """Where a retried call stands; given to the function if it takes an argument."""
+    """The state of a retried call; given to the function if it takes an argument."""
 
     started_at: datetime
     attempt: int
     """1 for the first call."""
     attempts: int
     last_attempt_at: datetime
-    """When the present attempt began."""
+    """The time when the present attempt began."""
     last_error: Exception | None = None
 
 
 class _Defaults:
-    """What the whole process starts from; only :func:`set_retry_defaults` changes it."""
+    """The defaults of the whole process; only :func:`set_retry_defaults` changes them."""
 
     options: RetryOptions | None = None
 
@@ -61,7 +63,7 @@ def set_retry_defaults(options: RetryOptions | RetryPolicy | int | None) -> None
 
 
 class _Hooks(Struct, frozen=True, kw_only=True):
-    """What the caller decides and wants to be told."""
+    """The callbacks of the caller, for decisions and for reports."""
 
     on: Callable[[Exception], object]
     success: Callable[[Any, RetryState], object] | None

@@ -35,7 +35,7 @@ class Deaths(Struct, frozen=True, kw_only=True):
 
 
 class Ends(Struct, frozen=True):
-    """How many ended as dead letters, of how many that ended."""
+    """The number of dead letters among a number of ends."""
 
     dead: int
     ended: int

@@ -26,7 +26,7 @@ class When(Struct, frozen=True, kw_only=True):
     of: Counting = Counting.SUCCEEDED
 
     def needed(self, total: int) -> int:
-        """How many of ``total`` watched jobs must have ended so.
+        """The number of ``total`` watched jobs that must have ended so.
 
         Raises ``InvalidArgument`` for a condition that can never hold.
         """

@@ -217,7 +217,7 @@ def encode_run(options: RunOptions) -> str:
 
 
 def decode_run(text: str) -> RunOptions:
-    """What :func:`encode_run` wrote; fields of later versions are ignored.
+    """The options that :func:`encode_run` wrote; fields of later versions are ignored.
 
     Raises ``msgspec.ValidationError`` or ``msgspec.DecodeError`` for anything else.
     """
@@ -262,7 +262,9 @@ def over(upper: OptionLevel, lower: OptionLevel | None) -> OptionLevel:
 
 
 def checked_queue_time(options: Options) -> OptionLevel:
-    """As :func:`checked`, and refuses what cannot be given for a single job."""
+    """The options as :func:`checked` reads them; an option that a single job cannot have is
+    refused.
+    """
     result = checked(options)
     if result.retry is not None and result.retry.function is not None:
         msg = (
@@ -339,8 +341,8 @@ def resolve(levels: Sequence[OptionLevel]) -> Resolved:
 
 
 def resolve_keys(keys: OptionLevel, below: Resolved) -> Resolved:
-    """As :func:`resolve`, where the highest level says no more than a unique key, a limit or a fair
-    key, and the levels below are resolved already.
+    """The result of :func:`resolve` for a highest level with only a unique key, a limit or a fair
+    key, over levels that are resolved already.
     """
     return msgspec.structs.replace(
         below,

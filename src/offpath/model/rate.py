@@ -23,8 +23,9 @@ class RateState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     before: float = 0.0
     """Sliding window: starts in the window before."""
     algorithm: Algorithm | None = None
-    """What counted so. Another one starts anew: tokens that are left are no starts that were made.
-    None, of a release before this was kept: whichever the rate has."""
+    """The algorithm that counted so. Another algorithm starts anew, since left tokens are not
+    starts. None, as a release before this field wrote it, stands for the rate's own.
+    """
 
 
 class Taken(Struct, frozen=True, kw_only=True):
@@ -46,7 +47,7 @@ def encode_state(state: RateState) -> str:
 
 
 def decode_state(text: str | None) -> RateState | None:
-    """What :func:`encode_state` wrote."""
+    """The state that :func:`encode_state` wrote."""
     return None if text is None else _decoder.decode(text)
 
 

@@ -43,7 +43,7 @@ class MoveRules(Struct, frozen=True, kw_only=True):
         return lost(message) == self.losses - 1
 
     def lost_failure(self, message: LeasedMessage) -> Failure:
-        """What is recorded of one that is worn out."""
+        """The failure that is recorded of a message whose deliveries are used up."""
         return Failure(
             kind="worker_lost",
             type="WorkerLost",

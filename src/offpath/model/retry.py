@@ -146,7 +146,7 @@ def custom_delay(function: BackoffFunction, failures: int) -> float:
 
 
 def as_retry(value: RetryOptions | RetryPolicy | int) -> RetryOptions:
-    """What users may give for ``retry=``, checked. An int is the number of attempts."""
+    """The policy of a user's ``retry=``, checked. An int is the number of attempts."""
     if isinstance(value, RetryPolicy):
         return checked_retry(RetryOptions(**msgspec.structs.asdict(value)))
     if isinstance(value, RetryOptions):

@@ -223,7 +223,7 @@ class RouterFacts(Struct, frozen=True, kw_only=True):
     the router began, or where its cursor was put by hand.
     """
     events_with_attempt: int
-    """Those of them with exactly one attempt numbered 1."""
+    """The number of those events with exactly one attempt, numbered 1."""
     attempts_without_event: int
     """Attempts whose event is not in the log, nor whole in a dead letter, as after a trim."""
     attempts_ahead: int

@@ -40,7 +40,7 @@ class TimingKind(StrEnum):
 
 
 class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When: exactly the fields of its kind are given."""
+    """The times of a schedule: exactly the fields of its kind are given."""
 
     kind: TimingKind
     expression: str | None = None

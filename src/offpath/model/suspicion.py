@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 CLEARED: Final = ""
 """The crash of suspects that were not in the half that crashed again: they run in one set."""
 PATIENT: Final = 10
-"""How many times as many losses are allowed where the worker fell out of touch and its process was
-not seen to end: a machine that goes away says little of the jobs on it."""
+"""The factor of losses that are allowed where the worker fell out of touch and its process was not
+seen to end: a machine that goes away says little of the jobs on it.
+"""
 MOST_READ: Final = 500
 """Suspects that a lease looks at."""
 
@@ -66,7 +67,7 @@ def judged(lost: Lost, max_deliveries: int) -> LossVerdict:
 
 
 def company(crash: str, left: int) -> int:
-    """How many suspects of one crash may run together, of which ``left`` have not ended.
+    """The number of suspects of one crash that may run together; ``left`` have not ended.
 
     Where the first half has ended well, the other one holds who did it, and is halved unseen.
     """

@@ -21,7 +21,7 @@ class NewSignal(Quiet, frozen=True, kw_only=True):
     keep: float
     """Seconds that it waits to be taken."""
     most: int | None = None
-    """How many its target may have that are not taken, of all events; None: any number."""
+    """The number of untaken signals, of all events, that the target may have; None: any number."""
 
     def full(self) -> SignalsFull:
         """Say that its target has as many as it may have."""
@@ -38,4 +38,4 @@ class Undoing(Struct, frozen=True, kw_only=True):
     id: str
     group_id: str
     undo: tuple[str, ...]
-    """What ``put_undo`` was given, in that order."""
+    """The jobs that ``put_undo`` was given, in that order."""

@@ -125,7 +125,7 @@ def wait_before(attempt: int, random01: float) -> float | None:
 
 
 def note_for(endpoint: Endpoint, answer: Answer, now: datetime) -> EndpointNote | None:
-    """What to record of an endpoint after this answer; None when nothing about it changed."""
+    """The note to record of an endpoint after this answer; None when nothing about it changed."""
     match answer:
         case Delivered():
             healthy = endpoint.failures == 0 and endpoint.blocked_until is None

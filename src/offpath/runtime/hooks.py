@@ -21,7 +21,9 @@ _RAW_TYPES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 )
 
 _KEYS_ONLY = frozenset({tuple, frozenset, bool, type(None)})
-"""As values msgspec writes these itself: only a dict key of such a type gets to the hook."""
+"""The types that msgspec writes itself as values: only a dict key of such a type gets to the
+hook.
+"""
 
 Dump = Callable[[Any], Any]
 Load = Callable[[Any], Any]

@@ -50,7 +50,7 @@ class Notifier:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self | None:
-        """What the environment asks for; None when nobody wants to be told.
+        """The notifier that the environment asks for; None when it names no address.
 
         A watchdog that is meant for another process (``WATCHDOG_PID``) is left alone.
         """

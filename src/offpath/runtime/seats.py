@@ -46,7 +46,8 @@ async def seated(function: Callable[..., Any], *args: object) -> Any:  # noqa: A
 
 
 async def asked(function: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401 - the function's
-    """As :func:`seated`, for a decision that somebody waits for: within ``PATIENCE`` seconds.
+    """The answer of :func:`seated` to a decision that somebody waits for, within ``PATIENCE``
+    seconds.
 
     A cancellation that nobody asked for is a failure of the function.
     """
@@ -98,7 +99,8 @@ def refuse_unrun(made: object) -> None:
 
 
 def contained(error: BaseException) -> BaseException:
-    """What a call's error is here: one that would end the process is a failure like others.
+    """The error of a call as the engine takes it: one that would end the process is a failure like
+    others.
 
     A cancellation stays what it is: whose it is, only who cancels can tell.
     """

@@ -60,7 +60,7 @@ class ValueShape:
             self.plain = _is_plain(found)
 
     def pack(self, value: Any) -> Any:
-        """What to give the codec for ``value``; raises InvalidArgument when it does not fit."""
+        """Return ``value`` as the codec takes it; raises InvalidArgument when it does not fit."""
         if self.adapter is None:
             return value
         try:

@@ -1,4 +1,4 @@
-"""What a backend can do; tests and features ask this, never a backend's name."""
+"""The abilities of a backend; tests and features ask this, never a backend's name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     name: str
     """``memory``, ``sqlite`` or ``postgres``: for messages and metrics only."""
     durable: bool
-    """What was committed outlives the process."""
+    """True if what was committed outlives the process."""
     shared: bool
     """Several processes can use it at once."""
     within: bool

@@ -1,4 +1,4 @@
-"""What operators' calls and sweeps changed."""
+"""The changes that operators' calls and sweeps made."""
 
 from __future__ import annotations
 

@@ -25,5 +25,5 @@ class DeclarationStore(Protocol):
         ...
 
     async def declarations(self, kind: str) -> list[Declaration]:
-        """What was declared lately of a kind, by name, the newest first (at most 10,000)."""
+        """The recent declarations of a kind, by name, the newest first (at most 10,000)."""
         ...

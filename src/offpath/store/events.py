@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from offpath.store.sql import Row
 
 Decide = Callable[[RouterRecord, Sequence[LogEvent]], Decisions]
-"""What a router does with some events: pure, called under the cursor's lock."""
+"""The decision of a router about some events: pure, called under the cursor's lock."""
 
 
 class EventStore(Protocol):
@@ -96,7 +96,9 @@ class EventStore(Protocol):
         ...
 
     async def message_backlog(self, *, limit: int = 1000) -> list[MessageBacklog]:
-        """What waits in each stream that has pending or dead messages, sorted by box and stream."""
+        """The number that waits in each stream that has pending or dead messages, sorted by box and
+        stream.
+        """
         ...
 
     # -- endpoints -----------------------------------------------------------------------------
@@ -217,7 +219,7 @@ class EventStore(Protocol):
         limit: int,
         decide: Decide,
     ) -> Decisions | None:
-        """As :meth:`route_within` for a blocking connection, without an event loop."""
+        """Route as :meth:`route_within` does, for a blocking connection, without an event loop."""
         ...
 
     async def attempts(
@@ -233,7 +235,7 @@ class EventStore(Protocol):
         ...
 
     async def attempted(self, router: str, events: Sequence[str]) -> frozenset[str]:
-        """Those of some events, given by id, that the router has decided about."""
+        """The events among these, given by id, that the router has decided about."""
         ...
 
     async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:

@@ -15,7 +15,7 @@ class FindingStore(Protocol):
     """Findings that stand, by name."""
 
     async def findings(self) -> list[FindingRecord]:
-        """Those that stand, accepted ones too, by name: at most 1,000."""
+        """The findings that stand, accepted ones too, by name: at most 1,000."""
         ...
 
     async def record_finding(self, name: str, text: str, *, new_id: str) -> FindingRecord:

@@ -40,7 +40,9 @@ class FlowStore(Protocol):
         ...
 
     async def count_held(self, *, limit: int) -> int:
-        """How many jobs wait for room under a limit, over all keys: counted up to ``limit``."""
+        """The number of jobs that wait for room under a limit, over all keys: counted up to
+        ``limit``.
+        """
         ...
 
     async def close_limit(

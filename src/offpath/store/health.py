@@ -16,7 +16,7 @@ from offpath.model.route import RouterLag
 
 
 class HealthStore(Protocol):
-    """What health asks of a store."""
+    """The reads of a store that health needs."""
 
     async def deaths(self, *, since: datetime | None = None, limit: int = 10_000) -> list[Deaths]:
         """Dead letters since that time (None: all that there are), by whose they are and name.
@@ -31,7 +31,8 @@ class HealthStore(Protocol):
         ...
 
     async def router_lags(self) -> Sequence[RouterLag]:
-        """How long the oldest committed event of each router has waited, by name (at most 1,000).
+        """The time for which the oldest committed event of each router has waited, by name (at most
+        1,000).
 
         Committed, not settled: an event behind an open writer waits too. A partition whose next
         ten thousand events of the domain are all others' is taken to have none.

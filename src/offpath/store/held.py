@@ -1,4 +1,4 @@
-"""What every backend says alike of a unique key that somebody else holds.
+"""The rule of every backend for a unique key that another job holds.
 
 The key itself is in the error's ``key`` alone, not in its text: it may be made of a job's input.
 """

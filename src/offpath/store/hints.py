@@ -12,7 +12,7 @@ _log = logging.getLogger("offpath.store")
 
 
 class Hint(StrEnum):
-    """What may have changed."""
+    """The kind of row that may have changed."""
 
     WORK = "work"
     """Jobs may be ready, or due at another time than was thought."""
@@ -25,7 +25,7 @@ class Hint(StrEnum):
 
 
 def hints_of(effects: Effects) -> tuple[Hint, ...]:
-    """What is told once effects were committed."""
+    """The hints to announce once effects were committed."""
     told = ((Hint.WORK, effects.jobs), (Hint.MESSAGES, effects.stirs_messages))
     return tuple(hint for hint, stirred in told if stirred)
 

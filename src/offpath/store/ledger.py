@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Counts(Struct, frozen=True, kw_only=True):
-    """How much a ledger holds."""
+    """The numbers of rows in a ledger."""
 
     accounts: int = 0
     postings: int = 0
@@ -55,7 +55,7 @@ class Counts(Struct, frozen=True, kw_only=True):
 
 
 class LedgerReads(Protocol):
-    """What can be read of a ledger: of its present, or within a snapshot of one moment.
+    """The reads of a ledger: of its present, or within a snapshot of one moment.
 
     Every list is limited; ``after`` is the key of the last one of the page before.
     """
@@ -106,7 +106,8 @@ class LedgerReads(Protocol):
     async def ledger_postings(
         self, *, ids: Sequence[str] = (), after: int = 0, limit: int = 1000
     ) -> list[PostingRecord]:
-        """These postings (in no order), or all in the order of their commits from ``after`` on.
+        """The postings of these ids (in no order), or all in the order of their commits from
+        ``after`` on.
 
         Two that share no account may stand either way round, and the first of them may come to be
         seen after the second: who pages while others post may pass over it. Done again in this
@@ -132,7 +133,7 @@ class LedgerReads(Protocol):
         ...
 
     async def ledger_key(self, key: str) -> KeyRecord | None:
-        """What was recorded under an idempotency key."""
+        """The record under an idempotency key."""
         ...
 
     async def ledger_totals(self) -> Totals:
@@ -150,7 +151,7 @@ class LedgerReads(Protocol):
         ...
 
     async def ledger_counts(self) -> Counts:
-        """How much there is."""
+        """The numbers of rows."""
         ...
 
     async def ledger_checkpoints(self, *, before: str = "", limit: int = 10) -> list[Checkpoint]:

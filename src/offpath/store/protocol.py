@@ -54,7 +54,7 @@ class JobRedrive(Struct, frozen=True, kw_only=True):
 
 
 class Pruned(Struct, frozen=True, kw_only=True):
-    """How much a prune removed."""
+    """The numbers that a prune removed."""
 
     jobs: int = 0
     messages: int = 0
@@ -71,9 +71,9 @@ class Backlog(Struct, frozen=True, kw_only=True):
     queue: str
     task: str
     ready: int
-    """How many are due, counted up to the limit asked for."""
+    """The number that is due, counted up to the limit asked for."""
     oldest_run_at: datetime
-    """When the longest-waiting became due."""
+    """The time when the longest-waiting became due."""
 
 
 class Migration(Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ MOST_ON_A_PAGE: Final = 1000
 
 
 class Level(StrEnum):
-    """How much a finding matters."""
+    """The weight of a finding."""
 
     PROBLEM = "problem"
     """Something is wrong now."""
@@ -122,7 +122,7 @@ class Store(
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this backend can do."""
+        """The abilities of this backend."""
         ...
 
     # -- life ------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class Store(
         ...
 
     async def diagnose(self) -> list[Finding]:
-        """What this backend can tell of its own state: settings, versions, impossible rows.
+        """The findings of this backend about its own state: settings, versions, impossible rows.
 
         Reads only, bounded, and safe on a busy store.
         """
@@ -209,7 +209,8 @@ class Store(
         ...
 
     async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
-        """As :meth:`commit`, but inside the caller's transaction, on the caller's connection.
+        """Commit as :meth:`commit` does, but inside the caller's transaction, on the caller's
+        connection.
 
         Rows appear when the caller commits and vanish when it rolls back. Accepts what
         ``store/within.py`` lists; anything else raises ``WrongConnection`` before a statement is
@@ -220,7 +221,9 @@ class Store(
         ...
 
     def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
-        """As :meth:`commit_within` for a blocking connection, without an event loop."""
+        """Commit as :meth:`commit_within` does, for a blocking connection, without an event
+        loop.
+        """
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
@@ -359,7 +362,7 @@ class Store(
         ...
 
     async def count(self, where: JobFilter) -> list[Count]:
-        """How many jobs match, by state, queue and task."""
+        """The number of jobs that match, by state, queue and task."""
         ...
 
     async def backlog(self, *, limit: int = 1000) -> list[Backlog]:
@@ -403,7 +406,7 @@ class Store(
         ...
 
     async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Renewed:
-        """What :meth:`extend` tells, without renewing anything: a cheap read for prompt cancels."""
+        """The answer of :meth:`extend` without a renewal: a cheap read for prompt cancels."""
         ...
 
     async def held(self, worker: str) -> list[LeasedJob]:

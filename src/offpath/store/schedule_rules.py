@@ -1,4 +1,4 @@
-"""What every backend decides alike about schedules, once it holds the schedule's row."""
+"""The decisions of every backend about schedules, once it holds the schedule's row."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from offpath.model.schedule import (
 
 
 class Fresh(NamedTuple):
-    """What a firing will write."""
+    """The rows that a firing will write."""
 
     occurrences: list[Occurrence]
     jobs: tuple[NewJob, ...]
 
 
 def keeps(known: Schedule, new: Schedule) -> bool:
-    """Whether putting ``new`` leaves ``known`` as it is. The template's id means nothing."""
+    """True if putting ``new`` leaves ``known`` as it is. The template's id means nothing."""
     if new.origin == "code" and known.origin == "api":
         return True
     return replace(known, template=replace(known.template, id=new.template.id)) == new
@@ -44,7 +44,7 @@ def fingerprint(schedule: Schedule) -> str:
 
 
 def retimed(known: Schedule, new: Schedule) -> bool:
-    """Whether ``new`` comes at other times. If not, what is due by ``known`` stays due."""
+    """True if ``new`` comes at other times. If not, what is due by ``known`` stays due."""
     return known.timing != new.timing
 
 
@@ -63,7 +63,7 @@ def in_utc(at: datetime) -> datetime:
 
 
 def is_stale(record: ScheduleRecord | None, firing: Firing) -> bool:
-    """Whether the schedule is another one than the firing was planned for."""
+    """True if the schedule is not the one that the firing was planned for."""
     return (
         record is None
         or record.paused
@@ -73,7 +73,7 @@ def is_stale(record: ScheduleRecord | None, firing: Firing) -> bool:
 
 
 def status_of(record: ScheduleRecord, firing: Firing) -> FiringStatus:
-    """What becomes of a firing that is not stale: the last job decides about an overlap."""
+    """The fate of a firing that is not stale: the last job decides about an overlap."""
     if not record.last_open or firing.overlap is Overlap.ALLOW:
         return FiringStatus.FIRED
     return FiringStatus.SKIPPED if firing.overlap is Overlap.SKIP else FiringStatus.HELD

@@ -31,7 +31,7 @@ class ScheduleStore(Protocol):
         ...
 
     async def schedules(self, names: Sequence[str] = ()) -> list[ScheduleRecord]:
-        """These schedules, or all, by name (at most 10,000)."""
+        """The schedules of these names, or all, by name (at most 10,000)."""
         ...
 
     async def due_schedules(self, *, limit: int) -> tuple[list[ScheduleRecord], float | None]:
@@ -72,7 +72,7 @@ class ScheduleStore(Protocol):
     async def occurrences(
         self, name: str, *, limit: int = 100, before: datetime | None = None
     ) -> list[Occurrence]:
-        """What became of its occurrences, the latest first, those before a time if given."""
+        """The fates of its occurrences, the latest first, those before a time if given."""
         ...
 
     async def prune_occurrences(self, *, before: datetime, limit: int) -> int:

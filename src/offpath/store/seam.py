@@ -209,7 +209,9 @@ class ObservedStore:
         return revived
 
     async def delete_messages(self, ids: Sequence[str]) -> list[str]:
-        """As the store does; asks before what they are, to tell which states they left."""
+        """Delete as the store does; the messages are read before, so that the states they left are
+        known.
+        """
         known = await known_messages(self, ids)
         deleted = await self._delete_messages(ids)
         messages.deleted(self._telemetry, deleted, known)

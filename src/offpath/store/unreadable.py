@@ -33,7 +33,7 @@ UNREADABLE: Final = (
     ArithmeticError,
     RecursionError,
 )
-"""What decoding a row may raise."""
+"""The errors that decoding a row may raise."""
 
 LONGEST: Final = 2_000
 """Characters that are kept of the raw text of one column."""
@@ -67,7 +67,7 @@ UNREADABLE_SCHEDULE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Shape(Generic[T]):
-    """How rows of one statement become values."""
+    """The way from rows of one statement to values."""
 
     decode: Callable[[Row], T]
     columns: tuple[str, ...]
@@ -148,7 +148,7 @@ class Documents(Generic[S]):
 
 
 def salvaged(kind: type[S], document: dict[str, Any]) -> S:
-    """What can be read of ``document``, field by field."""
+    """The readable part of ``document``, field by field."""
     values: dict[str, Any] = {}
     bad: dict[str, str] = {}
     for field in msgspec.structs.fields(kind):
@@ -167,7 +167,7 @@ def salvaged(kind: type[S], document: dict[str, Any]) -> S:
 
 
 def mark(bad: dict[str, str]) -> str | None:
-    """Which columns could not be read, with what they hold: ``deadline: infinity``."""
+    """The columns that could not be read, with what they hold: ``deadline: infinity``."""
     return "; ".join(f"{column}: {text}" for column, text in bad.items()) or None
 
 

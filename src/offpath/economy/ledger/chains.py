@@ -206,7 +206,9 @@ async def prove_sides(
 async def _bundle(
     reads: LedgerReads, bundle: Sequence[Side]
 ) -> AsyncIterator[tuple[Side, Break | None]]:
-    """What does not hold, or is long, is read on its own: only so it is known what is wrong."""
+    """The breaks of a bundle. A chain that does not hold, or is long, is read on its own: only so
+    its fault is known.
+    """
     tails = [tail for side in bundle if (tail := _tail(side)) is not None]
     links: dict[str, list[tuple[LinkRecord, str]]] = {}
     for pair in await reads.ledger_tails(tails) if tails else ():
@@ -219,7 +221,7 @@ async def _bundle(
 
 
 def _tail(side: Side) -> tuple[str, int, int] | None:
-    """What is to be read of an account, one link more than it says it has; None: not in a bundle,
+    """The links to be read of an account, one more than it says it has; None: not in a bundle,
     since it is more than a page, or what its row or its leaf says cannot be.
     """
     live, after = side.account, 0 if side.leaf is None else side.leaf.number - 1
@@ -293,8 +295,8 @@ async def _walked(
 
 
 async def recheck(reads: LedgerReads, after: tuple[str, int], limit: int) -> AsyncIterator[Break]:
-    """What does not hold among so many links from a place on, and from the first one when the
-    last was reached.
+    """The breaks in so many links from a place on, and from the first one when the last was
+    reached.
     """
     page = await reads.ledger_walk(after=after, limit=limit)
     async for found in _rechecked(reads, page, after, ended=len(page) < limit):

@@ -98,11 +98,13 @@ class _Sealed(Struct, frozen=True, kw_only=True):
     posting: int
     """The number of the last posting that it covers."""
     anew: bool
-    """These are all leaves: what was sealed before is not gone on from."""
+    """True if these are all leaves: the seal does not continue the one before."""
 
 
 class _Proved:
-    """What moved since it was sealed: all that is kept of it is what is sealed next."""
+    """The accounts that moved since they were sealed: all that is kept of them is what is sealed
+    next.
+    """
 
     def __init__(self) -> None:
         self.leaves: list[Leaf] = []
@@ -317,7 +319,7 @@ async def _sealable(
     *,
     anew: bool,
 ) -> _Sealed:
-    """What was proved, when all of it together sums to zero. Raises ``Unbalanced``."""
+    """The proved leaves, when all of them together sum to zero. Raises ``Unbalanced``."""
     if off := survey.unbalanced():
         raise Unbalanced(
             f"the ledger does not balance: its entries are off by {off}, in minor units"
@@ -355,8 +357,9 @@ def _root_in(checkpoint: Checkpoint) -> Root:
 
 
 async def _proved(reads: LedgerReads, survey: _Survey, last: Checkpoint | None) -> _Proved:
-    """What moved, each account proved from where it was sealed, while all are surveyed: only then
-    it is known whether these seals can be believed. Without any there is nothing to prove it from.
+    """The accounts that moved, each proved from where it was sealed, while all are surveyed: only
+    then it is known whether these seals can be believed. Without any there is nothing to prove it
+    from.
     """
     moved = _Proved()
     if last is None or last.v < _SUMMED:

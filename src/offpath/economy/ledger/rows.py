@@ -31,8 +31,9 @@ class PayoutBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", om
     sending_at: int | None = None
     """The time when it was first given to the provider: from then on it may have been taken."""
     unanswered: int = 0
-    """How many times it was given to the provider, and no answer came: any of these may have been
-    taken."""
+    """The number of times that it was given to the provider without an answer: any of these may
+    have been taken.
+    """
     ended_at: int | None = None
 
 

@@ -12,7 +12,9 @@ from offpath.model.ledger.rates import Rates
 
 NewId = Callable[[], str]
 RETURNED: Final = "payout_return"
-"""How the source of credits begins that a failed payout gave back; see ``operations.maturity``."""
+"""The beginning of the source of credits that a failed payout gave back; see
+``operations.maturity``.
+"""
 _SECOND: Final = 1_000
 
 

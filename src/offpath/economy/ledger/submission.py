@@ -85,7 +85,9 @@ class Submitting:
         return [answers[n] for n in range(len(requests))]
 
     async def _in_turn(self, run: dict[int, Operation], answers: dict[int, Answer]) -> None:
-        """Those of a run in one go; from one on that is to be planned anew, behind what it does."""
+        """Decide the operations of a run in one go; from the first that has to be planned anew,
+        behind what it does.
+        """
         while run:
             ready = await asyncio.gather(*map(self._ready, run.values()))
             turn = TurnKeeper()

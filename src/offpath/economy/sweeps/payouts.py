@@ -104,7 +104,9 @@ async def _taken(provider: PayoutProvider, run: Pass, row: SideRow) -> str:
 
 
 async def _asked_before(provider: PayoutProvider, run: Pass, row: SideRow) -> str | None:
-    """What it took earlier. Its silence here is none about a payout: nothing was submitted yet."""
+    """The provider's earlier answer. Its silence here is not one about a payout: nothing was
+    submitted yet.
+    """
     try:
         return await _found(provider, run, row)
     except PortSilent as error:
@@ -224,7 +226,9 @@ async def _given_up(run: Pass, row: SideRow, reason: str) -> Found | None:
 
 
 async def _failed(run: Pass, row: SideRow, error: Exception) -> Found:
-    """What is not the provider's doing costs no attempt: a row that cannot be proved, a store."""
+    """The row of a failure that costs no attempt since the provider did not cause it: a row that
+    cannot be proved, a store.
+    """
     code = code_of(error)
     if not retryable(error):
         run.tell(logging.ERROR, "worker.payouts.wedged", id=row.id, code=code)

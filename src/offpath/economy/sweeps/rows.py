@@ -93,7 +93,7 @@ T = TypeVar("T")
 async def at_once(
     items: Sequence[T], act: Callable[[T], Awaitable[R]], most: int = AT_ONCE
 ) -> list[R]:
-    """What ``act`` gives for each item, in their order, with at most ``most`` of them going.
+    """The results of ``act`` for the items, in their order, with at most ``most`` of them going.
 
     The first that raises ends the others, and is raised.
     """

@@ -1,4 +1,6 @@
-"""What the dispatchers of brokers share: one connection, names made of events, safe errors."""
+"""The common parts of the brokers' dispatchers: one connection, names made of events, safe
+errors.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from offpath.model import checks
 T = TypeVar("T")
 
 FIELDS = ("topic", "stream", "key")
-"""What a name may be made of."""
+"""The fields of an event that a name may be made of."""
 _LONGEST = 3_600.0
 
 
@@ -94,7 +96,7 @@ def shown(urls: Sequence[str]) -> str:
 
 
 def told(error: BaseException, urls: Sequence[str]) -> str:
-    """What an error says, bounded, and without what the URLs hold secret."""
+    """The text of an error, bounded, and without what the URLs hold secret."""
     text = " ".join(str(error).split())[:300]
     for url in urls:
         parts = urlsplit(url)

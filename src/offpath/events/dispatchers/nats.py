@@ -103,7 +103,7 @@ class _NatsSession:
 
 
 def _refusal(message: Msg) -> Exception | None:
-    """What an answer means; None is an acknowledgement."""
+    """The error that an answer stands for; None is an acknowledgement."""
     if not message.data and (message.headers or {}).get("Status") == "503":
         return NotAcknowledged(
             "no JetStream stream takes this subject: create one whose subjects match it "

@@ -50,7 +50,7 @@ class _RabbitSession:
     exchange: AbstractExchange
 
     def alive(self) -> bool:
-        """Whether it can be published on."""
+        """True if it can be published on."""
         return not (self.connection.is_closed or self.channel.is_closed)
 
 

@@ -156,7 +156,7 @@ class RedisDispatcher:
         return failed
 
     def _too_few(self, answer: object) -> NotAcknowledged | None:
-        """What the answer to WAIT means; None when enough replicas have all."""
+        """The error that the answer to WAIT stands for; None when enough replicas have all."""
         if isinstance(answer, Exception):
             return NotAcknowledged(f"Redis: {told(answer, self._urls)}")
         if isinstance(answer, int) and answer >= self._replicas:

@@ -45,7 +45,7 @@ class Added(Quiet, frozen=True, kw_only=True):
 
 
 class Receiver(Struct, frozen=True, kw_only=True):
-    """What may be shown of an endpoint: everything but secrets and headers."""
+    """The part of an endpoint that may be shown: everything but secrets and headers."""
 
     name: str
     url: str
@@ -58,16 +58,16 @@ class Receiver(Struct, frozen=True, kw_only=True):
     blocked_until: datetime | None
     created_at: datetime | None
     secrets: int
-    """How many secrets sign."""
+    """The number of secrets that sign."""
 
 
 class Sealing(Struct, frozen=True, kw_only=True):
-    """How the secrets of all endpoints lie in the database; names of endpoints."""
+    """The form of all endpoints' secrets in the database; names of endpoints."""
 
     plain: tuple[str, ...] = ()
-    """Those with a secret that is stored as it is."""
+    """The endpoints with a secret that is stored in plain text."""
     shut: tuple[str, ...] = ()
-    """Those with a secret that no key of this process opens: nothing is posted to them."""
+    """The endpoints with a secret that no key of this process opens: nothing is posted to them."""
 
 
 class Webhooks:
@@ -195,7 +195,7 @@ class Webhooks:
         return len(opened)
 
     async def sealing(self) -> Sealing:
-        """Which endpoints have secrets in plain text, or under a key that is missing here."""
+        """The endpoints with secrets in plain text, or under a key that is missing here."""
         keyring = self._keyring()
         known = await (await self._opened()).endpoints()
         return Sealing(

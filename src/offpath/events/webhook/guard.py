@@ -1,4 +1,5 @@
-"""Where webhooks may go: public addresses over https, checked again at the moment of connecting.
+"""The addresses that webhooks may go to: public ones over https, checked again at the moment of
+connecting.
 
 A name is checked when an endpoint is added, but a name can lead elsewhere later, and an address can
 be written in many ways. So the last word is at the socket: what is about to be connected to.
@@ -34,12 +35,12 @@ class Forbidden(InvalidArgument):
 
 
 class Guard(Struct, frozen=True, kw_only=True):
-    """What is allowed. The default is what suits the open internet."""
+    """The rules of what is allowed. The default suits the open internet."""
 
     private: tuple[str, ...] = ()
     """Networks (CIDR) that are allowed although they are not public: your own, by choice."""
     plain_http: bool = False
-    """Whether http:// is allowed."""
+    """True if http:// is allowed."""
     ports: frozenset[int] | None = None
     """The ports that are allowed; None means 443, 80, 8443 and 8080, and any on ``private``."""
 
@@ -67,7 +68,7 @@ class Guard(Struct, frozen=True, kw_only=True):
         return parts
 
     def check_address(self, host: str, port: int) -> None:
-        """Whether this address may be connected to. Raises :class:`Forbidden`."""
+        """Refuse an address that may not be connected to. Raises :class:`Forbidden`."""
         address = _unwrapped(ipaddress.ip_address(host.partition("%")[0]))
         if any(address in network for network in self._networks(address)):
             return
@@ -124,7 +125,7 @@ def _folded(host: str) -> str:
 
 
 def _is_odd(written: str, host: str, literal: Address | None) -> bool:
-    """Whether a host is an address in foreign digits, or ends in a number and is no address.
+    """True if a host is an address in foreign digits, or ends in a number and is not an address.
 
     No name ends in a number, so such a host could only be refused at each post.
     """

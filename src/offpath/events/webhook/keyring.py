@@ -46,7 +46,7 @@ class Keyring:
 
     @property
     def seals(self) -> bool:
-        """Whether new secrets are sealed."""
+        """True if new secrets are sealed."""
         return self._fernet is not None
 
     def sealed(self, secrets: Sequence[str]) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class Keyring:
         return tuple(self._open(one) if is_sealed(one) else one for one in stored)
 
     def can_open(self, stored: Sequence[str]) -> bool:
-        """Whether all of these can be opened with the keys of this process."""
+        """True if all of these can be opened with the keys of this process."""
         try:
             self.opened(stored)
         except SecretKeyMissing:
@@ -85,7 +85,7 @@ class Keyring:
 
 
 def is_sealed(stored: str) -> bool:
-    """Whether a stored secret is sealed."""
+    """True if a stored secret is sealed."""
     return stored.startswith(_SEALED)
 
 

@@ -1,4 +1,4 @@
-"""What a worker drives for webhooks: the fan-out of events, and the posting of deliveries."""
+"""The loops of webhooks: the fan-out of events, and the posting of deliveries."""
 
 from __future__ import annotations
 

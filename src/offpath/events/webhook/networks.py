@@ -52,7 +52,7 @@ _IPV6: Final = tuple(
 
 
 def is_public(address: Address) -> bool:
-    """Whether a machine of the open internet can have this address."""
+    """True if a machine of the open internet can have this address."""
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in network for network in _IPV4)
     return address in _IPV6_UNICAST and not any(address in network for network in _IPV6)

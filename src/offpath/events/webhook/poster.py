@@ -41,7 +41,7 @@ class Poster(Protocol):
     """Posts; a test may have its own."""
 
     async def post(self, post: Post) -> Answer:
-        """How the receiver answered. Raises nothing but a cancellation."""
+        """The receiver's answer. Raises nothing but a cancellation."""
         ...
 
     async def close(self) -> None:
@@ -168,7 +168,7 @@ def _new_session(guard: Guard, resolver: Resolver) -> aiohttp.ClientSession:
 
 
 def _said(error: Exception) -> str:
-    """What to record of an error; the URL, which may hold a secret path, is not in it."""
+    """The record of an error; the URL, which may hold a secret path, is not in it."""
     if isinstance(error, MissingExtra | SecretKeyMissing):
         return f"not posted: {error}"
     cause = error.__cause__ or error

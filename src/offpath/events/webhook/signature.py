@@ -39,7 +39,7 @@ _MOST_SIGNATURES = 20
 Signer = Callable[[bytes], str]
 """Signs ``id.timestamp.body``: the version, a comma and the signature in base64."""
 Checker = Callable[[str, bytes, bytes], bool]
-"""Whether a signature of this version (and these bytes) fits the signed content."""
+"""A check of a signature of this version, given its bytes, against the signed content."""
 
 
 class BadSignature(OffpathError):
@@ -83,7 +83,7 @@ def checked_secret(secret: object) -> str:
 
 
 def signer(secret: object) -> Signer:
-    """What signs under this secret. Raises ``InvalidArgument`` without showing it."""
+    """The signer under this secret. Raises ``InvalidArgument`` without showing it."""
     if isinstance(secret, str) and secret.startswith(_PRIVATE):
         private = _ed25519().from_private_bytes(_decoded(secret, _PRIVATE))
         return lambda content: f"v1a,{base64.b64encode(private.sign(content)).decode()}"

@@ -83,7 +83,7 @@ class Directory:
 
 
 class WebhookTools(Struct, frozen=True, kw_only=True):
-    """What both works need."""
+    """The parts of the app that both works need."""
 
     directory: Directory
     clock: Clock
@@ -179,7 +179,7 @@ class PostWork:
         self._tools = tools
         self._per_endpoint = per_endpoint
         self.full = False
-        """Whether an endpoint was not asked for as it had all that it may have."""
+        """True if an endpoint was not asked for because it had all that it may have."""
 
     def rooms(self, held: Mapping[str, int], most: int) -> tuple[StreamRoom, ...]:
         """Enabled endpoints that are not blocked; one post at a time while a circuit is open."""
@@ -255,4 +255,4 @@ class PostWork:
 
 
 ATTEMPTS: Final = len(SCHEDULE)
-"""How often a delivery is posted at most."""
+"""The number of times that a delivery is posted at most."""

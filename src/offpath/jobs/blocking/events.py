@@ -30,12 +30,12 @@ class EventApp(Protocol[A_co]):
         ...
 
     def accepted(self, answer: Enqueued) -> A_co:
-        """What the store's answer to an inbound message means."""
+        """The meaning of the store's answer to an inbound message."""
         ...
 
 
 class BlockingEvents(Generic[A_co]):
-    """What :class:`offpath.BlockingClient` offers for events.
+    """The verbs of :class:`offpath.BlockingClient` for events.
 
     ``within`` takes a blocking connection or session, and needs no event loop at all.
     """

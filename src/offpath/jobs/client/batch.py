@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Batch:
-    """What is to be committed together. A value until its block ends: nothing is written before.
+    """The jobs to be committed together. A value until its block ends: nothing is written before.
 
     Everything is checked when it is added. Ids are known at once; :attr:`handles` are there when
     the block has ended.

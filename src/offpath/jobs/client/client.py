@@ -141,7 +141,7 @@ def each_job(given: Iterable[Sent]) -> Iterator[Job[Any, Any]]:
 
 
 def effects_of(given: Iterable[Sent]) -> Effects:
-    """What to commit for these jobs and gates. Raises ``GateError``."""
+    """The effects that commit these jobs and gates. Raises ``GateError``."""
     jobs: list[NewJob] = []
     gates: list[NewGate] = []
     for one in given:

@@ -85,7 +85,7 @@ class Fates:
         )
 
     def _attempts(self, step: MoveStep) -> int | None:
-        """How often the job may be tried; None where this process does not know."""
+        """The number of times that the job may be tried; None where this process does not know."""
         task, options = self._tasks.get(step.job.task), getattr(step.job, "options", None)
         if options is None:
             return None
@@ -150,7 +150,7 @@ def _next(step: MoveStep) -> str:
 
 
 def _command(step: MoveStep, fate: Fate) -> str:
-    """Where more is to be seen, for what somebody may want to look at."""
+    """The command that shows more of a fate that somebody may want to look at."""
     return f"; see: offpath jobs show {step.job.id}" if fate.level >= logging.WARNING else ""
 
 

@@ -151,7 +151,7 @@ class LimitKeys:
 
 
 class FlowVerbs:
-    """What an app can do with the flow of its jobs."""
+    """The verbs of an app for the flow of its jobs."""
 
     _opened: Callable[[], Awaitable[Any]]
 

@@ -1,4 +1,4 @@
-"""What is told when a group is done, and to whom: the hook for groups that nobody awaited."""
+"""The report of a group's end, and its receiver: the hook for groups that nobody awaited."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 GRACE = 0.1
 """Seconds in which somebody may still begin to wait for a group that is done."""
 AWAITED = "awaited"
-"""Who holds the name of a group that somebody waits for."""
+"""The holder of the name of a group that somebody waits for."""
 KEEP_AWAITED = 30 * 86_400.0
 """Seconds for which a wait is remembered: one that began longer ago counts no more, elsewhere."""
 KEEP_TOLD = 86_400.0
@@ -41,9 +41,9 @@ class Group(Quiet, frozen=True, kw_only=True):
     """Members that are dead or cancelled."""
     policy: GroupPolicy = GroupPolicy.SETTLE_ALL
     closing: bool = False
-    """Whether its open members are being cancelled."""
+    """True if its open members are being cancelled."""
     value: Any = None
-    """What its members gave, as plain data; None when nobody gave any."""
+    """The sum of what its members gave, as plain data; None when nobody gave any."""
     fault: str | None = None
     """Why what they gave cannot be read, or could not be folded; then ``value`` is None."""
 
@@ -67,7 +67,7 @@ class Group(Quiet, frozen=True, kw_only=True):
 
     @property
     def done(self) -> bool:
-        """Whether every member has ended."""
+        """True if every member has ended."""
         return self.open == 0
 
 

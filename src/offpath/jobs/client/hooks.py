@@ -87,7 +87,7 @@ async def given_up(tasks: Iterable[asyncio.Task[None]]) -> None:
 
 
 class Reporter:
-    """Where everything goes that the engine swallows: the user's ``on_error``, and the log.
+    """The receiver of all errors that the engine swallows: the user's ``on_error``, and the log.
 
     One line a minute for each kind of error, since what fails does so thousands of times. Of an
     outage the store itself tells, once when it begins and once when it ends.
@@ -266,7 +266,7 @@ class EndWatch:
 
 
 def _alone(step: MoveStep) -> bool:
-    """Whether a job is certain to be the only one that its group ever had."""
+    """True if a job is certain to be the only one that its group ever had."""
     job, settlement = step.job, step.settlement
     if settlement is None or not isinstance(job, LeasedJob):
         return False

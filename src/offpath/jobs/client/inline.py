@@ -24,7 +24,7 @@ class InlineWorker(Protocol):
 
     @property
     def may_begin(self) -> bool:
-        """Whether it takes a job now."""
+        """True if it takes a job now."""
         ...
 
     async def begin(self, new: NewJob, /) -> bool:
@@ -82,7 +82,7 @@ class InlineStarter:
 
     @staticmethod
     def _elsewhere(task: asyncio.Task[None]) -> bool:
-        """Whether it was begun in an event loop that has ended since."""
+        """True if it was begun in an event loop that has ended since."""
         return task.get_loop() is not asyncio.get_running_loop()
 
     async def _start(self) -> None:
@@ -130,4 +130,4 @@ def _in_the_way(new: NewJob) -> str | None:
 
 
 async def _nothing() -> None:
-    """What its worker does instead of opening the app: it is open."""
+    """Do nothing where a worker of another process opens the app: this app is open."""

@@ -67,11 +67,11 @@ class JobsView:
             after = page.next
 
     async def count(self, **where: Unpack[Where]) -> int:
-        """How many jobs match."""
+        """The number of jobs that match."""
         return sum(each.count for each in await self.counts(**where))
 
     async def counts(self, **where: Unpack[Where]) -> list[Count]:
-        """How many jobs match, by state, queue and task."""
+        """The number of jobs that match, by state, queue and task."""
         return await (await self._opened()).store.count(filter_of(where))
 
     async def cancel(self, *ids: str, **where: Unpack[Where]) -> list[ChangedJob]:
@@ -121,7 +121,7 @@ _RETRYABLE = frozenset({JobState.DEAD, JobState.CANCELLED, JobState.QUEUED})
 def chosen(
     ids: Sequence[str], given: JobFilter, *, allowed: frozenset[JobState], everything: bool = False
 ) -> JobFilter:
-    """What a bulk action is about; never everything by accident. Raises ``InvalidArgument``."""
+    """The jobs of a bulk action; never everything by accident. Raises ``InvalidArgument``."""
     if not ids and given == _ANY and not everything:
         raise InvalidArgument(
             "give job ids or a filter: without them nothing is chosen, rather than everything"

@@ -13,7 +13,7 @@ SessionT = TypeVar("SessionT")
 
 
 class _Process:
-    """Which process this is, without a system call per question."""
+    """The identity of this process, without a system call for each question."""
 
     generation = 0
 
@@ -28,7 +28,7 @@ if hasattr(os, "register_at_fork"):
 
 
 _LEFT: list[object] = []
-"""What parents of this process had open."""
+"""The stores that parents of this process had open."""
 
 
 class _Live(Generic[SessionT]):
@@ -43,7 +43,7 @@ class _Live(Generic[SessionT]):
 
     @property
     def inherited(self) -> bool:
-        """Whether it was opened by the process that this one was forked from."""
+        """True if it was opened by the process that this one was forked from."""
         return self.generation != _Process.generation
 
 
@@ -65,7 +65,7 @@ class Lifecycle(Generic[SessionT]):
         self._closing: asyncio.Task[None] | None = None
         self._closed = False
         self._callers = 0
-        """How many wait for the opening."""
+        """The number of callers that wait for the opening."""
         self._generation = _Process.generation
 
     @property

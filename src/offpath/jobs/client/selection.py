@@ -28,7 +28,8 @@ class HasName(Protocol):
 
 
 class Where(TypedDict, total=False):
-    """Which jobs. Every given field must match; where several values are given, one of them must.
+    """The choice of jobs. Every given field must match; where several values are given, one of them
+    must.
 
     Only ``tags`` must all be there. Times are aware datetimes.
     """
@@ -67,7 +68,9 @@ def page_limit(limit: int) -> int:
 
 
 def position(after: str | None) -> str | None:
-    """Where a page goes on, checked: from nowhere it would begin again, for ever."""
+    """The position where a page continues, checked: from a wrong one it would begin again, for
+    ever.
+    """
     try:
         return None if after is None else parse_id(after, "after")
     except InvalidArgument as error:

@@ -1,4 +1,4 @@
-"""How an app's jobs and postings get into the store, and the choice to begin a job at once."""
+"""The way of an app's jobs and postings into the store, and the choice to begin a job at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ G = TypeVar("G")
 
 
 class SendVerbs:
-    """What an app can do with jobs and postings that are not sent yet."""
+    """The verbs of an app for jobs and postings that are not sent yet."""
 
     client: Client
     tasks: Registry[Task[..., Any, Any]]

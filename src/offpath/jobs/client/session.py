@@ -26,4 +26,4 @@ class StoreSession:
         self.waiters = waiters
         self.keep_cancelled = keep_cancelled
         self.claims_groups = claims_groups
-        """Whether the fleet is to know who waits for a group."""
+        """True if the fleet is to know which process waits for a group."""

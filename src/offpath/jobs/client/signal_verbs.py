@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from offpath.store.protocol import Store
 
 MOST_UNREAD = 10_000
-"""How many signals of one target may wait to be taken, unless it is said."""
+"""The number of signals of one target that may wait to be taken, by default."""
 KEEP = timedelta(days=30)
-"""How long a signal waits to be taken, unless it is said."""
+"""The time for which a signal waits to be taken, by default."""
 
 
 class SignalVerbs:
-    """How an app sends signals."""
+    """The verbs of an app for signals."""
 
     settings: Settings
     _codec: Codec

@@ -30,7 +30,7 @@ async def untaken(job: JobRecord, store: Store) -> str:
 
 
 def of_group(group: GroupRecord) -> str:
-    """How many of its jobs are still to end."""
+    """The number of its jobs that are still to end."""
     return f"{group.open} of its jobs are open, {group.failed} failed"
 
 

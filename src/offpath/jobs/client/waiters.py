@@ -39,7 +39,7 @@ _LAST_LOOK = 1.0
 
 
 class PollPace:
-    """How long to wait between polls: longer with many waiters, and while nothing ends."""
+    """The pause between polls: longer with many waiters, and while nothing ends."""
 
     __slots__ = ("_quiet",)
 
@@ -64,7 +64,7 @@ class PollPace:
 
 
 class WaitedKind(Protocol):
-    """What can be waited for: a job or a group, as the store has it."""
+    """The kind of thing that is waited for: a job or a group, as the store has it."""
 
     @property
     def id(self) -> str:
@@ -114,7 +114,7 @@ class WaitLine(Generic[R]):
             self.suspects.discard(wanted)
 
     def suspect(self, ids: Iterable[str]) -> bool:
-        """These may have ended; whether somebody waits for one of them."""
+        """Note that these may have ended; True if somebody waits for one of them."""
         found = [each for each in ids if each in self.waiting] if self.waiting else ()
         self.suspects.update(found)
         return bool(found)
@@ -181,12 +181,12 @@ class Waiters:
         self._closed = False
 
     def __len__(self) -> int:
-        """How many ids are waited for."""
+        """The number of ids that are waited for."""
         return len(self._jobs.waiting) + len(self._groups.waiting)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing runs here: no task, no polling."""
+        """True if nothing runs here: no task, no polling."""
         return self._task is None
 
     async def wait(self, job_id: str, timeout: float | None) -> JobRecord:  # noqa: ASYNC109
@@ -202,7 +202,7 @@ class Waiters:
         return await self._wait(self._groups, group_id, timeout)
 
     def awaits_group(self, group_id: str) -> bool:
-        """Whether somebody waits for this group here."""
+        """True if somebody waits for this group here."""
         return group_id in self._groups.waiting
 
     def ended(self, ids: Iterable[str]) -> None:
@@ -363,7 +363,7 @@ async def _late(line: WaitLine[R], wanted: str, what: str) -> WaitTimeout:
 
 
 async def _why(line: WaitLine[R], record: R) -> str:
-    """What the fleet says of it, if it does in time."""
+    """The fleet's account of it, if it comes in time."""
     if line.why is not None:
         with contextlib.suppress(OffpathError, TimeoutError):
             async with asyncio.timeout(_LAST_LOOK):

@@ -1,4 +1,4 @@
-"""What an app's workers ask and tell the program: hooks that decide what they take, and when."""
+"""The hooks of an app's workers: the program decides in them which jobs are taken, and when."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class WorkingVerbs:
-    """What an app can say and ask of all its workers."""
+    """The verbs of an app for all its workers."""
 
     _worker_hooks: WorkerHooks
 

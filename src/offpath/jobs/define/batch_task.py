@@ -47,7 +47,7 @@ G = TypeVar("G")
 LARGEST = 1_000
 """Most jobs of one call."""
 ITEM = "item"
-"""What the one argument of a batch task's job is called in the store."""
+"""The name in the store of the one argument of a batch task's job."""
 
 
 class BatchSettings(TaskOptions, total=False):
@@ -56,19 +56,20 @@ class BatchSettings(TaskOptions, total=False):
     name: str | None
     """Its name in the store; the function's name by default. Renaming it orphans stored jobs."""
     concurrency: int | None
-    """How many calls of it one worker has at once."""
+    """The number of calls of it that one worker has at once."""
     unique: Callable[..., Unique | str | None] | Unique | str | None
     """A unique key, or a function of one input that gives one."""
     limit: Callable[..., Limit | Literal[False] | None] | Limit | Literal[False] | None
     """A limit over the fleet, or a function of one input that gives one."""
     fair_key: Callable[..., str | None] | str | None
-    """Whose job it is, or a function of one input that tells it."""
+    """The owner of a job for fair turns, or a function of one input that returns the owner."""
     options: Callable[..., Options | None] | None
     """A function of one input that gives options of its job."""
     codec: Codec | None
     strict: bool | None
-    """Whether a plan that is made for a job and is not its output makes that job dead at once (the
-    default); False: it then has no effect."""
+    """True (the default) if a plan that is made for a job and is not its output makes that job dead
+    at once; False: it then has no effect.
+    """
     on_event: OnEvent | None
     on_failure: OnFailure | None
     log_context: LogContext | None
@@ -136,7 +137,7 @@ class AsyncBatchContextTask(BatchTask[T, S, G]):
 
 
 class BatchDecorator(Protocol):
-    """What ``app.batch_task(...)`` returns: makes a batch task of the function under it."""
+    """The decorator ``app.batch_task(...)``: makes a batch task of the function under it."""
 
     # Exception is named beside BaseException because type checkers take a member of a union out of
     # the result only where it is named exactly.
@@ -204,7 +205,7 @@ class BatchDecorator(Protocol):
 
 
 class BatchVerbs:
-    """How an app comes by its batch tasks."""
+    """The verbs of an app that make batch tasks."""
 
     tasks: Registry[Task[..., Any, Any]]
     """The tasks of this app, by name."""
@@ -362,7 +363,7 @@ _LISTS = (list, Sequence, Collection, Iterable)
 
 
 def _element(kind: Any, where: str) -> Any:  # noqa: ANN401 - types
-    """What a list of this type has in it."""
+    """The type of the elements in a list of this type."""
     if kind is Any or kind is EMPTY or kind in _LISTS:
         return Any
     if get_origin(kind) in _LISTS:

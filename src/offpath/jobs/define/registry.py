@@ -12,7 +12,7 @@ _SHOWN = 5
 
 
 class Registrable(Protocol):
-    """What can be registered."""
+    """The kinds of task that can be registered."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ class Registry(Mapping[str, TaskT]):
         return iter(tuple(self._tasks))
 
     def __len__(self) -> int:
-        """How many tasks there are."""
+        """The number of tasks."""
         return len(self._tasks)
 
     def add(self, task: TaskT) -> None:
@@ -78,7 +78,7 @@ class Registry(Mapping[str, TaskT]):
 
 
 def place_of(fn: Callable[..., Any]) -> str:
-    """Where a function is defined, for error texts."""
+    """The place where a function is defined, for error texts."""
     code = getattr(inspect.unwrap(fn), "__code__", None)
     name = getattr(fn, "__qualname__", repr(fn))
     return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else str(name)

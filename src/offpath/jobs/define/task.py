@@ -63,19 +63,22 @@ class TaskSettings(TaskOptions, total=False):
     name: str | None
     """Its name in the store; the function's name by default. Renaming it orphans stored jobs."""
     concurrency: int | None
-    """How many of it one worker runs at once."""
+    """The number of its jobs that one worker runs at once."""
     unique: Callable[..., Unique | str | None] | Unique | str | None
     """A unique key, or a function of the task's arguments that gives one."""
     limit: Callable[..., Limit | Literal[False] | None] | Limit | Literal[False] | None
     """A limit over the fleet, or a function of the task's arguments that gives one."""
     fair_key: Callable[..., str | None] | str | None
-    """Whose job it is, or a function of the task's arguments that tells it."""
+    """The owner of a job for fair turns, or a function of the task's arguments that returns the
+    owner.
+    """
     options: Callable[..., Options | None] | None
     """A function of the task's arguments that gives options of the job."""
     codec: Codec | None
     strict: bool | None
-    """Whether a plan that the handler makes and does not return makes the job dead at once (the
-    default); False: it then has no effect."""
+    """True (the default) if a plan that the handler makes and does not return makes the job dead at
+    once; False: it then has no effect.
+    """
     on_event: OnEvent | None
     on_failure: OnFailure | None
     log_context: LogContext | None
@@ -87,7 +90,7 @@ class BindOptions(QueueOptions, total=False):
     within: Any
     """A connection or session of the caller's: the jobs join its transaction."""
     inline: bool
-    """Whether the job begins in this process at once, without waiting in its queue."""
+    """True if the job begins in this process at once, without waiting in its queue."""
 
 
 class Sending(Generic[P, S, G]):
@@ -252,7 +255,7 @@ class AsyncContextTask(Task[P, S, G]):
 
 
 class Decorator(Protocol):
-    """What ``app.task(...)`` returns: makes a task of the function under it."""
+    """The decorator ``app.task(...)``: makes a task of the function under it."""
 
     @overload
     def __call__(  # type: ignore[overload-overlap]
@@ -454,7 +457,7 @@ def _refuse_unknown(settings: TaskSettings) -> None:
 
 
 def takes_context(fn: Callable[..., Any], kind: type = Context) -> bool:
-    """Whether the first parameter is annotated with ``kind``: :class:`offpath.Context`."""
+    """True if the first parameter is annotated with ``kind``: :class:`offpath.Context`."""
     first = next(iter(inspect.signature(fn).parameters.values()), None)
     if first is None or first.kind not in {first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD}:
         return False

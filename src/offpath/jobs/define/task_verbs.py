@@ -39,7 +39,7 @@ AnyTask = Task[..., Any, Any]
 
 
 class TaskVerbs(BatchVerbs):
-    """What an app can do with tasks."""
+    """The verbs of an app for tasks."""
 
     tasks: Registry[AnyTask]
     """The tasks of this app, by name."""

@@ -1,4 +1,4 @@
-"""What a batch handler knows of its call, and of each job in it."""
+"""The context of a batch handler: its call, and each job in it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class BatchContext:
         return f"<BatchContext task={self.task!r} items={len(self._items)}>"
 
     def __len__(self) -> int:
-        """How many jobs the call is for."""
+        """The number of jobs that the call is for."""
         return len(self._items)
 
     @property
@@ -143,7 +143,7 @@ class BatchContext:
 
 
 def _missing(one: object, name: str) -> AttributeError:
-    """What to do instead of asking ``one`` for what it has not."""
+    """The error for a name that ``one`` does not have, with the remedy."""
     kind = type(one).__name__
     if hasattr(DurableVerbs, name):
         hint = ": a call is for many jobs, and none may hold up the others; make it a plain task"

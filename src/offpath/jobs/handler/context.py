@@ -1,4 +1,4 @@
-"""What a running handler knows of its job, and what it can ask for."""
+"""The context of a running handler: its job, and the verbs that it can use."""
 
 from __future__ import annotations
 
@@ -114,12 +114,12 @@ class JobContext(PlanVerbs):
 
     @property
     def attempt(self) -> int:
-        """Which attempt this is, from 1. Snoozes, releases and lost workers do not count."""
+        """The number of this attempt, from 1. Snoozes, releases and lost workers do not count."""
         return self._run.job.attempt
 
     @property
     def deliveries(self) -> int:
-        """How often the job was handed to a worker, this time included."""
+        """The number of times that the job was handed to a worker, this time included."""
         return self._run.job.deliveries
 
     @property
@@ -144,7 +144,9 @@ class JobContext(PlanVerbs):
 
     @property
     def deadline(self) -> datetime | None:
-        """When the whole job must have succeeded, by the store's clock; None: never too late."""
+        """The time when the whole job must have succeeded, by the store's clock; None: never too
+        late.
+        """
         return self._run.job.deadline
 
     @property
@@ -324,7 +326,7 @@ class JobContext(PlanVerbs):
 
     @property
     def suspension(self) -> Suspended | None:
-        """What ends this attempt, if it sleeps or waits."""
+        """The sleep or wait that ends this attempt, if there is one."""
         return None
 
     def _tell(self, why: Interruption) -> None:
@@ -382,7 +384,7 @@ class JobContext(PlanVerbs):
 
     @property
     def unwritten(self) -> bool:
-        """Whether progress was reported that is not written yet."""
+        """True if progress was reported that is not written yet."""
         return self._progress is not None
 
     def take_progress(self) -> str | None:
@@ -406,7 +408,7 @@ class Context(DurableVerbs, JobContext):
 
     @property
     def suspension(self) -> Suspended | None:
-        """What ends this attempt, if it sleeps or waits."""
+        """The sleep or wait that ends this attempt, if there is one."""
         return None if self._book is None else self._book.suspension
 
     def _opened(self) -> StepBook:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """What a context needs of the worker that runs it."""
+    """The worker, as the context of a job that it runs needs it."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -27,7 +27,7 @@ class Host(Protocol):
     codec: Codec
     """The app's: signals are written with it."""
     threads: HandlerThreads
-    """Where blocking functions run."""
+    """The threads in which blocking functions run."""
     max_result_bytes: int
 
     def progressed(self, run: Run) -> None:

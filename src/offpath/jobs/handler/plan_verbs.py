@@ -216,7 +216,7 @@ def _contribution(given: Given, values: GroupValues, limit: int) -> Contribution
 
 
 def joined(first: Effects, second: Effects) -> Effects:
-    """What both say. Raises ``PlanError`` when a job is in both."""
+    """The effects of both. Raises ``PlanError`` when a job is in both."""
     if not second:
         return first
     if not first:

@@ -40,9 +40,11 @@ class Terms(TypedDict, total=False):
     when: str | Callable[[datetime], datetime | None] | None
     """A next-time function, or the name under which it is registered."""
     overlap: Overlap | str
-    """When the job of the occurrence before has not ended: ``allow``, ``skip`` or ``queue``."""
+    """The rule for an occurrence whose predecessor's job has not ended: ``allow``, ``skip`` or
+    ``queue``.
+    """
     missed: Missed | str
-    """What was due while no worker ran: ``skip``, ``one`` or ``all``."""
+    """The rule for occurrences that were due while no worker ran: ``skip``, ``one`` or ``all``."""
     missed_limit: int
     """Most that ``all`` makes up for: the latest ones, in their order."""
     grace: float | timedelta

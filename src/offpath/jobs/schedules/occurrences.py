@@ -1,4 +1,4 @@
-"""What a tick wants for one schedule that is due: which occurrences are made, which passed over."""
+"""The occurrences of one due schedule in a tick: those that are made, and those passed over."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _latest(
 
 
 def _made(schedule: Schedule, due: tuple[datetime, ...], horizon: datetime) -> frozenset[datetime]:
-    """Which of these become jobs."""
+    """The occurrences that become jobs."""
     in_time = [at for at in due if at >= horizon]
     late = [at for at in due if at < horizon]
     match schedule.missed:

@@ -34,7 +34,7 @@ class Schedules:
         self._opened = opened
         self._new_id = new_id
         self.definitions: dict[str, Schedule] = {}
-        """What the code of this app defines; workers put it when they start."""
+        """The schedules that the code of this app defines; workers put them when they start."""
         self.functions = Functions()
         """The next-time functions of this app."""
 
@@ -49,7 +49,7 @@ class Schedules:
         return made
 
     def ticker(self, clock: Clock, report: Report, store: OccurrenceStore | None = None) -> Ticker:
-        """What fires the schedules that are due, for one worker; on this app's store by default."""
+        """The ticker that fires due schedules for one worker; on this app's store by default."""
 
         async def given() -> OccurrenceStore:
             return await self._opened() if store is None else store
@@ -161,7 +161,7 @@ class Schedules:
     async def history(
         self, name: str, /, *, limit: int = 100, before: datetime | None = None
     ) -> _Occurrences:
-        """What became of its occurrences, the latest first. Raises ``ScheduleNotFound``.
+        """The fates of its occurrences, the latest first. Raises ``ScheduleNotFound``.
 
         ``before`` is the ``at`` of the last one of the page before.
         """

@@ -47,7 +47,7 @@ class OccurrenceStore(ScheduleStore, DeclarationStore, Protocol):
     """The store, as schedules need it."""
 
     async def get(self, ids: Sequence[str]) -> list[JobRecord]:
-        """These jobs, if they are still there."""
+        """The jobs of these ids that are still there."""
         ...
 
     async def ping(self) -> datetime:
@@ -56,7 +56,7 @@ class OccurrenceStore(ScheduleStore, DeclarationStore, Protocol):
 
 
 class DefinedSchedules(Protocol):
-    """What the code of an app defines."""
+    """The schedules that the code of an app defines."""
 
     @property
     def definitions(self) -> Mapping[str, Schedule]:
@@ -89,7 +89,7 @@ class Ticker:
         self._watched: dict[str, datetime] = {}
         """Schedules that wait for their last job, and since which occurrence."""
         self._broken: dict[str, str] = {}
-        """Those that could not be fired the last time, and why."""
+        """The schedules that could not be fired the last time, with the reasons."""
         self._stuck = 0
         """Due schedules that the last turn could not move: the next one looks past them."""
         self._pruned: float | None = None
@@ -173,7 +173,7 @@ class Ticker:
         return self._hold(record) if status is FiringStatus.HELD else status
 
     async def _waited(self, store: OccurrenceStore, record: ScheduleRecord) -> bool:
-        """Whether it came due while its last job was open: it waited, and was not missed."""
+        """True if it came due while its last job was open: it waited, and was not missed."""
         if record.schedule.name in self._watched:
             return True
         last = () if record.last_job is None else await store.get((record.last_job,))
@@ -206,7 +206,7 @@ class Ticker:
             self._declared, self._declared_at = given, now
 
     def _differs(self, schedule: Schedule, known: Schedule | None) -> bool:
-        """Whether to put it. One that was put and is not there any more was deleted by somebody."""
+        """True if it has to be put. A schedule that was put and is gone was deleted by somebody."""
         if known is None:
             return self._defined.get(schedule.name) is not schedule
         return not keeps(known, schedule)
@@ -228,7 +228,7 @@ class Ticker:
 
 
 class _Ends:
-    """What became of the schedules of one turn."""
+    """The schedules of one turn, by their fates."""
 
     def __init__(self) -> None:
         self.buckets: dict[str, list[str]] = {}

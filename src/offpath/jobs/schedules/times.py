@@ -1,4 +1,4 @@
-"""When: the next time of a cron expression, an interval or a function. Pure; all times are UTC.
+"""The next time of a cron expression, an interval or a function. Pure; all times are UTC.
 
 The rule for clock changes. An expression whose hour field is ``*`` follows the clock as it runs:
 it comes at every moment at which a clock in its zone shows a time that fits, so an hour that comes
@@ -27,7 +27,9 @@ NextTime = Callable[[datetime], datetime | None]
 """The first occurrence after a time, None when there is none any more. Strictly later."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-"""What an interval is counted from by default: the same for everybody, so nobody drifts."""
+"""The start from which an interval is counted by default: the same for everybody, so nobody
+drifts.
+"""
 SHORTEST = 1.0
 LONGEST = 10 * 366 * 86_400.0
 MAX_EXPRESSION = 200
@@ -121,7 +123,9 @@ class Function:
         self._function = function
 
     def __call__(self, after: datetime) -> datetime | None:
-        """What the function says. Raises ``InvalidArgument`` when that is no later time."""
+        """The time that the function returns. Raises ``InvalidArgument`` when that is not a later
+        time.
+        """
         given = called(self._function, after)
         if given is None:
             return None
@@ -135,7 +139,7 @@ class Function:
 
 
 def next_time(timing: Timing, functions: Mapping[str, NextTime]) -> NextTime:
-    """How the times of ``timing`` come about.
+    """The function that gives the times of ``timing``.
 
     Raises ``InvalidArgument`` for an expression, a zone or an interval that cannot be, and for a
     function that is not registered here.
@@ -191,7 +195,9 @@ def _offset(at: datetime, zone: ZoneInfo) -> timedelta:
 
 
 def _moment(wall: datetime, zone: ZoneInfo) -> datetime:
-    """When a wall clock shows this first; for a time that it skips, when the gap ends."""
+    """The moment when a wall clock shows this first; for a time that it skips, the end of the
+    gap.
+    """
     at = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if _wall(at, zone) == wall:
         return at

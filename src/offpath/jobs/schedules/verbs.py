@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[[datetime], datetime | None])
 
 
 class ScheduleVerbs:
-    """What an app can do with schedules."""
+    """The verbs of an app for schedules."""
 
     schedules: Schedules
     """The schedules of the store: create, change, pause, resume, trigger, delete, look at."""

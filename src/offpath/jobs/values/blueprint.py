@@ -43,7 +43,7 @@ FairKeyOf = Callable[..., str | None]
 
 
 class InputForm(Protocol):
-    """How arguments become text."""
+    """The form of arguments as text."""
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:  # noqa: ANN401
         """Check a call's arguments. Raises ``InvalidInput``."""
@@ -59,7 +59,7 @@ class InputForm(Protocol):
 
 
 class Sender(Protocol):
-    """Where jobs go: the app."""
+    """The receiver of jobs that are sent: the app."""
 
     @property
     def max_input_bytes(self) -> int:
@@ -92,14 +92,14 @@ class Blueprint(Struct, frozen=True, kw_only=True):
     name: str
     inputs: InputForm
     decode: Callable[[str | None], Any]
-    """How to read its result."""
+    """The reader of its result."""
     decode_group: Callable[[str | None], Any] | None = None
-    """How to read the value of a group of which its job is the first; None: as its result."""
+    """The reader of the value of a group whose first job it is; None: as its result."""
     sender: Sender
     levels: tuple[OptionLevel, ...] = ()
     """The task's own defaults, then the app's."""
     plain: Resolved = Resolved()
-    """What these levels alone resolve to: most jobs need nothing else."""
+    """The options that these levels alone resolve to: most jobs need nothing else."""
     computed: Computed | None = None
     unique_of: UniqueOf | None = None
     limit_of: LimitOf | None = None

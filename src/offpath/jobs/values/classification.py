@@ -1,4 +1,6 @@
-"""What a failed attempt leads to: retry, later, or never. Pure decisions over values."""
+"""The consequence of a failed attempt: a retry, a later one, or none. Pure decisions over
+values.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ LONGEST_DELAY = 3_153_600_000.0
 
 
 class Decision(Enum):
-    """What a classifier (``on_failure``) may answer besides a :class:`offpath.Snooze` or None."""
+    """The answers of a classifier (``on_failure``) besides a :class:`offpath.Snooze` or None."""
 
     RETRY = "retry"
     ABORT = "abort"
@@ -35,7 +37,7 @@ Verdict = Literal[Decision.RETRY, Decision.ABORT] | Snooze | None
 
 
 class FailureInfo(Struct, frozen=True, kw_only=True):
-    """What a classifier is told besides the error. It carries no input."""
+    """The facts that a classifier gets besides the error. They do not include an input."""
 
     id: str
     task: str
@@ -44,12 +46,14 @@ class FailureInfo(Struct, frozen=True, kw_only=True):
     attempt: int
     """The attempt that failed, from 1."""
     attempts: int
-    """How many the policy allows."""
+    """The number of attempts that the policy allows."""
     deliveries: int
 
 
 class Moment(Struct, frozen=True, kw_only=True):
-    """When an attempt ended, and what limits its next one. ``now`` is the store's clock."""
+    """The time of an attempt's end, and the limits of its next one. ``now`` is the store's
+    clock.
+    """
 
     attempt: int
     attempts: int
@@ -58,11 +62,11 @@ class Moment(Struct, frozen=True, kw_only=True):
 
     @property
     def over(self) -> bool:
-        """Whether the deadline has passed."""
+        """True if the deadline has passed."""
         return self.late(self.now)
 
     def late(self, due: datetime) -> bool:
-        """Whether the deadline has passed at ``due``."""
+        """True if the deadline has passed at ``due``."""
         return self.deadline is not None and due > self.deadline
 
 

@@ -182,7 +182,7 @@ def _made(on: object, queue: object, when: object, timeout: float | timedelta | 
 
 
 def needed(when: object, total: int) -> int:
-    """How many of ``total`` watched jobs a condition needs. Raises ``GateError``."""
+    """The number of ``total`` watched jobs that a condition needs. Raises ``GateError``."""
     asked = condition(when)
     try:
         return asked.needed(total)

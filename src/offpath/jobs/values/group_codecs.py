@@ -25,7 +25,7 @@ class Writes(Protocol):
 
     @property
     def codec(self) -> Codec:
-        """What turns its values into text."""
+        """The codec that turns its values into text."""
         ...
 
 
@@ -34,7 +34,7 @@ class GroupWriter(Protocol):
 
     @property
     def results(self) -> Writes:
-        """How its results are written."""
+        """The form in which its results are written."""
         ...
 
 
@@ -45,7 +45,7 @@ class GroupCodecs:
 
     def __init__(self, app: Codec, tasks: Mapping[str, GroupWriter]) -> None:
         self.app = app
-        """What writes where a task has no codec of its own."""
+        """The writer for tasks that have no codec of their own."""
         self._tasks = tasks
 
     def signed(self, text: str, task: str, codec: Codec) -> str:
@@ -68,7 +68,9 @@ class GroupCodecs:
 
 
 def parted(text: str) -> tuple[str, str]:
-    """Who wrote a group's value (a task's name, nothing: the app's codec), and the value's text."""
+    """The writer of a group's value (a task's name, or nothing for the app's codec), and the
+    value's text.
+    """
     if not text.startswith(_SIGN):
         return "", text
     writer, _, plain = text.removeprefix(_SIGN).partition("\n")

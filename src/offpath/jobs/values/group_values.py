@@ -24,11 +24,11 @@ _NATIVE = (bool, int, float, str, list, dict, type(None))
 
 
 _BROKEN = "!offpath group value: "
-"""What the stored text of a value that could not be made begins with: no JSON begins so."""
+"""The beginning of the stored text of a value that could not be made: no JSON begins so."""
 
 
 class GroupValues:
-    """How the values of a task's group are written and read.
+    """The form in which the values of a task's group are written and read.
 
     Any task may have written the value that is read: :mod:`offpath.jobs.values.group_codecs`.
     """
@@ -43,7 +43,7 @@ class GroupValues:
         self._typed = annotation is not Any
         self._readers: dict[tuple[int, Any], ResultModel] = {}
         self.signs = codec is not codecs.app
-        """Whether what it gives names its task: it has a codec of its own."""
+        """True if its values name its task: the task has a codec of its own."""
         self._reader(codec, annotation)  # an annotation that cannot be written is refused here
 
     def encode(self, value: Any) -> str | None:  # noqa: ANN401
@@ -99,7 +99,7 @@ class GroupValues:
         return self._type if self._typed or kind in _NATIVE else kind
 
     def _reader_of(self, codec: Codec, kind: Any) -> ResultModel:  # noqa: ANN401
-        """What reads this type in another task's text. Raises ``UnsupportedType``."""
+        """The reader of this type in another task's text. Raises ``UnsupportedType``."""
         try:
             return self._reader(codec, kind)
         except UnsupportedType:
@@ -134,7 +134,7 @@ def plain_value(text: str | None, codecs: GroupCodecs) -> Any:  # noqa: ANN401
 
 
 def _told(error: Exception) -> str:
-    """What is recorded of an error; a foreign one's text may quote what members gave."""
+    """The record of an error; a foreign error's text may quote what members gave."""
     if isinstance(error, OffpathError):
         return f"the values of its members could not be folded: {error}"
     return f"append= raised {type(error).__name__} on the values of its members"
@@ -150,7 +150,7 @@ def checked_size(text: str, limit: int, what: str) -> str:
 
 
 def returned_types(function: Callable[..., Any], name: str) -> tuple[Any, Any]:
-    """What a handler's own result is, and what its group's value is, by its annotation."""
+    """The types of a handler's own result and of its group's value, by its annotation."""
     annotation = return_type(function, f"task {name!r}")
     members = _members(annotation)
     if not any(_is_plan(member) for member in members):

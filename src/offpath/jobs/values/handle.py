@@ -20,7 +20,7 @@ _progress_decoder = msgspec.json.Decoder(Progress)
 
 
 class Desk(Protocol):
-    """Where handles ask: the open app."""
+    """The app, where handles ask: it is open."""
 
     async def wait(self, job_id: str, timeout: float | timedelta | None) -> JobRecord:  # noqa: ASYNC109
         """The record of a job once it has ended."""
@@ -78,7 +78,7 @@ class Handle(Generic[S_co, G_co]):
 
     @property
     def created(self) -> bool:
-        """Whether this enqueue made the job; False for a repeat, an attach or a replace."""
+        """True if this enqueue made the job; False for a repeat, an attach or a replace."""
         return self._created
 
     def __await__(self) -> Generator[Any, None, G_co]:
@@ -145,7 +145,7 @@ class Handle(Generic[S_co, G_co]):
         return await self._desk.record(self._id)
 
     async def progress(self) -> Progress | None:
-        """What the handler last told with ``ctx.progress``; None when it told nothing."""
+        """The value that the handler last gave to ``ctx.progress``; None when it gave none."""
         return progress_of(await self._desk.record(self._id))
 
     async def cancel(self) -> bool:
@@ -183,7 +183,7 @@ def result_of(record: JobRecord, decode: Callable[[str | None], Any]) -> Any:  #
 
 
 def _end_of(record: JobRecord) -> str:
-    """How a job ended that has no result: what became of it, and its last error."""
+    """The end of a job that has no result: its fate, and its last error."""
     name = f"job {record.id} ({record.task})"
     if record.state is JobState.CANCELLED:
         return f"{name} was cancelled"

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from offpath.model.options import OptionLevel
 
 S_co = TypeVar("S_co", covariant=True)
-"""What the job's own result is."""
+"""The type of the job's own result."""
 G_co = TypeVar("G_co", covariant=True)
-"""What the job's group gives: the same as the result while the handler returns a plain value."""
+"""The type of the group's value: the same as the result while the handler returns a plain value."""
 
 
 class Unknowable:
@@ -27,7 +27,7 @@ class Unknowable:
 
 
 class Member(Protocol[G_co]):
-    """What can be queued in a plan, by what it may give to the group's value.
+    """The items that can be queued in a plan, by what they may give to the group's value.
 
     Only for type checkers: jobs, plans and gates that give nothing (None) are members of ``Never``,
     which vanishes from the union of all.
@@ -84,22 +84,22 @@ class Job(Generic[S_co, G_co]):
 
     @property
     def decode(self) -> Callable[[str | None], Any]:
-        """How to read its result."""
+        """The reader of its result."""
         return self._decode
 
     @property
     def decode_group(self) -> Callable[[str | None], Any]:
-        """How to read the value of its group, where it is the group's first job."""
+        """The reader of the value of its group, where it is the group's first job."""
         return self._decode_group
 
     @property
     def named(self) -> bool:
-        """Whether its id is one that a handler gives at every run."""
+        """True if a handler gives its id again at every run."""
         return self._name is not None
 
     @property
     def doubtful(self) -> bool:
-        """Whether a job of its id may be stored that an earlier run of the handler has sent."""
+        """True if a job of its id may be stored that an earlier run of the handler has sent."""
         return self._name is not None and self._name.again
 
     def sent_as(self, job_id: str) -> None:

@@ -41,7 +41,7 @@ class NamingAttempt(Protocol):
 
     @property
     def over(self) -> bool:
-        """Whether it has ended."""
+        """True if it has ended."""
         ...
 
 
@@ -50,7 +50,7 @@ class Name(Struct, frozen=True):
 
     id: str
     again: bool
-    """Whether the handler ran before: then that run may have sent a job of this id."""
+    """True if the handler ran before: then that run may have sent a job of this id."""
 
 
 class Names:
@@ -65,12 +65,12 @@ class Names:
 
     @property
     def over(self) -> bool:
-        """Whether the attempt has ended: what is still built in its name has ids of its own."""
+        """True if the attempt has ended: what is still built in its name has ids of its own."""
         return self._run.over
 
     @property
     def in_step(self) -> bool:
-        """Whether these are the names of a step."""
+        """True if these are the names of a step."""
         return bool(self._place)
 
     def of_step(self, step: str) -> Names:
@@ -136,7 +136,7 @@ def ordered(delay: float, place: int, size: int) -> float:
 
 
 def in_order(jobs: Sequence[NewJob]) -> tuple[NewJob, ...]:
-    """These jobs, such that equal ones go in this order: see :func:`ordered`."""
+    """The same jobs, with equal ones in this order: see :func:`ordered`."""
     size = len(jobs)
     return tuple(
         replace(job, delay=ordered(job.delay, place, size)) for place, job in enumerate(jobs)

@@ -58,35 +58,35 @@ class Offer:
 
     @property
     def attempt(self) -> int:
-        """Which attempt it would be, from 1."""
+        """The number that its attempt would have, from 1."""
         return self._run.job.attempt
 
     @property
     def enqueued_at(self) -> datetime:
-        """When it was enqueued."""
+        """The time when it was enqueued."""
         return self._run.job.enqueued_at
 
     @property
     def deadline(self) -> datetime | None:
-        """When it must have succeeded; None: never too late."""
+        """The time when it must have succeeded; None: never too late."""
         return self._run.job.deadline
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What its handler would be called with. Raises ``InvalidInput``."""
+        """The arguments of the call of its handler. Raises ``InvalidInput``."""
         return self._run.task.inputs.decode(self._run.job.input)
 
 
 class WorkerLoad(Struct, frozen=True, kw_only=True):
-    """What a worker tells its ``backpressure``."""
+    """The load of a worker, as its ``backpressure`` gets it."""
 
     worker: str
     """Its id."""
     at: float
     """A reading of the monotonic clock, in seconds."""
     active: int
-    """How many slots are in use."""
+    """The number of slots in use."""
     slots: int
-    """How many there are."""
+    """The number of slots."""
     succeeded: Mapping[str, int]
     """Task → how many of its attempts have succeeded in this worker."""
     failed: Mapping[str, int]
@@ -95,13 +95,14 @@ class WorkerLoad(Struct, frozen=True, kw_only=True):
 
 
 class BackedUp(Struct, frozen=True, kw_only=True):
-    """What a worker tells its ``on_backlog``."""
+    """The backlog of a worker, as its ``on_backlog`` gets it."""
 
     active: int
-    """How many slots are in use."""
+    """The number of slots in use."""
     queued: int | None
-    """How many jobs that it could run are due, each queue and task counted up to 10,000; None when
-    the store could not say."""
+    """The number of due jobs that it could run, each queue and task counted up to 10,000; None when
+    the store could not say.
+    """
     seconds: float
     """For how long the worker has been full."""
 
@@ -116,7 +117,7 @@ OnBacklog = Callable[["BackedUp"], "Awaitable[None] | None"]
 
 
 class WorkerHooks(TypedDict, total=False):
-    """What workers ask and tell; see :meth:`WorkingVerbs.configure_workers`."""
+    """The callbacks of workers; see :meth:`WorkingVerbs.configure_workers`."""
 
     backpressure: Backpressure | None
     """Asked before each lease: seconds for which this worker takes no job, None or 0 to go on."""
@@ -133,25 +134,29 @@ class WorkerOverrides(WorkerHooks, total=False):
     """The keywords of ``app.worker(...)``; what is not given follows the app's settings."""
 
     concurrency: int
-    """How many jobs run at once."""
+    """The number of jobs that run at once."""
     queues: Sequence[str] | Mapping[str, int | None]
     """Queues to serve, none meaning all: a list, or how many jobs of each run at once here, as
     ``{"emails": 5, "reports": None}``; ``"*"`` stands for all others."""
     dispatch: Literal["priority", "age", "balanced"]
-    """Which of a queue's jobs go first: by priority, by age, or by whose turn it is."""
+    """The order of a queue's jobs: by priority, by age, or by the turn of each fair_key."""
     lease_seconds: float
-    """How long it may be out of touch before its jobs are given to others."""
+    """The time for which it may be out of touch before its jobs are given to others."""
     poll_interval: float
     """The longest time between two looks for work, when nothing announces any."""
     drain_timeout: float
-    """How long ``stop`` waits for running jobs before it aborts them."""
+    """The time that ``stop`` waits for running jobs before it aborts them."""
     max_deliveries: int
-    """How many workers may die holding a job before it is dead."""
+    """The number of workers that may die holding a job before the job is dead."""
     relays: bool
-    """Whether it relays the outbox and drains the inbox."""
+    """True if it relays the outbox and drains the inbox."""
     backlog_after: float
-    """How long it must be full, with due work waiting, before ``on_backlog`` is told."""
+    """The time for which it must be full, with due work waiting, before ``on_backlog`` is
+    called.
+    """
     backlog_every: float
-    """How often it is told while that goes on; once, if this is not given."""
+    """The time between two calls of ``on_backlog`` while the backlog lasts; without it there is one
+    call.
+    """
     abort: Literal["release", "fail"]
-    """What becomes of jobs that a stop aborts: given back without losing an attempt, or dead."""
+    """The fate of jobs that a stop aborts: given back without losing an attempt, or dead."""

@@ -65,7 +65,7 @@ class Given(Struct, frozen=True, kw_only=True):
 
     @property
     def plain(self) -> bool:
-        """Whether it is no more than a returned value."""
+        """True if it is only a returned value."""
         return not self.final and self.append is None
 
 
@@ -95,7 +95,7 @@ class PlanOptions(NextOptions, total=False):
 
 
 class _Link(Struct, frozen=True, kw_only=True):
-    """What follows when enough of what is before it has ended."""
+    """The items that follow when enough of those before them have ended."""
 
     items: tuple[Item, ...]
     when: When
@@ -104,7 +104,7 @@ class _Link(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Generic[S_co, G_co]):
-    """What a handler wants to happen, to be returned from it.
+    """The jobs that a handler asks for, to be returned from it.
 
     ``ctx.result(value)`` and ``ctx.queue(*jobs)`` make plans. One that was made and is not
     returned, by itself or inside another one, is an error of the program: the job is dead at once
@@ -206,7 +206,7 @@ class Plan(Generic[S_co, G_co]):
 
     @property
     def listed(self) -> tuple[Item, ...]:
-        """What a ``ctx.queue`` lists."""
+        """The items of a ``ctx.queue``."""
         return self._items
 
     @property
@@ -216,18 +216,18 @@ class Plan(Generic[S_co, G_co]):
 
     @property
     def links(self) -> tuple[_Link, ...]:
-        """What follows, in order."""
+        """The links that follow, in order."""
         return tuple(self._links)
 
     def members(self) -> Iterator[Item]:
-        """What it lists, and what its ``next`` list."""
+        """The items that it lists, and those of its ``next``."""
         yield from self._items
         for link in self._links:
             yield from link.items
 
     @property
     def size(self) -> int:
-        """How many jobs it has by itself at most, those that its gates hold included."""
+        """The greatest number of jobs that it has by itself, those that its gates hold included."""
         return sum(len(one.jobs) if isinstance(one, Gate) else 1 for one in self.members())
 
     def jobs(self) -> Iterator[Job[Any, Any]]:
@@ -274,7 +274,7 @@ def level_of(options: NextOptions | PlanOptions) -> OptionLevel | None:
 
 
 def checked_items(items: Sequence[Any], maker: object) -> tuple[Item, ...]:
-    """What a plan lists. Raises ``PlanError``."""
+    """The items that a plan lists, checked. Raises ``PlanError``."""
     for each in items:
         if isinstance(each, Plan):
             if each.maker is not maker:
@@ -314,7 +314,7 @@ class Carried(Struct, frozen=True, kw_only=True):
 
 
 def carried_out(plan: Plan[Any, Any], job: LeasedJob) -> Carried:
-    """What the plan that ``job`` returned means. Raises ``PlanError``."""
+    """The effects of the plan that ``job`` returned. Raises ``PlanError``."""
     carrier = _Carrier(job, sum(one.size for one in plan.reach()))
     try:
         carrier.walk(plan, None, ())

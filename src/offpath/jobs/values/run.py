@@ -84,7 +84,7 @@ class AttemptContext(Protocol):
 
     @property
     def unwritten(self) -> bool:
-        """Whether progress was reported that is not written yet."""
+        """True if progress was reported that is not written yet."""
         ...
 
     def take_progress(self) -> str | None:
@@ -110,7 +110,7 @@ class Call(Protocol):
     """The call of a batch handler, as one of its jobs sees it."""
 
     left: int
-    """How many of its jobs have not ended."""
+    """The number of its jobs that have not ended."""
 
     @property
     def items(self) -> Sequence[Run]:
@@ -119,7 +119,7 @@ class Call(Protocol):
 
     @property
     def unwanted(self) -> bool:
-        """Whether each of its jobs was told to end."""
+        """True if each of its jobs was asked to end."""
         ...
 
     def nudge(self) -> None:
@@ -197,26 +197,28 @@ class Run:
         self.leased_at = leased_at
         self.started_at: float | None = None
         self.entered_at: float | None = None
-        """When its handler was called; None before, and then cancelling its task would miss it."""
+        """The time when its handler was called; None before, and then cancelling its task would
+        miss it.
+        """
         self.begun = False
-        """Whether its handler runs or ran; a sync one waits for a thread before."""
+        """True if its handler runs or ran; a sync one waits for a thread before."""
         self.ended_at: float | None = None
         self.lane: TaskSeries | None = None
         self.context: AttemptContext | None = None
         self.batch: Call | None = None
         """The call that it is part of, if it is run together with others."""
         self.single = False
-        """Whether it is run by itself although its task is a batch task."""
+        """True if it is run by itself although its task is a batch task."""
         self.interrupted: Interruption | None = None
         self.runner: asyncio.Task[None] | None = None
         self.fault: Exception | None = None
         """Why its stored options could not be read."""
         self.given_up = False
-        """Whether its end was written without waiting for the handler any longer."""
+        """True if its end was written without waiting for the handler any longer."""
         self.gives: Contribution | None = None
         """Its result as its group is given it, where that is another text than the job's."""
         self.over = False
-        """Whether the handler has ended, or was given up on."""
+        """True if the handler has ended, or was given up on."""
 
     def begin(self) -> None:
         """Its handler runs from now on, unless it was given up on meanwhile."""
@@ -253,7 +255,7 @@ class Run:
 
     @property
     def must_end(self) -> bool:
-        """Whether its handler has to end when it is told to: one of a batch goes on for others."""
+        """True if its handler has to end on request: one of a batch goes on for others."""
         if self.batch is None:
             return self.task.is_async
         return self.task.is_async and self.batch.items[0] is self and self.batch.unwanted

@@ -1,4 +1,4 @@
-"""What the worker needs of a task: the seam between defining work and running it."""
+"""The task as the worker needs it: the seam between defining work and running it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LogContext = Callable[..., Mapping[str, Any]]
 
 
 class BatchSpec(Struct, frozen=True, kw_only=True):
-    """How jobs of a batch task are run together."""
+    """The terms on which jobs of a batch task are run together."""
 
     fn: Callable[..., Any]
     """The handler: takes the inputs as a list, returns one output for each, in their order."""
@@ -49,7 +49,7 @@ class Results(Protocol):
     """The result side of a task's signature."""
 
     codec: Codec
-    """What turns its values into text."""
+    """The codec that turns its values into text."""
 
     def encode(self, value: Any, /) -> str | None:  # noqa: ANN401 - whatever a handler returns
         """Return the text to store, None for nothing; raises when the value does not fit."""
@@ -71,47 +71,47 @@ class Runnable(Protocol):
 
     @property
     def is_async(self) -> bool:
-        """Whether the handler is a coroutine function; others run in threads."""
+        """True if the handler is a coroutine function; others run in threads."""
         ...
 
     @property
     def takes_context(self) -> bool:
-        """Whether the handler's first argument is the context."""
+        """True if the handler's first argument is the context."""
         ...
 
     @property
     def batch(self) -> BatchSpec | None:
-        """How its jobs are run together; None: each for itself."""
+        """The terms on which its jobs are run together; None: each for itself."""
         ...
 
     @property
     def inputs(self) -> Inputs:
-        """How to decode its input."""
+        """The reader of its input."""
         ...
 
     @property
     def results(self) -> Results:
-        """How to encode its result."""
+        """The writer of its result."""
         ...
 
     @property
     def group_values(self) -> GroupValues:
-        """How the values of its group are written."""
+        """The form of the values of its group."""
         ...
 
     @property
     def strict(self) -> bool:
-        """Whether a plan that its handler makes must be returned."""
+        """True if a plan that its handler makes must be returned."""
         ...
 
     @property
     def concurrency(self) -> int | None:
-        """How many of it one worker runs at once; None: as many as there are slots."""
+        """The number of its jobs that one worker runs at once; None: as many as there are slots."""
         ...
 
     @property
     def own_options(self) -> RunOptions:
-        """How a job of it is run that says nothing of that itself."""
+        """The options of a job of it that has none of its own."""
         ...
 
     @property

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class HandlerThreads(Protocol):
-    """Where sync handlers run."""
+    """The threads in which sync handlers run."""
 
     def run(self, function: Callable[[], Any], /) -> Awaitable[Any]:
         """Call ``function`` in a thread, with the caller's context variables."""

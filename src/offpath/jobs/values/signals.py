@@ -31,11 +31,11 @@ class Signal:
         return f"<Signal {'set' if self._event.is_set() else 'not set'}>"
 
     def __bool__(self) -> bool:
-        """Whether it is set, so that ``while not ctx.cancelled`` reads as it should."""
+        """True if it is set, so that ``while not ctx.cancelled`` reads as it should."""
         return self._event.is_set()
 
     def is_set(self) -> bool:
-        """Whether it is set."""
+        """True if it is set."""
         return self._event.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -75,7 +75,7 @@ class Signal:
 
 
 def in_loop(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether the caller runs inside ``loop``."""
+    """True if the caller runs inside ``loop``."""
     try:
         return asyncio.get_running_loop() is loop
     except RuntimeError:

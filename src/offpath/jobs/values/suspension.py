@@ -1,4 +1,4 @@
-"""How a handler's sleep or wait ends its attempt."""
+"""The end of an attempt by a handler's sleep or wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Suspended(BaseException):
     def __init__(self, until: Snooze | Waiting) -> None:
         super().__init__("this attempt sleeps or waits; let this exception pass")
         self.until = until
-        """What is to be recorded: asleep until a time, or waiting for a signal."""
+        """The state to be recorded: asleep until a time, or waiting for a signal."""
 
 
 def suspended(error: BaseException) -> Suspended | None:

@@ -41,7 +41,7 @@ class _Rest(Struct):
 
 
 class JobSelection:
-    """Which jobs one worker runs. Belongs to one event loop.
+    """The jobs that one worker runs. Belongs to one event loop.
 
     What it declines is given back as it was, free for any other worker at once, and its own leases
     pass over it for a while. Of those that are too many for that, a task of which nothing is
@@ -77,7 +77,7 @@ class JobSelection:
         return tuple(self._passed_over)
 
     def __len__(self) -> int:
-        """How many declined jobs are remembered."""
+        """The number of declined jobs that are remembered."""
         return len(self._declined) + len(self._passed_over)
 
     def put_off(self, run: Run) -> float | None:

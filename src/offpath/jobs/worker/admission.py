@@ -40,7 +40,7 @@ class Admission:
 
     @property
     def used(self) -> bool:
-        """Whether a job with a limit was seen lately."""
+        """True if a job with a limit was seen lately."""
         return self._used_at is not None and self._since(self._used_at) < REMEMBERED
 
     def saw(self) -> None:

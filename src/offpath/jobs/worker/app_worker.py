@@ -24,7 +24,7 @@ BATCH = 1_000
 
 
 class MessageMover(Protocol):
-    """What moves messages: a relay of the outbox, a drain of the inbox."""
+    """The movers of messages: a relay of the outbox, a drain of the inbox."""
 
     async def run_once(self, *, limit: int) -> Tally:
         """Move up to ``limit`` due messages."""

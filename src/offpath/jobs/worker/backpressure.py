@@ -121,7 +121,7 @@ class AdaptiveDelay:
         self._looked_at: float | None = None
         self._leased_at = -math.inf
         self._first_leased_at: float | None = None
-        """When the first lease since the last look was let pass."""
+        """The time when the first lease since the last look was let pass."""
         self.delay = self._least
         """The present delay between two leases, in seconds."""
 

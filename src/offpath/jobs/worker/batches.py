@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Input = tuple["Run", Any]
 """A job of a call and its decoded input."""
 AT_ONCE = 20
-"""How many jobs' last progress is written at once: the store has others to serve."""
+"""The number of jobs whose last progress is written at once: the store has others to serve."""
 
 
 class BatchCall:
@@ -44,21 +44,21 @@ class BatchCall:
         self.spec = spec
         self.items: list[Run] = []
         self.left = 0
-        """How many of them have not ended."""
+        """The number of them that have not ended."""
         self.ready = asyncio.Event()
         """Set when it waits for no more jobs."""
         self.inside = False
-        """Whether the handler has been called and has not ended."""
+        """True if the handler has been called and has not ended."""
         self.runner: asyncio.Task[None] | None = None
 
     @property
     def room(self) -> int:
-        """How many more jobs it takes."""
+        """The number of jobs that it still takes."""
         return 0 if self.ready.is_set() else self.spec.size - len(self.items)
 
     @property
     def unwanted(self) -> bool:
-        """Whether each of its jobs was told to end."""
+        """True if each of its jobs was asked to end."""
         return all(run.interrupted is not None or run.over for run in self.items)
 
     def add(self, run: Run) -> None:

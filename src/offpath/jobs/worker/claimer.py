@@ -79,18 +79,18 @@ class Claimer:
         self.expected: set[str] = set()
         """Jobs that begin here by themselves: an answer on its way brings them."""
         self.more = False
-        """Whether the last lease that was asked for left work behind."""
+        """True if the last lease that was asked for left work behind."""
         self._left_behind = True
-        """Whether the store may have more than was taken: then a free slot is a reason to ask."""
+        """True if the store may have more than was taken: then a free slot is a reason to ask."""
         self.wake: Callable[[], None] = silent
         """Makes the next step come soon; set by who repeats it."""
         self._doubt_until: float | None = None
         """Until when a lease that went unanswered may still turn out to have been given."""
         self.open = False
-        """Whether jobs may be taken: this worker is registered and not stopping."""
+        """True if jobs may be taken: this worker is registered and not stopping."""
 
         self.asking = False
-        """Whether the store is being asked right now: its answer may bring jobs."""
+        """True if the store is being asked right now: its answer may bring jobs."""
 
     def announce(self) -> None:
         """Work may be ready: ask soon, or as soon as there is room."""
@@ -209,7 +209,9 @@ class Claimer:
             self._hand.changed.set()
 
     def _request(self, most: int) -> LeaseRequest | None:
-        """What to ask for; None when there is no room for anything that could be had."""
+        """The request of the next lease; None when there is no room for anything that could be
+        had.
+        """
         resting = self._resting()
         tasks = {name: room for name, room in self._hand.room(most).items() if name not in resting}
         rooms = self._hand.queue_rooms(most)

@@ -27,7 +27,7 @@ class Jumps:
         self._until = -math.inf
 
     def recent(self) -> bool:
-        """Whether the clock was set within the grace. To be asked now and then."""
+        """True if the clock was set within the grace. To be asked now and then."""
         apart = self._now_apart()
         if abs(apart - self._apart) > LEAST:
             self._until = self._clock.monotonic() + self._grace

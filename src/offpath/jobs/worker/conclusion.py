@@ -1,4 +1,4 @@
-"""What a handler's value means for its job: a result, or a plan with its effects."""
+"""The meaning of a handler's value for its job: a result, or a plan with its effects."""
 
 from __future__ import annotations
 

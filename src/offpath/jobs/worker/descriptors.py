@@ -32,7 +32,7 @@ class Descriptors:
     def __init__(self, runs: Callable[[], Sequence[Run]]) -> None:
         self._runs = runs
         self.exhausted: str | None = None
-        """What is wrong, in one line; None while there are descriptors."""
+        """The fault, in one line; None while there are descriptors."""
 
     def look(self) -> None:
         """Open a file that is always there, and close it. Call it from any thread."""

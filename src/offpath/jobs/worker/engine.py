@@ -91,7 +91,7 @@ class Engine:
         self.failed: Callable[[], None] = silent
         """Told that a job ended without success; set by who sees to what follows from that."""
         self.stopping = False
-        """Whether jobs that still come in are given back."""
+        """True if jobs that still come in are given back."""
         self.telemetry = WorkerTelemetry(parts.metrics)
         self.hand = Hand(settings.concurrency, tasks, settings.queue_limits)
         self.selection = JobSelection(settings.accept, parts.clock, parts.report)
@@ -271,7 +271,7 @@ class Engine:
                 pass
 
     def load(self) -> WorkerLoad:
-        """What is told to a ``backpressure``."""
+        """The load that a ``backpressure`` gets."""
         return WorkerLoad(
             worker=self.info.id,
             at=self.clock.monotonic(),
@@ -282,7 +282,7 @@ class Engine:
         )
 
     def full(self) -> bool:
-        """Whether every slot is in use, or there is more work than there was room for."""
+        """True if every slot is in use, or there is more work than there was room for."""
         return self.hand.busy >= self.hand.capacity or self.claimer.more
 
     def _let_go(self, run: Run) -> None:

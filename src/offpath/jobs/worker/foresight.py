@@ -23,7 +23,9 @@ FEWEST_SLOTS = 20
 SHORT = 0.01
 """Seconds that jobs may take on average."""
 BATCHES = 4
-"""How many times its slots a worker takes ahead: jobs of ``SHORT`` are run well within patience."""
+"""The factor of its slots that a worker takes ahead: jobs of ``SHORT`` are run well within
+patience.
+"""
 PATIENCE = 0.1
 """Seconds after which what still waits for a slot is given back."""
 _WEIGHT = 0.02

@@ -119,7 +119,7 @@ class _Buckets:
 
 
 def _bucket(one: ChangedJob) -> str:
-    """What became of a job: its state, but for those that go on."""
+    """The fate of a job: its state, but for those that go on."""
     if one.was is one.state:
         return "cancelled"  # it runs, and was told
     return one.state.value if one.state.terminal else "woken"

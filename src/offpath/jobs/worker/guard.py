@@ -40,13 +40,13 @@ others must find missing for a second before they act, and the next renewal tell
 FROZEN = 2.0
 """Seconds between two looks after which this thread, and so the whole process, stood still."""
 _LATER = 10.0
-"""How many times longer a block must have become before it is told of again."""
+"""The factor by which a block must have grown before it is reported again."""
 
 _FOREIGN = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
 class Blocked(Struct, frozen=True, kw_only=True):
-    """What holds up the event loop."""
+    """The code that holds up the event loop."""
 
     seconds: float
     job: str | None
@@ -88,9 +88,9 @@ class LoopGuard:
         self._tell_at = BLOCKED
         self._renewing = self._thawing = self._failed = False
         self.descriptors = Descriptors(runs)
-        """Whether the process can open anything, seen by the same thread."""
+        """The supply of file descriptors, watched by the same thread."""
         self.blocked: Blocked | None = None
-        """What holds up the loop now; None while it turns."""
+        """The block that holds up the loop now; None while it turns."""
 
     def watch(self) -> None:
         """Begin to watch the loop that calls this, from a thread."""
@@ -112,7 +112,7 @@ class LoopGuard:
 
     @property
     def frozen(self) -> bool:
-        """Whether the whole process stood still until just now, and the lease is not renewed yet.
+        """True if the whole process stood still until just now, and the lease is not renewed yet.
 
         The leases of other workers in this process are as old, so an expired one proves nothing.
         """

@@ -1,4 +1,4 @@
-"""What a worker holds: which jobs, in how many slots, with room for what."""
+"""The jobs that a worker holds: in how many slots, with room for what."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Hand:
         self._held: dict[str, Run] = {}
         self._stale: set[Run] = set()
         self.ahead = 0
-        """How many jobs may be taken beyond the slots: they wait for one."""
+        """The number of jobs that may be taken beyond the slots: they wait for one."""
         self._waiting: deque[Run] = deque()
         self.joinable: dict[str, int] = {}
         """Batch task → how many jobs the call takes that waits for more of it."""
         self._together = 0
-        """How many jobs are part of a call and have not ended."""
+        """The number of jobs that are part of a call and have not ended."""
         self._aside: dict[Run | Call, Run] = {}
         """Handlers that wait for other jobs, and have given back their slots meanwhile."""
         self._aside_by_task: Counter[str] = Counter()
@@ -60,17 +60,19 @@ class Hand:
         """The most slots that were in use at once."""
 
     def __len__(self) -> int:
-        """How many jobs are held."""
+        """The number of jobs that are held."""
         return len(self._held) + len(self._stale)
 
     @property
     def busy(self) -> int:
-        """How many slots are in use."""
+        """The number of slots in use."""
         return self._busy
 
     @property
     def free(self) -> int:
-        """How many more jobs can be taken; fewer than there are slots when ends pile up."""
+        """The number of further jobs that can be taken; fewer than there are free slots when ends
+        pile up.
+        """
         slots = self.capacity + self.ahead - self._busy
         # While ends are not taken they are load: more jobs would only wait for their own.
         stuck = self.unrecorded_for() > STUCK
@@ -79,7 +81,7 @@ class Hand:
 
     @property
     def room_to_join(self) -> dict[str, int]:
-        """How many jobs of each batch task can be taken that need no slot."""
+        """The number of jobs of each batch task that can be taken without a slot."""
         return {} if self._piled_up >= self._most_held else dict(self.joinable)
 
     @property
@@ -88,7 +90,9 @@ class Hand:
         return len(self) - self._together - len(self._aside)
 
     def room(self, most: int) -> dict[str, int]:
-        """How many of each task may run now, at most ``most``; tasks without room are left out."""
+        """The number of jobs of each task that may run now, at most ``most``; tasks without room
+        are left out.
+        """
         room: dict[str, int] = {}
         for name, task in self.tasks.items():
             limit = task.concurrency
@@ -102,7 +106,8 @@ class Hand:
         return room
 
     def _most_beside_waits(self, task: str, most: int) -> int:
-        """How many more of a task may run, of which some wait for jobs that need slots too.
+        """The number of further jobs of a task that may run, when some of it wait for jobs that
+        need slots too.
 
         While as many wait as there are slots, others come first. Only with every slot free one more
         begins at a time: the job that is waited for may be of the same task.
@@ -113,7 +118,9 @@ class Hand:
         return 0 if self._busy or aside >= self.capacity + DEEPEST else 1
 
     def queue_rooms(self, most: int) -> dict[str, int]:
-        """How many of each queue may run now, at most ``most``; others have no limit here."""
+        """The number of jobs of each queue that may run now, at most ``most``; others have no limit
+        here.
+        """
         busy = self._busy_by_queue
         return {
             name: max(min(limit - busy[name], most), 0)
@@ -121,7 +128,9 @@ class Hand:
         }
 
     def rooms_when_empty(self, resting: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
-        """How many of each task, and of each queue that has a limit, may run while nothing does."""
+        """The number of jobs of each task, and of each queue that has a limit, that may run while
+        nothing does.
+        """
         tasks = {
             name: self.capacity if task.concurrency is None else task.concurrency
             for name, task in self.tasks.items()
@@ -131,7 +140,7 @@ class Hand:
 
     @property
     def saturated(self) -> bool:
-        """Whether some task or queue has no room, although slots may be free."""
+        """True if some task or queue has no room, although slots may be free."""
         if 0 in self.queue_rooms(1).values():
             return True
         busy = self._busy_by_task
@@ -141,7 +150,7 @@ class Hand:
         )
 
     def overdrawn(self, run: Run) -> bool:
-        """Whether a taken run is more than its task may have here at once."""
+        """True if a taken run is more than its task may have here at once."""
         limit = run.task.concurrency
         return limit is not None and self._busy_by_task[run.job.task] > limit
 
@@ -224,7 +233,7 @@ class Hand:
 
     @property
     def crowded(self) -> bool:
-        """Whether a task or queue has as many waiting handlers as it may have."""
+        """True if a task or queue has as many waiting handlers as it may have."""
         return any(self._full_of_waits(name) for name in self._aside_by_task) or any(
             self._aside_by_queue[name] >= limit for name, limit in self._queue_limits.items()
         )
@@ -279,7 +288,7 @@ class Hand:
         self.changed.set()
 
     def by_task(self) -> dict[str, int]:
-        """How many slots each task uses. May be called from any thread."""
+        """The number of slots that each task uses. May be called from any thread."""
         return {name: busy for name, busy in self._busy_by_task.copy().items() if busy > 0}
 
     def jobs(self) -> list[LeasedJob]:

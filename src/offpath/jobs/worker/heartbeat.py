@@ -56,16 +56,16 @@ class Heartbeat:
         self._claimer = claimer
         self._report = report
         self.renewed_at = -math.inf
-        """When the lease was renewed last, by the monotonic clock. Set in any thread."""
+        """The time of the last renewal of the lease, by the monotonic clock. Set in any thread."""
         self._holds = False
         self.tell: Callable[[], WorkerReport] = WorkerReport
-        """What the worker says of itself to who looks at the fleet."""
+        """The worker's report on itself, for the fleet's health."""
         self.stopping = False
-        """Whether no more jobs are to be taken, though the lease is kept."""
+        """True if no more jobs are to be taken, though the lease is kept."""
 
     @property
     def alive(self) -> bool:
-        """Whether the lease is known to hold. May be asked in any thread."""
+        """True if the lease is known to hold. May be asked in any thread."""
         return self._holds and self._clock.monotonic() - self.renewed_at < self._lease_seconds
 
     @property

@@ -1,4 +1,4 @@
-"""How an attempt ended: from what a handler did, and why it was told to end, to an outcome."""
+"""The outcome of an attempt: from what a handler did, and why it was asked to end."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ _WRONG = (*_MISMADE, ResultError)
 
 
 class AttemptRules(Struct, frozen=True, kw_only=True):
-    """What the app decides for all its attempts. Durations in seconds; None keeps for ever."""
+    """The app's decisions for all its attempts. Durations in seconds; None keeps for ever."""
 
     keep_succeeded: float | None = None
-    """How long jobs that succeeded are kept, unless the job says otherwise."""
+    """The time for which succeeded jobs are kept, unless the job says otherwise."""
     keep_dead: float | None = None
     keep_cancelled: float | None = None
     on_failure: OnFailure | None = None
     abort_fails: bool = False
-    """Whether a job that a stopping worker aborts is dead, instead of given back."""
+    """True if a job that a stopping worker aborts is dead, instead of given back."""
 
 
 _TOLD = frozenset({100, 1_000, 10_000, 100_000})
-"""How often a job was put off when that is told."""
+"""The numbers of times put off at which a job's line says so."""
 
 
 class Restless(OffpathError):
@@ -266,7 +266,9 @@ class Judge:
         return Dead(reason=reason, failure=self._failure(run, error, reason.value))
 
     def _uncounted(self, run: Run) -> int:
-        """How often a job was put off before; told now and then where that is very often."""
+        """The number of times that a job was put off before; reported now and then where that is
+        very often.
+        """
         uncounted = run.job.deliveries - run.job.attempt - run.job.losses
         if uncounted in _TOLD:
             msg = (
@@ -353,7 +355,9 @@ class Judge:
         )
 
     def _keep(self, run: Run, outcome: Outcome) -> float | None:
-        """How long the ended job is kept. One that goes on may still end here: by a cancel."""
+        """The time for which the ended job is kept. A job that goes on may still end here: by a
+        cancel.
+        """
         match outcome:
             case Succeeded():
                 return run.options.keep_succeeded(self._rules.keep_succeeded)

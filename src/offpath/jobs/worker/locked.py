@@ -16,14 +16,14 @@ RETRY = 1.0
 
 
 class Locked:
-    """Those ends, in the order in which they came."""
+    """The ends that wait for locked rows, in the order in which they came."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._waiting: deque[tuple[float, Run, Settlement]] = deque()
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of ends."""
         return len(self._waiting)
 
     @property
@@ -36,7 +36,7 @@ class Locked:
         self._waiting.append((self._monotonic() + RETRY, run, settlement))
 
     def due(self) -> list[tuple[Run, Settlement]]:
-        """Those to be tried now; they wait here no longer."""
+        """The ends to be tried now; they wait here no longer."""
         now = self._monotonic()
         found = []
         while self._waiting and self._waiting[0][0] <= now:

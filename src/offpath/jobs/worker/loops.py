@@ -48,7 +48,7 @@ class Loops:
         self._added: dict[str, LoopSpec] = {}
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is a loop of this name."""
+        """True if there is a loop of this name."""
         return name in self._loops
 
     def values(self) -> ValuesView[Loop]:

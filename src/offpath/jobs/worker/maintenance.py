@@ -1,4 +1,4 @@
-"""What every worker does for the fleet now and then: rescue, tidying up, counting."""
+"""The duties of every worker for the fleet: rescue, tidying up, counting."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Maintenance:
 
 
 class WaitingCounts:
-    """What waits, as last counted: for the metrics, and for whoever judges the worker."""
+    """The work that waits, as last counted: for the metrics, and for the worker's health."""
 
     def __init__(
         self,
@@ -82,9 +82,9 @@ class WaitingCounts:
         self.findings: tuple[str, ...] = ()
         """Findings that stand and that nobody has accepted, one line each."""
         self.ends = ends
-        """What ended in this process lately."""
+        """The recent ends in this process."""
         self.gauges: tuple[AgeGauge, ...] = ()
-        """How long the oldest of each kind has waited, and how long it may."""
+        """The age of the oldest of each kind that waits, and its limit."""
 
     async def count(self, telemetry: WorkerTelemetry) -> Turn | None:
         """Count what is due. All ages are by the store's clock, which nobody's skew can spoil."""

@@ -45,7 +45,7 @@ class Passes(Protocol):
 
 
 class NoPasses:
-    """What a worker has that was made without an app."""
+    """The passes of a worker that was made without an app: none."""
 
     async def run(self, *_: object, **__: object) -> SweepRun:
         """Nothing is run."""

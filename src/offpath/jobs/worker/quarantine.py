@@ -45,7 +45,7 @@ class Quarantine:
         self._turn = asyncio.Lock()
         self._looked_at = -math.inf
         self._in_vain = False
-        """Whether somebody else was about to have what there was."""
+        """True if another worker was about to have what there was."""
         self._seen_at: float | None = None
         self._announced = True
 
@@ -53,7 +53,7 @@ class Quarantine:
 
     @property
     def occupied(self) -> bool:
-        """Whether nothing else may be taken. Who waits for another job lets that one in."""
+        """True if nothing else may be taken. A job that waits for another one lets that one in."""
         return any(run not in self._hand.aside for run in self._inside)
 
     def announce(self) -> None:
@@ -69,11 +69,13 @@ class Quarantine:
 
     @property
     def expected(self) -> bool:
-        """Whether to look again sooner than at the next poll."""
+        """True if the next look should come sooner than at the next poll."""
         return self._announced or self._seen_at is not None
 
     def room(self) -> int:
-        """How many to ask for: none as long as they are left to a worker that is free."""
+        """The number of suspects to ask for: none as long as they are left to a worker that is
+        free.
+        """
         now = self._clock.monotonic()
         waited = self._seen_at is not None and now - self._seen_at >= PATIENCE
         return self._hand.capacity if waited or not self._hand else 0
@@ -88,7 +90,7 @@ class Quarantine:
     # -- those in hand ----------------------------------------------------------------------------
 
     def suspects(self, job: LeasedJob) -> bool:
-        """Whether a job that an unanswered lease has brought must be taken for one."""
+        """True if a job that an unanswered lease has brought must be taken for a suspect."""
         return job.losses >= self._last_chance
 
     def enter(self, run: Run) -> None:
@@ -96,7 +98,7 @@ class Quarantine:
         self._inside.add(run)
 
     def holds(self, run: Run) -> bool:
-        """Whether a run is kept apart."""
+        """True if a run is kept apart."""
         return run in self._inside
 
     async def cleared(self, run: Run) -> bool:
@@ -131,7 +133,7 @@ class Quarantine:
         return run.job.id in begun
 
     def waiting(self) -> Sequence[Run]:
-        """Those that have not begun: a worker that stops gives them back."""
+        """The runs that have not begun: a worker that stops gives them back."""
         return [run for run in self._inside if run not in self._begun and not run.given_up]
 
     def let_go(self, run: Run) -> None:

@@ -58,7 +58,7 @@ def _checked_queues(queues: object) -> object:
 
 
 def _explained(error: Exception) -> str:
-    """What is wrong with a setting, with the words that it may be."""
+    """The fault of a setting, with the words that it may be."""
     text = str(error)
     name = text.rpartition("`$.")[2].rstrip("`")
     words = get_args(get_type_hints(Settings).get(name))
@@ -81,7 +81,7 @@ def worker_terms(
     *,
     takes: bool = True,
 ) -> WorkerSettings:
-    """What a worker is told of the app's settings."""
+    """The worker's settings, from the app's."""
     hooks = hooks or {}
     rules = AttemptRules(
         keep_succeeded=settings.keep_succeeded,

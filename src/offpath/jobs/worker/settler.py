@@ -25,11 +25,11 @@ BATCH = 500
 TOLD = 10.0
 """Seconds after which a worker is not ready whose ends are not recorded."""
 _REFUSALS = 2
-"""How often an end is rewritten when the store refuses it."""
+"""The number of times that an end is rewritten when the store refuses it."""
 PROBE = 0.5
 """Seconds between two tries of what the store could not take for reasons of its own."""
 _VALUES = (StoreRejected, CapabilityMissing)
-"""What a store says of the values that it was given, and not of itself."""
+"""The errors of a store that are about the values it was given, and not about itself."""
 _TROUBLE = (StoreError, AppClosed, OSError, MemoryError)
 
 Ending = tuple["Run", "Settlement"]
@@ -70,7 +70,7 @@ class Settler:
         """Makes the next flush come soon; set by who repeats it."""
 
     def __len__(self) -> int:
-        """How many ends are not recorded yet."""
+        """The number of ends that are not recorded yet."""
         return len(self._line) + len(self._sent) + len(self._aside) + len(self._locked)
 
     def oldest(self) -> tuple[Run, float] | None:

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 MOST_QUEUES = 1_000
 """Queues that are remembered; with more of them at once, all start again."""
 LEAD = 1
-"""How far a queue may be ahead of the others. Within one lease the store shares evenly, so queues
-that all have work never differ by more. A larger lead would only let a queue that had nothing
-to do make up for it, and keep the others waiting meanwhile."""
+"""The lead that a queue may have over the others. Within one lease the store shares evenly, so
+queues that all have work never differ by more. A larger lead would only let a queue that had
+nothing to do make up for it, and keep the others waiting meanwhile.
+"""
 
 
 class Shares:

@@ -34,7 +34,7 @@ class HandlerStandby:
         self._changed = changed
         """Told that a slot is free."""
         self._waits = 0
-        """How many waits of the call go on: it may wait for several jobs at once."""
+        """The number of waits of the call that go on: it may wait for several jobs at once."""
         self.loop = loop
 
     def step_aside(self) -> bool:

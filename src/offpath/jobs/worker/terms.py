@@ -1,4 +1,4 @@
-"""What a worker is given, and what it tells of itself."""
+"""The terms of a worker, and its report on itself."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from offpath.store.protocol import Backlog, Store
 
 
 class WorkerSettings(Struct, frozen=True, kw_only=True):
-    """How a worker works. Durations in seconds."""
+    """The terms of a worker's work. Durations in seconds."""
 
     concurrency: int = 100
-    """How many jobs run at once."""
+    """The number of jobs that run at once."""
     queues: tuple[str, ...] = ()
     """Queues to serve; empty means all."""
     queue_limits: dict[str, int] = {}
-    """How many jobs of a queue run at once; an absent one has no limit of its own."""
+    """The number of jobs of a queue that run at once; an absent queue has no limit of its own."""
     order: Order = Order.PRIORITY
-    """Which of a queue's jobs are taken first."""
+    """The order in which a queue's jobs are taken."""
     lease_seconds: float = 30.0
-    """How long the worker may be out of touch before its jobs are given to others."""
+    """The time for which the worker may be out of touch before its jobs are given to others."""
     poll_interval: float = 1.0
     """The longest time between two looks for work, when nothing announces any."""
     drain_timeout: float = 30.0
-    """How long ``stop`` waits for running jobs before it aborts them."""
+    """The time that ``stop`` waits for running jobs before it aborts them."""
     max_deliveries: int = 3
-    """How many workers may die holding a job before it is dead."""
+    """The number of workers that may die holding a job before the job is dead."""
     max_result_bytes: int = 1_048_576
     redact: tuple[str, ...] = ()
     """Field names to hide in handlers' log records, beside the built-in ones."""
@@ -51,7 +51,7 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
     keep_log: float | None = None
     """The time for which the log keeps events that every router has passed; None for ever."""
     on_dead_loop: Literal["restart", "exit"] = "restart"
-    """What becomes of a loop that died: it is started again, or the worker stops for good."""
+    """The consequence of a loop's death: it is started again, or the worker stops for good."""
     rules: AttemptRules = AttemptRules()
     version: str = ""
     backpressure: Backpressure | None = None
@@ -64,7 +64,7 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
     backlog_every: float | None = None
     """Seconds between two tellings of one episode; None tells each once."""
     takes: bool = True
-    """Whether it leases jobs; else it only runs what begins in this process."""
+    """True if it leases jobs; otherwise it only runs what begins in this process."""
 
     def info(self, worker_id: str, tasks: Iterable[str]) -> WorkerInfo:
         """Describe a worker of this process."""
@@ -85,7 +85,7 @@ def _nobody(_worker: str) -> None:
 
 
 class Parts(Struct, frozen=True, kw_only=True):
-    """What a worker works with."""
+    """The parts of a worker."""
 
     store: Store
     clock: Clock
@@ -106,13 +106,13 @@ class Parts(Struct, frozen=True, kw_only=True):
     loops: tuple[LoopSpec, ...] = ()
     """Loops that it drives beside its own."""
     real_time: bool = False
-    """Whether the clock is the machine's: only then can a thread watch the event loop by it."""
+    """True if the clock is the machine's: only then can a thread watch the event loop by it."""
     measure: Measure | None = None
     """Tells how long work has been waiting, by the backlog that was just read."""
     found: Found | None = None
     """Looks at the store's findings, and records those that it makes."""
     worker_id: str | None = None
-    """Who the worker is; a new id if it is not given."""
+    """The worker's id; a new one if it is not given."""
     begins: Callable[[str], None] = _nobody
     """Told the worker's id before it registers."""
     settled: Callable[[], tuple[SettlementReport, ...]] = tuple
@@ -126,7 +126,7 @@ Found = Callable[[datetime], Awaitable[Sequence[FindingRecord]]]
 
 
 class Stage(StrEnum):
-    """How far a held job is."""
+    """The stage of a held job."""
 
     PENDING = "pending"
     """Leased, not begun."""
@@ -144,12 +144,12 @@ class Active(Struct, frozen=True, kw_only=True):
     attempt: int
     deliveries: int
     since: datetime
-    """When it was leased, by the store's clock."""
+    """The time when it was leased, by the store's clock."""
     stage: Stage
 
 
 class AttemptCounts(Struct, kw_only=True):
-    """How many attempts ended which way in one worker."""
+    """The number of attempts in one worker, by how they ended."""
 
     succeeded: int = 0
     retried: int = 0
@@ -174,7 +174,7 @@ class AttemptCounts(Struct, kw_only=True):
 
     @property
     def total(self) -> int:
-        """How many attempts ended."""
+        """The number of attempts that ended."""
         return sum(getattr(self, name) for name in COUNTED)
 
 
@@ -182,10 +182,10 @@ COUNTED = AttemptCounts.__struct_fields__
 
 
 class Stopped(Struct, frozen=True, kw_only=True):
-    """How a worker's stop went."""
+    """The result of a worker's stop."""
 
     drained: bool = True
-    """Whether every job ended by itself within the limit."""
+    """True if every job ended by itself within the limit."""
     given_up: int = 0
     """Handlers that went on although they were told to end. Their jobs were settled without them;
     whatever they still do does not count."""

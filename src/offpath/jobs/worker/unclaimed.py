@@ -81,7 +81,9 @@ Name = tuple[str, str]
 
 
 def unknown(one: Backlog, live: Sequence[WorkerInfo]) -> Name | None:
-    """What nobody knows of these due jobs; None when one of the workers runs them."""
+    """The name of these due jobs that every worker lacks; None when one of the workers runs
+    them.
+    """
     serving = [info for info in live if not info.queues or one.queue in info.queues]
     if not serving:
         return "queue", one.queue

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PATIENCE = 1.0
 """Seconds after which a handler that swallowed its cancellation is cancelled again."""
 NUDGES = 5
-"""How often that is done before it is reported and left alone."""
+"""The number of nudges before the loop is reported and left alone."""
 _SMALL = 1_000
 
 

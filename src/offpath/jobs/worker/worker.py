@@ -127,17 +127,17 @@ class Worker:
 
     @property
     def counts(self) -> AttemptCounts:
-        """How many attempts ended which way so far."""
+        """The number of attempts so far, by how they ended."""
         return self._engine.counts.copy()
 
     @property
     def alive(self) -> bool:
-        """Whether its lease is known to hold."""
+        """True if its lease is known to hold."""
         return self._engine.heartbeat.alive
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to stop; true as well when it has."""
+        """True if it was asked to stop; true as well when it has."""
         return self._state in {State.STOPPING, State.STOPPED}
 
     def active(self) -> list[Active]:
@@ -150,7 +150,7 @@ class Worker:
         return self._loops.statuses()
 
     def health(self) -> list[LoopReport]:
-        """How each of its loops goes, judged now. May be called from any thread."""
+        """The state of each of its loops, judged now. May be called from any thread."""
         return [status.judged() for status in self.loops()]
 
     def report(self) -> WorkerReport:
@@ -201,7 +201,7 @@ class Worker:
 
     @property
     def may_begin(self) -> bool:
-        """Whether a job can begin here now: it runs, and in the caller's event loop."""
+        """True if a job can begin here now: the worker runs, and in the caller's event loop."""
         running = self._state is State.RUNNING and self._engine.loop.is_running()
         return running and self._engine.loop is asyncio.get_running_loop()
 
@@ -459,7 +459,7 @@ class Worker:
         return self._result
 
     def called_by_handler(self) -> bool:
-        """Whether the caller is a handler that runs here: it must not wait for its own end."""
+        """True if the caller is a handler that runs here: it must not wait for its own end."""
         task = asyncio.current_task()
         return any(run.runner is task for run in self._engine.hand.runs())
 

@@ -72,7 +72,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
     accounts: tuple[AccountRecord, ...] = ()
     """The accounts that exist."""
     sides: tuple[SideRow, ...] = ()
-    """Those asked for by id or by unique key, in any order; repeats do no harm."""
+    """The rows asked for by id or by unique key, in any order; repeats do no harm."""
     newest: tuple[SideRow, ...] = ()
     postings: tuple[PostingRecord, ...] = ()
     keys: tuple[KeyRecord, ...] = ()
@@ -449,8 +449,9 @@ class Book:
             self._set(self._owed, sum_of, self._owed[sum_of] + quote)
 
     def _request_of(self, posting: PostingRecord) -> int:
-        """What a posting adds to what was asked for and has no end. One whose request is not
-        loaded takes nothing off: what is owed is then too much, and never too little.
+        """The share of a posting in the sum of what was asked for and has no end. A posting whose
+        request is not loaded takes nothing off: the sum of debts is then too high, and never too
+        low.
         """
         if (asked := requested(posting)) is not None:
             return asked.quote

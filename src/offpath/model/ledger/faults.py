@@ -43,7 +43,7 @@ class LedgerError(OffpathError):
 
 
 class InvalidAmount(LedgerError, ValueError):
-    """What was given is no amount, or one that no operation may move."""
+    """The amount is not one, or no operation may move it."""
 
     code = "MONEY.INVALID_AMOUNT"
 
@@ -85,7 +85,7 @@ class Commingling(LedgerError):
 
 
 class ChainBroken(LedgerError):
-    """What is stored does not hash to what was sealed: it was altered outside of the ledger."""
+    """The stored rows do not hash to what was sealed: they were altered outside of the ledger."""
 
     code = "CHAIN.BROKEN"
 
@@ -103,7 +103,7 @@ class KeyReused(LedgerError):
 
 
 class OperationDeclined(LedgerError):
-    """What was to be committed with an operation was not, since that was declined: a plain no.
+    """The effects that were to be committed with an operation were not: the operation was declined.
 
     ``reason`` is that of ``Rejected``. Its fields tell who has how much: they go to nobody here.
     """

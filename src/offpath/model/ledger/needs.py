@@ -111,7 +111,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 class LoadedRows(dict[K, V]):
-    """What was asked for of a kind. What was not is :class:`Unplanned`."""
+    """The rows of a kind that a decision asked for. Any other row is :class:`Unplanned`."""
 
     __slots__ = ("_what",)
 

@@ -18,7 +18,7 @@ from offpath.model.ledger.posting import PostingRecord
 REQUEST: Final = "requestPayout"
 """The kind of the posting that reserves a payout's credits."""
 END: Final = ":end"
-"""What the id of the posting that ends a payout has behind the payout's."""
+"""The ending that the id of the posting has which ends a payout, behind the payout's id."""
 _MARK: Final = f'"kind":"{REQUEST}"'
 """Canonical JSON has no blanks, so this is how such metadata says so."""
 

@@ -1,4 +1,4 @@
-"""What a message about a job's change of state says."""
+"""The text of a message about a job's change of state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offpath.runtime.ids import IdGenerator
 
 
 def wanted(announce: int, before: JobRecord | None, after: JobRecord) -> bool:
-    """Whether this change is one that is to be told."""
+    """True if this change is to be announced."""
     if before is not None and before.state is after.state:
         return False
     return bool(announce & BITS.get(after.state, 0))

@@ -40,7 +40,7 @@ class PlannedEffects:
         self._now = now
         self.jobs = NewJobs(tables, now)
         self.answers: list[Enqueued] = []
-        """What becomes of the jobs, then of the messages."""
+        """The answers about the jobs, then about the messages."""
         self._mail = MailPlan(tables.mailbox, now)
         self._log = LogPlan(tables.log, now)
         self._gates: list[tuple[NewGate, tuple[str, ...]]] = []

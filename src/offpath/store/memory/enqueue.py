@@ -83,7 +83,7 @@ class NewJobs:
         return self._records.keys()
 
     def record(self, job_id: str) -> JobRecord:
-        """What becomes of a planned job."""
+        """The record that a planned job will have."""
         return self._records[job_id]
 
     def _file(self, record: JobRecord) -> bool:
@@ -101,7 +101,7 @@ class NewJobs:
             raise no_gate(job.id, gate)
 
     def _holder_of(self, job: NewJob, unique: UniqueClaim) -> JobRecord | None:
-        """Who stands in the way of this claim: the holder of its key, while in its own scope."""
+        """The job in the way of this claim: the holder of its key, while in its own scope."""
         if _first_state(job) not in unique.states:
             return None
         key = unique.key

@@ -34,7 +34,7 @@ class MemoryGate(Struct):
             self.failed += by
 
     def judged(self) -> GateState:
-        """What the counts mean."""
+        """The gate's state that its counts amount to."""
         return verdict(
             need=self.need,
             of=self.of,

@@ -66,12 +66,12 @@ _REASONS = {
 
 
 def died(moved: Iterable[ChangedJob]) -> list[ChangedJob]:
-    """Those that were not released."""
+    """The jobs that were not released."""
     return [each for each in moved if each.state.terminal]
 
 
 def of_group(group_id: str, along: Sequence[ChangedJob]) -> tuple[bool, list[ChangedJob]]:
-    """Whether one of these ended this group, and all of them without that."""
+    """True if one of these ended this group; and all of them without that mark."""
     done = any(each.group_done and each.group_id == group_id for each in along)
     others = [
         replace(each, group_done=each.group_done and each.group_id != group_id) for each in along

@@ -12,7 +12,7 @@ _FAILED = (JobState.DEAD, JobState.CANCELLED)
 
 
 class MemoryValue(Struct, frozen=True):
-    """What a group has made so far."""
+    """The value that a group has made so far."""
 
     payload: str | None = None
     final: bool = False
@@ -29,13 +29,13 @@ class MemoryValue(Struct, frozen=True):
 
 
 class MemoryGroup(Struct):
-    """What is known of a group beside its members."""
+    """The facts about a group beside its members."""
 
     policy: GroupPolicy = GroupPolicy.SETTLE_ALL
     closing: bool = False
     value: MemoryValue = MemoryValue()
     told: bool = False
-    """Whether its end has been reported."""
+    """True if its end has been reported."""
     failed_gone: int = 0
     """Members that had failed and were removed."""
 

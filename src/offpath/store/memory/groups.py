@@ -47,7 +47,7 @@ def _record(tables: Tables, group_id: str) -> GroupRecord | None:
 
 
 def mark(tables: Tables, ids: Sequence[str]) -> None:
-    """These groups, those of them that exist, are closing."""
+    """Mark the groups among these that exist as closing."""
     for group_id in ids:
         root = tables.root_of(group_id)
         if root is not None or group_id in tables.groups.members:

@@ -49,7 +49,7 @@ class LazyHeap(Generic[Rank]):
         return True
 
     def __contains__(self, name: str) -> bool:
-        """Whether it is here."""
+        """True if it is here."""
         return name in self._serials
 
     def ranks(self) -> Iterator[Rank]:

@@ -85,7 +85,7 @@ def _made_due(tables: Tables, now: datetime, job: JobRecord) -> JobRecord:
 
 
 def _key_is_taken(tables: Tables, now: datetime, job: JobRecord) -> bool:
-    """Whether another job holds the unique key that this one would hold again."""
+    """True if another job holds the unique key that this one would hold again."""
     unique = tables.terms(job.id).unique
     if unique is None or JobState.QUEUED not in unique.states:
         return False
@@ -111,7 +111,7 @@ def _each(tables: Tables, ids: Iterable[str]) -> list[JobRecord]:
 
 
 class RescueRules(Struct, frozen=True, kw_only=True):
-    """How a rescue ends."""
+    """The rules of a rescue's end."""
 
     max_deliveries: int
     expires_at: datetime | None
@@ -159,7 +159,7 @@ def _rescue_one(tables: Tables, now: datetime, job: JobRecord, rules: RescueRule
 
 
 def _judged(tables: Tables, job: JobRecord, rules: RescueRules) -> LossVerdict:
-    """What a loss means. A worker of this process that has not left is out of touch."""
+    """The verdict on a loss. A worker of this process that has not left is out of touch."""
     worker = tables.workers.get(job.worker or "")
     lost = Lost(
         losses=job.losses,
@@ -238,7 +238,7 @@ def prune(tables: Tables, now: datetime, limit: int) -> int:
 
 
 def _is_needed(tables: Tables, job_id: str) -> bool:
-    """Whether it is to be undone, or a job behind a gate over it may yet ask for its result."""
+    """True if it is to be undone, or a job behind a gate over it may yet ask for its result."""
     if job_id in tables.steps.to_undo:
         return True
     waiting = tables.gates.waiting_for(job_id)

@@ -9,13 +9,13 @@ from offpath.model.job import JobRecord
 from offpath.store.memory.heap import LazyHeap
 
 Place = tuple[int, datetime, str]
-"""Where a ready job stands: higher priority, then earlier run time, then lower id comes first."""
+"""The place of a ready job: higher priority, then earlier run time, then lower id comes first."""
 
 
 Age = tuple[datetime, str]
-"""When a job was enqueued, and its id."""
+"""The time when a job was enqueued, and its id."""
 Turn = tuple[int, datetime, str]
-"""Where a ready job stands among those of its fair key: priority, then age."""
+"""The place of a ready job among those of its fair key: priority, then age."""
 
 
 def place_of(job: JobRecord) -> Place:
@@ -105,7 +105,7 @@ class Lane:
         return found
 
     def due_at(self) -> datetime | None:
-        """When the first scheduled job is due."""
+        """The time when the first scheduled job is due."""
         first = self.scheduled.first()
         return first[0] if first else None
 
@@ -143,7 +143,7 @@ class Lanes:
                 del self._by_task[job.task]
 
     def is_ready(self, job: JobRecord) -> bool:
-        """Whether a waiting job is ready, and not scheduled."""
+        """True if a waiting job is ready, and not scheduled."""
         return job.id in self._by_task[job.task][job.queue].ready
 
     def of(self, tasks: Iterable[str], queues: tuple[str, ...]) -> list[Lane]:

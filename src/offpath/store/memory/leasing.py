@@ -23,12 +23,12 @@ Rank = tuple[Any, ...]
 
 
 class Promoted(Struct, frozen=True):
-    """What became of scheduled jobs whose time has come."""
+    """The fates of scheduled jobs whose time has come."""
 
     all: bool
     """False: some had to be left for the next time."""
     held: bool = False
-    """Whether some wait to be admitted now."""
+    """True if some wait to be admitted now."""
 
 
 def lease(tables: Tables, now: datetime, request: LeaseRequest) -> tuple[Leased, bool]:
@@ -55,7 +55,7 @@ def lease(tables: Tables, now: datetime, request: LeaseRequest) -> tuple[Leased,
 
 
 def _lanes(tables: Tables, now: datetime, request: LeaseRequest) -> list[Lane]:
-    """Where there is room, and no pause."""
+    """The lanes that have room and are not paused."""
     tasks = [task for task, room in request.tasks.items() if room > 0]
     return [
         lane
@@ -223,7 +223,7 @@ class _Taking:
         return [job for _, job in taken]
 
     def more(self) -> bool:
-        """Whether more could be had with what room is left."""
+        """True if more could be had with the room that is left."""
         return self._best() is not None
 
     def _line(self, lanes: list[Lane]) -> _QueueLanes:
@@ -271,5 +271,5 @@ def _rank(first: tuple[Rank, str] | None) -> Rank | None:
 
 
 def _bounds(counts: Mapping[str, int], limit: int) -> dict[str, float]:
-    """How many of each may be had. The limit as a whole is never a bound of their own."""
+    """The number of each that may be had. The limit as a whole is never a bound of their own."""
     return {name: n if n < limit else float("inf") for name, n in counts.items() if n > 0}

@@ -40,7 +40,7 @@ from offpath.model.ledger.requested import END, Requested, requested
 from offpath.store.memory.heap import LazyHeap
 
 _Place: TypeAlias = tuple[int, str, int, int]
-"""Where a chain is: how many links, the head, the balance, all that ever raised it."""
+"""The place of a chain: how many links, the head, the balance, all that ever raised it."""
 _TOUCHED: Final = attrgetter("touched_at")
 
 
@@ -87,7 +87,7 @@ class Ledger:
         self.order: list[PostingRecord] = []
         """By their commits."""
         self.count = 0
-        """How many postings there are: in a view, of those in ``order``."""
+        """The number of postings: in a view, of those in ``order``."""
         self.requests: dict[str, Requested] = {}
         """Payouts that were asked for and have no end, by their ids."""
         self.sides: dict[str, dict[str, SideRow]] = {kind: {} for kind in STATES}
@@ -102,7 +102,7 @@ class Ledger:
         self.checkpoints: list[Checkpoint] = []
         self.leaves: dict[str, Leaf] = {}
         self.shared: list[View] = []
-        """Who still reads these very tables, and needs a copy before they change."""
+        """The views that still read these very tables, and need a copy before they change."""
 
     # -- writing ---------------------------------------------------------------------------
 
@@ -150,7 +150,9 @@ class Ledger:
             self.shared = []
 
     def _copied(self) -> Ledger:
-        """As it is now. Lists of links and postings are shared: they only ever grow."""
+        """A copy of the present state. Lists of links and postings are shared: they only ever
+        grow.
+        """
         kept = copy.copy(self)
         kept.accounts = dict(self.accounts)
         kept.ids = list(self.ids)
@@ -226,7 +228,9 @@ class Ledger:
             self.stale.push(attempt.subject, tries.made[0].at)
 
     def _move_attempt(self, move: AttemptMove) -> None:
-        """Those after it no longer count it in their totals; the last total stays what it was."""
+        """Forget an attempt. Those after it no longer count it in their totals; the last total
+        stays.
+        """
         tries = self.tries[move.subject]
         old, last = tries.keys[move.key], tries.made[-1]
         place = tries.made.index(old)
@@ -319,7 +323,7 @@ class View:
 
 
 def _followed(before: _Place, link: LinkRecord, known: Chart) -> _Place:
-    """Where the chain is after its next link. Raises what is wrong with the link."""
+    """The place of the chain after its next link. Raises the fault of the link."""
     number, head, balance, raised = before
     change = link.amount if known.debit_grows else -link.amount
     if link.number != number + 1 or link.prev != head:

@@ -1,4 +1,4 @@
-"""What besides posting changes the ledger in memory: leases of side rows, checkpoints, pruning."""
+"""The changes of the ledger in memory beside posting: leases of side rows, checkpoints, pruning."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _sides(ledger: Ledger, wanted: Wanted) -> Iterator[SideRow]:
 
 
 def _lots(ledger: Ledger, account: str, since: int) -> tuple[Lot, ...]:
-    """What raised it after a time, newest first, until its balance is covered."""
+    """The lots that raised it after a time, newest first, until its balance is covered."""
     left = ledger.accounts.get(account, AccountRecord(id=account)).balance
     change_of = chart(account).change
     found: list[Lot] = []

@@ -26,7 +26,7 @@ class LedgerReading:
     """The part of a :class:`~offpath.store.ledger.LedgerStore` that reads. No method waits."""
 
     def _ledger(self) -> Ledger:
-        """What is read."""
+        """The ledger that is read."""
         raise NotImplementedError
 
     async def ledger_accounts(
@@ -44,7 +44,7 @@ class LedgerReading:
         return found
 
     async def ledger_debts(self, *, after: str = "", limit: int = 1000) -> list[AccountRecord]:
-        """What users owe, by id."""
+        """The accounts of users' debts, by id."""
         ledger = self._ledger()
         later = islice(ledger.ids, bisect_right(ledger.ids, after), None)
         debts = (ledger.accounts[name] for name in later if name.endswith(":owed"))
@@ -131,7 +131,7 @@ class LedgerReading:
         return sorted(bare)[: max(limit, 0)]
 
     async def ledger_key(self, key: str) -> KeyRecord | None:
-        """What was recorded under a key."""
+        """The record under a key."""
         return self._ledger().keys.get(key)
 
     async def ledger_totals(self) -> Totals:
@@ -151,7 +151,7 @@ class LedgerReading:
         return sums
 
     async def ledger_counts(self) -> Counts:
-        """How much there is."""
+        """The numbers of rows."""
         ledger = self._ledger()
         return Counts(
             accounts=len(ledger.accounts),

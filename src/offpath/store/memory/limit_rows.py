@@ -31,12 +31,12 @@ class MemoryLimit(Struct):
     paused: bool = False
 
     def ends_at(self, now: datetime) -> datetime | None:
-        """When its cool-down is over, None when there is none."""
+        """The end of its cool-down, None when there is none."""
         closed = self.closed_until
         return closed if closed is not None and now < closed else None
 
     def room(self, now: datetime) -> float:
-        """How many more may be admitted, the rate aside."""
+        """The number of further jobs that may be admitted, the rate aside."""
         if self.paused or self.ends_at(now) is not None:
             return 0
         if self.spec.max_running is None:
@@ -56,7 +56,7 @@ class Limits:
         self._behind: dict[str, Place] = {}  # jobs that were sent behind others
 
     def agree(self, spec: LimitSpec) -> None:
-        """What the last enqueue of a key says holds."""
+        """Take over the limit of the last enqueue of a key."""
         self.row(spec.key).spec = spec
 
     def row(self, key: str, spec: LimitSpec | None = None) -> MemoryLimit:
@@ -101,5 +101,5 @@ class Limits:
                 self.waiting.pop(row.key, None)
 
     def send_behind(self, job: JobRecord, last: Place, now: datetime) -> None:
-        """When it is held, this job comes behind the one at ``last``."""
+        """Put this job, when it is held, behind the one at ``last``."""
         self._behind[job.id] = (max(-job.priority, last[0]), max(now, last[1]), job.id)

@@ -76,7 +76,7 @@ def _next_in(row: MemoryLimit, now: datetime) -> float | None:
 
 
 def _by_rate(row: MemoryLimit, now: datetime, wanted: int) -> tuple[int, float | None]:
-    """How many of these may start now, and when the next one may."""
+    """The number of these that may start now, and the time when the next one may."""
     if row.spec.rate is None or wanted == 0:
         return wanted, None
     taken = take(row.spec.rate, row.rate, now.timestamp(), wanted)
@@ -159,7 +159,7 @@ def records(
 
 
 def count_held(tables: Tables) -> int:
-    """How many jobs wait to be admitted, over all keys."""
+    """The number of jobs that wait to be admitted, over all keys."""
     rows = (tables.limits.rows[key] for key in tables.limits.waiting)
     return sum(len(heap) for row in rows for heap in row.held.values())
 

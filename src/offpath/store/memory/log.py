@@ -33,7 +33,7 @@ class MemoryEventLog:
         self.horizon = 0
         """The last position given: all up to it is settled."""
         self.stirred = False
-        """Whether something was appended since that was last told."""
+        """True if something was appended since that was last announced."""
 
     def append(self, new: NewLogEvent, now: datetime) -> None:
         """Put a new event at the end."""

@@ -29,7 +29,9 @@ class Mailbox:
         self.position = 0
         """The last one given."""
         self.stirred = False
-        """Whether something came to be that somebody may wait for, since that was last told."""
+        """True if a message came to be that somebody may wait for, since that was last
+        announced.
+        """
 
     def write(self, new: NewMessage, now: datetime) -> None:
         """File a new message behind all others."""

@@ -1,4 +1,6 @@
-"""Where messages wait: of each box and stream a lane, in the order in which they are due."""
+"""The lanes in which messages wait: one of each box and stream, in the order in which they are
+due.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from offpath.store.memory.heap import LazyHeap
 from offpath.store.memory.message_rows import MemoryMessage
 
 Due = tuple[datetime, int]
-"""When, then position."""
+"""The time, then the position."""
 _COMPACT_ABOVE = 64
 
 
@@ -125,7 +127,7 @@ class MessageLane:
             self.add(row)
 
     def due_at(self) -> datetime | None:
-        """When the first is due, or its lease ends."""
+        """The time when the first is due, or its lease ends."""
         first = self._heap.first()
         return first[0][0] if first else None
 

@@ -1,4 +1,4 @@
-"""How a message becomes the next one. Pure: the caller files what these make."""
+"""The step from a message to its next state. Pure: the caller files what these make."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class MemoryMessage(Quiet, frozen=True, kw_only=True, gc=False):
     position: int
     created_at: datetime
     due_at: datetime
-    """When it is due; while it is held, when the lease ends."""
+    """The time when it is due; while it is held, the end of the lease."""
     free_at: datetime
-    """When it was due before it was handed out."""
+    """The time when it was due before it was handed out."""
     key: str | None = None
     state: MessageState = _PENDING
     attempt: int = 1
@@ -79,7 +79,7 @@ def handed_out(row: MemoryMessage, holder: str, until: datetime) -> MemoryMessag
 
 
 def leased(row: MemoryMessage) -> LeasedMessage:
-    """What the holder is told."""
+    """The message as its holder gets it."""
     new = row.new
     return LeasedMessage(
         id=row.id,
@@ -151,7 +151,7 @@ def revived(row: MemoryMessage, now: datetime) -> MemoryMessage:
 
 
 def record(row: MemoryMessage, now: datetime) -> MessageRecord:
-    """What is shown of a message."""
+    """The message as operators see it."""
     new = row.new
     return MessageRecord(
         id=row.id,

@@ -69,7 +69,7 @@ class _Picking:
         return True
 
     def more(self, now: datetime) -> bool:
-        """Whether something was left that is due."""
+        """True if something was left that is due."""
         due_at = self.lane.due_at()
         return due_at is not None and due_at <= now
 
@@ -107,7 +107,7 @@ def lease(tables: Tables, now: datetime, request: MessageRequest) -> LeasedMessa
 
 
 def _pickings(mailbox: Mailbox, request: MessageRequest) -> list[tuple[_Picking, bool]]:
-    """Who takes part: each stream once, if it has room and something in it."""
+    """The streams that take part: each once, if it has room and something in it."""
     found: list[tuple[_Picking, bool]] = []
     for room in {each.stream: each for each in request.streams}.values():
         lane = mailbox.lanes.get(request.box, room.stream)
@@ -170,7 +170,7 @@ def delete(tables: Tables, ids: Sequence[str]) -> list[str]:
 
 
 def _ended(mailbox: Mailbox, ids: Iterable[str]) -> list[MemoryMessage]:
-    """Those of these that have ended, each once, in the order of their ids."""
+    """The messages among these that have ended, each once, in the order of their ids."""
     found = (mailbox.rows.get(each) for each in sorted(set(ids)))
     return [row for row in found if row is not None and row.state is not _PENDING]
 
@@ -245,7 +245,7 @@ def _tests_of(where: MessageFilter) -> list[Test]:
 
 
 def backlog(tables: Tables, now: datetime, limit: int) -> list[MessageBacklog]:
-    """What waits in each stream."""
+    """The number that waits in each stream."""
     mailbox = tables.mailbox
     places: set[tuple[Box, str]] = {place for place, _ in mailbox.lanes.items()}
     found = (

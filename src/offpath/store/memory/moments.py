@@ -22,7 +22,7 @@ def later(now: datetime, seconds: float) -> datetime:
 
 
 def maybe_later(now: datetime, seconds: float | None) -> datetime | None:
-    """As :func:`later`; None stays None."""
+    """The time of :func:`later`; None stays None."""
     return None if seconds is None else later(now, seconds)
 
 

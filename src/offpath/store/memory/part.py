@@ -1,4 +1,4 @@
-"""What each part of the memory store stands on: the tables, the clock, and who is told."""
+"""The base of each part of the memory store: the tables, the clock, and the announcements."""
 
 from __future__ import annotations
 

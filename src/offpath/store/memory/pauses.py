@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def paused(tables: Tables, now: datetime, name: str) -> bool:
-    """Whether a queue hands out nothing now."""
+    """True if a queue hands out nothing now."""
     if name not in tables.pauses:
         return False
     until = tables.pauses[name]

@@ -60,7 +60,9 @@ def _with_last_failure(job: JobRecord) -> JobRecord:
 
 
 def count(tables: Tables, where: JobFilter) -> list[Count]:
-    """How many match. Without other conditions than state, queue and task no job is looked at."""
+    """The number of jobs that match. Without other conditions than state, queue and task no job is
+    looked at.
+    """
     if replace(where, states=(), queues=(), tasks=()) == _ANY:
         tally = {key: n for key, n in tables.tally.items() if _tallied(key, where)}
     else:

@@ -1,4 +1,4 @@
-"""How a record becomes the next one. Pure: the caller files what these make."""
+"""The step from a record to its next state. Pure: the caller files what these make."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FAILURES_KEPT = 50
 
 
 def run_at_of(job: NewJob, now: datetime) -> datetime:
-    """When a new job is due."""
+    """The time when a new job is due."""
     return later(now, job.delay) if job.run_at is None else job.run_at.astimezone(UTC)
 
 
@@ -162,7 +162,7 @@ _GIVEN_UP = {
 
 
 def changed(before: JobRecord, after: JobRecord, *, group_done: bool = False) -> ChangedJob:
-    """What is told of a change."""
+    """The report of a change."""
     died = after.state is JobState.DEAD and before.state is not JobState.DEAD
     return ChangedJob(
         id=after.id,
@@ -218,7 +218,7 @@ def handed_out(job: JobRecord, worker: str, now: datetime) -> JobRecord:
 
 
 def leased(job: JobRecord) -> LeasedJob:
-    """What a worker is told of a running job."""
+    """The running job as its worker gets it."""
     return LeasedJob(
         id=job.id,
         task=job.task,

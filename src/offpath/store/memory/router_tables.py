@@ -60,7 +60,7 @@ class MemoryRouter:
         return self.cursors[slot % self.record.partitions]
 
     def passed(self, slot: int) -> int:
-        """How far the partition of a slot has come."""
+        """The position that the partition of a slot has reached."""
         return self.row_of(slot).cursor.position
 
     def note(self, attempts: Iterable[Attempt], now: datetime) -> None:
@@ -71,7 +71,7 @@ class MemoryRouter:
                 numbers[attempt.number] = replace(attempt, at=now)
 
     def failed(self, event: str) -> bool:
-        """Whether an attempt at this event has failed."""
+        """True if an attempt at this event has failed."""
         numbers = self.attempts.get(event, {})
         return any(each.status is AttemptStatus.FAILED for each in numbers.values())
 
@@ -99,7 +99,7 @@ class MemoryRouters:
         return router
 
     def shown(self, router: MemoryRouter, now: datetime) -> RouterRecord:
-        """What is shown of a router."""
+        """The router as operators see it."""
         cursors = tuple(each.seen(now) for each in router.cursors)
         return replace(router.record, master=self.master, cursors=cursors)
 

@@ -244,7 +244,7 @@ def attempts(
 
 
 def attempted(tables: Tables, name: str, events: Sequence[str]) -> frozenset[str]:
-    """Those of some events that have an attempt."""
+    """The events among these that have an attempt."""
     router = tables.routers.rows.get(name)
     return frozenset(() if router is None else router.attempts.keys() & set(events))
 
@@ -347,7 +347,7 @@ def _is_ahead(log: MemoryEventLog, router: MemoryRouter, attempt: Attempt) -> bo
 
 
 def oldest_unpassed(log: MemoryEventLog, router: MemoryRouter) -> datetime | None:
-    """When the oldest event that a router has not passed was written; None without one."""
+    """The time when the oldest event was written that a router has not passed; None without one."""
     least = min(each.cursor.position for each in router.cursors)
     for row in log.above(least, router.record.domain):
         if row.event.position > router.passed(row.slot):

@@ -32,13 +32,13 @@ class MemorySchedules(Part):
         return put(self._tables, self._clock.now(), schedule, next_at)
 
     async def schedules(self, names: Sequence[str] = ()) -> list[ScheduleRecord]:
-        """These, or all, by name."""
+        """The schedules of these names, or all, by name."""
         known = self._tables.schedules
         chosen = sorted(known.keys() & set(names)) if names else sorted(known)
         return [_seen(self._tables, known[name]) for name in chosen[:_LISTED]]
 
     async def due_schedules(self, *, limit: int) -> tuple[list[ScheduleRecord], float | None]:
-        """Those that are due, and seconds until the next one."""
+        """The schedules that are due, and seconds until the next one."""
         return due(self._tables, self._clock.now(), limit)
 
     async def pause_schedule(
@@ -128,7 +128,7 @@ def _changed(
 
 
 def due(tables: Tables, now: datetime, limit: int) -> tuple[list[ScheduleRecord], float | None]:
-    """What is due, the longest due first, and seconds until the next one."""
+    """The schedules that are due, the longest due first, and seconds until the next one."""
     live = [
         (each.next_at, name)
         for name, each in tables.schedules.items()

@@ -169,7 +169,9 @@ class _SettlementEnd:
             signals.call(job.id, wait.address)
 
     def _follow(self, batch: BatchAnswers) -> tuple[bool, list[ChangedJob]]:
-        """What follows at gates: whether it ended the job's group, and who died of it."""
+        """Follow the ends at gates: True if that ended the job's group, and the jobs that died of
+        it.
+        """
         moved = gates.follow(self._tables, self._now, self._expires_at)
         batch.ended |= any(each.state.terminal for each in moved)
         batch.waiting |= any(not each.state.terminal for each in moved)

@@ -24,7 +24,7 @@ class Signals:
         self.called: dict[str, Address] = {}
         """Jobs that were woken for a signal and have not taken it, and for which."""
         self.left: dict[Address, None] = {}
-        """Where a job that was woken has ended without taking the signal."""
+        """The addresses where a job that was woken has ended without taking the signal."""
 
     def call(self, job_id: str, address: Address) -> None:
         """This job is woken for a signal."""
@@ -44,7 +44,7 @@ class Signals:
         self.expiring.push(signal.id, until)
 
     def full(self, signal: NewSignal, now: datetime) -> bool:
-        """Whether its target has as many as it may have."""
+        """True if its target has as many as it may have."""
         unread = self.unread.get(signal.target, {})
         if signal.most is None or len(unread) < signal.most:
             return False

@@ -1,4 +1,4 @@
-"""What jobs have recorded on their way: results of steps, and how to undo them."""
+"""The records that jobs made on their way: results of steps, and how to undo them."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class MemoryStore(
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this backend can do."""
+        """The abilities of this backend."""
         return _CAPABILITIES
 
     # -- life ------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class MemoryStore(
         return reading.find(self._tables, where, limit=limit, after=after, newest=newest)
 
     async def count(self, where: JobFilter) -> list[Count]:
-        """How many jobs match."""
+        """The number of jobs that match."""
         return reading.count(self._tables, where)
 
     async def backlog(self, *, limit: int = 1000) -> list[Backlog]:
@@ -262,11 +262,11 @@ class MemoryStore(
         return workers.vouch(self._tables, now, worker, lease_seconds=lease_seconds, report=report)
 
     async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Renewed:
-        """What a worker should know, without renewing anything."""
+        """The signals for a worker, without a renewal."""
         return workers.signals(self._tables, self._clock.now(), worker, held)
 
     async def held(self, worker: str) -> list[LeasedJob]:
-        """What a worker holds."""
+        """The jobs that a worker holds."""
         return workers.held(self._tables, worker)
 
     async def deregister(self, worker: str) -> None:

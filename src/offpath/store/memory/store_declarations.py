@@ -34,7 +34,7 @@ class MemoryDeclarations(Part):
         return overruled
 
     async def declarations(self, kind: str) -> list[Declaration]:
-        """What was declared lately, by name, the newest first."""
+        """The recent declarations, by name, the newest first."""
         live = self._live(kind)
         live.sort(key=lambda row: (row.first_seen, row.fingerprint), reverse=True)
         return sorted(live, key=lambda row: row.name)[:_MOST]

@@ -80,7 +80,7 @@ class MemoryEvents(Part):
         return messages.delete(self._tables, ids)
 
     async def message_backlog(self, *, limit: int = 1000) -> list[MessageBacklog]:
-        """What waits in each stream."""
+        """The number that waits in each stream."""
         return messages.backlog(self._tables, self._clock.now(), limit)
 
     # -- endpoints -------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class MemoryEvents(Part):
         return routers.lease_cursor(self._tables, now, router, partition, holder, lease_seconds)
 
     async def read_log(self, router: str, partition: int, *, after: int, limit: int) -> LogPage:
-        """What a router may read."""
+        """The page of events that a router may read."""
         return routers.read(self._tables, router, partition, after=after, limit=limit)
 
     async def advance(self, cursor: Cursor, decisions: Decisions) -> bool:
@@ -191,7 +191,7 @@ class MemoryEvents(Part):
         )
 
     async def attempted(self, router: str, events: Sequence[str]) -> frozenset[str]:
-        """Those of some events that have an attempt."""
+        """The events among these that have an attempt."""
         return routers.attempted(self._tables, router, events)
 
     async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:

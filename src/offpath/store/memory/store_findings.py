@@ -16,7 +16,7 @@ class MemoryFindings(Part):
     """A :class:`~offpath.store.findings.FindingStore`. No method waits, so each is one step."""
 
     async def findings(self) -> list[FindingRecord]:
-        """Those that stand, by name."""
+        """The findings that stand, by name."""
         standing = self._tables.findings
         return [standing[name] for name in sorted(standing)[:_MOST]]
 

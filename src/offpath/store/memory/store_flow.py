@@ -29,7 +29,7 @@ class MemoryFlow(Part):
         return limits.records(self._tables, now, limit=limit, after=after, keys=keys)
 
     async def count_held(self, *, limit: int) -> int:
-        """How many jobs wait for room."""
+        """The number of jobs that wait for room."""
         return min(limits.count_held(self._tables), limit)
 
     async def close_limit(

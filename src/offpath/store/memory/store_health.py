@@ -34,7 +34,7 @@ class MemoryHealth(Part):
         return [one for one in found if one is not None]
 
     async def router_lags(self) -> list[RouterLag]:
-        """How long the oldest committed event of each router has waited."""
+        """The time for which the oldest committed event of each router has waited."""
         tables = self._tables
         return [
             RouterLag(

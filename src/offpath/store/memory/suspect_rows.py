@@ -9,7 +9,9 @@ from offpath.model.suspicion import CLEARED
 
 
 class Suspects:
-    """Which jobs are suspects, of which crash; and which of them was handed out alone."""
+    """The jobs that are suspects, with their crashes; and the one of them that was handed out
+    alone.
+    """
 
     __slots__ = ("alone", "crash_of")
 
@@ -28,7 +30,7 @@ class Suspects:
         self.alone.discard(job_id)
 
     def clear(self, crash: str, jobs: Mapping[str, JobRecord]) -> None:
-        """Those that wait were not in the half that crashed again."""
+        """Clear the jobs that wait: they were not in the half that crashed again."""
         for each, of in self.crash_of.items():
             if of == crash and jobs[each].state is not JobState.RUNNING:
                 self.crash_of[each] = CLEARED

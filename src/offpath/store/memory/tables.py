@@ -151,14 +151,14 @@ class Tables:
         return root if root is not None and root.group_id == group_id else None
 
     def holder_of(self, key: str, now: datetime) -> JobRecord | None:
-        """Who holds a unique key now."""
+        """The job that holds a unique key now."""
         holder = self.jobs.get(self.keys.get(key, ""))
         if holder is None or not self.terms(holder.id).in_scope(holder.state, now):
             return None
         return holder
 
     def awaits_key(self, job: JobRecord, now: datetime) -> bool:
-        """Whether a job must not run yet: it would have its unique key then, and a job that has not
+        """True if a job must not run yet: it would have its unique key then, and a job that has not
         ended has it.
         """
         if job.unique_key is None or not self.terms(job.id).in_scope(_RUNNING, now):

@@ -1,4 +1,4 @@
-"""How many jobs there are, so that counting them looks at none."""
+"""The numbers of jobs, so that counting them looks at none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was agreed when a job was enqueued and is needed again later."""
+"""The terms that were agreed when a job was enqueued and are needed again later."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class JobTerms(Struct, frozen=True, kw_only=True):
     policy: GroupPolicy = GroupPolicy.SETTLE_ALL
 
     def in_scope(self, state: JobState, now: datetime) -> bool:
-        """Whether a job in ``state`` may have its unique key at ``now``."""
+        """True if a job in ``state`` may have its unique key at ``now``."""
         if self.unique is None or state not in self.unique.states:
             return False
         return self.unique_until is None or now < self.unique_until

@@ -14,7 +14,7 @@ Address = tuple[str, str]
 
 
 class MemoryWait(Struct, frozen=True):
-    """What a job waits for, and until when."""
+    """The signal that a job waits for, and the end of its wait."""
 
     address: Address
     until: datetime | None
@@ -38,11 +38,11 @@ class Waits:
         self._by_address.setdefault(wait.address, {})[job_id] = None
 
     def first(self, address: Address) -> str | None:
-        """Who waits longest for this."""
+        """The job that waits longest for this."""
         return next(iter(self._by_address.get(address, ())), None)
 
     def of(self, job_id: str) -> MemoryWait | None:
-        """What a job waits for."""
+        """The wait of a job."""
         return self._asked.get(job_id)
 
     def enter(self, job: JobRecord, gate_deadline: datetime | None) -> None:
@@ -64,5 +64,5 @@ class Waits:
 
 
 def awaits_gate(job: JobRecord) -> bool:
-    """Whether a blocked job waits at its gate."""
+    """True if a blocked job waits at its gate."""
     return job.reason == BlockReason.GATE.value

@@ -80,7 +80,7 @@ def signals(tables: Tables, now: datetime, worker: str, held: Sequence[LeasedJob
 
 
 def held(tables: Tables, worker: str) -> list[LeasedJob]:
-    """What a worker holds, oldest first."""
+    """The jobs that a worker holds, oldest first."""
     ids = islice(tables.held.get(worker, ()), _MOST_HELD)
     return [leased(tables.jobs[each]) for each in ids]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def wrote(telemetry: Telemetry, answers: Sequence[Enqueued], effects: Effects) -> None:
-    """These effects were committed. ``answers`` are about their jobs, then their messages."""
+    """Report the commit of these effects. ``answers`` are about their jobs, then their messages."""
     jobs = effects.jobs
     telemetry.moved(moves.enqueued(jobs, answers[: len(jobs)]))
     if effects.messages:
@@ -42,16 +42,16 @@ def wrote_within(
 
 
 def carried_out(telemetry: Telemetry, effects: Effects, answers: Sequence[Enqueued]) -> None:
-    """These effects were committed with a settlement. A repeated settlement has no answers about
-    them: then it is not known which of its jobs and messages are new.
+    """Report the commit of these effects with a settlement. A repeated settlement has no answers
+    about them: then it is not known which of its jobs and messages are new.
     """
     sure = Effects(log=effects.log, operations=effects.operations)
     wrote(telemetry, answers, effects if answers else sure)
 
 
 def presumed(telemetry: Telemetry, effects: Effects) -> None:
-    """These effects were committed, each presumed to be new: a router decides about an event once,
-    and a job is undone once.
+    """Report the commit of these effects, each presumed to be new: a router decides about an event
+    once, and a job is undone once.
     """
     made = [job.id for job in effects.jobs] + [message.id for message in effects.messages]
     wrote(telemetry, [Enqueued(id=each, job_id=each, created=True) for each in made], effects)

@@ -18,7 +18,7 @@ from offpath.store.telemetry.observers import Telemetry
 
 
 def leased(telemetry: Telemetry, answer: Leased) -> None:
-    """These jobs started; one that cannot be read is counted."""
+    """Report the start of these jobs; one that cannot be read is counted."""
     if answer.jobs:
         telemetry.moved(moves.leased(answer.jobs))
         telemetry.sighted("job", [job.unreadable for job in answer.jobs])
@@ -27,7 +27,9 @@ def leased(telemetry: Telemetry, answer: Leased) -> None:
 def settled(
     telemetry: Telemetry, answers: Sequence[Settled], settlements: Sequence[Settlement]
 ) -> None:
-    """These attempts ended. Their new jobs are told with their ends, what else they made after."""
+    """Report the end of these attempts. Their new jobs are reported with their ends, what else they
+    made after.
+    """
     telemetry.moved(moves.settled(settlements, answers))
     for settlement, answer in zip(settlements, answers, strict=True):
         effects = settlement.effects
@@ -50,12 +52,12 @@ def changed(telemetry: Telemetry, answers: Sequence[ChangedJob]) -> None:
 
 
 def deleted(telemetry: Telemetry, answers: Sequence[ChangedJob]) -> None:
-    """These ended jobs are gone."""
+    """Report that these ended jobs are gone."""
     telemetry.moved(moves.deleted(answers))
 
 
 def rescued(telemetry: Telemetry, answers: Sequence[Rescued]) -> None:
-    """These jobs were taken back from workers that are gone."""
+    """Report that these jobs were taken back from workers that are gone."""
     if answers:
         telemetry.moved(moves.rescued(answers))
 
@@ -99,6 +101,8 @@ def triggered(
 
 
 def _made(telemetry: Telemetry, jobs: Sequence[NewJob]) -> None:
-    """These jobs are there. One that attached to the holder of its key is not told apart."""
+    """Report that these jobs are there. A job that attached to the holder of its key is reported
+    like the others.
+    """
     answers = [Enqueued(id=job.id, job_id=job.id, created=True) for job in jobs]
     telemetry.moved(moves.enqueued(jobs, answers))

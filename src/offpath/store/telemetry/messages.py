@@ -24,7 +24,7 @@ def settled(
     answers: Sequence[MessageSettled],
     settlements: Sequence[MessageSettlement],
 ) -> None:
-    """These attempts ended, and their effects were committed with them."""
+    """Report the end of these attempts; their effects were committed with them."""
     telemetry.meter.messages.moved(message_moves.settled(settlements, answers))
     for settlement, answer in zip(settlements, answers, strict=True):
         if settlement.effects and message_moves.carried_out(settlement, answer):
@@ -32,10 +32,10 @@ def settled(
 
 
 def revived(telemetry: Telemetry, ids: Sequence[str], known: Mapping[str, MessageRecord]) -> None:
-    """These ended messages were put back; ``known`` says what they were before."""
+    """Report that these ended messages were put back; ``known`` has their states before."""
     telemetry.meter.messages.moved(message_moves.revived(ids, known))
 
 
 def deleted(telemetry: Telemetry, ids: Sequence[str], known: Mapping[str, MessageRecord]) -> None:
-    """These messages are gone; ``known`` says what they were before."""
+    """Report that these messages are gone; ``known`` has their states before."""
     telemetry.meter.messages.moved(message_moves.deleted(ids, known))

@@ -21,7 +21,7 @@ class Observer(Protocol):
     """Sees what moves. Called after the commit; must not raise."""
 
     def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:
-        """These transitions were committed, in this order."""
+        """Report the commit of these transitions, in this order."""
         ...
 
 

@@ -18,7 +18,7 @@ class Joined(Protocol):
     """A caller's blocking connection."""
 
     def dialect(self) -> str:
-        """Which database is behind it, in our words or the library's."""
+        """The database behind it, in our words or the library's."""
         ...
 
     def atomic(self) -> AbstractContextManager[None]:
@@ -34,7 +34,7 @@ class AsyncJoined(Protocol):
     """A caller's async connection."""
 
     async def dialect(self) -> str:
-        """Which database is behind it, in our words or the library's."""
+        """The database behind it, in our words or the library's."""
         ...
 
     def atomic(self) -> AbstractAsyncContextManager[None]:
@@ -268,7 +268,7 @@ class _Aiosqlite:
 
 
 def _sqlite_autocommits(connection: Any) -> bool:  # noqa: ANN401
-    """Whether the caller never begins implicitly, and so does not expect to have to commit."""
+    """True if the caller never begins implicitly, and so does not expect to have to commit."""
     inner = getattr(connection, "_conn", connection)  # aiosqlite wraps sqlite3
     if getattr(inner, "autocommit", -1) is True:  # Python 3.12 and later
         return True

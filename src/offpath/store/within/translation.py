@@ -1,4 +1,4 @@
-"""What the caller's library raises, as errors of ours; the original stays as the cause."""
+"""The errors of the caller's library, as errors of ours; the original stays as the cause."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ def _typed_by_state(state: str, text: str, cause: BaseException) -> OffpathError
 
 
 def _is_database_error(cause: BaseException) -> bool:
-    """Whether it is of a PEP 249 library: those have a base of this name."""
+    """True if it is of a PEP 249 library: those have a base of this name."""
     return any(each.__name__ == "DatabaseError" for each in type(cause).__mro__)

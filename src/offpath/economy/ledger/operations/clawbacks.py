@@ -78,7 +78,7 @@ def look(request: Clawback, rules: Rules) -> Lookup | None:  # noqa: ARG001 - as
 
 
 def plan(request: Clawback, planning: Planning) -> LedgerOp:
-    """What the user holds, and a debt for the rest; with dollars a second posting.
+    """The posting of what the user holds, and a debt for the rest; with dollars a second posting.
 
     Declines ``UNKNOWN_ORDER``, ``NOT_THE_BUYER`` and ``ABOVE_PRICE``.
     """

@@ -41,8 +41,8 @@ ALLOWED: Final[dict[str, tuple[Audience, frozenset[str]]]] = {
     "subscription.canceled": ("client", frozenset({"subscriptionId", "sku"})),
     "fees.swept": ("internal", frozenset({"amount", "usd"})),
 }
-"""Who may see an event, and the fields that it may have: nothing else leaves, and nothing that
-tells a client's client who somebody is.
+"""The audience of each event, and the fields that it may have: nothing else leaves, and nothing by
+which a client of a client learns a name.
 """
 
 

@@ -75,9 +75,9 @@ FAMILIES: Final[dict[type, Family]] = {
     Fund: funding.FAMILY,
 }
 INTERNAL: Final = ("reversed:", "sub:", "sweep:", "posting:")
-"""How keys begin that the economy itself uses."""
+"""The beginning of the keys that the economy itself uses."""
 OF_EVENTS: Final = "whk:"
-"""How keys begin of what came in from outside: a user could keep one from being applied."""
+"""The beginning of the keys of inbound events: a user could keep one from being applied."""
 
 
 def checked(request: object, rules: Rules) -> Family:

@@ -96,7 +96,7 @@ def return_source(waiting: list[Young]) -> str:
 
 
 def _sealed(source: str, left: int, now: int) -> list[Young]:
-    """What waits of the ``left`` credits from a return backwards."""
+    """The waiting part of the ``left`` credits from a return backwards."""
     found: list[Young] = []
     for part in source.split(";")[1:]:
         amount, _, at = part.partition("@")

@@ -66,7 +66,7 @@ def revoke(book: Book, user: str, sku: str, *, source: str | None = None) -> Non
 
 
 def _titles(row: SideRow) -> list[Title]:
-    """Where it is owned from, the best first; nowhere when it was revoked."""
+    """The titles by which it is owned, the best first; none when it was revoked."""
     if row.state != "OWNED":
         return []
     content = body(row, EntitlementBody)

@@ -24,7 +24,7 @@ repeat of what was submitted before they were there is a repeat still."""
 
 
 class Further(Struct, frozen=True, kw_only=True):
-    """What is looked up by what was found."""
+    """The facts that are looked up by what was found."""
 
     undoing: tuple[str, ...] = ()
     """Keys under which something is undone once: it is asked what undid it."""
@@ -37,8 +37,8 @@ Found = Callable[[SideRow | None, PostingRecord | None], Further]
 
 
 class Lookup(Struct, frozen=True, kw_only=True):
-    """What must be read before an operation can say what it needs: facts that never change, and
-    that are proved again when it is decided.
+    """The facts that must be read before an operation can say what it needs: they never change, and
+    are proved again when it is decided.
     """
 
     side: SideKey | None = None
@@ -81,7 +81,7 @@ class Planning(Struct, frozen=True, kw_only=True):
 
 
 class Family(Struct, frozen=True, kw_only=True):
-    """How the requests of one kind become operations."""
+    """The way from requests of one kind to operations."""
 
     kind: str
     """The name of the kind in events, metadata and metrics."""

@@ -76,7 +76,9 @@ class PromoReturn(Struct, frozen=True, kw_only=True):
 def returning(
     entries: Iterable[tuple[str, int]], posting: str, planning: Planning
 ) -> PromoReturn | None:
-    """What comes back by a posting with these entries turned round; None: no promo credits."""
+    """The return of promo credits by a posting with these entries turned round; None: no promo
+    credits.
+    """
     parts = list(entries)
     owner = who_gets_promo(parts)
     if owner is None:

@@ -147,7 +147,7 @@ def _undone(
 
 
 def _missing(book: Book, account: str, back: int) -> int:
-    """How much of what is taken from a seller or from revenue they do not hold any more."""
+    """The part of what is taken from a seller or from revenue that they do not hold any more."""
     known = chart(account)
     takes = known.kind == "earned" or account == REVENUE
     due = -known.change(back)

@@ -112,7 +112,7 @@ class _Reversing:
         keys = frozenset() if order is None else undoing_keys(order_undone(order), seen.undone_by)
         halves = {request.posting_id} | ({seen.pair.id} if seen.pair is not None else set())
         self.keys = keys | {posting_undone(one) for one in halves}
-        """What it and others are done once by."""
+        """The keys by which it and others are done once."""
 
     def decide(self, book: Book) -> Receipt:
         """One posting, and what goes with it."""

@@ -41,8 +41,8 @@ def again(posting: str) -> str:
 
 
 def undoing_keys(first: str, undone_by: Undone) -> frozenset[str]:
-    """What is asked for to undo what has this key first, of which it is known what undid it so
-    far.
+    """The keys to ask for, to undo the posting with this key first, when ``undone_by`` is known to
+    have undone it so far.
     """
     before = undone_by.get(first, ())
     later = (key(one) for one in before for key in (posting_undone, again))

@@ -1,1 +1,3 @@
-"""What outlives an attempt: recorded steps, sleeps, waits for signals, and what undoes them."""
+"""The parts of a job that outlive an attempt: recorded steps, sleeps, waits for signals, and undo
+jobs.
+"""

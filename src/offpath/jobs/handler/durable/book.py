@@ -37,7 +37,7 @@ class StepBook:
         self.run = run
         self.host = host
         self.suspension: Suspended | None = None
-        """What ends this attempt: set once and for good."""
+        """The sleep or wait that ends this attempt: set once and for good."""
         self._recorded: dict[str, str | None] | None = {} if run.job.deliveries == 1 else None
         self._loading = asyncio.Lock()
         self._used: set[str] = set()
@@ -81,7 +81,7 @@ class StepBook:
     # -- records ---------------------------------------------------------------------------------
 
     async def recorded(self) -> dict[str, str | None]:
-        """What is recorded of the job, by name."""
+        """The recorded results of the job's steps, by name."""
         if self._recorded is None:
             async with self._loading:
                 if self._recorded is None:

@@ -26,7 +26,7 @@ async def step(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Any:  # noqa: ANN401 - what fn returns
-    """What ``fn`` returned when the step was done, now or before."""
+    """The result that ``fn`` returned when the step was done, now or before."""
     if not callable(fn):
         raise InvalidArgument(f"a step takes a function and its arguments, not {fn!r:.80}")
     key = book.step_key(name)
@@ -56,7 +56,9 @@ async def _called(book: StepBook, call: Callable[[], Any], awaited: bool) -> Any
 
 
 def is_async(fn: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine at once: others may block, and get a thread."""
+    """True if a call of it gives a coroutine at once: other functions may block, and get a
+    thread.
+    """
     plain: Any = fn
     while isinstance(plain, partial):
         plain = plain.func
@@ -67,8 +69,8 @@ def is_async(fn: Callable[..., Any]) -> bool:
 
 
 def results_of(fn: Callable[..., Any], codec: Codec, what: str) -> ResultModel:
-    """How the results of ``fn`` are recorded, by its annotation. Raises ``ResultError`` where that
-    is of no type that can be.
+    """The form in which results of ``fn`` are recorded, by its annotation. Raises ``ResultError``
+    for a type that cannot be recorded.
     """
     try:
         annotation = return_type(fn, what)

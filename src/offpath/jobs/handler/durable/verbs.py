@@ -1,4 +1,4 @@
-"""What a handler can ask of its context that outlives the attempt."""
+"""The verbs of a handler's context whose effects outlive the attempt."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ class DurableVerbs:
         await sleep(self._opened(), delay, name)
 
     async def sleep_until(self, moment: datetime, *, name: str | None = None) -> None:
-        """As :meth:`sleep`, until an aware datetime; what has passed does not end the attempt."""
+        """Sleep as :meth:`sleep` does, until an aware datetime; a time that has passed does not end
+        the attempt.
+        """
         from offpath.jobs.handler.durable.waits import sleep_until
 
         await sleep_until(self._opened(), moment, name)
@@ -136,5 +138,5 @@ class DurableVerbs:
         await on_abort(self._opened(), undo, name)
 
     def _opened(self) -> StepBook:
-        """Where this attempt's steps are kept. In the loop's thread."""
+        """The book of this attempt's steps. In the loop's thread."""
         raise NotImplementedError

@@ -70,8 +70,8 @@ async def wait_for(
 
 
 async def _payloads(book: StepBook, step: str, target: str, event: str) -> AsyncIterator[str]:
-    """What this wait took before, then what it can take now, the oldest first. Each is recorded, so
-    one that does not fit the task as it is now may fit a later one.
+    """The payloads that this wait took before, then those that it can take now, the oldest first.
+    Each is recorded, so one that does not fit the task as it is now may fit a later one.
     """
     known = await book.recorded()
     for number in count(1):
@@ -91,7 +91,7 @@ async def _left(book: StepBook, key: str, limit: float) -> float:
 
 
 def target_of(key: str) -> str:
-    """What a signal is sent to: a key, or a job's id, which has one form only."""
+    """The target of a signal: a key, or a job's id, which has one form only."""
     key = checks.text(key, "key", longest=checks.MAX_KEY)
     try:
         return parse_id(key, "key")
