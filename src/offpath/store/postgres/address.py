@@ -1,4 +1,4 @@
-"""Where the database is: a URL taken apart, with our own parameters and safe defaults."""
+"""The place of the database: a URL taken apart, with our own parameters and safe defaults."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ class Address:
     """A database to talk to. Never printed with its password."""
 
     conninfo: str = field(repr=False)
-    """What psycopg connects to."""
+    """The address that psycopg connects to."""
     notify: str = field(repr=False)
-    """What the listening connection connects to; the same unless a direct URL was given."""
+    """The address of the listening connection; the same unless a direct URL was given."""
     direct: bool | None
-    """Whether a pooler is in between, as the URL says; None: it does not, so it is found out."""
+    """True if no pooler is in between, as the URL says; None: the URL does not say, so it is found
+    out.
+    """
     shown: str
     """For messages: without the password."""
 

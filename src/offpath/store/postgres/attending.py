@@ -24,7 +24,7 @@ class Silence(TimeoutError):
 
 
 async def answers(connection: psycopg.AsyncConnection[Any]) -> bool:
-    """Whether a connection that has rested can be used; what is not sure is asked.
+    """True if a connection that has rested can be used; a doubtful one is asked.
 
     A server that closed it has left its end, and often a last word, to be read. To look for that
     is a system call without a wait, so it is done before each use.
@@ -44,7 +44,7 @@ async def answers(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 
 def readable(connection: psycopg.AsyncConnection[Any]) -> bool:
-    """Whether the server has said anything, or hung up, while nothing was asked."""
+    """True if the server has said anything, or hung up, while nothing was asked."""
     if _poll is None:
         return False
     waiting = _poll()

@@ -26,7 +26,7 @@ Settle = Callable[[Sequence[Settlement]], Awaitable[list[Settled]]]
 
 
 class Care:
-    """Whether settlements are done with care at the moment, and how."""
+    """The care with which settlements are done at the moment."""
 
     def __init__(self) -> None:
         self._needed = False
@@ -64,7 +64,9 @@ class Care:
         return settling.result()
 
     async def _settle_free(self, settlements: Sequence[Settlement], free: Settle) -> list[Settled]:
-        """Those that touch what is locked beside their own rows are found by halving."""
+        """The answers to settlements whose other rows may be locked: those rows are found by
+        halving.
+        """
         try:
             return await free(settlements)
         except StoreBusy as error:

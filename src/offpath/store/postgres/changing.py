@@ -1,4 +1,4 @@
-"""What is told of jobs that were changed by somebody else than their worker."""
+"""The report of jobs that were changed by anyone but their worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from offpath.store.programs.answers import DeletedRow, MovedRow
 def told(
     rows: Sequence[MovedRow], left: Mapping[str, Left], elsewhere: Collection[str] = ()
 ) -> list[ChangedJob]:
-    """What is told of changed jobs; the last of a group that is done says so.
+    """The report of changed jobs; the last of a group that is done says so.
 
     The ends of the groups of ``elsewhere`` are told by another answer.
     """
@@ -53,12 +53,12 @@ def change(row: MovedRow | DeletedRow) -> ChangedJob:
 
 
 def ended(row: MovedRow) -> bool:
-    """Whether the change is the end of the job."""
+    """True if the change is the end of the job."""
     return row.was != row.state and public(row.state) in TERMINAL
 
 
 def dead(rows: Iterable[MovedRow]) -> list[MovedRow]:
-    """Those that have died."""
+    """The rows of jobs that have died."""
     return [row for row in rows if row.state == JobState.DEAD.value]
 
 

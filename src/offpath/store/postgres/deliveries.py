@@ -130,7 +130,7 @@ def lease_steps(
 
 
 def rest_of(request: MessageRequest, answer: LeasedMessages) -> MessageRequest:
-    """What is still wanted of the ordered streams after this answer."""
+    """The request that is left of the ordered streams after this answer."""
     got = Counter(one.stream for one in answer.messages)
     return msgspec.structs.replace(
         request,
@@ -155,8 +155,8 @@ def both(first: LeasedMessages, second: LeasedMessages) -> LeasedMessages:
 
 
 def share_out(dues: Sequence[Row], limit: int) -> dict[str, int]:
-    """How many of each stream, of ``(stream, due, since)``: as evenly as what is due allows, and
-    what cannot be shared evenly to those that have waited longest.
+    """The share of each stream, of ``(stream, due, since)``: as even as its due messages allow;
+    what cannot be shared evenly goes to the streams that have waited longest.
     """
     shares = dict.fromkeys((row[0] for row in dues), 0)
     wanting = [(row[0], row[1]) for row in sorted(dues, key=lambda row: (row[2], row[0]))]
@@ -230,7 +230,7 @@ def _in_turn(rows: Sequence[Row], ordered: frozenset[str]) -> list[Row]:
 
 
 def _shape(request: MessageRequest) -> Shape[LeasedMessage]:
-    """How the rows of a lease are read, one by one if need be."""
+    """The way in which the rows of a lease are read, one by one if need be."""
     return Shape(lambda row: _leased(row, request), _COLUMNS, _PLAIN, _marked)
 
 

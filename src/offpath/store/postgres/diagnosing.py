@@ -1,4 +1,4 @@
-"""What a Postgres server can tell of its state, as far as jobs depend on it."""
+"""The findings of a Postgres server about its state, as far as jobs depend on it."""
 
 from __future__ import annotations
 

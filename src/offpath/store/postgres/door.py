@@ -1,4 +1,4 @@
-"""What jobs are like that are put in by SQL, by task."""
+"""The defaults of jobs that are put in by SQL, by task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is committed together: new jobs, then messages, then events of the log, group counts last.
+"""The effects of one commit: new jobs, then messages, then events of the log, group counts last.
 
 Rows are only added, so that nothing here waits for what a settlement has locked; see the lock order
 in ``docs/architecture.md``. Events are sent in an order that is the same for everybody who writes

@@ -33,7 +33,7 @@ _WANTED: Final = (Succeeded, Snoozed, Waiting)
 
 
 class EndedRow(NamedTuple):
-    """What the statement says of one settlement that it applied."""
+    """The answer of the statement about one settlement that it applied."""
 
     state: JobState
     run_at: int
@@ -56,7 +56,7 @@ class EndedRow(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether gates are to be told of a failure."""
+        """True if gates are to count it as a failure."""
         return self.over and self.watched and self.state is not JobState.SUCCEEDED
 
 
@@ -118,7 +118,7 @@ class AppliedBatch:
         ]
 
     def hold(self, jobs: Collection[str]) -> None:
-        """These are held by their limits again."""
+        """Note that the limits of these jobs hold them again."""
         for n, one in self.ended.items():
             if self.settlements[n].job.id in jobs:
                 self.ended[n] = one._replace(state=JobState.BLOCKED)
@@ -132,7 +132,7 @@ class AppliedBatch:
         }
 
     def keep(self) -> float | None:
-        """How long jobs that die of these ends are kept: as the longest kept of what failed."""
+        """The time for which jobs that die of these ends are kept: the longest of what failed."""
         keeps = [
             self.settlements[n].keep
             for n, one in self.ended.items()
@@ -164,7 +164,7 @@ class AppliedBatch:
         left: Mapping[str, Left],
         died: Sequence[MovedRow],
     ) -> list[Settled]:
-        """What is told of each. Those that died at gates are told by the last that failed."""
+        """The answer to each. Jobs that died at gates are reported by the last that failed."""
         groups = self.groups
         last = {groups[n]: n for n, one in sorted(self.ended.items()) if one.over}
         along = self._along(told(died, left, elsewhere={one for one in last if one}), enqueued)
@@ -197,7 +197,9 @@ class AppliedBatch:
     def _along(
         self, died: Sequence[ChangedJob], enqueued: Mapping[int, tuple[Enqueued, ...]]
     ) -> dict[int, list[ChangedJob]]:
-        """Who tells of those that died: who made them, or else the last that failed."""
+        """The reporters of jobs that died, by place: the settlement that made them, or the last
+        that failed.
+        """
         makers = {one.job_id: n for n, some in enqueued.items() for one in some if one.created}
         failed = max((n for n, one in self.ended.items() if one.failed), default=None)
         other = failed if failed is not None else min(makers.values(), default=None)
@@ -215,13 +217,13 @@ class AppliedBatch:
 
 
 def _keeps_to_itself(one: Settlement) -> bool:
-    """Whether its result is not its group's value."""
+    """True if its result is not its group's value."""
     outcome = one.outcome
     return isinstance(outcome, Succeeded) and not outcome.contributes and outcome.result is not None
 
 
 def _given(one: Settlement) -> tuple[Contribution, ...]:
-    """What it gives to its group's value, in order."""
+    """The contributions to its group's value, in order."""
     outcome = one.outcome
     if isinstance(outcome, Succeeded) and outcome.contributes and outcome.result is not None:
         return (*one.effects.contributions, Contribution(payload=outcome.result))

@@ -32,7 +32,7 @@ from offpath.store.sql import Catalogue, Query, Row
 
 _CHUNK: Final = 2000
 _ROUNDS: Final = 10
-"""How often a key may change hands between a look and a write before we give up."""
+"""The number of times that a key may change hands between a look and a write before we give up."""
 
 
 class _Sent(Struct, frozen=True, omit_defaults=True):
@@ -97,7 +97,7 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class _Gates:
-    """What the gates of the same call say of its jobs."""
+    """The facts that the gates of the same call have about its jobs."""
 
     timeouts: Mapping[str, float | None] = field(default_factory=dict)
     watched: frozenset[str] = frozenset()
@@ -116,7 +116,9 @@ _NO_GATES: Final = _Gates()
 
 
 class _Common(NamedTuple):
-    """What all jobs of a statement have in common, as those of one plan do: it is sent once."""
+    """The fields that all jobs of a statement share, as those of one plan do: they are sent
+    once.
+    """
 
     group_id: str | None = None
     parent: str | None = None
@@ -138,7 +140,7 @@ _ALONE: Final = _Common()
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """Who has a unique key."""
+    """The job that has a unique key."""
 
     id: str
     fingerprint: str
@@ -159,13 +161,13 @@ class _Holder:
 
 @dataclass(slots=True)
 class _EnqueueBatch:
-    """What is known of the jobs of one call while it runs. Jobs are named by their position."""
+    """The jobs of one call while it runs. They are named by their position."""
 
     jobs: Sequence[NewJob]
     ids: list[str]
     gates: _Gates = _NO_GATES
     together: bool = False
-    """Whether what they say of their limits is added up."""
+    """True if the changes of their limits are added up."""
     answers: dict[int, Enqueued] = field(default_factory=dict)
     added: set[str] = field(default_factory=set)
     """Ids of the rows that this call wrote."""
@@ -197,13 +199,13 @@ class _EnqueueBatch:
         self.left = left
 
     def sent(self, positions: Sequence[int]) -> Mapping[str, Any]:
-        """These jobs as parameters."""
+        """The jobs at these positions as parameters."""
         kin = _Common.of([self.jobs[at] for at in positions], self.gates)
         batch = [_Sent.of(self.jobs[at], self.ids[at], self.gates, kin) for at in positions]
         return {"batch": to_json(batch), **kin._asdict()}
 
     def limits(self) -> list[Nudge]:
-        """What the jobs that were added say of their keys: the last of each holds."""
+        """The limits that the added jobs name for their keys: the last of each holds."""
         if not self.together:
             return []
         said = {
@@ -214,7 +216,7 @@ class _EnqueueBatch:
         return [Nudge(key=key, spec=to_json(limit)) for key, limit in said.items()]
 
     def group_work(self) -> GroupWork:
-        """What the jobs that were added mean for their groups."""
+        """The changes that the added jobs make to their groups."""
         work = GroupWork()
         for at, job in enumerate(self.jobs):
             if not self.answers[at].created:
@@ -294,7 +296,7 @@ def each_answer(jobs: Sequence[NewJob], rows: Iterable[Row]) -> list[Enqueued | 
 
 
 def independent(jobs: Sequence[NewJob]) -> bool:
-    """Whether each of these can be added on its own: it joins no group that must count it, and
+    """True if each of these can be added on its own: it joins no group that must count it, and
     waits at no gate.
     """
     return all(
@@ -312,7 +314,7 @@ def replacing_keys(jobs: Iterable[NewJob]) -> list[str]:
 
 
 def _fails_fast(job: NewJob) -> bool:
-    """Whether it is a root whose group has a row from the start."""
+    """True if it is a root whose group has a row from the start."""
     return job.group_policy is GroupPolicy.FAIL_FAST and job.group_id in {None, job.id}
 
 

@@ -159,7 +159,7 @@ class EventTables(Part):
         limit: int,
         decide: Decide,
     ) -> Decisions | None:
-        """As :meth:`route_within`, for a blocking connection."""
+        """Route as :meth:`route_within` does, for a blocking connection."""
         from offpath.store.within import run_within_blocking
 
         now, sql = self._now(), self._sql
@@ -175,7 +175,7 @@ class EventTables(Part):
         return await self._database.write(lambda: routing.table_steps(page))
 
     async def router_facts(self, router: str) -> RouterFacts:
-        """What ``verify`` compares."""
+        """The facts that ``verify`` compares."""
         sight = await self._lookout.settled(FACTS_PATIENCE)
         now, sql = self._now(), self._sql
         return await self._database.read(

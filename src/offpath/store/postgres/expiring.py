@@ -19,7 +19,7 @@ from offpath.store.sql import Catalogue
 
 
 class _Found(NamedTuple):
-    """What a look has found, by small indexes that are mostly empty."""
+    """The rows that a look has found, by small indexes that are mostly empty."""
 
     due: list[str]
     uncounted: dict[str, bool]

@@ -1,4 +1,4 @@
-"""What the driver raises, in our own words: no error of psycopg leaves the package."""
+"""The driver's errors in our own words: no error of psycopg leaves the package."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STALE_PLAN = "RevalidateCachedQuery"
 _READ_ONLY = "25006"
 _DISK_FULL = "53100"
 _ON_A_STANDBY = frozenset({_READ_ONLY, _UNSUPPORTED, "40001", "40P01"})
-"""What a standby answers to a write, or to a read that its recovery is in the way of."""
+"""The errors of a standby: for a write, or for a read that its recovery is in the way of."""
 _BUSY = frozenset({"55P03", "57014"})
 _TAKEN = "23505"
 _UNIQUE_KEY = "job_unique"
@@ -88,7 +88,7 @@ class OnStandby(psycopg.errors.ReadOnlySqlTransaction):
 
 
 def forgotten(error: psycopg.Error) -> bool:
-    """Whether the session does not have the prepared statement that we believe it has.
+    """True if the session does not have the prepared statement that we believe it has.
 
     Another session is serving us: there is a pooler that we took for none. Nothing was done then.
     """
@@ -96,7 +96,7 @@ def forgotten(error: psycopg.Error) -> bool:
 
 
 def stale(error: psycopg.Error) -> bool:
-    """Whether a table was altered since a statement was prepared. Nothing was done then.
+    """True if a table was altered since a statement was prepared. Nothing was done then.
 
     The code stands for much else; the name of the server's function is the same in each language.
     """
@@ -111,7 +111,7 @@ def pools_statements(error: psycopg.Error) -> bool:
 
 
 def from_standby(error: psycopg.Error, *, standby: bool) -> bool:
-    """Whether it means that a standby answered; ``standby``: the session says that it is one.
+    """True if it means that a standby answered; ``standby``: the session says that it is one.
 
     A pooler in between may not pass that on, and then the server's own words tell.
     """
@@ -121,7 +121,7 @@ def from_standby(error: psycopg.Error, *, standby: bool) -> bool:
 
 
 def retryable(error: psycopg.Error) -> bool:
-    """Whether the whole transaction may succeed when it is run again at once.
+    """True if the whole transaction may succeed when it is run again at once.
 
     A unique key taken by somebody else between a statement's look and its write is one of these:
     the next look sees it.

@@ -44,7 +44,7 @@ class AdmissionTurns:
 
     @property
     def any_left(self) -> bool:
-        """Whether keys were left meanwhile."""
+        """True if keys were left meanwhile."""
         return bool(self._keys)
 
     async def __aenter__(self) -> None:

@@ -24,7 +24,7 @@ COUNTED: Final = 2
 """The column ``watched`` of a job whose end is counted where it is watched, or is just being so."""
 
 _OUTCOMES = {1: "succeeded", -1: "failed"}
-"""What a standing, as ``lock_jobs`` tells it, counts as."""
+"""The outcomes that gates count, by the standing that ``lock_jobs`` answers."""
 
 
 def require_gates(
@@ -89,7 +89,9 @@ def count_ends(
 def count_left_ends(
     ended: Mapping[str, bool], keep: float | None, now: datetime | None, *, sql: Catalogue
 ) -> Queries[list[MovedRow]]:
-    """As :func:`count_ends`, where gates may be held already: those of others are skipped."""
+    """Count as :func:`count_ends` does, where gates may be held already: those that others hold are
+    skipped.
+    """
     decided = yield from _count_now(ended, sql)
     return (yield from follow(decided, keep, now, sql=sql))
 
@@ -253,5 +255,5 @@ def _named(text: str) -> str:
 
 
 def released(rows: Iterable[MovedRow]) -> set[JobState]:
-    """What jobs that moved have become, for who is told of it."""
+    """The states that moved jobs have reached, for the hints."""
     return {JobState.DEAD if row.state == "dead" else JobState.QUEUED for row in rows}

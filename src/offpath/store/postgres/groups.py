@@ -1,4 +1,4 @@
-"""What a transaction does to groups: gathered while it runs, written last and in one order."""
+"""The changes of a transaction to groups: gathered while it runs, written last and in one order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from offpath.store.sql import Catalogue, Query, Row
 
 
 class Value(NamedTuple):
-    """What a group has made so far."""
+    """The value that a group has made so far."""
 
     payload: str | None = None
     final: bool = False
@@ -37,7 +37,7 @@ class Value(NamedTuple):
 
 
 class Left(NamedTuple):
-    """How a group is left: with how many open jobs, and whether this was its first end."""
+    """The state of a group after a change: its open jobs, and a mark at its first end."""
 
     open: int
     closing: bool
@@ -46,7 +46,7 @@ class Left(NamedTuple):
 
 @dataclass(slots=True)
 class GroupWork:
-    """What is to be written about groups, by their ids."""
+    """The changes to be written about groups, by their ids."""
 
     more: Counter[str] = field(default_factory=Counter)
     """New open members. A group that is named here has a row from then on."""
@@ -54,7 +54,7 @@ class GroupWork:
     """Roots that had failed before they got company."""
     policies: dict[str, GroupPolicy] = field(default_factory=dict)
     values: dict[str, str | None] = field(default_factory=dict)
-    """What roots had made before they got company."""
+    """The values that roots had made before they got company."""
     done: set[str] = field(default_factory=set)
     """Groups that had been done before they get a row."""
     closing: set[str] = field(default_factory=set)

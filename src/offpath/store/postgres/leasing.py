@@ -69,7 +69,7 @@ _PLAIN: Final = (
 
 
 class Reach:
-    """How many candidates a lease reads for each job it wants.
+    """The number of candidates that a lease reads for each job it wants.
 
     One is enough while nobody else takes the same jobs. A lease that came out short doubles it, a
     full one halves it, so that a lone worker does not pay for a crowd.
@@ -143,13 +143,13 @@ def _leased(
 
 
 def held_steps(worker: str, *, sql: Catalogue) -> Steps[list[LeasedJob]]:
-    """What a worker holds."""
+    """The jobs that a worker holds."""
     rows = yield from ask(sql["held"](worker=worker), last=True)
     return _shape(worker).all(rows)
 
 
 def _shape(worker: str) -> Shape[LeasedJob]:
-    """How the rows of a lease by ``worker`` are read, one by one if need be."""
+    """The way in which the rows of a lease by ``worker`` are read, one by one if need be."""
     return Shape(lambda row: job_of(row, worker), _COLUMNS, _PLAIN, _marked)
 
 

@@ -46,7 +46,7 @@ _MOST_KNOWN: Final = 100_000
 
 
 class _Read(Struct, frozen=True):
-    """What ``read_ledger`` answers."""
+    """The answer of ``read_ledger``."""
 
     now: int
     newest: tuple[SideRow, ...]
@@ -102,11 +102,11 @@ _receipts = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """What became of a batch."""
+    """The outcome of a batch."""
 
     decided: list[Decided]
     told: bool = False
-    """Whether messages were written."""
+    """True if messages were written."""
 
 
 class KnownAccounts:
@@ -118,7 +118,7 @@ class KnownAccounts:
         self._ids: set[str] = set()
 
     def lack(self, accounts: Iterable[str]) -> bool:
-        """Whether one of these may have to be made."""
+        """True if one of these may have to be made."""
         return not self._ids.issuperset(accounts)
 
     def see(self, accounts: Iterable[AccountRecord]) -> None:
@@ -128,7 +128,7 @@ class KnownAccounts:
         self._ids.update(one.id for one in accounts if one.number)
 
     def forget(self) -> None:
-        """What was believed of them is not so: somebody has emptied the tables."""
+        """Forget which accounts exist: the tables were emptied."""
         self._ids.clear()
 
 
@@ -218,9 +218,9 @@ def _carried(book: Book, carried: Mapping[int, Sequence[LedgerOp]]) -> Changes:
 class _Deal:
     book: Book
     accounts: tuple[AccountRecord, ...]
-    """Those that are locked."""
+    """The accounts that are locked."""
     made: list[str]
-    """Those of them that were made for it."""
+    """The ids of those accounts that were made for it."""
     bare: tuple[str, ...]
     """Postings without links that are in the way of what is asked for: they count as not there."""
 
@@ -243,7 +243,7 @@ def _deal(asked: BatchNeeds, answers: Sequence[Rows]) -> _Deal:
 
 
 def _all(asked: BatchNeeds, deal: _Deal) -> bool:
-    """Whether every account is locked that had to be."""
+    """True if every account is locked that had to be."""
     return {one.id for one in deal.accounts}.issuperset(asked.wants.must)
 
 
@@ -251,7 +251,7 @@ def _all(asked: BatchNeeds, deal: _Deal) -> bool:
 
 
 class BatchNeeds:
-    """What a batch needs, in the statements that ask for it.
+    """The needs of a batch, in the statements that ask for them.
 
     ``pinned``: in a transaction of ours, whose plans are.
     """
@@ -267,7 +267,7 @@ class BatchNeeds:
 
     @property
     def twice(self) -> bool:
-        """Whether accounts are locked twice.
+        """True if accounts are locked twice.
 
         A debt may be born while the first lock waits for its debtor's other accounts: a row that
         the waiting statement does not see. Whoever makes one holds those, so the second lock,
@@ -290,7 +290,7 @@ class BatchNeeds:
     def queries(
         self, now: datetime | None, sql: Catalogue, *, make: bool = True
     ) -> tuple[Query, ...]:
-        """What makes accounts, the locks in their order with what they hold, the read of the rest.
+        """The statements that make accounts, take the locks in their order, and read the rest.
 
         A row that is locked is read as the lock finds it; all else is read in a statement behind
         the last lock, for one that waited sees other rows as of before its wait.
@@ -426,7 +426,7 @@ def _subjects(wants: Wanted) -> list[str]:
 def _closing(
     changes: Changes, deal: _Deal, now: datetime | None, sql: Catalogue
 ) -> tuple[Query, ...]:
-    """What is written."""
+    """The statements that write the changes."""
     queries = message_queries(changes.messages, now, sql=sql)
     queries += _side_changes(changes.sides, sql)
     if deal.bare:

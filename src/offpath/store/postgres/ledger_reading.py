@@ -56,7 +56,7 @@ class _Listed(Struct, frozen=True, gc=False):
 
 
 class LedgerReading:
-    """What can be read, wherever :meth:`_ask_ledger` asks it."""
+    """The reads of a ledger, wherever :meth:`_ask_ledger` asks it."""
 
     _sql: Catalogue
 
@@ -79,7 +79,7 @@ class LedgerReading:
         return [one.record() for one in await self._document(query, list[_Listed])]
 
     async def ledger_debts(self, *, after: str = "", limit: int = 1000) -> list[AccountRecord]:
-        """What users owe, by id."""
+        """The accounts of users' debts, by id."""
         query = self._sql["ledger_debts"](after=after, limit=max(limit, 0))
         return [one.record() for one in await self._document(query, list[_Listed])]
 
@@ -166,7 +166,7 @@ class LedgerReading:
         return await self._document(self._sql["ledger_bare"](limit=max(limit, 0)), list[str])
 
     async def ledger_key(self, key: str) -> KeyRecord | None:
-        """What was recorded under a key."""
+        """The record under a key."""
         rows = await self._ask_ledger(self._sql["ledger_key"](key=key))
         return msgspec.json.decode(rows[0][0], type=KeyRecord) if rows else None
 
@@ -184,7 +184,7 @@ class LedgerReading:
         return await self._document(self._sql["ledger_sums"](), dict[str, int])
 
     async def ledger_counts(self) -> Counts:
-        """How much there is."""
+        """The numbers of rows."""
         ((accounts, postings, links),) = await self._ask_ledger(self._sql["ledger_counts"]())
         return Counts(accounts=accounts, postings=postings, links=links)
 

@@ -30,7 +30,7 @@ _rate = msgspec.json.Decoder(RateSpec)
 
 
 class _Pass(Struct, frozen=True, omit_defaults=True):
-    """What a pass did to a key. ``next_in`` is said with a rate's state only."""
+    """The result of a pass for a key. ``next_in`` comes with a rate's state only."""
 
     key: str
     jobs: int
@@ -122,7 +122,7 @@ def _readable(rate: str, state: str | None) -> tuple[RateSpec, RateState | None]
 
 
 def _is_cut(picked: Rows, passes: Iterable[_Pass]) -> bool:
-    """Whether its share of the pass was all that bounded a key."""
+    """True if its share of the pass was all that bounded a key."""
     shares = {key: share for key, _, share in picked}
     return any(one.jobs > 0 and one.jobs == shares.get(one.key) for one in passes)
 
@@ -201,7 +201,7 @@ def hold_again_steps(
 
 
 def cool_downs(settlements: Iterable[Settlement]) -> dict[str, float]:
-    """Which keys cool down by these, and for how long."""
+    """The keys that cool down by these, and for how long."""
     found: dict[str, float] = {}
     for one in settlements:
         key, outcome = one.job.limit_key, one.outcome
@@ -211,7 +211,7 @@ def cool_downs(settlements: Iterable[Settlement]) -> dict[str, float]:
 
 
 def waiting_steps(keys: Sequence[str], *, sql: Catalogue) -> Steps[bool]:
-    """Whether room that these keys got back is worth a pass. A job that is held meanwhile has a
+    """True if room that these keys got back is worth a pass. A job that is held meanwhile has a
     nudge of its own, which brings about one.
     """
     return bool((yield from ask(sql["waiting_limits"](keys=to_json(keys)), last=True)))

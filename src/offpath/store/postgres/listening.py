@@ -97,7 +97,7 @@ class Ear:
         return key in self._held
 
     async def listens(self) -> bool:
-        """Whether a direct connection is there, or can be made soon."""
+        """True if a direct connection is there, or can be made soon."""
         self.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
@@ -112,7 +112,7 @@ class Ear:
             await self._command(self._sql["drop_presence"](key=key))
 
     def holds(self, key: int) -> bool:
-        """Whether the lock is held now."""
+        """True if the lock is held now."""
         return key in self._held
 
     @property

@@ -19,7 +19,7 @@ from offpath.store.programs.dialect import Queries
 from offpath.store.sql import Catalogue
 
 _PREPARED: Final = "-1/"
-"""How the name of a prepared transaction begins: one of the writers may have become it."""
+"""The beginning of a prepared transaction's name: one of the writers may have become it."""
 
 _KEPT: Final = 32
 """Looks that wait for their writers at once."""
@@ -31,21 +31,21 @@ class LogWriter(Struct, frozen=True):
     transaction: str
     pid: int
     own: bool = False
-    """Whether it is the one that looks."""
+    """True if it is the transaction that looks."""
 
     @property
     def prepared(self) -> bool:
-        """Whether it waits, without a session, for its second phase."""
+        """True if it waits, without a session, for its second phase."""
         return self.transaction.startswith(_PREPARED)
 
     @property
     def shown(self) -> str:
-        """How an operator finds it."""
+        """The name by which an operator finds it."""
         return "a prepared transaction" if self.prepared else f"pid {self.pid}"
 
 
 class Sight(Struct, frozen=True):
-    """What one look told: everything up to ``horizon`` is settled."""
+    """The result of one look: everything up to ``horizon`` is settled."""
 
     given: int
     """The highest position that was given to anybody."""
@@ -54,7 +54,8 @@ class Sight(Struct, frozen=True):
 
 
 class Horizon:
-    """What this process knows to be settled, shared by all who read. Safe to use from threads.
+    """The positions that this process knows to be settled, shared by all readers. Safe to use from
+    threads.
 
     Looks are kept until all who were writing then are gone: the positions given until then are
     settled, however many have begun to write meanwhile. Each look waits for its own writers, so an
@@ -99,7 +100,7 @@ class Horizon:
 
 
 def _over(look: tuple[int, frozenset[str]], given: int, writers: Sequence[LogWriter]) -> bool:
-    """Whether the writers of a look are gone. One that began before it, and was slower to tell, may
+    """True if the writers of a look are gone. A look that began before it, and answered later, may
     have seen too few, and says nothing of it.
     """
     return look[0] <= given and not _blocking(look[1], writers)
@@ -123,7 +124,7 @@ class Lookout:
         self._seen: tuple[int, Sight] | None = None
 
     async def look(self) -> Sight:
-        """What a look tells that began after this call."""
+        """The sight of a look that began after this call."""
         ticket = self._begun
         async with self._lock:
             if self._seen is not None and self._seen[0] > ticket:

@@ -36,7 +36,7 @@ class _Message(Struct, frozen=True, omit_defaults=True):
 
 
 class _Place(NamedTuple):
-    """What a row that was added shares with no other message, except for a plain repeat."""
+    """The key that a row that was added shares with no other message, except for a plain repeat."""
 
     id: str
     box: str
@@ -102,7 +102,9 @@ def message_queries(
 def _accepted(
     repeats: Sequence[NewMessage], added: set[str], sql: Catalogue
 ) -> Queries[dict[_Place, str]]:
-    """Who has the keys of these. One whose own id was there before tells that instead."""
+    """The holders of the keys of these. A message whose own id was there before is its own
+    holder.
+    """
     keys = [{"id": one.id, "stream": one.stream, "key": one.key} for one in repeats]
     rows = yield sql["accepted_messages"](batch=to_json(keys))
     return {

@@ -1,4 +1,4 @@
-"""What is said of the keys of limits by who adds or ends jobs: added to, never written over.
+"""The notes about limits that adding or ending jobs leaves: rows are added, never written over.
 
 A trigger does it for each job. Who has many in hand adds them up by key instead.
 """
@@ -18,7 +18,7 @@ MANY: Final = 16
 
 
 def many(limits: Iterable[object | None]) -> bool:
-    """Whether these, None where a job has none, are worth it."""
+    """True if these, None where a job has none, are worth it."""
     return sum(limit is not None for limit in limits) >= MANY
 
 

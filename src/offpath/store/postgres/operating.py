@@ -1,4 +1,4 @@
-"""What operators and maintenance do to jobs."""
+"""The changes that operators and maintenance make to jobs."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def rescue_steps(
 
 
 def _is_done(one: _Taken, last: Mapping[str, str], left: Mapping[str, Left]) -> bool:
-    """Whether the end of this job ended its group, for the first time."""
+    """True if the end of this job ended its group, for the first time."""
     if one.state not in TERMINAL:
         return False
     if not one.grouped:

@@ -38,16 +38,16 @@ class Candidate(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What a lease should take, in its order, and whether there would be more."""
+    """The jobs that a lease should take, in its order, and a mark if there would be more."""
 
     ids: list[str]
     more: bool
     cut: bool = False
-    """Whether a list of which not all was read was used up, so that the choice may be wrong."""
+    """True if a list was used up that was not read to its end, so that the choice may be wrong."""
 
 
 def plain(request: LeaseRequest) -> bool:
-    """Whether the plain statement does what is asked for."""
+    """True if the plain statement does what is asked for."""
     special = request.queue_rooms or request.declined
     return request.order is Order.PRIORITY and not special
 
@@ -188,7 +188,7 @@ def _best(
 
 
 def _kind(one: Candidate, order: Order) -> tuple[Any, ...]:
-    """Which list a candidate was read into: each is in order."""
+    """The list that a candidate was read into: each is in order."""
     lane = one.queue, one.task, one.fair
     return (*lane, one.priority) if order is Order.AGE else lane
 
@@ -214,5 +214,5 @@ def _lines(
 
 
 def _bounds(counts: Mapping[str, int], limit: int) -> dict[str, float]:
-    """How many of each may be had. The limit as a whole is never a bound of their own."""
+    """The number of each that may be had. The limit as a whole is never a bound of their own."""
     return {name: n if n < limit else float("inf") for name, n in counts.items() if n > 0}

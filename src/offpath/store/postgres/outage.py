@@ -1,4 +1,4 @@
-"""What is said of an outage: a line when it begins and one when it ends.
+"""The report of an outage: a line when it begins and one when it ends.
 
 The driver's pool tells of each connection and each try. Of pools of ours that is left out, for what
 it means is said here.
@@ -21,7 +21,7 @@ _log = logging.getLogger("offpath.store.postgres")
 
 
 class Outage:
-    """Whether the database is away, and since when."""
+    """The absence of the database, since its beginning."""
 
     def __init__(self, shown: str) -> None:
         self._shown = shown

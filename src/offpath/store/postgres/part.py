@@ -1,4 +1,4 @@
-"""What each part of the Postgres store stands on: the database, the clock, and who is told."""
+"""The base of each part of the Postgres store: the database, the clock, and the announcements."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ async def _culprits(
     error: Exception,
     rehearse: Callable[[Sequence[S]], Awaitable[None]],
 ) -> dict[int, Exception]:
-    """Which of the suspects cannot be stored, by halving. Together they gave ``error``."""
+    """The suspects that cannot be stored, found by halving. Together they gave ``error``."""
     if len(suspects) == 1:
         return {suspects[0]: error}
     found: dict[int, Exception] = {}

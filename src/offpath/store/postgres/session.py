@@ -35,10 +35,10 @@ from offpath.store.sql import Catalogue, Query
 T = TypeVar("T")
 
 Pin = Literal["pin", "limit"]
-"""Which settings a transaction gets: see ``session.sql``."""
+"""The settings that a transaction gets: see ``session.sql``."""
 
 _IN_OUR_SESSION: Final[dict[Pin, tuple[str, ...]]] = {"pin": (), "limit": ("unpin",)}
-"""What is left to be set where the session itself was settled in."""
+"""The settings that are left to be made where the session itself was settled in."""
 
 
 class Connection(NamedConnection):
@@ -51,7 +51,7 @@ class Connection(NamedConnection):
     direct = False
     of_offpath = True
     rested_at = 0.0
-    """When it was given back to the pool, by the loop's clock."""
+    """The time when it was given back to the pool, by the loop's clock."""
     patience = 0.0
     """Seconds for each answer, of the transaction that has it."""
 
@@ -98,7 +98,7 @@ class Database:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are connections to use."""
+        """True if there are connections to use."""
         return self._pool is not None
 
     async def open(self) -> None:
@@ -159,7 +159,8 @@ class Database:
         raise AssertionError("unreachable")
 
     async def call(self, make: Callable[[], Steps[T]], pin: Pin = "pin") -> T:
-        """As :meth:`write`, for what somebody waits for and may be repeated.
+        """Run as :meth:`write` does, a transition that a request waits for and that may be
+        repeated.
 
         It reads, or its ids make a repeat harmless. So where the connection is lost it is done
         once more; and the silence of the server has a bound of its own.
@@ -167,7 +168,8 @@ class Database:
         return await self.write(make, pin, call=True, harmless=True)
 
     async def read(self, make: Callable[[], Steps[T]], pin: Pin = "pin") -> T:
-        """As :meth:`write`, for what only reads: repeated once where the connection is lost.
+        """Run as :meth:`write` does, a transition that only reads: repeated once where the
+        connection is lost.
 
         It may take its time, as a count of many rows does.
         """
@@ -403,12 +405,12 @@ async def _close(pool: AsyncConnectionPool[Connection]) -> None:
 
 
 def _is_standby(connection: Connection) -> bool:
-    """Whether the server says of itself that it is one; it tells its sessions when that ends."""
+    """True if the server reports itself as a standby; it tells its sessions when that ends."""
     return not connection.closed and connection.info.parameter_status("in_hot_standby") == "on"
 
 
 def _cut_off(error: psycopg.Error) -> bool:
-    """Whether the connection was lost on the way, and not the wait for one."""
+    """True if the connection was lost on the way, and not the wait for one."""
     if isinstance(error, PoolTimeout):
         return False
     if error.sqlstate is None:
@@ -434,7 +436,7 @@ class Snapshot:
 
 
 def _whole(send: Send, opening: Sequence[Query]) -> bool:
-    """Whether these are a whole transaction without BEGIN and COMMIT, with nothing else to set.
+    """True if these are a whole transaction without BEGIN and COMMIT, with nothing else to set.
 
     The server makes one of what is sent at once. But when we fail on the way to a later statement,
     the earlier ones are kept, so it must be one statement, or be said not to matter.
@@ -463,7 +465,7 @@ async def _rows(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> Rows:
 
 
 def unavailable(error: BaseException) -> bool:
-    """Whether ``error`` only says that the server cannot be reached now."""
+    """True if ``error`` only says that the server cannot be reached now."""
     return isinstance(error, (StoreUnavailable, OSError, psycopg.OperationalError))
 
 

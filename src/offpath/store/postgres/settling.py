@@ -70,7 +70,7 @@ class _JobEnd(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def lone_successes(settlements: Iterable[Settlement]) -> bool:
-    """Whether all of these are successes without effects of jobs that are their own group."""
+    """True if all of these are successes without effects of jobs that are their own group."""
     return all(
         type(one.outcome) is Succeeded
         and not one.effects
@@ -81,7 +81,7 @@ def lone_successes(settlements: Iterable[Settlement]) -> bool:
 
 
 class Company:
-    """Whether the quick way of :func:`succeed_steps` is worth a try: where none of a batch was
+    """The worth of a try with the quick way of :func:`succeed_steps`: where none of a batch was
     alone, the next ones are mostly of the same kind, and the try is a round trip for nothing.
     """
 
@@ -91,7 +91,7 @@ class Company:
         self._skip = 0
 
     def may_be_alone(self) -> bool:
-        """Whether to try it with this batch."""
+        """True if it is worth a try with this batch."""
         self._skip = max(self._skip - 1, -1)
         return self._skip < 0
 
@@ -239,7 +239,7 @@ def lock_signals(settlements: Sequence[Settlement], sql: Catalogue) -> tuple[Que
 
 
 def _catch_signals(batch: AppliedBatch, now: datetime | None, sql: Catalogue) -> Steps[None]:
-    """Those that wait for a signal that is there do not wait."""
+    """Wake the jobs of a batch that wait for a signal that is there."""
     waits = {
         batch.settlements[n].job.id: n
         for n, one in batch.ended.items()

@@ -1,4 +1,4 @@
-"""How Postgres is given values and how it answers them: JSON, ids, times, states."""
+"""The form of values for Postgres and of its answers: JSON, ids, times, states."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _PUBLIC: Final = {
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NEVER: Final = 2**63 - 1
-"""What ``offpath.micros`` makes of a time too late to be read; negative, of one too early."""
+"""The number that ``offpath.micros`` makes of a time too late to be read; negative, of one too
+early.
+"""
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -79,7 +81,9 @@ def from_micros(micros: int) -> datetime:
 
 
 def readable_time(micros: int) -> datetime:
-    """As :func:`from_micros`, but the first or last time there is for one that cannot be read."""
+    """The time of :func:`from_micros`, or the first or last time there is for one that cannot be
+    read.
+    """
     if abs(micros) < NEVER:
         return from_micros(micros)
     return _LAST if micros > 0 else _FIRST
@@ -91,7 +95,7 @@ def public(state: str) -> JobState:
 
 
 def is_state(state: str) -> bool:
-    """Whether a column holds a state that we write."""
+    """True if a column holds a state that we write."""
     return state in _PUBLIC
 
 

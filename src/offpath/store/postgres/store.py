@@ -134,7 +134,7 @@ class PostgresStore(
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this backend can do."""
+        """The abilities of this backend."""
         return _CAPABILITIES
 
     @property
@@ -242,7 +242,7 @@ class PostgresStore(
         return await run_within(connection, steps, dialect="postgres")
 
     def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
-        """As :meth:`commit_within`, for a blocking connection."""
+        """Commit as :meth:`commit_within` does, for a blocking connection."""
         from offpath.store.within import run_within_blocking
 
         steps = commit_within_steps(effects, self._now(), sql=self._sql)
@@ -392,7 +392,7 @@ class PostgresStore(
         )
 
     async def held(self, worker: str) -> list[LeasedJob]:
-        """What a worker holds."""
+        """The jobs that a worker holds."""
         return await self._database.read(lambda: held_steps(worker, sql=self._sql))
 
     async def deregister(self, worker: str) -> None:

@@ -89,7 +89,7 @@ class MessageRow(NamedTuple):
 
 
 class MessageBacklogRow(NamedTuple):
-    """What waits in one stream."""
+    """The number that waits in one stream."""
 
     box: str
     stream: str
@@ -123,7 +123,7 @@ class ScheduleRow(NamedTuple):
 
 
 class OccurrenceRow(NamedTuple):
-    """What became of one occurrence of a schedule."""
+    """The fate of one occurrence of a schedule."""
 
     schedule: str
     at: int

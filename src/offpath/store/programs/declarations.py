@@ -37,7 +37,7 @@ def declare(d: Dialect, kind: str, definitions: Mapping[str, str]) -> Steps[froz
 
 
 def listed(d: Dialect, kind: str) -> Steps[list[Declaration]]:
-    """What was declared lately, by name, the newest first."""
+    """The recent declarations, by name, the newest first."""
     query = d.sql["live_declarations"](kind=kind, live=d.span(LIVE), now=d.now)
     return [_record(DeclarationRow._make(row)) for row in (yield from one(query))]
 

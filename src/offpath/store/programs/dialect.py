@@ -49,9 +49,9 @@ class Announced:
     any: bool = False
     """Some changed jobs are announced, so there may be messages."""
     moved: set[JobState] = field(default_factory=set)
-    """What other jobs, of which no answer tells, have become."""
+    """The states that other jobs, of which no answer tells, have reached."""
     told: set[Hint] = field(default_factory=set)
-    """What the transition itself says."""
+    """The hints of the transition itself."""
 
     def tell(self, *hints: Hint) -> None:
         """Tell of this, too."""
@@ -62,7 +62,7 @@ class Announced:
         self.any = self.any or any(bits)
 
     def hints(self) -> list[Hint]:
-        """What is told of all this."""
+        """The hints to send for all this."""
         hints = self.told.union(
             Hint.ENDED if state in TERMINAL else Hint.WORK for state in self.moved
         )

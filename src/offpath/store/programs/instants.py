@@ -31,5 +31,7 @@ def readable(at: int) -> datetime: ...
 @overload
 def readable(at: int | None) -> datetime | None: ...
 def readable(at: int | None) -> datetime | None:
-    """As :func:`instant`, but the first or last time there is for one that cannot be read."""
+    """The time of :func:`instant`, or the first or last time there is for one that cannot be
+    read.
+    """
     return None if at is None else instant(min(max(at, FIRST), LAST))

@@ -59,7 +59,7 @@ def _find(d: Dialect, where: JobFilter, limit: int, after: str | None, *, newest
 
 
 def count(d: Dialect, where: JobFilter) -> Steps[list[Count]]:
-    """How many jobs match, by state, queue and task."""
+    """The number of jobs that match, by state, queue and task."""
     numbers: Counter[tuple[JobState, str, str]] = Counter()
     for state, queue, task, number in (yield from one(d.sql["count"](**_conditions(d, where)))):
         if state in STATES:  # one of no known state is listed, and doctor tells of it

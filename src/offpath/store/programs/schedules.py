@@ -77,13 +77,13 @@ def _change(
 
 
 def listed(d: Dialect, names: Sequence[str] = ()) -> Steps[list[ScheduleRecord]]:
-    """These schedules, or all, by name."""
+    """The schedules of these names, or all, by name."""
     query = d.sql["schedules"](names=d.batch(list(names))) if names else d.sql["all_schedules"]()
     return _RECORDS.all((yield from ask(query)))
 
 
 def due(d: Dialect, *, limit: int) -> Steps[tuple[list[ScheduleRecord], float | None]]:
-    """What is due, the longest due first, and seconds until the next one."""
+    """The schedules that are due, the longest due first, and seconds until the next one."""
     rows = yield from ask(d.sql["due_schedules"](now=d.now, limit=max(limit, 0)))
     [[wait]] = yield from ask(d.sql["next_schedule"](now=d.now), last=True)
     readable = [each for each in _RECORDS.all(rows) if each.unreadable is None]

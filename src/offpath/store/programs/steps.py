@@ -1,4 +1,4 @@
-"""What a running job records on its way, under the fence of its lease."""
+"""The records that a running job makes on its way, under the fence of its lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What undoes the steps of a job that failed: recorded under its lease, committed once."""
+"""The records that undo the steps of a failed job: made under its lease, committed once."""
 
 from __future__ import annotations
 

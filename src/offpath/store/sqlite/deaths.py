@@ -31,7 +31,7 @@ def _stopped(info: str) -> bool:
 
 
 def gone(session: Session, ids: Sequence[str]) -> set[str]:
-    """Those that stopped or were seen to be dead."""
+    """The workers that stopped or were seen to be dead."""
     if not ids:
         return set()
     return {row[0] for row in session.run(SQL["worker_ended"](ids=batch(list(ids))))}

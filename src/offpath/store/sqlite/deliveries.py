@@ -53,7 +53,7 @@ class _Lane(NamedTuple):
 
     @property
     def due_at(self) -> int | None:
-        """When it can next give a message, if it has any."""
+        """The time when it can next give a message, if it has any."""
         due = [self.leading] if self.room.ordered else [self.leading, self.behind]
         return min((at for at in due if at is not None), default=None)
 
@@ -65,7 +65,7 @@ def _lanes(session: Session, request: MessageRequest) -> list[_Lane]:
 
 
 def _left(lanes: Sequence[_Lane], now: int) -> tuple[bool, float | None]:
-    """Whether something is due, and for how many seconds nothing is."""
+    """True if something is due; and the seconds for which nothing is."""
     first = min((lane.due_at for lane in lanes if lane.due_at is not None), default=None)
     if first is None:
         return False, None

@@ -1,4 +1,4 @@
-"""What a SQLite file and the library that reads it can tell of their state."""
+"""The findings of a SQLite file, and of the library that reads it, about their state."""
 
 from __future__ import annotations
 

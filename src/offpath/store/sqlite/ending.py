@@ -1,4 +1,4 @@
-"""What follows from ends: gates that count them, jobs that die along, groups that are done."""
+"""The consequences of ends: gates that count them, jobs that die along, groups that are done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offpath.store.sqlite.session import Session
 
 
 class Aftermath(NamedTuple):
-    """What some ends came to."""
+    """The consequences of some ends."""
 
     done: Collection[str]
     """The jobs that ended their groups."""

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class _KeyHolder(NamedTuple):
-    """Who has a unique key."""
+    """The job that has a unique key."""
 
     id: str
     fingerprint: str
@@ -57,7 +57,7 @@ class _KeyHolder(NamedTuple):
 
 
 class Inserted(NamedTuple):
-    """What became of new jobs."""
+    """The outcome of new jobs."""
 
     answers: list[Enqueued]
     rooted: frozenset[str] = frozenset()
@@ -76,7 +76,7 @@ def enqueue_steps(effects: Effects, now: datetime) -> Queries[list[Enqueued]]:
 
 
 def is_lone_job(effects: Effects) -> bool:
-    """Whether these are one job and nothing else, of which it does not matter whether others were
+    """True if these are one job and nothing else, for which it does not matter if others were
     written just before it.
     """
     jobs = effects.jobs
@@ -86,7 +86,7 @@ def is_lone_job(effects: Effects) -> bool:
 
 
 def effect_steps(effects: Effects, now: int) -> Queries[list[Enqueued]]:
-    """As :func:`enqueue_steps`, of effects that may be those of several transitions.
+    """Write as :func:`enqueue_steps` does, effects that may be those of several transitions.
 
     A declined operation raises ``LedgerError``, with what was written before it in the transaction.
     """
@@ -140,7 +140,7 @@ def on_file(path: Path, steps: Queries[T]) -> Queries[T]:
 
 
 def joining(jobs: Iterable[NewJob], inserted: Inserted) -> JoinedGroups | None:
-    """What new jobs add to groups, new groups of one left out; None: nothing."""
+    """The change that new jobs make to groups, new groups of one left out; None: no change."""
     added: Counter[str] = Counter()
     roots: list[str] = []
     fail_fast: list[str] = []
@@ -242,7 +242,7 @@ def _carried_out(plan: _Plan, now: int) -> Queries[frozenset[str]]:
 
 
 class _Plan:
-    """What to do with the jobs whose id or unique key is taken; decides, writes nothing."""
+    """The decisions about jobs whose id or unique key is taken; writes nothing."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the SQLite store does with messages, the log, its routers and endpoints."""
+"""The part of the SQLite store for messages, the log, its routers and endpoints."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Eventing(Part):
         limit: int,
         decide: Decide,
     ) -> Decisions | None:
-        """As :meth:`route_within`, on the caller's blocking connection."""
+        """Route as :meth:`route_within` does, on the caller's blocking connection."""
         from offpath.store import within
 
         steps = self._route_steps(router, partition, limit, decide)

@@ -1,4 +1,4 @@
-"""Which offpath error a sqlite3 error is. No sqlite3 exception leaves this package."""
+"""The offpath error that a sqlite3 error is. No sqlite3 exception leaves this package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REJECTED: Final = frozenset(
 )
 
 CAUGHT: Final = (sqlite3.Error, OverflowError, UnicodeEncodeError)
-"""What running a statement can raise: the driver's own, and values it cannot bind."""
+"""The errors that running a statement can raise: the driver's own, and values it cannot bind."""
 
 
 def primary_code(error: BaseException) -> int:
@@ -29,12 +29,12 @@ def primary_code(error: BaseException) -> int:
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether somebody else holds a lock: trying again may help."""
+    """True if another connection holds a lock: trying again may help."""
     return isinstance(error, sqlite3.OperationalError) and primary_code(error) in _BUSY
 
 
 def translated(error: Exception) -> Exception:
-    """What ``error`` means for a caller: the driver's become ours, all others stay as they are.
+    """The error of ``error`` for a caller: the driver's become ours, all others stay as they are.
 
     Holds no value that was to be stored.
     """
@@ -58,7 +58,7 @@ def _translated(error: Exception) -> OffpathError:
 
 
 def is_environment(error: BaseException) -> bool:
-    """Whether the file or its lock is at fault, not what was asked: the whole batch is lost."""
+    """True if the file or its lock is at fault, not what was asked: the whole batch is lost."""
     return isinstance(error, StoreBusy | StoreUnavailable)
 
 

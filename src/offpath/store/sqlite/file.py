@@ -29,7 +29,7 @@ def log_of(path: Path) -> Path:
 
 
 def identity(path: Path) -> Identity | None:
-    """What the name leads to at this moment; None for nothing."""
+    """The identity of the file that the name leads to at this moment; None for no file."""
     try:
         found = path.stat()
     except OSError:

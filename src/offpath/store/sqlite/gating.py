@@ -58,7 +58,7 @@ class Fallen(NamedTuple):
     was: JobState = JobState.BLOCKED
 
     def told(self, *, group_done: bool = False) -> ChangedJob:
-        """What is told of it."""
+        """The report of it."""
         return ChangedJob(
             id=self.id,
             task=self.task,
@@ -74,20 +74,22 @@ class Fallen(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a batch of new jobs needs to know of its gates."""
+    """The facts that a batch of new jobs needs about its gates."""
 
     new: Mapping[str, NewGate]
     states: Mapping[str, GateState]
     deadlines: Mapping[str, int | None]
     watched: Collection[str] = frozenset()
-    """Whom the new ones watch. One of these that no gate watches in the end is no harm."""
+    """The jobs that the new gates watch. One of these that no gate watches in the end does no
+    harm.
+    """
 
 
 NO_GATES: Final = Known({}, {}, {})
 
 
 class Following:
-    """What follows from ends of watched jobs, along the chains of gates, at one moment."""
+    """The consequences of ends of watched jobs, along the chains of gates, at one moment."""
 
     __slots__ = ("_now", "causes", "expires_at", "fallen", "released", "stirred")
 
@@ -99,9 +101,9 @@ class Following:
         self.causes: dict[str, str] = {}
         """A gate to the job that decided it."""
         self.released = False
-        """Whether jobs were let go."""
+        """True if jobs were let go."""
         self.stirred = False
-        """Whether a job that moved announces that."""
+        """True if a job that moved announces that."""
 
     def count(self, ends: Sequence[End]) -> Queries[None]:
         """Count these ends in the open gates that watch the jobs, and go on until all is told."""
@@ -165,7 +167,7 @@ class Following:
         return caused
 
     def told(self, done: Collection[str]) -> list[ChangedJob]:
-        """What is told of those that died; ``done`` are those that ended their groups."""
+        """The report of the jobs that died; ``done`` are those that ended their groups."""
         return [each.told(group_done=each.id in done) for each, _ in self.fallen]
 
     def made(

@@ -30,10 +30,10 @@ class Ended(NamedTuple):
 
 
 class JoinedGroups(NamedTuple):
-    """What new jobs add to groups."""
+    """The change that new jobs make to groups."""
 
     added: Mapping[str, int] = {}
-    """How many open ones."""
+    """The number of open jobs."""
     roots: Sequence[str] = ()
     """Groups that were there before their root."""
     fail_fast: Sequence[str] = ()
@@ -41,7 +41,7 @@ class JoinedGroups(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """What a count came to."""
+    """The result of a count."""
 
     done: set[str]
     """The jobs that ended their groups: of each group the last one that was given."""
@@ -55,7 +55,7 @@ def count(
     joined: JoinedGroups | None = None,
     ensured: Collection[str] = (),
 ) -> Closed:
-    """As :func:`count_steps`, on our own connection."""
+    """Count as :func:`count_steps` does, on our own connection."""
     return session.drive(count_steps(ended, joined, ensured))
 
 
@@ -173,7 +173,7 @@ def _folded(so_far: str | None, given: Contribution) -> str:
 
 
 def mark(session: Session, ids: Sequence[str]) -> None:
-    """These groups, those of them that exist, are closing."""
+    """Mark the groups among these that exist as closing."""
     there = [row[0] for row in session.run(SQL["group_alone"](groups=batch(list(ids))))]
     if there:
         rows = [(group, None, GroupPolicy.SETTLE_ALL.value) for group in there]

@@ -60,7 +60,7 @@ class _Known(NamedTuple):
 
     @property
     def removable(self) -> bool:
-        """Whether it may be removed: it has ended, and what undoes it has been made."""
+        """True if it may be removed: it has ended, and what undoes it has been made."""
         return self.outer.terminal and not (self.has_undo and self.outer in _REDRIVABLE)
 
 
@@ -194,7 +194,7 @@ def _remove(session: Session, jobs: Sequence[Row]) -> None:
 
 
 class RescueEnd(NamedTuple):
-    """How a rescue ends."""
+    """The rules of a rescue's end."""
 
     limit: int
     max_deliveries: int
@@ -215,7 +215,7 @@ class _Orphan(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether it will not run again."""
+        """True if it will not run again."""
         return self.state.terminal
 
 

@@ -10,7 +10,7 @@ from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import Session
 
 _SEQ: Final = 0
-"""Where a change names its job's row."""
+"""The column of a change that names its job's row."""
 
 
 def in_turns(

@@ -39,7 +39,7 @@ def nothing_to_lease(session: Session, now: int, request: LeaseRequest) -> Lease
 
 
 def _any_ready(session: Session, now: int, request: LeaseRequest) -> bool:
-    """Whether there is something to hand out, at least of what is ready already."""
+    """True if there is something to hand out, at least of what is ready already."""
     lanes = [(lane[0], lane[1]) for lane in _lanes(session, now, "ready_lanes", request)]
     if not lanes or not request.declined:
         return bool(lanes)
@@ -149,5 +149,5 @@ def _seconds_until(due: Iterable[int], now: int) -> float | None:
 
 
 def held(session: Session, worker: str) -> list[LeasedJob]:
-    """What a worker holds."""
+    """The jobs that a worker holds."""
     return LEASED.all(session.run(SQL["held"](worker=worker)))

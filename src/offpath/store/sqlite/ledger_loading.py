@@ -1,4 +1,4 @@
-"""What a batch of operations wants to know, read without I/O: the same on every connection.
+"""The facts that a batch of operations needs, read without I/O: the same on every connection.
 
 Whoever runs this has the write lock, so nothing that is read here can change before the commit.
 """
@@ -27,7 +27,7 @@ _ASKED: Final = (
     ("attempts", "ledger_attempts_of", "wanted"),
     ("attempted", "ledger_attempted_of", "wanted"),
 )
-"""What is wanted, the statement that answers it, and its parameter."""
+"""The needs, the statement that answers each, and its parameter."""
 _SPENT: Final = ":spendable"
 
 

@@ -29,7 +29,7 @@ MILLISECOND: Final = 1_000
 
 
 class PostedOperations(NamedTuple):
-    """What became of operations, and whether they wrote messages."""
+    """The outcome of operations, and a mark if they wrote messages."""
 
     decided: list[Decided]
     stirred: bool

@@ -16,7 +16,7 @@ class Old(NamedTuple):
 
 
 def old(session: Session, attempts_before: int, keys_before: int | None, limit: int) -> Old:
-    """What may be pruned; once it may, it always may."""
+    """The rows that may be pruned; a row that once may be pruned always may be."""
     query = SQL["ledger_attempts_old"](before=attempts_before, limit=max(limit, 0))
     attempts = [row[0] for row in session.run(query)]
     if keys_before is None:

@@ -1,4 +1,4 @@
-"""What can be read of a ledger: of its present, and within a snapshot of one moment."""
+"""The reads of a ledger: of its present, and within a snapshot of one moment."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LedgerReading:
         return [rows.listed_account(row) for row in await self._rows(query)]
 
     async def ledger_debts(self, *, after: str = "", limit: int = 1000) -> list[AccountRecord]:
-        """What users owe, by id."""
+        """The accounts of users' debts, by id."""
         query = SQL["ledger_debts"](after=after, limit=_most(limit))
         return [rows.listed_account(row) for row in await self._rows(query)]
 
@@ -130,7 +130,7 @@ class LedgerReading:
         return [str(row[0]) for row in found]
 
     async def ledger_key(self, key: str) -> KeyRecord | None:
-        """What was recorded under an idempotency key."""
+        """The record under an idempotency key."""
         found = await self._rows(SQL["ledger_keys_of"](keys=batch([key])))
         return rows.key_record(found[0]) if found else None
 
@@ -148,7 +148,7 @@ class LedgerReading:
         return rows.totals(await self._rows(SQL["ledger_sums"]()))
 
     async def ledger_counts(self) -> Counts:
-        """How much there is."""
+        """The numbers of rows."""
         [[accounts, postings, links]] = await self._rows(SQL["ledger_counts"]())
         return Counts(accounts=accounts, postings=postings, links=links)
 

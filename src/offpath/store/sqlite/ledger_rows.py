@@ -27,7 +27,7 @@ _encode: Final = msgspec.json.Encoder().encode
 PLACES: Final = MOST_ACCOUNTS
 """Ids of links for each posting."""
 _LINK: Final = 5
-"""Where a posting's row goes on with a link."""
+"""The place where a posting's row continues with a link."""
 
 
 # -- out -------------------------------------------------------------------------------------------
@@ -87,7 +87,9 @@ def link_record(row: Row, posting: str, at: int, source: str | None) -> LinkReco
 
 
 def _entries_in(text: str) -> tuple[int, ...]:
-    """What was altered beyond reading is none: the link does not hash to that, and is named."""
+    """The entries in a text. A text that was altered beyond reading has none: the link does not
+    hash to that, and is named.
+    """
     try:
         return _entries(text)
     except msgspec.DecodeError:
@@ -161,7 +163,7 @@ def totals(found: Iterable[Row]) -> dict[str, int]:
 
 
 def new_account(account: str) -> tuple[Any, ...]:
-    """What the chart says of an account."""
+    """The chart's fields of an account."""
     known = chart(account)
     side = 1 if known.debit_grows else -1
     return (account, known.kind, known.currency.value, side, int(known.guarded))

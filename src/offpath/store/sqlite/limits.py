@@ -51,17 +51,19 @@ class _HeldKey(Struct):
     turn: int
 
     def is_closed(self, now: int) -> bool:
-        """Whether nothing may be admitted now."""
+        """True if nothing may be admitted now."""
         return self.paused or (self.closed_until is not None and self.closed_until > now)
 
     def room(self, now: int, limit: int) -> int:
-        """How many more may be admitted, the rate aside, and at most ``limit``."""
+        """The number of further jobs that may be admitted, the rate aside, and at most
+        ``limit``.
+        """
         if self.is_closed(now):
             return 0
         return limit if self.max_running is None else self.allowed(limit)
 
     def allowed(self, limit: int) -> int:
-        """How many fit under ``max_running``, and at most ``limit``."""
+        """The number that fits under ``max_running``, and at most ``limit``."""
         if self.max_running is None:
             return limit
         return min(max(self.max_running - self.admitted, 0), limit)
@@ -241,7 +243,7 @@ class _AdmissionPass:
             each.admitted -= len(back.get(each.name, ()))
 
     def _choose(self) -> list[int]:
-        """Who is admitted: key by key, until the pass is full."""
+        """The jobs that are admitted: key by key, until the pass is full."""
         chosen: list[int] = []
         took: list[tuple[str, str | None, int]] = []
         turn = max(self._now, 1 + max(each.turn for each in self._keys))
@@ -261,7 +263,7 @@ class _AdmissionPass:
         return chosen
 
     def _by_rate(self, key: _HeldKey, wanted: int) -> int:
-        """How many of these may start now; notes when the next one may."""
+        """The number of these that may start now; notes when the next one may."""
         if key.rate is None or wanted <= 0:
             return max(wanted, 0)
         taken = take(key.rate, decode_state(key.rate_state), self._now / 1_000_000, wanted)
@@ -271,7 +273,7 @@ class _AdmissionPass:
         return taken.granted
 
     def _could_go_on(self, key: _HeldKey, granted: int) -> bool:
-        """Whether only the rate keeps back more."""
+        """True if only the rate keeps back more."""
         return granted < min(len(self._held[key.name]), key.room(self._now, self._limit))
 
 
@@ -308,7 +310,7 @@ def close(session: Session, now: int, key: str, until: int | None) -> int:
 
 
 def shut(session: Session, now: int, keys: Iterable[str | None]) -> set[str]:
-    """Those of these keys that are closed now."""
+    """The keys among these that are closed now."""
     names = sorted({key for key in keys if key is not None})
     rows = session.run(SQL["limit_shut"](keys=batch(names), now=now)) if names else []
     return {row[0] for row in rows}
@@ -336,7 +338,7 @@ def forget(session: Session, now: int, limit: int) -> None:
 
 
 def _remembers(rate: str | None, state: str | None, now: int) -> bool:
-    """Whether what a rate has let in still counts."""
+    """True if the starts that a rate has let in still count."""
     try:
         known = decode_state(state)
         return rate is not None and known is not None and now / 1e6 - known.at < 2 * _rate(rate).per

@@ -107,7 +107,7 @@ def _deepening(
 
 
 def _running(session: Session, keys: set[str]) -> dict[str, int]:
-    """How many jobs of these fair keys run in the fleet."""
+    """The number of jobs of these fair keys that run in the fleet."""
     named = session.run(SQL["share_running"](keys=batch(sorted(keys - {""}))))
     running: dict[str, int] = {key: number for key, number in named}  # noqa: C416 - typed rows
     if "" in keys:
@@ -127,7 +127,7 @@ class _Choice:
     ) -> None:
         self.taken: list[int] = []
         self.is_short = False
-        """Whether a line was used up of which there may be more."""
+        """True if a line was used up of which there may be more."""
         self._balances = request.order is Order.BALANCED
         self._running = dict(running)
         self._cut = cut

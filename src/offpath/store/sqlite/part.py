@@ -1,4 +1,6 @@
-"""What each part of the SQLite store stands on: the clock, transitions, reads, and who is told."""
+"""The base of each part of the SQLite store: the clock, transitions, reads, and the
+announcements.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ except ImportError:  # Windows: the lease alone decides
     fcntl = None  # type: ignore[assignment]
 
 AVAILABLE: Final = fcntl is not None
-"""Whether this platform has ``flock``."""
+"""True if this platform has ``flock``."""
 
 # a link that somebody put in the way is not followed: it may lead to any file of ours
 _OPEN: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -120,7 +120,7 @@ class Presence:
             os.close(descriptor)
 
     def missing(self, workers: Iterable[str]) -> set[str]:
-        """Those whose lock is free though their file is there: nobody holds it any more.
+        """The workers whose lock is free though their file is there: no process holds it any more.
 
         Where the file is gone nothing is known, and the lease decides.
         """
@@ -134,7 +134,8 @@ class Presence:
             return set()
 
     def held_elsewhere(self, workers: Iterable[str]) -> set[str]:
-        """Those whose lock another process holds. What this one holds proves nothing about itself.
+        """The workers whose lock another process holds. A lock that this process holds proves
+        nothing about itself.
 
         None where the locks cannot be looked at: then the lease decides.
         """
@@ -205,7 +206,7 @@ def _lock(descriptor: int, path: Path) -> None:
 
 
 def _is_free(path: Path) -> bool:
-    """Whether the file is there and its lock can be had."""
+    """True if the file is there and its lock can be had."""
     try:
         descriptor = os.open(path, _OPEN)
     except FileNotFoundError:
@@ -228,7 +229,7 @@ class Suspicion:
         self._since: dict[str, float] = {}
 
     def confirmed(self, missing: Iterable[str], now: float) -> list[str]:
-        """Those that were already missing at least a second before ``now`` (monotonic)."""
+        """The workers that were already missing at least a second before ``now`` (monotonic)."""
         missing = set(missing)
         self._since = {worker: self._since.get(worker, now) for worker in missing}
         return sorted(worker for worker in missing if now - self._since[worker] >= self.APART)

@@ -108,13 +108,13 @@ class Session:
         self.before = before
         self.patience = patience
         self.stirred = False
-        """Whether the transition at hand wrote messages or events, or made messages due."""
+        """True if the transition at hand wrote messages or events, or made messages due."""
         self.released = False
-        """Whether it let jobs go that waited for others."""
+        """True if it let jobs go that waited for others."""
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
+        """True if a transaction is open."""
         return self._connection.in_transaction
 
     def run(self, query: Query) -> list[Row]:
@@ -142,7 +142,7 @@ class Session:
 
     @property
     def stalled(self) -> bool:
-        """Whether this connection has just waited long for somebody else's transaction.
+        """True if this connection has just waited long for another transaction.
 
         Nobody could renew a lease in that time, so an expired one proves nothing yet.
         """
@@ -188,7 +188,7 @@ class Session:
             raise translated(error) from error
 
     def sync(self, *, durably: bool) -> None:
-        """Whether the next commits wait for the disk; outside a transaction only."""
+        """Set if the next commits wait for the disk; outside a transaction only."""
         if durably != self._durable:
             self.raw(SQL["synchronous" if durably else "synchronous_later"].named)
             self._durable = durably

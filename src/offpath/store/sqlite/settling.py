@@ -59,11 +59,11 @@ class _Applied(NamedTuple):
     has_undo: int
     redrives: int
     frees: int
-    """Whether others may have waited for it to give its unique key up."""
+    """True if others may have waited for it to give its unique key up."""
 
     @property
     def ended(self) -> bool:
-        """Whether it will not run again."""
+        """True if it will not run again."""
         return self.state in _ENDED
 
 
@@ -177,7 +177,7 @@ class _Batch:
         return limits.shut(self._session, self._now, [one.job.limit_key for one in given_back])
 
     def _call(self, there: Container[tuple[str, str]]) -> None:
-        """Those whose signal is there already have it to take."""
+        """Let the jobs run whose signal is there already: they have it to take."""
         called = [
             (one.job.id, one.outcome.target, one.outcome.event)
             for one in self._settlements
@@ -239,14 +239,14 @@ class _Batch:
             self._enqueued[one.job.id] += tuple(next(left) for _ in one.effects.messages)
 
     def _carries(self, settlement: Settlement) -> bool:
-        """Whether the effects are to be carried out: not those of a failed or cancelled attempt."""
+        """True if the effects are to be carried out: not those of a failed or cancelled attempt."""
         return (
             isinstance(settlement.outcome, Succeeded | Snoozed | Waiting)
             and self._applied[settlement.job.id].state != _CANCELLED
         )
 
     def _needs_row(self, settlement: Settlement) -> bool:
-        """Whether there is more to say of a lone job's group than the job's result."""
+        """True if a lone job's group needs a row, for more than the job's result."""
         outcome = settlement.outcome
         withheld = (
             isinstance(outcome, Succeeded)
@@ -294,7 +294,7 @@ class _Batch:
 
 
 def _kept(settlements: Iterable[Settlement], now: int) -> int | None:
-    """How long to keep what dies along with these: as long as the longest kept of them."""
+    """The time for which jobs that die along with these are kept: the longest of them."""
     keeps = [one.keep for one in settlements]
     longest = [keep for keep in keeps if keep is not None]
     return later(now, max(longest)) if longest and len(longest) == len(keeps) else None
@@ -305,7 +305,7 @@ def _counted(job: _Applied) -> str:
 
 
 def _contributions(settlement: Settlement) -> list[Contribution]:
-    """What is given explicitly, then the result."""
+    """The explicit contributions, then the result."""
     given = list(settlement.effects.contributions)
     outcome = settlement.outcome
     if isinstance(outcome, Succeeded) and outcome.contributes and outcome.result is not None:
@@ -354,7 +354,7 @@ def _columns(
 
 
 def _until(job: LeasedJob, outcome: Waiting, now: int) -> int | None:
-    """When a wait is over: at its own end, or at the job's deadline."""
+    """The end of a wait: its own, or the job's deadline."""
     ends = [] if outcome.timeout is None else [later(now, outcome.timeout)]
     if job.deadline is not None:
         ends.append(micros(job.deadline))

@@ -104,7 +104,7 @@ class SqliteStore(Eventing, Flowing, Ledgering, Workflowing, SqlStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this backend can do."""
+        """The abilities of this backend."""
         return _CAPABILITIES
 
     # -- life ------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ class SqliteStore(Eventing, Flowing, Ledgering, Workflowing, SqlStore):
         return workers.vouch(SqliteDialect(self._now()), worker, lease_seconds, report)
 
     async def held(self, worker: str) -> list[LeasedJob]:
-        """What a worker holds."""
+        """The jobs that a worker holds."""
         return await self._read(lambda session: leasing.held(session, worker))
 
     async def deregister(self, worker: str) -> None:

@@ -26,7 +26,7 @@ _DIES: Final = {
     GateState.TIMED_OUT.value: DeadReason.GATE_TIMEOUT,
     GateState.UNSATISFIABLE.value: DeadReason.UNSATISFIABLE,
 }
-"""What ends a blocked job that is up."""
+"""The end of a blocked job whose time is over."""
 
 
 def _call(session: Session, now: int, target: str, event: str) -> list[ChangedJob]:

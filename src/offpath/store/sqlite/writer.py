@@ -44,7 +44,9 @@ _NUDGE: Final = object()  # wakes the thread and asks for nothing
 
 
 class Shared(NamedTuple):
-    """How a transition is done with its neighbours of the same kind, by fewer statements."""
+    """The way in which a transition is done with its neighbours of the same kind, by fewer
+    statements.
+    """
 
     work: Callable[[Session, list[Any]], list[Any]]
     """Does those of these parts; the answers are in their order. Raises when one of them fails:
@@ -115,7 +117,9 @@ class Writer:
         self._checkpoints = Checkpoints(log_of(file.path))
         self._thread = threading.Thread(target=self._run, name="offpath-sqlite", daemon=True)
         self.polling = False
-        """Whether to look for commits of other connections; change it through :meth:`listen`."""
+        """True if the store looks for commits of other connections; change it through
+        :meth:`listen`.
+        """
 
     def start(self) -> None:
         """Start the thread."""
@@ -195,7 +199,9 @@ class Writer:
         self._disconnect()
 
     def _drain(self) -> tuple[list[Request], bool]:
-        """What is waiting, and whether to go on afterwards. Blocks until there is something."""
+        """The requests that are waiting, and True if it goes on afterwards. Blocks until there is
+        something.
+        """
         drained: list[Request] = []
         try:
             item = self._requests.get(timeout=POLL if self.polling else None)

@@ -46,7 +46,7 @@ class Writing:
         return answers
 
     def _known(self) -> Query:
-        """Who has these ids and inbox keys; their texts were found storable before."""
+        """The holders of these ids and inbox keys; their texts were found storable before."""
         accepted = batch([(new.stream, new.key) for new in self._messages if new.box is Box.IN])
         return SQL["known_messages"](
             ids=batch([new.id for new in self._messages]), accepted=accepted
