@@ -83,6 +83,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The largest encoded input that is accepted."""
     max_result_bytes: Annotated[int, Meta(ge=1, le=2**29)] = 2**20
     """The largest encoded result that is accepted."""
+    max_children: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000
+    """The most jobs that an attempt queues in one transaction; those that can go in pieces do."""
     start_timeout: Seconds | None = 300.0
     """The time for which ``offpath worker`` waits at its start for a store that is away; None for
     ever.

@@ -149,7 +149,7 @@ async def _paused(app: App) -> Finding:
 
 def _takes(worker: WorkerRecord, due: Backlog) -> bool:
     serves = not worker.info.queues or due.queue in worker.info.queues
-    return worker.gone_at is None and not worker.late and serves and due.task in worker.info.tasks
+    return worker.gone_at is None and not worker.late and serves and worker.info.knows(due.task)
 
 
 def _oldest(backlog: list[Backlog], now: datetime) -> Finding:

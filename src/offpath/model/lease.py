@@ -8,6 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from offpath.model.changes import ChangedJob
+from offpath.model.fan_out import TASK as FAN_OUT
 from offpath.model.job import JobState, LeasedJob
 
 SILENCE = 6
@@ -31,6 +32,10 @@ class WorkerInfo(Struct, frozen=True, kw_only=True):
     tasks: tuple[str, ...]
     queues: tuple[str, ...] = ()
     """Queues it serves; empty means all."""
+
+    def knows(self, task: str) -> bool:
+        """True if it runs jobs of this task: one of its own, or the one of every worker."""
+        return task in self.tasks or (task == FAN_OUT and bool(self.tasks))
 
 
 class WorkerRecord(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ async def untaken(job: JobRecord, store: Store) -> str:
     serving = [info for info in live if not info.queues or job.queue in info.queues]
     if not serving:
         return f"; no live worker serves its queue {job.queue}"
-    if not any(job.task in info.tasks for info in serving):
+    if not any(info.knows(job.task) for info in serving):
         return f"; no live worker of its queue {job.queue} knows its task {job.task}"
     return ""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from offpath.errors import DuplicateTask, UnknownTask
+from offpath.model.fan_out import TASK as FAN_OUT
 
 _SHOWN = 5
 
@@ -48,6 +49,11 @@ class Registry(Mapping[str, TaskT]):
 
     def add(self, task: TaskT) -> None:
         """Register a task. Raises ``DuplicateTask`` naming both places."""
+        if task.name == FAN_OUT:
+            raise DuplicateTask(
+                f"{task.name!r} is a task of every worker: it queues large fan-outs; give "
+                f"{place_of(task.fn)} another name, @app.task(name=...)"
+            )
         present = self._tasks.get(task.name)
         if present is not None:
             raise DuplicateTask(

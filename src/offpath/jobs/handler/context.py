@@ -19,6 +19,7 @@ from offpath.jobs.values.run import LEASE_DOUBTED, Interruption
 from offpath.jobs.values.signals import Signal, in_loop
 from offpath.model import checks
 from offpath.model.effects import NOTHING, Effects
+from offpath.model.fan_out import require_bounded
 from offpath.model.job import Progress
 from offpath.runtime import log
 from offpath.runtime.failures import clean
@@ -381,6 +382,13 @@ class JobContext(PlanVerbs):
         """Join the effects of the plan that the handler returned."""
         joined(Effects(jobs=self._enqueued()), effects)
         self._planned = effects
+
+    def require_bounded(self) -> None:
+        """Raise ``PlanError`` when more is queued at once than one transaction may make."""
+        most = self._host.max_children
+        if len(self._jobs) + len(self._planned.jobs) > most:
+            told = self.effects()
+            require_bounded(told.jobs, told.gates, self._run.job.id, most)
 
     @property
     def unwritten(self) -> bool:

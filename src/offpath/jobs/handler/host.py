@@ -29,6 +29,8 @@ class Host(Protocol):
     threads: HandlerThreads
     """The threads in which blocking functions run."""
     max_result_bytes: int
+    max_children: int
+    """The most jobs that one attempt queues in one transaction."""
 
     def progressed(self, run: Run) -> None:
         """Note that ``run`` has progress to write."""

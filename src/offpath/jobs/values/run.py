@@ -99,6 +99,10 @@ class AttemptContext(Protocol):
         """Join the effects of the plan that the handler returned."""
         ...
 
+    def require_bounded(self) -> None:
+        """Raise ``PlanError`` when more is queued at once than one transaction may make."""
+        ...
+
     async def set_apart(self, returned: object) -> None:
         """Give other ids to jobs of this run that an earlier run has sent in another form."""
         ...

@@ -25,11 +25,14 @@ def concluded(run: Run, value: Any, limit: int) -> Succeeded:  # noqa: ANN401 - 
     if context is not None and context.plans and run.task.strict:
         require_returned(context.plans, value)
     try:
-        return _succeeded(run, value, limit)
+        succeeded = _succeeded(run, value, limit)
+        if context is not None:
+            context.require_bounded()
     except (PlanError, GateError):
         raise
     except (InvalidArgument, UnsupportedType) as error:
         raise ResultError(str(error)) from error
+    return succeeded
 
 
 def _succeeded(run: Run, value: Any, limit: int) -> Succeeded:  # noqa: ANN401 - any result

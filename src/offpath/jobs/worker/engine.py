@@ -18,6 +18,7 @@ from offpath.jobs.worker.batches import Batches
 from offpath.jobs.worker.claimer import Claimer
 from offpath.jobs.worker.contexts import Contexts
 from offpath.jobs.worker.executor import Executor
+from offpath.jobs.worker.fan_out import ours, with_fan_out
 from offpath.jobs.worker.foresight import Foresight
 from offpath.jobs.worker.hand import Hand
 from offpath.jobs.worker.heartbeat import Heartbeat
@@ -85,6 +86,7 @@ class Engine:
         self.writer = parts.writer
         self.codec, self.threads = parts.codec, parts.threads
         self.max_result_bytes = settings.max_result_bytes
+        self.max_children = settings.max_children
         self.info = settings.info(parts.worker_id or parts.new_id(), tasks)
         self._templates = [task.template for task in tasks.values()]
         self.counts = AttemptCounts()
@@ -93,7 +95,7 @@ class Engine:
         self.stopping = False
         """True if jobs that still come in are given back."""
         self.telemetry = WorkerTelemetry(parts.metrics)
-        self.hand = Hand(settings.concurrency, tasks, settings.queue_limits)
+        self.hand = Hand(settings.concurrency, with_fan_out(tasks), settings.queue_limits)
         self.selection = JobSelection(settings.accept, parts.clock, parts.report)
         self.succeeded: Counter[str] = Counter()
         """Task → how many attempts succeeded."""
@@ -158,7 +160,7 @@ class Engine:
         elif inline:
             run.single = True
             self._begin(run)
-        elif (delay := self.selection.put_off(run)) is not None:
+        elif not ours(run) and (delay := self.selection.put_off(run)) is not None:
             self._put_off(run, declined(delay))
         elif apart:
             run.single = True

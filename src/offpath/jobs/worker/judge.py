@@ -23,6 +23,7 @@ from offpath.errors import (
 from offpath.jobs.handler.plan_verbs import named_anew
 from offpath.jobs.values import classification
 from offpath.jobs.values.classification import Decision, FailureInfo, Moment
+from offpath.jobs.values.fan_out import in_pieces
 from offpath.jobs.values.run import Interruption
 from offpath.jobs.values.runnable import OnFailure
 from offpath.jobs.values.suspension import Suspended, suspended
@@ -105,6 +106,7 @@ class Judge:
         if effects and isinstance(outcome, Snoozed):
             named = frozenset[str]() if run.context is None else run.context.named
             effects = named_anew(effects, run.job.deliveries, named)
+        effects = in_pieces(effects, run.job)
         if run.gives is not None and isinstance(outcome, Succeeded):
             effects = replace(effects, contributions=(*effects.contributions, run.gives))
         return Settlement(
@@ -280,7 +282,11 @@ class Judge:
 
     def _snoozed(self, run: Run, snooze: Snooze, moment: Moment, uncounted: int) -> Outcome:
         try:
+            if run.context is not None:
+                run.context.require_bounded()
             return classification.snoozed(snooze, moment, uncounted=uncounted)
+        except PlanError as error:
+            return self._wrong(run, error)
         except (TypeError, ValueError) as error:
             return classification.failed(self._failure(run, error), moment, self._backoff(run))
 

@@ -101,6 +101,7 @@ def worker_terms(
         drain_timeout=settings.drain_timeout,
         max_deliveries=settings.max_deliveries,
         max_result_bytes=settings.max_result_bytes,
+        max_children=settings.max_children,
         redact=settings.redact,
         on_dead_loop=settings.on_dead_loop,
         rules=rules,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from offpath.errors import AppClosed, CapabilityMissing, StoreError, StoreRejected
 from offpath.jobs.values.run import Interruption, silent
 from offpath.jobs.worker.locked import Locked
+from offpath.model import fan_out
 from offpath.model.settlement import Retry, Settled, SettleStatus
 from offpath.model.tally import Turn, Verdict
 
@@ -143,8 +144,13 @@ class Settler:
             self._aside.clear()
 
     def _next_batch(self) -> list[Ending]:
-        line = self._line
-        return [line.popleft() for _ in range(min(len(line), BATCH))]
+        line, batch, jobs = self._line, list[Ending](), 0
+        while line and len(batch) < BATCH:
+            jobs += len(line[0][1].effects.jobs)
+            if jobs > fan_out.WHOLE and batch:  # a commit that makes very many holds up everybody
+                break
+            batch.append(line.popleft())
+        return batch
 
     async def _settle(self, batch: list[Ending]) -> None:
         try:

@@ -45,6 +45,8 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
     max_deliveries: int = 3
     """The number of workers that may die holding a job before the job is dead."""
     max_result_bytes: int = 1_048_576
+    max_children: int = 10_000
+    """The most jobs that one attempt queues in one transaction."""
     redact: tuple[str, ...] = ()
     """Field names to hide in handlers' log records, beside the built-in ones."""
     prune_every: float = 60.0

@@ -87,7 +87,7 @@ def unknown(one: Backlog, live: Sequence[WorkerInfo]) -> Name | None:
     serving = [info for info in live if not info.queues or one.queue in info.queues]
     if not serving:
         return "queue", one.queue
-    return None if any(one.task in info.tasks for info in serving) else ("task", one.task)
+    return None if any(info.knows(one.task) for info in serving) else ("task", one.task)
 
 
 _REMEDY: Final = {
