@@ -68,3 +68,35 @@ def test_an_insert_says_which_conflict_is_a_repeat(folder: Path) -> None:
         if any(not found["target"].strip().startswith("(") for found in _REPEATS.finditer(text))
     }
     assert unnamed == (_OF_TWO_KINDS if folder.name == "postgres" else set())
+
+
+_LOCKED = re.compile(r"\blimit\b[^()]*\bfor (?:no key )?update\b", re.IGNORECASE)
+_CHANGES = re.compile(
+    r"^\s*(?:delete from|update|insert into)\b|\(\s*delete from\b", re.MULTILINE | re.IGNORECASE
+)
+_ONCE = ("materialized", "array", "lateral")
+
+
+def _opened_by(text: str, place: int) -> str | None:
+    """The word before the bracket around ``place``; None: there is no bracket."""
+    depth = 0
+    for at in range(place - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(text[at], 0)
+        if depth < 0:
+            return text[:at].replace("(", " ").split()[-1].casefold()
+    return None
+
+
+def test_as_many_rows_as_a_limit_says_are_picked_for_a_change() -> None:
+    """A plan may look into a bare subquery anew for each row beside it, and the rows that the last
+    look locked and deleted are passed over: more go than its limit says.
+    """
+    again: dict[str, str | None] = {}
+    for path in (PACKAGE / "store" / "postgres").glob("*.sql"):
+        _, *rest = _NAME.split(path.read_text("utf-8"))
+        for name, block in zip(rest[::2], rest[1::2], strict=True):
+            text = re.sub(r"--.*", "", block)
+            words = {_opened_by(text, found.start()) for found in _LOCKED.finditer(text)}
+            if _CHANGES.search(text) and (loose := words - {None, *_ONCE}):
+                again[name] = str(loose)
+    assert again == {}

@@ -25,14 +25,15 @@ where other.last_seen + :live::double precision * interval '1 second'
 
 -- name: forget_declarations
 -- Removes what nobody has declared for long, and nobody else is removing.
-delete from offpath.declaration d
-using (
+with old as materialized (
     select o.kind, o.name, o.fingerprint from offpath.declaration o
     where o.kind = :kind::text
         and o.last_seen + :keep::double precision * interval '1 second'
             < coalesce(:now::text::timestamptz, clock_timestamp())
     for update skip locked
-) as old
+)
+delete from offpath.declaration d
+using old
 where d.kind = old.kind and d.name = old.name and d.fingerprint = old.fingerprint
 
 -- name: live_declarations

@@ -1,6 +1,6 @@
 -- name: prune_ledger_attempts
 -- Removes old attempts, each subject's last one kept.
-with gone as (
+with gone as materialized (
     select a.subject, a.at, a.seq
     from offpath.ledger_attempt a
     where a.at < :before::bigint
@@ -23,7 +23,7 @@ select count(*) from removed
 
 -- name: prune_ledger_keys
 -- Removes old idempotency keys.
-with gone as (
+with gone as materialized (
     select k.key
     from offpath.ledger_key k
     where k.at < :before::bigint

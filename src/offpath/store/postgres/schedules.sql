@@ -147,14 +147,16 @@ order by o.at desc
 limit :limit::bigint
 
 -- name: prune_occurrences
--- Removes old history that nobody else is removing.
-delete from offpath.occurrence o
-using (
+-- Removes old history that nobody else is removing. (Materialized: a plan that looked for the bounded
+-- rows anew for each row beside them would remove more than that.)
+with old as materialized (
     select d.schedule, d.at from offpath.occurrence d
     where d.made_at < :before::text::timestamptz
     order by d.made_at
     limit :limit::bigint
     for update skip locked
-) as old
+)
+delete from offpath.occurrence o
+using old
 where o.schedule = old.schedule and o.at = old.at
 returning 1
