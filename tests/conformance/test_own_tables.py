@@ -32,7 +32,8 @@ TABLE = {
         create table public."shop event" (
             id text not null primary key, created_at timestamptz not null,
             "kind:of" text not null, body jsonb not null, buyer text, said_at timestamptz
-        )
+        );
+        grant select on public."shop event" to public
     """,
 }
 COLUMNS = {"type": "kind:of", "payload": "body", "key": "buyer"}
