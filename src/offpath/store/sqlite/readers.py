@@ -34,8 +34,18 @@ class Readers:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="offpath-sqlite-read")
 
     async def do(self, work: Callable[[Session], T]) -> T:
-        """Run ``work`` on a reading connection. Raises offpath errors only."""
-        return await self.run(lambda: self._with_session(work))
+        """Run ``work`` on a reading connection. Raises offpath errors only.
+
+        Who stops waiting stops the statement too: nobody else's, and the thread is free again.
+        """
+        running: set[Session] = set()
+        try:
+            return await self.run(lambda: self._with_session(work, running))
+        except asyncio.CancelledError:
+            with self._lock:
+                for session in running:
+                    session.interrupt()
+            raise
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run something that blocks for a moment, off the event loop."""
@@ -57,15 +67,26 @@ class Readers:
             session.close()
         self._sessions.clear()
 
-    def _with_session(self, work: Callable[[Session], T]) -> T:
+    def _with_session(self, work: Callable[[Session], T], running: set[Session]) -> T:
         try:
-            answer = work(self._session())
+            answer = self._noted(work, self._session(), running)
             self._file.check()  # an answer from a file that was moved away is out of date
         except Exception as error:
             if isinstance(translated(error), StoreUnavailable):
                 self._drop()
             raise
         return answer
+
+    def _noted(self, work: Callable[[Session], T], session: Session, running: set[Session]) -> T:
+        """Run it, and let it be known meanwhile on which connection."""
+        with self._lock:
+            running.add(session)
+        try:
+            return work(session)
+        finally:
+            # Before the thread takes up anything else: an interruption is of this work alone.
+            with self._lock:
+                running.clear()
 
     def _session(self) -> Session:
         session: Session | None = getattr(self._local, "session", None)
