@@ -27,6 +27,8 @@ if sys.version_info < (3, 11):  # noqa: UP036 - says so, instead of failing obsc
     sys.exit("check.py: Python 3.11 or newer is needed")
 
 from tests.brokers import PACKAGES, Broker, find_broker, variable
+from tests.chromium import PACKAGE as BROWSER
+from tests.chromium import chromium
 from tests.pgbouncer import PACKAGE as POOLER
 from tests.pgbouncer import pgbouncer
 from tests.prometheus import PACKAGE, promtool
@@ -331,6 +333,15 @@ def pooler() -> None:
         say(f"check.py: pgbouncer is not installed ({POOLER}): the tests of pooling are skipped")
 
 
+# -- a browser -------------------------------------------------------------------------------------
+
+
+def browser() -> None:
+    """The browser of the dashboard's tests; without it, they are skipped, and fail in ``CI``."""
+    if chromium() is None and not (apt_install(BROWSER) and chromium() is not None):
+        say(f"check.py: chromium is not installed ({BROWSER}): the dashboard is not looked at")
+
+
 # -- brokers ---------------------------------------------------------------------------------------
 
 
@@ -411,6 +422,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         alerts_tool()
     if "integration" in steps:
         pooler()
+        browser()
     with (
         postgres() if needs_server else contextlib.nullcontext(),
         brokers() if needs_brokers else contextlib.nullcontext(),

@@ -219,7 +219,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": _DAY, "w": 7 * _D
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w|)\s*")
 # Kubernetes sets some of these for a service that is called offpath; an economy reads its own.
 _NOT_OURS = re.compile(
-    r"OFFPATH_(TEST_.*|ECONOMY_.*|SIGNING_SECRET.*|SERVICE_HOST|SERVICE_PORT.*|PORT|PORT_\d+_.*)"
+    r"OFFPATH_(TEST_.*|ECONOMY_.*|DASHBOARD_.*|SIGNING_SECRET.*|SERVICE_HOST|SERVICE_PORT.*|PORT|PORT_\d+_.*)"
 )
 
 _Found = tuple[Any, str]

@@ -72,6 +72,11 @@ PRINTED = {
         "changed: 422 OP.KEY_REUSED",
         "ann has CREDIT:10.00",
     ],
+    "20_dashboard.py": [
+        "without a token: 401",
+        "3 dead send_invoice aborted - invoice <…>: the provider knows no key <…> long",
+        "an api_key is shown as ***",
+    ],
     "marketplace": [
         "credits come in, and are spent",
         "  ann buys 500 credits",

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from offpath.app import App
 from offpath.config import MEMORY_URL, Settings, load_settings, normal_url
-from offpath.errors import ConfigurationError, OffpathError, SchemaMissing
+from offpath.errors import ConfigurationError, OffpathError
 from offpath.model.redact import redact_text, redact_url
+from offpath.operating.opening import require_schema
 
 
 def store_settings(url: str | None) -> Settings:
@@ -42,21 +43,6 @@ async def _migrated(app: App) -> AsyncIterator[App]:
     await require_schema(app)
     async with app:
         yield app
-
-
-async def require_schema(app: App) -> None:
-    """Raise ``SchemaMissing`` when the store was never migrated."""
-    store = app.store()
-    try:
-        steps = await store.migrations()
-    finally:
-        await app.close()
-    if steps and all(step.applied_at is None for step in steps):
-        place = redact_url(app.settings.url)
-        raise SchemaMissing(
-            f"{place} has no offpath tables: is this the right database? If it is, "
-            "run `offpath migrate`"
-        )
 
 
 def given_app(

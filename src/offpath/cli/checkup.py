@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from offpath.app import App
-from offpath.cli.apps import require_schema
 from offpath.cli.output import short
 from offpath.errors import SchemaError
 from offpath.health.fleet import (
@@ -22,6 +21,7 @@ from offpath.jobs.schedules.ticker import KIND
 from offpath.model.deaths import Whose
 from offpath.model.job import JobState
 from offpath.model.lease import WorkerRecord
+from offpath.operating.opening import require_schema
 from offpath.store.protocol import Backlog, Finding, Level
 
 __all__ = ["Finding", "Level", "examine"]

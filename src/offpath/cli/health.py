@@ -13,7 +13,7 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.apps import require_schema, store_settings
+from offpath.cli.apps import store_settings
 from offpath.cli.flow import limit_table
 from offpath.cli.frame import plain_command
 from offpath.cli.values import Failed, Part, Shown, Table, Value
@@ -28,6 +28,7 @@ from offpath.model.health import Condition
 from offpath.model.json_text import decode_json
 from offpath.operating import views
 from offpath.operating.documents.health import describe
+from offpath.operating.opening import require_schema
 
 HEALTHY, UNHEALTHY, UNREACHABLE = range(3)
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - told apart

@@ -50,6 +50,32 @@ def make_store(
             return PostgresStore(normal_url(url), clock=clock, call_timeout=call_timeout)
 
 
+LOOKING_CONNECTIONS = 4
+LOOKING_TIMEOUT = 2.0
+"""Seconds that one who only looks waits for an answer."""
+
+
+def looking_store(settings: Settings) -> Store:
+    """A store for one who looks: few connections of its own, and little patience.
+
+    Raises ``ConfigurationError`` for a store in memory, which has no second door.
+    """
+    match scheme_of(settings.url):
+        case "memory":
+            raise ConfigurationError("a store in memory is looked at through its own app only")
+        case "sqlite":
+            return make_store(settings.url)
+        case _:
+            from offpath.store.postgres import PostgresStore
+
+            return PostgresStore(
+                normal_url(settings.url),
+                pool_size=LOOKING_CONNECTIONS,
+                call_timeout=LOOKING_TIMEOUT,
+                application_name="offpath-dashboard",
+            )
+
+
 def sqlite_path(url: str) -> str:
     """The file of a SQLite URL: three slashes for a relative path, four for an absolute one."""
     parts = urlsplit(url)

@@ -1,1 +1,7 @@
-"""ASGI apps to mount in a service of your own. Needs the extra ``web``."""
+"""ASGI apps to mount in a service of your own: :func:`dashboard` (extra ``dashboard``)."""
+
+from __future__ import annotations
+
+from offpath.web.mounting import dashboard
+
+__all__ = ["dashboard"]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 
 from offpath.economy.web.authorization import Authorize, Offer, Offers, priced
 from offpath.economy.web.service import (
-    Asked,
     Authenticate,
     RateLimiter,
     Reading,
@@ -22,6 +21,7 @@ from offpath.economy.web.service import (
 from offpath.errors import InvalidArgument, MissingExtra
 from offpath.model.browsers import ANY
 from offpath.runtime.seats import check_seat
+from offpath.web.asked import Asked
 from offpath.web.body import MOST_BYTES, TIMEOUT
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from offpath.model.browsers import foreign, says_json, to_loopback
 from offpath.model.correlation import HEADER, correlation_id
 from offpath.model.json_text import decode_json
 from offpath.runtime.seats import asked
+from offpath.web.asked import Asked, asked_of
 from offpath.web.body import CutBody, SlowBody, TooLargeBody, read_body
 from offpath.web.problem import MEDIA_TYPE, Problem, problem, problem_of
 
@@ -36,17 +37,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("offpath.economy.http")
 DEGRADED: Final = "offpath_economy_ratelimit_degraded_total"
-
-
-class Asked(Struct, frozen=True, kw_only=True):
-    """The part of a request that an authenticator and a rate limiter see. Never its body."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    """By lower-case name."""
-    client: str | None
-    """The peer's address."""
 
 
 Authenticate = Callable[[Asked], "Actor | Awaitable[Actor | None] | None"]
@@ -134,7 +124,7 @@ class Service:
         if self._rate_limit is None:
             return
         try:
-            seconds = await asked(self._rate_limit, _asked(request))
+            seconds = await asked(self._rate_limit, asked_of(request))
             whole = None if seconds is None else max(1, math.ceil(seconds))
         except Exception as error:  # noqa: BLE001 - the host's
             # A limiter that is down must not take the service down with it.
@@ -187,7 +177,7 @@ class Service:
     async def _actor(self, request: Request) -> Actor | None:
         if self._authenticate is False:
             return None
-        actor: object = await asked(self._authenticate, _asked(request))
+        actor: object = await asked(self._authenticate, asked_of(request))
         if actor is None:
             raise Stop(problem(401, "AUTH.UNAUTHORIZED"), www_authenticate="Bearer")
         if not isinstance(actor, Actor):
@@ -245,15 +235,6 @@ class Service:
             found = correlation_id(request.headers, self._economy.app.new_id)
             request.scope[HEADER] = found
         return found
-
-
-def _asked(request: Request) -> Asked:
-    return Asked(
-        method=request.method,
-        path=request.url.path,
-        headers=dict(request.headers),
-        client=None if request.client is None else request.client.host,
-    )
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:

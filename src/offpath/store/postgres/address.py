@@ -11,8 +11,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from offpath.errors import InvalidArgument
 
+APPLICATION: Final = "offpath"
+"""The name under which the server lists our sessions, unless the URL gives another one."""
 _DEFAULTS: Final = {
-    "application_name": "offpath",
     "client_encoding": "utf8",
     "connect_timeout": "5",
     # A host that is gone is noticed after about eleven seconds, not after two hours.
@@ -44,7 +45,9 @@ class Address:
     """For messages: without the password."""
 
 
-def parse_address(url: str, *, notify_url: str | None = None) -> Address:
+def parse_address(
+    url: str, *, notify_url: str | None = None, application_name: str = APPLICATION
+) -> Address:
     """Take ``url`` apart; raises ``InvalidArgument`` for what is no Postgres URL.
 
     ``?offpath_direct=1`` says that the connection does not go through a pooler, ``=0`` that it may,
@@ -53,8 +56,8 @@ def parse_address(url: str, *, notify_url: str | None = None) -> Address:
     plain, own = _split(url)
     notify = notify_url or own.get(_NOTIFY)
     return Address(
-        conninfo=_conninfo(plain),
-        notify=_conninfo(_split(notify)[0] if notify else plain),
+        conninfo=_conninfo(plain, application_name),
+        notify=_conninfo(_split(notify)[0] if notify else plain, application_name),
         direct=_flag(own[_DIRECT]) if _DIRECT in own else None,
         shown=_shown(plain),
     )
@@ -111,14 +114,14 @@ def _flag(text: str) -> bool:
     return lowered in _TRUE
 
 
-def _conninfo(url: str) -> str:
+def _conninfo(url: str, application_name: str) -> str:
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         # psycopg's text repeats the URL, password and all
         message = "not a Postgres URL: write postgresql://user:password@host:5432/database"
         raise InvalidArgument(message) from None
-    return make_conninfo("", **{**_DEFAULTS, **given})
+    return make_conninfo("", **{"application_name": application_name, **_DEFAULTS, **given})
 
 
 def _shown(url: str) -> str:

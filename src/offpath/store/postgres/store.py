@@ -28,7 +28,7 @@ from offpath.store.capabilities import Capabilities
 from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint, Hints
 from offpath.store.postgres import deaths, operating
-from offpath.store.postgres.address import parse_address
+from offpath.store.postgres.address import APPLICATION, parse_address
 from offpath.store.postgres.announcing import Announcer
 from offpath.store.postgres.apart import begin_steps
 from offpath.store.postgres.careful import MOMENT, Care, settle_free_steps
@@ -110,8 +110,9 @@ class PostgresStore(
         notify_url: str | None = None,
         pool_size: int = 8,
         call_timeout: float = CALL_PATIENCE,
+        application_name: str = APPLICATION,
     ) -> None:
-        address = parse_address(url, notify_url=notify_url)
+        address = parse_address(url, notify_url=notify_url, application_name=application_name)
         sql = catalogue(PACKAGE, schema=schema)
         self._database = Database(address, sql, pool_size=pool_size, call_patience=call_timeout)
         self._sql = sql

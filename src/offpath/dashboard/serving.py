@@ -1,0 +1,65 @@
+"""Serving the dashboard by uvicorn: a socket of this machine, a prefix, an end within seconds."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from offpath.errors import ConfigurationError, MissingExtra
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+GRACE: Final = 3
+"""Seconds that requests have to end after a signal."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises ``ConfigurationError`` where that cannot be."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(
+            f"cannot listen on {host}, port {port}: {error}; --port 0 takes any free one"
+        ) from error
+
+
+def serve(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
+    """Answer requests until SIGINT or SIGTERM; ``ready`` is called before the first one."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtra(
+            "the dashboard needs uvicorn: pip install 'offpath[dashboard]'"
+        ) from error
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=GRACE,
+    )
+    # uvicorn raises the signal again when it has ended: that is no second one to die of.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda *_: None)
+    ready()
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def prefixed(app: ASGIApp, prefix: str) -> ASGIApp:
+    """The app under a prefix, be it that a proxy takes it away before, or leaves it."""
+    root = f"/{prefix.strip('/')}" if prefix.strip("/") else ""
+    if not root:
+        return app
+
+    async def under(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            path: str = scope["path"]
+            kept = path == root or path.startswith(f"{root}/")
+            scope = {**scope, "root_path": root, "path": path if kept else root + path}
+        await app(scope, receive, send)
+
+    return under

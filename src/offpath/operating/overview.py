@@ -1,0 +1,94 @@
+"""The overview: what somebody who is woken at night reads first."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from offpath.app import App
+from offpath.health.fleet import WorkerPresence
+from offpath.model.job import JobFilter, JobState
+from offpath.operating import views
+from offpath.operating.documents import faults, health, schedules
+from offpath.operating.documents.faults import FaultsDocument
+from offpath.operating.documents.health import HealthDocument
+from offpath.operating.documents.schedules import ScheduleDocument
+from offpath.operating.redaction import PLAIN, Redaction
+from offpath.operating.serving import QueueStanding, describe_queues
+
+MOST_DEAD = 500
+"""Dead letters that are looked at for their faults; what is older is said to be there."""
+_MOST_DUE = 1_000
+_SOON = 8
+"""Schedules that are named."""
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """The verdict, what hinders, and what waits."""
+
+    now: datetime
+    ready: bool
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    problems: tuple[str, ...]
+    """Queues that nobody serves, and tasks that nobody knows."""
+    due: int
+    oldest_due_at: datetime | None
+    running: int
+    scheduled: int
+    blocked: int
+    live_workers: int
+    workers: int
+    slots: int
+    """Jobs that live workers can run at once."""
+    queues: tuple[QueueStanding, ...]
+    faults: FaultsDocument
+    schedules: tuple[ScheduleDocument, ...]
+    """The next ones to come."""
+
+
+async def read(app: App, seen: Redaction = PLAIN) -> Overview:
+    """The overview of an open app's store."""
+    store = app.store()
+    now = await store.ping()
+    fleet = await views.fleet_of(app)
+    queues = describe_queues(
+        await store.queues(), await store.backlog(limit=_MOST_DUE), fleet.members
+    ).items
+    live = [one.record for one in fleet.members if one.presence is WorkerPresence.LIVE]
+    health_now = health.describe(fleet)
+    return Overview(
+        now=now,
+        **_verdict(health_now),
+        problems=tuple(line for one in queues for line in one.problems),
+        oldest_due_at=min((one.oldest_due_at for one in queues if one.oldest_due_at), default=None),
+        due=sum(one.ready for one in queues),
+        **{name: sum(getattr(one, name) for one in queues)
+           for name in ("running", "scheduled", "blocked")},
+        live_workers=len(live),
+        workers=len(fleet.members),
+        slots=sum(one.info.concurrency for one in live),
+        queues=queues,
+        faults=await dead_faults(app),
+        schedules=await _coming(app, seen),
+    )  # fmt: skip
+
+
+async def dead_faults(app: App) -> FaultsDocument:
+    """The faults of the newest dead jobs."""
+    page = await app.store().find(JobFilter(states=(JobState.DEAD,)), limit=MOST_DEAD)
+    return faults.describe(page.items, more=page.next is not None)
+
+
+def _verdict(health_now: HealthDocument) -> dict[str, Any]:
+    return {name: getattr(health_now, name) for name in ("ready", "reasons", "warnings")}
+
+
+async def _coming(app: App, seen: Redaction) -> tuple[ScheduleDocument, ...]:
+    told = [schedules.describe(one, seen) for one in await app.schedules.list()]
+    coming = sorted(
+        (one for one in told if one.next_at), key=lambda one: one.next_at or one.updated_at
+    )
+    return tuple(coming[:_SOON])

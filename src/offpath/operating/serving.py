@@ -1,0 +1,95 @@
+"""Serving: which live workers take jobs of a queue, and which tasks nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from offpath.health.fleet import FleetMember, WorkerPresence
+from offpath.model.limit import QueueRecord
+from offpath.operating.documents.filling import filled
+from offpath.operating.documents.flow import QueueDocument, queue_state
+from offpath.store.protocol import Backlog
+
+SHOWN = 50
+"""Workers that are named; a fleet may have thousands."""
+
+
+class DueDocument(Struct, frozen=True, kw_only=True):
+    """Due jobs of one task in a queue."""
+
+    task: str
+    ready: int
+    oldest_run_at: datetime
+    known: bool
+    """True if a live worker of the queue knows the task."""
+
+
+class QueueStanding(QueueDocument, frozen=True, kw_only=True):
+    """A queue with what is due in it, and who serves it."""
+
+    oldest_due_at: datetime | None
+    due: tuple[DueDocument, ...]
+    served_by: int
+    """Live workers that serve it."""
+    workers: tuple[str, ...]
+    """The ids of some of them."""
+    problems: tuple[str, ...]
+    """Why nobody takes its jobs, one line each."""
+
+
+class QueueList(Struct, frozen=True, kw_only=True):
+    """The queues that have unended jobs or are paused."""
+
+    items: tuple[QueueStanding, ...]
+
+
+def describe_queues(
+    queues: Iterable[QueueRecord], backlog: Sequence[Backlog], members: Iterable[FleetMember]
+) -> QueueList:
+    """The documents of queues. Those that hinder come first, then by name."""
+    live = [one for one in members if one.presence is WorkerPresence.LIVE]
+    told = [_standing(one, [due for due in backlog if due.queue == one.name], live)
+            for one in queues]  # fmt: skip
+    return QueueList(items=tuple(sorted(told, key=lambda one: (not one.problems, one.name))))
+
+
+def serves(member: FleetMember, queue: str) -> bool:
+    """True if a worker takes jobs of a queue."""
+    return not member.record.info.queues or queue in member.record.info.queues
+
+
+def _standing(
+    queue: QueueRecord, backlog: Sequence[Backlog], live: list[FleetMember]
+) -> QueueStanding:
+    serving = [one for one in live if serves(one, queue.name)]
+    known = {task for one in serving for task in one.record.info.tasks}
+    due = tuple(_due(one, known) for one in backlog)
+    return filled(
+        QueueStanding,
+        queue,
+        state=queue_state(queue),
+        oldest_due_at=min((one.oldest_run_at for one in due), default=None),
+        due=due,
+        served_by=len(serving),
+        workers=tuple(one.record.info.id for one in serving[:SHOWN]),
+        problems=tuple(_problems(queue, due, serving)),
+    )
+
+
+def _due(one: Backlog, known: set[str]) -> DueDocument:
+    return filled(DueDocument, one, known=one.task in known)
+
+
+def _problems(
+    queue: QueueRecord, due: Iterable[DueDocument], serving: Sequence[FleetMember]
+) -> Iterable[str]:
+    waiting = queue.ready or queue.scheduled or queue.blocked
+    if not serving and waiting:
+        yield f"no live worker serves the queue {queue.name}"
+        return
+    for one in due:
+        if serving and not one.known:
+            yield f"no live worker of the queue {queue.name} knows the task {one.task}"

@@ -1,0 +1,374 @@
+"""The console's ASGI app: routes of pages, JSON, assets, and the sign-in page."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, quote
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route, Router
+
+from offpath.errors import InvalidArgument, NotFound
+from offpath.model.redact import redact
+from offpath.operating.redaction import Redaction
+from offpath.web.auth import Token
+from offpath.web.body import CutBody, SlowBody, TooLargeBody, read_body
+from offpath.web.console.answers import json_answer, marked
+from offpath.web.console.attempts import Attempts
+from offpath.web.console.doors import Doors, Rules, too_many
+from offpath.web.console.openapi import document as openapi
+from offpath.web.console.places import Place
+from offpath.web.console.queries import JOB_NAMES, Query, field_text, searched
+from offpath.web.console.readings import READINGS, Asking, Reading, reading
+from offpath.web.console.rendering import Pages, asset
+from offpath.web.console.runbooks import runbook, runbook_of
+from offpath.web.console.signing_in import Cookies, OneTimeCode
+from offpath.web.console.stops import Stop, unknown_page
+from offpath.web.console.visits import base_of, visit_of
+from offpath.web.viewers import Can
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+Answer = Callable[[Request], Awaitable[Response]]
+API: Final = "/api/v1"
+_MOST_BODY: Final = 65_536
+_BODY_TIMEOUT: Final = 10.0
+_YEAR: Final = "public, max-age=31536000, immutable"
+SECTIONS: Final = (
+    ("overview", "/", "Overview"),
+    ("jobs", "/jobs", "Jobs"),
+    ("dead", "/dead", "Dead letters"),
+    ("queues", "/queues", "Queues"),
+    ("schedules", "/schedules", "Schedules"),
+    ("limits", "/limits", "Limits"),
+    ("workers", "/workers", "Workers"),
+    ("health", "/health", "Health"),
+)
+"""The menu: the name, the path and the words of each page."""
+_BESIDE: Final = {"dead": ("faults",)}
+"""Readings that are shown on another one's page."""
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """The terms of what is shown, as a dashboard was made."""
+
+    hidden: bool
+    """True: nobody sees arguments, results and tracebacks."""
+    names: frozenset[str]
+    """More field names that are secrets."""
+    links: dict[str, str]
+    """Links of a job to other systems: the word, and a URL with ``{job_id}``."""
+
+
+class Console:
+    """Answers the requests that the doors have let in."""
+
+    def __init__(
+        self,
+        places: list[Place],
+        look: Look,
+        pages: Pages,
+        *,
+        cookies: Cookies | None,
+        attempts: Attempts,
+        code: OneTimeCode | None,
+    ) -> None:
+        self._places = places
+        self._look = look
+        self._pages = pages
+        self._cookies = cookies
+        self._attempts = attempts
+        self._code = code
+
+    def app(self, rules: Rules) -> ASGIApp:
+        """The whole, behind its doors."""
+        routes = [
+            Route("/healthz", self.healthz),
+            Route("/readyz", self.readyz),
+            Route("/assets/{name}", self.asset),
+            *self._signing_in(),
+            *self._of_places(),
+        ]
+        # A bare router: what is raised within goes to the doors, which answer all of it.
+        inner = Router(routes, default=_nowhere, lifespan=self._lifespan)
+        return Doors(
+            inner, rules, pages=self._pages, cookies=self._cookies, attempts=self._attempts
+        )
+
+    def _signing_in(self) -> list[Route]:
+        if self._cookies is None:
+            return []
+        return [
+            Route("/sign-in", self.sign_in_page, methods=["GET"]),
+            Route("/sign-in", self.sign_in, methods=["POST"]),
+            Route("/sign-out", self.sign_out, methods=["POST"]),
+        ]
+
+    def _of_places(self) -> list[Any]:
+        if len(self._places) == 1 and not self._places[0].name:
+            return self._of_place(self._places[0])
+        mounts = [Mount(f"/{one.name}", routes=self._of_place(one)) for one in self._places]
+        return [Route("/", self.first), *mounts]
+
+    def _of_place(self, place: Place) -> list[Any]:
+        shown = [one for one in READINGS if _paged(one)]
+        pages = [Route(_matching(one.page or one.path), self._page(place, one)) for one in shown]
+        data = [Route(API + _matching(one.path), self._data(place, one)) for one in READINGS]
+        return [
+            *pages,
+            *data,
+            Route("/runbooks/{page}", self._runbook(place)),
+            Route(f"{API}/openapi.json", _described),
+            Route(f"{API}/me", _me),
+        ]
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, _: object) -> AsyncIterator[None]:
+        yield
+        for place in self._places:
+            await place.close()
+
+    # -- what everybody may ask ----------------------------------------------------------------
+
+    async def healthz(self, request: Request) -> Response:
+        """``GET /healthz``: without I/O."""
+        return json_answer(request, {"status": "ok"})
+
+    async def readyz(self, request: Request) -> Response:
+        """``GET /readyz``: 503 while one of the databases is away."""
+        for place in self._places:
+            await place.shared("readyz", lambda app: app.store().ping())
+        return json_answer(request, {"status": "ready"})
+
+    async def asset(self, request: Request) -> Response:
+        """A file that pages refer to, by a name that changes with its content."""
+        found = asset(request.path_params["name"])
+        if found is None:
+            raise unknown_page()
+        answer = marked(request, *found)
+        answer.headers["cache-control"] = _YEAR
+        return answer
+
+    async def first(self, request: Request) -> Response:
+        """``GET /`` of several databases: the first one."""
+        return RedirectResponse(f"{base_of(request)}/{quote(self._places[0].name)}/", 303)
+
+    # -- signing in ------------------------------------------------------------------------------
+
+    async def sign_in_page(self, request: Request) -> Response:
+        """The page that takes a token. It changes nothing, whatever its link says."""
+        asked = dict(parse_qsl(request.url.query))
+        return self._sign_in_form(request, asked.get("next", "/"), asked.get("code", ""), "")
+
+    async def sign_in(self, request: Request) -> Response:
+        """``POST /sign-in``: a token, or the code of a link that works once."""
+        address = "" if request.client is None else request.client.host
+        if (seconds := self._attempts.wait_for(address)) is not None:
+            raise too_many(seconds)
+        form = dict(parse_qsl(await _body(request)))
+        name = self._name_of(form)
+        if name is None or self._cookies is None:
+            self._attempts.wrong(address)
+            said = "The link works once, within a minute." if form.get("code") else _WRONG
+            return self._sign_in_form(request, form.get("next", "/"), "", said, status=403)
+        base = base_of(request)
+        answer = RedirectResponse(base + _inside(form.get("next", "/")), 303)
+        secure = request.url.scheme == "https"
+        self._cookies.give(answer, name, path=base or "/", secure=secure)
+        return answer
+
+    async def sign_out(self, request: Request) -> Response:
+        """``POST /sign-out``."""
+        base = base_of(request)
+        answer = RedirectResponse(f"{base}/sign-in", 303)
+        if self._cookies is not None:
+            self._cookies.forget(answer, path=base or "/")
+        return answer
+
+    def _name_of(self, form: dict[str, str]) -> str | None:
+        if (code := form.get("code")) and self._code is not None:
+            return self._code.take(code)
+        viewer = self._cookies and self._cookies.holder(form.get("token", ""))
+        return viewer.name if viewer else None
+
+    def _sign_in_form(
+        self, request: Request, after: str, code: str, said: str, status: int = 200
+    ) -> Response:
+        base = base_of(request)
+        text = self._pages.render(
+            "sign_in.html", base=base, top=base, after=_inside(after), code=code, said=said
+        )
+        return HTMLResponse(text, status)
+
+    # -- what is read ----------------------------------------------------------------------------
+
+    def _data(self, place: Place, one: Reading) -> Answer:
+        async def answer(request: Request) -> Response:
+            return json_answer(request, await self._read(place, one, request))
+
+        return answer
+
+    def _page(self, place: Place, one: Reading) -> Answer:
+        async def answer(request: Request) -> Response:
+            if one.name == "jobs" and (text := dict(parse_qsl(request.url.query)).get("q")):
+                path, query = searched(text)
+                return RedirectResponse(f"{base_of(request)}{path}?{query}", 303)
+            found = await self._read(place, one, request)
+            beside = {
+                name: await self._read(place, reading(name), request, query="")
+                for name in _BESIDE.get(one.name, ())
+            }
+            text = self._pages.render(
+                f"{one.name}.html", d=found, **beside, **self._around(place, one, request)
+            )
+            return marked(request, text.encode(), "text/html; charset=utf-8")
+
+        return answer
+
+    def _around(self, place: Place, one: Reading | None, request: Request) -> dict[str, Any]:
+        """The values that every page has beside its document."""
+        visit = visit_of(request)
+        query = Query(request.url.query, JOB_NAMES) if one and one.names else Query("", ())
+        return {
+            "base": base_of(request),
+            "top": visit.top,
+            "viewer": visit.viewer.name,
+            "signs_out": self._cookies is not None,
+            "places": [each.name for each in self._places],
+            "place": place.name,
+            "page": one.name if one else "",
+            "rest": request.url.path.removeprefix(request.scope.get("root_path", "")),
+            "sections": SECTIONS,
+            "query": query,
+            "field": field_text(query.pairs),
+            "json_url": _json_url(one, request),
+            "links": _links(self._look.links, request.path_params.get("id", "")),
+            "runbook_of": runbook_of,
+        }
+
+    async def _read(
+        self, place: Place, one: Reading, request: Request, *, query: str | None = None
+    ) -> Any:  # noqa: ANN401 - a plain document
+        """The plain document of a reading, for this viewer."""
+        seen = self._seen(place, request)
+        given = request.url.query if query is None else query
+        try:
+            asking = Asking(query=Query(given, one.names), path=request.path_params, seen=seen)
+            if one.shared:
+                found: Struct = await place.shared(
+                    f"{one.name} {given}", lambda app: one.read(app, asking)
+                )
+            else:
+                found = await place.ask(lambda app: one.read(app, asking))
+        except NotFound as error:
+            raise Stop(404, error.code.upper(), _sentence(error)) from error
+        except InvalidArgument as error:
+            raise Stop(400, error.code.upper(), _sentence(error)) from error
+        # Names, tags and keys are anybody's texts too; what fields hold went by their names before.
+        return redact(msgspec.to_builtins(found, builtin_types=(datetime,)), ())
+
+    def _seen(self, place: Place, request: Request) -> Redaction:
+        may = Can.PAYLOAD in visit_of(request).viewer.can
+        return Redaction(
+            names=place.secret_names | self._look.names, payloads=may and not self._look.hidden
+        )
+
+    def _runbook(self, place: Place) -> Answer:
+        async def answer(request: Request) -> Response:
+            found = runbook(request.path_params["page"])
+            if found is None:
+                raise unknown_page()
+            around = self._around(place, None, request)
+            text = self._pages.render("runbook.html", runbook=found, **around)
+            return marked(request, text.encode(), "text/html; charset=utf-8")
+
+        return answer
+
+
+_WRONG: Final = "This is not a token of the dashboard."
+
+
+def console(
+    places: list[Place],
+    look: Look,
+    pages: Pages,
+    rules: Rules,
+    *,
+    code: OneTimeCode | None = None,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> ASGIApp:
+    """The app."""
+    authenticate = rules.authenticate
+    cookies = Cookies(authenticate) if isinstance(authenticate, Token) else None
+    attempts = Attempts(monotonic)
+    made = Console(places, look, pages, cookies=cookies, attempts=attempts, code=code)
+    return made.app(rules)
+
+
+# -- small parts -----------------------------------------------------------------------------------
+
+
+def _matching(path: str) -> str:
+    """The path of a route; a name may have a slash, which servers do not tell from another."""
+    return path.replace("{name}", "{name:path}")
+
+
+def _paged(one: Reading) -> bool:
+    return all(one.name not in beside for beside in _BESIDE.values())
+
+
+def _json_url(one: Reading | None, request: Request) -> str | None:
+    if one is None:
+        return None
+    path = one.path
+    for name, value in request.path_params.items():
+        path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
+    query = f"?{request.url.query}" if request.url.query else ""
+    return f"{base_of(request)}{API}{path}{query}"
+
+
+def _links(links: dict[str, str], job_id: str) -> list[tuple[str, str]]:
+    return [(name, url.replace("{job_id}", quote(job_id))) for name, url in links.items()]
+
+
+def _inside(path: str) -> str:
+    """A path of ours to go to; the first page for anything that leads elsewhere."""
+    plain = path.startswith("/") and not path.startswith("//") and "\\" not in path
+    return path if plain and path.isprintable() and path.isascii() else "/"
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+async def _body(request: Request) -> str:
+    try:
+        return (await read_body(request, most=_MOST_BODY, timeout=_BODY_TIMEOUT)).decode("latin-1")
+    except TooLargeBody:
+        raise Stop(413, "BODY_TOO_LARGE", f"More than {_MOST_BODY} bytes.") from None
+    except SlowBody:
+        raise Stop(408, "BODY_TOO_SLOW", "The body did not come.", retryable=True) from None
+    except CutBody:
+        raise Stop(400, "BODY_CUT", "The body was cut off.") from None
+
+
+async def _nowhere(_: Scope, __: Receive, ___: Send) -> None:
+    raise unknown_page()
+
+
+async def _described(request: Request) -> Response:
+    return json_answer(request, {**openapi(), "servers": [{"url": f"{base_of(request)}{API}"}]})
+
+
+async def _me(request: Request) -> Response:
+    viewer = visit_of(request).viewer
+    return json_answer(request, {"name": viewer.name, "can": sorted(viewer.can)})

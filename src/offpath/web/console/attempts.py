@@ -1,0 +1,41 @@
+"""Attempts to sign in with a wrong token: so many an address and minute, and no more."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+MOST: Final = 5
+WITHIN: Final = 60.0
+"""Seconds."""
+_ADDRESSES: Final = 10_000
+"""Addresses that are remembered; with more the oldest are forgotten."""
+
+
+class Attempts:
+    """Wrong attempts by address."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._wrong: dict[str, deque[float]] = {}
+
+    def wait_for(self, address: str) -> float | None:
+        """Seconds until an address may try again; None: it may now."""
+        times = self._recent(address)
+        return None if len(times) < MOST else times[0] + WITHIN - self._monotonic()
+
+    def wrong(self, address: str) -> None:
+        """Count one that was wrong."""
+        times = self._recent(address)
+        times.append(self._monotonic())
+        self._wrong.pop(address, None)  # the newest last
+        self._wrong[address] = times
+        if len(self._wrong) > _ADDRESSES:
+            del self._wrong[next(iter(self._wrong))]
+
+    def _recent(self, address: str) -> deque[float]:
+        times = self._wrong.get(address, deque())
+        while times and times[0] <= self._monotonic() - WITHIN:
+            times.popleft()
+        return times

@@ -1,0 +1,174 @@
+"""Places: the databases that are looked at, each by a small pool of its own.
+
+An own store, four connections, two seconds: a dashboard that hangs takes nothing away from the app
+that it looks at. Nothing depends on a lifespan, which no framework runs for an app mounted in it:
+the store is opened by the first request, in the loop that serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import datetime
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
+
+from offpath.app import App
+from offpath.config import MEMORY_URL, load_settings
+from offpath.errors import AppClosed, OffpathError, SchemaError, StoreBusy, StoreUnavailable
+from offpath.model.redact import SECRET_NAMES, redact_text
+from offpath.operating.opening import require_schema
+from offpath.store.backends import looking_store
+from offpath.web.console.stops import Stop
+
+T = TypeVar("T")
+Read = Callable[[App], Awaitable[T]]
+
+PATIENCE: Final = 2.0
+"""Seconds for all that one page asks of the store."""
+SHARED_FOR: Final = 1.0
+"""Seconds in which an answer that is the same for everybody is given again."""
+_MOST_SHARED: Final = 100
+_log = logging.getLogger("offpath.dashboard")
+
+
+class Place:
+    """One database."""
+
+    def __init__(self, name: str, given: App | str) -> None:
+        self.name = name
+        self._given = given if isinstance(given, App) else None
+        settings = given.settings if isinstance(given, App) else load_settings(url=given)
+        # It migrates nothing: who looks must not change what he looks at.
+        self.settings = replace(settings, migrate=False)
+        self.secret_names = SECRET_NAMES.union(settings.redact)
+        self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, App] = WeakKeyDictionary()
+        self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[App]] = (
+            WeakKeyDictionary()
+        )
+        self._shared: dict[str, tuple[float, Any]] = {}
+        self.answered_at: datetime | None = None
+        """The time of the last good answer, by the store's clock."""
+
+    @property
+    def own(self) -> App | None:
+        """The app that is looked at itself: its store is not one that another can open too."""
+        if self._given is None or self.settings.url != MEMORY_URL:
+            return None
+        return self._given
+
+    async def ask(self, read: Read[T]) -> T:
+        """What ``read`` finds. Raises ``Stop`` when the store is away, too slow, or not ours."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._asked(read)
+        except TimeoutError:
+            raise self._slow() from None
+        except (StoreUnavailable, StoreBusy, AppClosed) as error:
+            await self._leave()
+            raise self._away(error) from error
+        except SchemaError as error:
+            await self._leave()
+            raise Stop(503, error.code.upper(), _told(error)) from error
+
+    async def shared(self, key: str, read: Read[T]) -> T:
+        """As :meth:`ask`, once a second for everybody."""
+        now = asyncio.get_running_loop().time()
+        kept = self._shared.get(key)
+        if kept is not None and now - kept[0] < SHARED_FOR:
+            found: T = kept[1]
+            return found
+        answer = await self.ask(read)
+        if len(self._shared) >= _MOST_SHARED:
+            self._shared.clear()
+        self._shared[key] = (now, answer)
+        return answer
+
+    async def close(self) -> None:
+        """Close what was opened in this loop."""
+        app = self._opened.pop(asyncio.get_running_loop(), None)
+        if app is not None:
+            await app.close()
+
+    async def _asked(self, read: Read[T]) -> T:
+        own = self.own
+        if own is not None:
+            found = await _in_loop_of(own, lambda: _timed(own, read))
+        else:
+            found = await _timed(await self._app(), read)
+        answer, self.answered_at = found
+        return answer
+
+    async def _app(self) -> App:
+        """The app on this place's own store, open in this loop.
+
+        Who is first begins the opening, and leaves after its time without ending it: the next one
+        finds it further on.
+        """
+        loop = asyncio.get_running_loop()
+        if (known := self._opened.get(loop)) is not None:
+            return known
+        opening = self._opening.get(loop)
+        if opening is None:
+            opening = self._opening[loop] = asyncio.ensure_future(self._open())
+            opening.add_done_callback(lambda _: self._opening.pop(loop, None))
+        app = self._opened[loop] = await asyncio.shield(opening)
+        return app
+
+    async def _open(self) -> App:
+        app = App(settings=self.settings, store=looking_store(self.settings), auto_start=False)
+        try:
+            await require_schema(app)
+            await app.open()
+        except BaseException:
+            await app.close()
+            raise
+        return app
+
+    async def _leave(self) -> None:
+        """Open anew next time: what was opened may be of a database that is not there any more."""
+        try:
+            await self.close()
+        except OffpathError as error:
+            _log.info("%s: closing: %s", self.name, _told(error))
+
+    def _slow(self) -> Stop:
+        text = (
+            f"This took longer than {PATIENCE:g} s and was stopped: the database is busy, or the "
+            "filter matches little of much. Add a state or a task to it."
+        )
+        return Stop(503, "TOOK_TOO_LONG", text, retryable=True, retry_after="2")
+
+    def _away(self, error: OffpathError) -> Stop:
+        last = (
+            ""
+            if self.answered_at is None
+            else (f" It last answered at {self.answered_at.isoformat(timespec='seconds')}.")
+        )
+        text = f"The database is away: {_told(error)}.{last}"
+        return Stop(503, "STORE_AWAY", text, retryable=True, retry_after="2")
+
+
+def _told(error: OffpathError) -> str:
+    return redact_text(str(error)).rstrip(".")
+
+
+async def _timed(app: App, read: Read[T]) -> tuple[T, datetime]:
+    return await read(app), await app.store().ping()
+
+
+async def _in_loop_of(app: App, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run it in the loop in which the app is open: a store in memory has no other door."""
+    loop = app.loop
+    if loop is None or loop is asyncio.get_running_loop():
+        return await work()
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), loop))
+
+
+def places_of(given: App | str | dict[str, App | str]) -> list[Place]:
+    """The databases of one app, or of several by name."""
+    several = given if isinstance(given, dict) else {"": given}
+    return [Place(name, one) for name, one in several.items()]

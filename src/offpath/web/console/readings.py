@@ -1,0 +1,328 @@
+"""Readings: the table of what may be read. A page and its JSON are made of one reading's document.
+
+A route that is not in this table does not exist; the test of the doors goes through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from offpath.app import App
+from offpath.errors import InvalidArgument, NotFound
+from offpath.health.fleet import member
+from offpath.model import checks
+from offpath.model.job import JobState
+from offpath.model.limit import QueueRecord
+from offpath.operating import overview, views
+from offpath.operating.documents import flow, health, jobs, schedules, workers
+from offpath.operating.documents.faults import FaultsDocument
+from offpath.operating.documents.flow import LimitDocument
+from offpath.operating.documents.groups import GroupStanding
+from offpath.operating.documents.health import HealthDocument
+from offpath.operating.documents.jobs import JobDocument, JobPage
+from offpath.operating.documents.schedules import ScheduleDocument, ScheduleStanding
+from offpath.operating.documents.workers import WorkerDocument
+from offpath.operating.overview import Overview
+from offpath.operating.reasons import JobShown, commands_of, reasons_of
+from offpath.operating.redaction import Redaction
+from offpath.operating.serving import QueueList, QueueStanding, describe_queues
+from offpath.web.console.queries import JOB_NAMES, Query
+
+_UPCOMING: Final = 5
+_HISTORY: Final = 50
+_MOST_DUE: Final = 1_000
+_MOST_WORKERS: Final = 200
+
+
+class Asking(Struct, frozen=True, kw_only=True):
+    """The part of a request that a reading is given."""
+
+    query: Query
+    path: Mapping[str, str]
+    seen: Redaction
+
+
+class LimitPage(Struct, frozen=True, kw_only=True):
+    """A page of limits; ``next`` is given back as ``after``."""
+
+    items: tuple[LimitDocument, ...]
+    next: str | None
+
+
+class ScheduleList(Struct, frozen=True, kw_only=True):
+    """All schedules."""
+
+    items: tuple[ScheduleDocument, ...]
+
+
+class ScheduleShown(ScheduleStanding, frozen=True, kw_only=True):
+    """A schedule with its latest occurrences and the next ones."""
+
+    upcoming: tuple[datetime, ...]
+    uncertain: str | None
+    """Why the next ones cannot be told here; None when they can."""
+
+
+class WorkerList(Struct, frozen=True, kw_only=True):
+    """The workers, the newest first."""
+
+    items: tuple[WorkerDocument, ...]
+    more: bool
+    """True if there are older ones, which are not listed."""
+
+
+class HeldJob(Struct, frozen=True, kw_only=True):
+    """A job in a worker's hand."""
+
+    id: str
+    task: str
+    queue: str
+    attempt: int
+    deliveries: int
+
+
+class WorkerShown(WorkerDocument, frozen=True, kw_only=True):
+    """A worker with the jobs that it holds."""
+
+    held: tuple[HeldJob, ...]
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """One thing that may be read: its path, its document, and how it is read."""
+
+    name: str
+    path: str
+    """Below the mount for the page, below ``/api/v1`` for the JSON."""
+    summary: str
+    document: type[Struct]
+    read: Callable[[App, Asking], Awaitable[Struct]]
+    names: Sequence[str] = ()
+    """The fields that its query may have."""
+    shared: bool = False
+    """True if it is the same for every viewer: it holds nothing of what jobs were given."""
+    page: str | None = None
+    """Its path as a page, where that is another one."""
+
+
+async def _overview(app: App, asking: Asking) -> Overview:
+    return await overview.read(app, asking.seen)
+
+
+async def _jobs(app: App, asking: Asking) -> JobPage:
+    query = asking.query
+    page = await app.jobs.find(limit=query.limit(), after=query.one("after"), **query.where())
+    return jobs.describe_page(page, asking.seen)
+
+
+async def _job(app: App, asking: Asking) -> JobShown:
+    standing = await views.job(app, asking.path["id"], asking.seen)
+    queue = await _queue_of(app, standing.queue) if _waits(standing) else None
+    why, commands = reasons_of(standing, queue), commands_of(standing)
+    fields = {name: getattr(standing, name) for name in standing.__struct_fields__}
+    return JobShown(**fields, why=why, commands=commands)
+
+
+def _waits(job: JobDocument) -> bool:
+    return job.state in {JobState.QUEUED, JobState.BLOCKED}
+
+
+async def _dead(app: App, asking: Asking) -> JobPage:
+    query = asking.query
+    where = query.where("state")
+    page = await app.dead.list(limit=query.limit(), after=query.one("after"), **where)
+    return jobs.describe_page(page, asking.seen)
+
+
+async def _faults(app: App, _: Asking) -> FaultsDocument:
+    return await overview.dead_faults(app)
+
+
+async def _group(app: App, asking: Asking) -> GroupStanding:
+    return await views.group(app, asking.path["id"], asking.seen, limit=asking.query.limit())
+
+
+async def _queues(app: App, _: Asking) -> QueueList:
+    store = app.store()
+    members = [member(one) for one in await store.workers()]
+    return describe_queues(await store.queues(), await store.backlog(limit=_MOST_DUE), members)
+
+
+async def _queue(app: App, asking: Asking) -> QueueStanding:
+    return await _queue_of(app, checks.name(asking.path["name"], "queue"))
+
+
+async def _queue_of(app: App, name: str) -> QueueStanding:
+    """One queue. The store knows those with unended jobs or a pause; any other one is idle."""
+    store = app.store()
+    idle = QueueRecord(name=name, blocked=0, scheduled=0, ready=0, running=0)
+    record = next((one for one in await store.queues() if one.name == name), idle)
+    members = [member(one) for one in await store.workers()]
+    backlog = await store.backlog(limit=_MOST_DUE) if record is not idle else []
+    return describe_queues([record], backlog, members).items[0]
+
+
+async def _limits(app: App, asking: Asking) -> LimitPage:
+    size = asking.query.limit()
+    found = await app.limits.list(limit=size, after=asking.query.one("after"))
+    following = found[-1].key if len(found) >= size else None
+    return LimitPage(items=tuple(flow.describe_limit(one) for one in found), next=following)
+
+
+async def _schedules(app: App, asking: Asking) -> ScheduleList:
+    found = await app.schedules.list()
+    return ScheduleList(items=tuple(schedules.describe(one, asking.seen) for one in found))
+
+
+async def _schedule(app: App, asking: Asking) -> ScheduleShown:
+    name = asking.path["name"]
+    record = await app.schedules.get(name)
+    history = await app.schedules.history(name, limit=_HISTORY)
+    told = schedules.describe_standing(record, history, asking.seen)
+    fields = {field: getattr(told, field) for field in told.__struct_fields__}
+    try:
+        times = tuple(await app.schedules.next(name, count=_UPCOMING))
+    except InvalidArgument as error:  # a next-time function that only its app has
+        return ScheduleShown(**fields, upcoming=(), uncertain=str(error))
+    return ScheduleShown(**fields, upcoming=times, uncertain=None)
+
+
+async def _workers(app: App, _: Asking) -> WorkerList:
+    found = (await app.workers())[::-1]
+    told = tuple(workers.describe(member(one)) for one in found[:_MOST_WORKERS])
+    return WorkerList(items=told, more=len(found) > _MOST_WORKERS)
+
+
+async def _worker(app: App, asking: Asking) -> WorkerShown:
+    worker_id = asking.path["id"]
+    found = next((one for one in await app.workers() if one.info.id == worker_id), None)
+    if found is None:
+        raise NotFound(f"there is no worker {worker_id} (any more): they are kept for an hour")
+    held = await app.store().held(worker_id)
+    told = asdict(workers.describe(member(found)))
+    mine = ({name: getattr(one, name) for name in HeldJob.__struct_fields__} for one in held)
+    return WorkerShown(**told, held=tuple(HeldJob(**one) for one in mine))
+
+
+async def _health(app: App, _: Asking) -> HealthDocument:
+    return health.describe(await views.fleet_of(app))
+
+
+READINGS: Final[tuple[Reading, ...]] = (
+    Reading(
+        name="overview",
+        path="/overview",
+        page="/",
+        summary="The verdict, what hinders, and what waits.",
+        document=Overview,
+        read=_overview,
+    ),
+    Reading(
+        name="jobs",
+        path="/jobs",
+        summary="Jobs, newest first.",
+        document=JobPage,
+        read=_jobs,
+        names=JOB_NAMES,
+    ),
+    Reading(
+        name="job",
+        path="/jobs/{id}",
+        summary="One job, its attempts, and why it is where it is.",
+        document=JobShown,
+        read=_job,
+    ),
+    Reading(
+        name="faults",
+        path="/faults",
+        summary="Dead letters by fault, of the newest ones.",
+        document=FaultsDocument,
+        read=_faults,
+        shared=True,
+    ),
+    Reading(
+        name="dead",
+        path="/dead",
+        summary="Dead jobs, newest first.",
+        document=JobPage,
+        read=_dead,
+        names=tuple(one for one in JOB_NAMES if one != "state"),
+    ),
+    Reading(
+        name="group",
+        path="/groups/{id}",
+        summary="A job and everything that it queued.",
+        document=GroupStanding,
+        read=_group,
+        names=("limit",),
+    ),
+    Reading(
+        name="queues",
+        path="/queues",
+        summary="Queues: what waits in each, and who serves it.",
+        document=QueueList,
+        read=_queues,
+        shared=True,
+    ),
+    Reading(
+        name="queue",
+        path="/queues/{name}",
+        summary="One queue.",
+        document=QueueStanding,
+        read=_queue,
+    ),
+    Reading(
+        name="schedules",
+        path="/schedules",
+        summary="Schedules: what comes next, how the last went.",
+        document=ScheduleList,
+        read=_schedules,
+    ),
+    Reading(
+        name="schedule",
+        path="/schedules/{name}",
+        summary="One schedule, its next and latest occurrences.",
+        document=ScheduleShown,
+        read=_schedule,
+    ),
+    Reading(
+        name="limits",
+        path="/limits",
+        summary="Limits by key: what runs, what is held.",
+        document=LimitPage,
+        read=_limits,
+        names=("after", "limit"),
+    ),
+    Reading(
+        name="workers",
+        path="/workers",
+        summary="Workers: how their loops go, and what they run.",
+        document=WorkerList,
+        read=_workers,
+        shared=True,
+    ),
+    Reading(
+        name="worker",
+        path="/workers/{id}",
+        summary="One worker, its loops and the jobs that it holds.",
+        document=WorkerShown,
+        read=_worker,
+    ),
+    Reading(
+        name="health",
+        path="/health",
+        summary="Healthy, or each reason why not.",
+        document=HealthDocument,
+        read=_health,
+        shared=True,
+    ),
+)
+
+
+def reading(name: str) -> Reading:
+    """The reading of a name."""
+    return next(one for one in READINGS if one.name == name)

@@ -1,0 +1,149 @@
+"""Rendering: pages of plain documents, by templates that escape whatever they are given."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib.resources import files
+from shlex import quote
+from typing import Any, Final
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from offpath.model.schedule import Timing
+from offpath.operating.documents.schedules import in_words
+from offpath.operating.times import ago, short
+
+_STATIC: Final = files("offpath.web.console") / "static"
+_KINDS: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+_MINUTE: Final = 60.0
+_LONGEST: Final = 65_536
+"""Characters of a value on a page."""
+_MIDDLE: Final = 13
+"""Characters of an id that is cut in its middle."""
+SIGNS: Final[Mapping[str, tuple[str, str]]] = {
+    "blocked": ("○", "waiting"),
+    "queued": ("◐", "waiting"),
+    "running": ("●", "running"),
+    "succeeded": ("✔", "succeeded"),
+    "dead": ("✖", "failed"),
+    "cancelled": ("⊘", "ended"),
+    "live": ("●", "running"),
+    "late": ("▲", "paused"),
+    "gone": ("⊘", "ended"),
+    "healthy": ("✔", "succeeded"),
+    "starting": ("◐", "waiting"),
+    "unhealthy": ("✖", "failed"),
+    "on": ("●", "ended"),
+    "paused": ("‖", "paused"),
+    "closed": ("‖", "paused"),
+    "ended": ("⊘", "ended"),
+    "open": ("●", "running"),
+    "closing": ("‖", "paused"),
+    "done": ("✔", "succeeded"),
+    "failed": ("✖", "failed"),
+    "fired": ("✔", "succeeded"),
+    "triggered": ("✔", "succeeded"),
+    "skipped": ("⊘", "ended"),
+    "missed": ("✖", "failed"),
+}
+"""The sign and the colour of a state, by its first word: never the colour alone."""
+
+
+class Pages:
+    """The templates, and what is the same on every page."""
+
+    def __init__(self, *, title: str, accent: str | None, refresh: float) -> None:
+        self._templates = Environment(
+            loader=PackageLoader("offpath.web.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters.update(
+            ago=_ago,
+            clock=_clock,
+            exact=_exact,
+            json=_json,
+            middle=_middle,
+            number=_number,
+            lasted=_lasted,
+            quoted=lambda text: quote(str(text)),
+            seconds=_seconds,
+            sign=lambda state: _sign(state)[0],
+            timing=_timing,
+            tone=lambda state: _sign(state)[1],
+        )
+        self._templates.globals.update(
+            title=title,
+            accent=accent,
+            refresh=refresh,
+            asset=lambda name: f"/assets/{name}?{fingerprint(name)}",
+        )
+
+    def render(self, template: str, **values: object) -> str:
+        """A page."""
+        now = datetime.now(UTC)
+        return self._templates.get_template(template).render(now=now, **values)
+
+
+@cache
+def asset(name: str) -> tuple[bytes, str] | None:
+    """The content of a file that pages refer to, and its kind; None for another name."""
+    kind = next((kind for ending, kind in _KINDS.items() if name.endswith(ending)), None)
+    known = {one.name for one in _STATIC.iterdir()}
+    return None if kind is None or name not in known else ((_STATIC / name).read_bytes(), kind)
+
+
+@cache
+def fingerprint(name: str) -> str:
+    """The mark of a file's content, by which a browser may keep it for a year."""
+    found = asset(name)
+    return hashlib.sha256(found[0] if found else b"").hexdigest()[:12]
+
+
+def _ago(moment: datetime | None, now: datetime) -> str:
+    return "–" if moment is None else ago(moment, now)
+
+
+def _clock(moment: datetime | None) -> str:
+    return "–" if moment is None else moment.astimezone(UTC).strftime("%H:%M:%S")
+
+
+def _exact(moment: datetime | None) -> str:
+    return "" if moment is None else moment.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else short(timedelta(seconds=value))
+
+
+def _lasted(value: float) -> str:
+    return f"{value:.3g} s" if value < _MINUTE else short(timedelta(seconds=value))
+
+
+def _timing(timing: Mapping[str, Any]) -> str:
+    return in_words(msgspec.convert(timing, Timing))
+
+
+def _number(value: int) -> str:
+    return f"{value:,}"
+
+
+def _middle(text: str) -> str:
+    return text if len(text) <= _MIDDLE else f"{text[:8]}…{text[-4:]}"
+
+
+def _json(value: Any) -> str:  # noqa: ANN401 - any JSON
+    encoded = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    if len(encoded) <= _LONGEST:
+        return encoded
+    return f"{encoded[:_LONGEST]}\n… {len(encoded) - _LONGEST:,} more characters: see the JSON"
+
+
+def _sign(state: str) -> tuple[str, str]:
+    return SIGNS.get(state.split(" ", 1)[0], ("·", "ended"))

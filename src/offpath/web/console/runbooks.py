@@ -1,0 +1,74 @@
+"""Runbooks: what to do about each reason. They are shipped, for networks without internet."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+_SHIPPED: Final = files("offpath.web.console") / "runbooks"
+_PAGES: Final[tuple[tuple[str, str], ...]] = (
+    (r"^loop |turns in a row failed|no success", "loops"),
+    (r"event loop has not turned", "loops"),
+    (r"unrouted event of router|dead letters? of router", "routers"),
+    (r"has waited for .* s, more than", "waiting"),
+    (r"new dead letters? of task", "jobs"),
+    (r"new dead letters? of (stream|source)", "outbox"),
+    (r"no worker is live|lease is not held|worker has stopped|no live worker", "workers"),
+    (r"settlement run", "settlement"),
+    (r"^worker \S+: .*loop ", "loops"),
+    (r"paused|closed|^[a-z_]+\.[a-z_]+", "findings"),
+)
+"""The page of each kind of reason; the first that fits."""
+
+
+def runbook_of(reason: str) -> str | None:
+    """The page that says what to do about a reason."""
+    return next((page for pattern, page in _PAGES if re.search(pattern, reason)), None)
+
+
+@cache
+def runbook(page: str) -> Markup | None:
+    """A runbook as HTML; None for one that there is not. Any HTML in its text stays text."""
+    if not re.fullmatch(r"[A-Za-z-]{1,40}", page):
+        return None
+    text = _text(page)
+    if text is None:
+        return None
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = reader.parse(text)
+    for token in tokens:
+        _point_inside(token.children or [])
+    # Our own pages, shipped with the package: nobody else's text comes this way.
+    return Markup(reader.renderer.render(tokens, reader.options, {}))  # noqa: S704
+
+
+def _text(page: str) -> str | None:
+    shipped = _SHIPPED / f"{page}.md"
+    if shipped.is_file():
+        return shipped.read_text("utf-8")
+    # In a checkout they lie where people read them; the wheel has a copy.
+    here = Path(__file__).parents[4] / "docs" / "runbooks" / f"{page}.md"
+    return here.read_text("utf-8") if here.is_file() else None
+
+
+def _point_inside(tokens: list[Token]) -> None:
+    """Links to other runbooks lead to their pages here; any other one is only text."""
+    kept = True
+    for token in tokens:
+        if token.type == "link_open":
+            found = re.fullmatch(r"([A-Za-z-]+)\.md(?:#.*)?", str(token.attrGet("href") or ""))
+            if found:
+                token.attrSet("href", found[1])
+            else:
+                token.tag = "span"
+                token.attrs = {}
+            kept = found is not None
+        elif token.type == "link_close" and not kept:
+            token.tag = "span"

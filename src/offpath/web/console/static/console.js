@@ -1,0 +1,115 @@
+// What pages can do beyond links and forms: they stay fresh, and obey keys. All of it may be absent.
+(() => {
+  "use strict";
+  const root = document.documentElement;
+  const $ = (selector) => document.querySelector(selector);
+  const kept = {
+    get: (name) => { try { return localStorage.getItem(`offpath.${name}`); } catch { return null; } },
+    set: (name, value) => { try { localStorage.setItem(`offpath.${name}`, value); } catch { /* none */ } },
+  };
+
+  // -- staying fresh: asked again, and changed in place, so that focus and places stay ------------
+  const live = $("#live");
+  const pause = Number(root.dataset.refresh || 2) * 1000;
+  let mark = "", wait = pause, toldAt = 0, seen = new Date();
+  const rests = () =>
+    document.hidden || kept.get("still") === "yes" || $("dialog[open]") ||
+    document.activeElement?.matches("input, select, textarea") || String(getSelection()) !== "" ||
+    new URLSearchParams(location.search).has("after");
+
+  async function look() {
+    if (!live || rests()) return;
+    try {
+      const answer = await fetch(location.href, {
+        headers: mark ? { "If-None-Match": mark } : {}, cache: "no-store",
+      });
+      if (answer.redirected) { location.reload(); return; }
+      if (answer.status !== 304) {
+        if (!answer.ok) throw new Error(String(answer.status));
+        mark = answer.headers.get("ETag") || "";
+        const text = await answer.text();
+        await htmx.swap({ text, target: live, select: "#live", swap: "outerMorph" });
+        tell();
+      }
+      wait = pause;
+      seen = new Date();
+      $("#fresh").textContent = "";
+    } catch {
+      wait = Math.min(wait * 2, 30_000);
+      $("#fresh").textContent = `last seen ${seen.toLocaleTimeString()}`;
+    }
+  }
+  function tell() { // one sentence, at most each ten seconds
+    const verdict = $("[data-verdict]")?.dataset.verdict;
+    if (!verdict || verdict === root.dataset.told || Date.now() - toldAt < 10_000) return;
+    if (root.dataset.told) $("#said").textContent = verdict;
+    root.dataset.told = verdict;
+    toldAt = Date.now();
+  }
+  async function again() {
+    await look();
+    setTimeout(again, wait * (0.9 + Math.random() * 0.2));
+  }
+  if (live) { tell(); setTimeout(again, wait); }
+
+  // -- switches ---------------------------------------------------------------------------------
+  const still = () => kept.get("still") === "yes";
+  function words() {
+    for (const one of document.querySelectorAll("[data-do=still]")) {
+      one.textContent = still() ? "Refresh" : "Pause";
+      one.setAttribute("aria-pressed", String(still()));
+    }
+    for (const one of document.querySelectorAll("[data-do=keys]")) {
+      one.textContent = kept.get("keys") === "off" ? "Turn keys on" : "Turn keys off";
+    }
+  }
+  words();
+  const acts = {
+    theme() {
+      const dark = root.dataset.theme
+        ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      root.dataset.theme = dark ? "light" : "dark";
+      kept.set("theme", root.dataset.theme);
+    },
+    still() { kept.set("still", still() ? "no" : "yes"); words(); },
+    help() { $("#keys").showModal(); },
+    keys() { kept.set("keys", kept.get("keys") === "off" ? "on" : "off"); words(); },
+    async copy(button) {
+      const text = button.dataset.text;
+      try { await navigator.clipboard.writeText(text); } catch { return; }
+      const was = button.textContent;
+      button.textContent = "copied";
+      setTimeout(() => { button.textContent = was; }, 1500);
+    },
+  };
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-do]");
+    if (button) acts[button.dataset.do]?.(button);
+  });
+  const entry = $("form[data-submit]");
+  if (entry) entry.requestSubmit();
+
+  // -- keys: never with a modifier, never in a field ------------------------------------------------
+  let first = "";
+  const places = { o: "", j: "jobs", d: "dead", q: "queues", s: "schedules", l: "limits", w: "workers", h: "health" };
+  function move(by) {
+    const rows = [...document.querySelectorAll("#live tbody tr")];
+    if (!rows.length) return;
+    const at = rows.findIndex((row) => row.classList.contains("at"));
+    rows[at]?.classList.remove("at");
+    const next = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
+    next.classList.add("at");
+    next.querySelector("a")?.focus();
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || kept.get("keys") === "off") return;
+    if (event.target.matches("input, select, textarea") || $("dialog[open]")) return;
+    const key = event.key;
+    if (first === "g" && key in places) location.href = `${root.dataset.base}/${places[key]}`;
+    else if (key === "/") { event.preventDefault(); $("input[type=search]")?.focus(); }
+    else if (key === "j") move(1);
+    else if (key === "k") move(-1);
+    else if (key === "?") acts.help();
+    first = key;
+  });
+})();

@@ -1,0 +1,89 @@
+"""A store in which there is one of everything that the dashboard shows."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import timedelta
+
+import offpath
+from offpath.model.lease import WorkerInfo
+
+SECRET = "hunter2-marker"
+LIVELY = "<script>window.hacked = true</script>"
+
+
+def make_app(url: str) -> offpath.App:
+    """An app with tasks that do well, fail and wait."""
+    app = offpath.App(url, auto_start=False, migrate=True)
+
+    @app.task(queue="mail", retry=1)
+    async def send_mail(to: str, password: str) -> None:
+        msg = f"Connection to smtp{len(to)}.example.org unexpectedly closed, password={password}"
+        raise ConnectionResetError(msg)
+
+    @app.task(queue="images", retry=1)
+    async def thumbnail(path: str) -> None:
+        msg = f"{path} is not an image {LIVELY}"
+        raise ValueError(msg)
+
+    @app.task
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    @app.task(queue="exports")
+    async def export(month: str) -> str:
+        return month
+
+    @app.task(limit=offpath.Limit(key="api.example.org", max_running=2))
+    async def fetch(page: int) -> int:
+        return page
+
+    @app.task
+    async def nightly_report() -> None:
+        raise offpath.Abort
+
+    return app
+
+
+async def fill(app: offpath.App, *, dead: int = 12, close: bool = True) -> None:
+    """Run some of it, and leave the rest waiting."""
+    tasks = app.tasks
+    async with contextlib.AsyncExitStack() as stack:
+        await app.open()
+        if close:
+            stack.push_async_callback(app.close)
+        mail, thumb, add = (tasks[name] for name in ("send_mail", "thumbnail", "add"))
+        jobs = [mail.job(to=f"ann{n}@example.org", password=SECRET) for n in range(dead)]
+        jobs += [thumb.job(path=f"/srv/pictures/{n}.png") for n in range(3)]
+        jobs += [add.options(tags=["vip", LIVELY]).job(n, b=1) for n in range(20)]
+        handles = await app.enqueue(jobs)
+        async with app.worker(queues=("mail", "images", "default")):
+            for handle in handles:
+                with contextlib.suppress(offpath.JobEnded):
+                    await handle.result(timeout=50)
+        await app.enqueue([tasks["export"].job(month=f"2026-{n:02}") for n in range(1, 6)])
+        await app.enqueue([tasks["fetch"].job(page=n) for n in range(6)])
+        await app.enqueue([add.options(delay=3_600).job(n, b=2) for n in range(4)])
+        await app.schedules.create(
+            "nightly", tasks["nightly_report"].job(), cron="0 3 * * *", zone="Europe/Berlin"
+        )
+        await app.schedules.create("poll", add.job(1, b=2), every=30.0)
+        await app.queues.pause("images")
+        store = app.store()
+        worker = WorkerInfo(
+            id="0198c0de-0000-7000-8000-00000000beef",
+            host="web-1",
+            pid=4242,
+            version=offpath.__version__,
+            concurrency=20,
+            tasks=("send_mail", "thumbnail", "add", "fetch"),
+            queues=("mail", "images", "default"),
+        )
+        await store.register(worker, lease_seconds=timedelta(hours=1).total_seconds())
+
+
+if __name__ == "__main__":
+    import sys
+
+    asyncio.run(fill(make_app(sys.argv[1])))

@@ -1,0 +1,95 @@
+"""A dashboard over a small store, asked as a server would ask it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from offpath.web import auth, dashboard
+from offpath.web.viewers import VIEWER
+
+TOKEN = "the token of an operator"
+LOOKER = "the token of who may look"
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+
+
+class Answer:
+    """What came back."""
+
+    def __init__(self, start: Mapping[str, Any], body: bytes) -> None:
+        self.code: int = start["status"]
+        self.headers = {name.decode(): value.decode() for name, value in start["headers"]}
+        self.body = body
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.body.decode()
+
+    @property
+    def document(self) -> Any:
+        """The body, read as JSON."""
+        return json.loads(self.body)
+
+
+class Site:
+    """A dashboard, asked as a server would ask it."""
+
+    def __init__(self, app: Any, root: str = "") -> None:
+        self.app = app
+        self.root = root
+
+    async def get(self, path: str, headers: Mapping[str, str] = BEARER) -> Answer:
+        """``GET`` a path of the dashboard."""
+        return await self.ask("GET", path, headers=headers)
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] = BEARER,
+        body: bytes = b"",
+        client: str = "10.0.0.9",
+        scheme: str = "http",
+    ) -> Answer:
+        """One request."""
+        plain, _, query = path.partition("?")
+        given = {"host": "localhost", **headers}
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method,
+            "path": self.root + plain,
+            "raw_path": (self.root + plain).encode(),
+            "root_path": self.root,
+            "scheme": scheme,
+            "query_string": query.encode(),
+            "client": (client, 1),
+            "server": ("localhost", 80),
+            "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+        }
+        ahead = [{"type": "http.request", "body": body, "more_body": False}]
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            return ahead.pop(0) if ahead else {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await self.app(scope, receive, send)
+        starts = [one for one in sent if one["type"] == "http.response.start"]
+        assert len(starts) == 1
+        return Answer(starts[0], b"".join(one.get("body", b"") for one in sent[1:]))
+
+
+def site_of(app: Any, root: str = "", **terms: Any) -> Site:
+    """A dashboard for one who may see everything."""
+    return Site(dashboard(app, auth=auth.token({"ann": TOKEN}), **terms), root)
+
+
+def site_for_lookers(app: Any) -> Site:
+    """A dashboard for those who may not see what jobs were given."""
+    return Site(dashboard(app, auth=auth.token({"ann": TOKEN}, can=VIEWER)))

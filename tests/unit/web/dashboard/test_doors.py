@@ -1,0 +1,202 @@
+"""The doors: every route times every credential; forgery, hosts, bounds, guesses, headers."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import pytest
+
+import offpath
+from offpath.errors import InvalidArgument
+from offpath.web import auth, dashboard
+from offpath.web.console.application import API
+from offpath.web.console.doors import HEADERS, MOST_AT_ONCE
+from offpath.web.console.readings import READINGS
+from tests.unit.web.dashboard.rig import BEARER, TOKEN, Site, site_of
+
+OPEN = {"/healthz": 200, "/readyz": 200, "/sign-in": 200, "/assets/console.css": 200}
+CLOSED = sorted(
+    {
+        *(one.page or one.path for one in READINGS if one.name != "faults"),
+        *(API + one.path for one in READINGS),
+        f"{API}/openapi.json",
+        f"{API}/me",
+        "/runbooks/{page}",
+        "/nowhere",
+    }
+)
+WRONG = {
+    "none": {},
+    "wrong": {"authorization": "Bearer another one that is long"},
+    "empty": {"authorization": "Bearer "},
+    "huge": {"authorization": "Bearer " + "x" * 1_048_576},
+    "other scheme": {
+        "authorization": f"Basic {base64.b64encode(b'ann:' + TOKEN.encode()).decode()}"
+    },
+    "forged cookie": {"cookie": "offpath_dashboard=ImFubiI.aaaaaa.bbbbbbbbbb"},
+}
+
+
+def _filled(path: str) -> str:
+    return re.sub(r"{\w+}", "x", path)
+
+
+def test_the_table_has_every_route(app: offpath.App) -> None:
+    routes = site_of(app).app._inner.routes
+    known = {*OPEN, *CLOSED, "/sign-out", "/assets/{name}"}
+    assert {one.path.replace(":path", "") for one in routes} - known == set()
+
+
+@pytest.mark.parametrize("credentials", WRONG)
+async def test_nothing_answers_without_credentials(site: Site, credentials: str) -> None:
+    headers = {"accept": "application/json", **WRONG[credentials]}
+    for at, path in enumerate(CLOSED):
+        answer = await site.ask("GET", _filled(path), headers=headers, client=f"10.0.0.{at}")
+        assert (path, answer.code) == (path, 401)
+        assert answer.document["code"] == "AUTH.UNAUTHORIZED"
+
+
+async def test_what_is_open_tells_nothing(site: Site) -> None:
+    for path, code in OPEN.items():
+        answer = await site.get(path, headers={})
+        assert (path, answer.code) == (path, code)
+        assert "send_mail" not in answer.text
+
+
+async def test_a_page_leads_to_the_sign_in_page_and_back(site: Site) -> None:
+    answer = await site.get("/jobs?state=dead", headers={"accept": "text/html"})
+    assert answer.code == 303
+    assert answer.headers["location"] == "/sign-in?next=%2Fjobs%3Fstate%3Ddead"
+
+
+async def _signed_in(site: Site, body: bytes) -> tuple[int, str, str]:
+    headers = {"sec-fetch-site": "same-origin"}
+    answer = await site.ask("POST", "/sign-in", headers=headers, body=body)
+    return answer.code, answer.headers.get("location", ""), answer.headers.get("set-cookie", "")
+
+
+async def test_a_token_becomes_a_cookie_that_signs_in(site: Site) -> None:
+    token = TOKEN.replace(" ", "+").encode()
+    code, location, cookie = await _signed_in(site, b"next=/jobs&token=" + token)
+    assert (code, location) == (303, "/jobs")
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    again = await site.get("/jobs", headers={"cookie": cookie.split(";")[0]})
+    assert again.code == 200
+
+
+async def test_a_cookie_is_good_in_another_process_with_the_same_token(app: offpath.App) -> None:
+    token = TOKEN.replace(" ", "+").encode()
+    _, _, cookie = await _signed_in(site_of(app), b"token=" + token)
+    headers = {"cookie": cookie.split(";")[0], "accept": "application/json"}
+    assert (await site_of(app).get("/jobs", headers=headers)).code == 200
+    others = Site(dashboard(app, auth=auth.token("another token, as long")))
+    assert (await others.get("/jobs", headers=headers)).code == 401
+
+
+@pytest.mark.parametrize("place", ["//evil.example/", "https://evil.example/", "/\\evil", "x"])
+async def test_signing_in_leads_nowhere_else(site: Site, place: str) -> None:
+    token = TOKEN.replace(" ", "+")
+    _, location, _ = await _signed_in(site, f"next={place}&token={token}".encode())
+    assert location == "/"
+
+
+async def test_over_https_a_cookie_stays_there(site: Site) -> None:
+    body = f"token={TOKEN.replace(' ', '+')}".encode()
+    answer = await site.ask(
+        "POST", "/sign-in", headers={"sec-fetch-site": "same-origin"}, body=body, scheme="https"
+    )
+    assert "Secure" in answer.headers["set-cookie"]
+
+
+async def test_guesses_are_few(site: Site) -> None:
+    wrong = {"authorization": "Bearer not this one, surely", "accept": "application/json"}
+    codes = [(await site.get("/jobs", headers=wrong)).code for _ in range(6)]
+    assert codes == [401] * 5 + [429]
+    told = await site.get("/jobs", headers={**wrong, **BEARER})
+    assert (told.code, told.headers["retry-after"]) == (429, "60")
+    elsewhere = await site.ask("GET", "/jobs", headers=BEARER, client="10.0.0.10")
+    assert elsewhere.code == 200
+
+
+FOREIGN = {
+    "cross-site": ({"sec-fetch-site": "cross-site"}, "ORIGIN.FOREIGN"),
+    "same-site": ({"sec-fetch-site": "same-site"}, "ORIGIN.FOREIGN"),
+    "none": ({"sec-fetch-site": "none"}, "ORIGIN.FOREIGN"),
+    "another host": ({"origin": "http://evil.example"}, "ORIGIN.FOREIGN"),
+    "another port": ({"origin": "http://localhost:81"}, "ORIGIN.FOREIGN"),
+    "no origin at all": ({"origin": "null"}, "ORIGIN.FOREIGN"),
+    "nothing said": ({}, "ORIGIN.UNKNOWN"),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+@pytest.mark.parametrize("path", ["/sign-in", "/sign-out", "/jobs"])
+async def test_what_another_page_has_a_browser_send_is_refused(
+    site: Site, case: str, path: str
+) -> None:
+    headers, code = FOREIGN[case]
+    answer = await site.ask("POST", path, headers={"accept": "application/json", **headers})
+    assert (answer.code, answer.document["code"]) == (403, code)
+    assert "set-cookie" not in answer.headers
+
+
+async def test_a_program_may_post(site: Site) -> None:
+    answer = await site.ask("POST", "/sign-out", headers=BEARER)
+    assert answer.code == 303
+
+
+async def test_each_answer_has_its_headers(site: Site) -> None:
+    for path, headers in (("/", BEARER), ("/nowhere", BEARER), ("/jobs", {}), ("/healthz", {})):
+        answer = await site.get(path, headers=headers)
+        assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+        assert answer.headers["cache-control"] == "no-store"
+    kept = await site.get("/assets/console.css")
+    assert "immutable" in kept.headers["cache-control"]
+
+
+async def test_a_query_has_a_bound(site: Site) -> None:
+    answer = await site.get("/api/v1/jobs?task=" + "x" * 9_000)
+    assert (answer.code, answer.document["code"]) == (414, "QUERY_TOO_LONG")
+
+
+async def test_a_body_has_a_bound(site: Site) -> None:
+    headers = {"sec-fetch-site": "same-origin", "accept": "application/json"}
+    answer = await site.ask("POST", "/sign-in", headers=headers, body=b"token=" + b"x" * 70_000)
+    assert answer.code == 413
+
+
+async def test_too_many_at_once_are_told_to_come_again(site: Site) -> None:
+    site.app._now = MOST_AT_ONCE
+    answer = await site.get("/api/v1/jobs")
+    assert (answer.code, answer.headers["retry-after"]) == (503, "1")
+
+
+async def test_an_unchanged_answer_is_not_sent_again(site: Site) -> None:
+    first = await site.get("/api/v1/jobs")
+    again = await site.get(
+        "/api/v1/jobs", headers={**BEARER, "if-none-match": first.headers["etag"]}
+    )
+    assert (again.code, again.body) == (304, b"")
+
+
+# -- hosts -----------------------------------------------------------------------------------------
+
+
+async def test_a_name_that_is_not_listed_is_refused(app: offpath.App) -> None:
+    site = site_of(app, allow_hosts=["jobs.example.org"])
+    for host, code in (("jobs.example.org:8443", 200), ("localhost:1", 200), ("evil.example", 403)):
+        assert (await site.get("/jobs", headers={**BEARER, "host": host})).code == code
+
+
+async def test_without_auth_only_this_machine_is_answered(app: offpath.App) -> None:
+    site = Site(dashboard(app, auth=False))
+    assert (await site.get("/jobs", headers={"host": "127.0.0.1:8787"})).code == 200
+    assert (await site.get("/jobs", headers={"host": "rebound.example"})).code == 403
+
+
+def test_auth_has_no_default(app: offpath.App) -> None:
+    with pytest.raises(TypeError, match="auth"):
+        dashboard(app)  # type: ignore[call-arg]
+    with pytest.raises(InvalidArgument, match="who may look"):
+        dashboard(app, auth="a token")  # type: ignore[arg-type]

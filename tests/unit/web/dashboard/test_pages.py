@@ -1,0 +1,354 @@
+"""Pages: all of them, their documents, what they hide, and how they stand under a prefix."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import urljoin
+
+import msgspec
+import pytest
+
+import offpath
+from offpath.errors import StoreUnavailable
+from offpath.model.job import JobState
+from offpath.operating import overview, views
+from offpath.operating.documents import jobs
+from offpath.web.console import places
+from offpath.web.console.readings import READINGS
+from tests.browser.scene import LIVELY, SECRET, make_app
+from tests.unit.web.dashboard.rig import BEARER, Site, site_for_lookers, site_of
+
+
+class _Page(HTMLParser):
+    """The links of a page, its scripts, and what a strict policy would refuse."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.refused: list[str] = []
+        self.scripts: list[str | None] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.links += [given[name] or "" for name in ("href", "src", "action") if name in given]
+        bad = [name for name in given if name == "style" or name.startswith(("on", "hx-on"))]
+        self.refused += bad + (["style"] if tag == "style" else [])
+        if tag == "script":
+            self.scripts.append(given.get("src"))
+
+
+_ALIKE = 2
+"""Pages of one shape, as of single jobs, that are looked at."""
+
+
+async def _crawl(site: Site) -> dict[str, str]:
+    """Every page that is reached from the first one, and the JSON of each."""
+    found: dict[str, str] = {}
+    shapes: Counter[str] = Counter()
+    ahead = [f"{_quoted(site.root)}/"]
+    while ahead:
+        link = ahead.pop()
+        shape = re.sub(r"[0-9a-f-]{36}", "ID", link)
+        if link in found or shapes[shape] == _ALIKE:
+            continue
+        shapes[shape] += 1
+        assert link.startswith(f"{_quoted(site.root)}/"), link
+        path = html.unescape(link.removeprefix(_quoted(site.root)))
+        answer = await site.get(path)
+        assert (link, answer.code) in {(link, 200), (link, 405)}
+        found[link] = answer.text
+        if "html" in answer.headers.get("content-type", ""):
+            ahead += [
+                urljoin(link, one.partition("#")[0])
+                for one in _Page(answer.text).links
+                if one and not one.startswith(("data:", "#", "https://logs.example/"))
+            ]
+    return found
+
+
+def _quoted(root: str) -> str:
+    return root.replace(" ", "%20")
+
+
+@pytest.mark.parametrize("root", ["", "/jobs", "/a/b c"])
+async def test_every_link_leads_somewhere_under_any_prefix(app: offpath.App, root: str) -> None:
+    found = await _crawl(site_of(app, root, links={"Logs": "https://logs.example/?q={job_id}"}))
+    paths = {re.sub(r"[0-9a-f-]{36}", "ID", one.partition("?")[0]) for one in found}
+    base = _quoted(root)
+    expected = {"/", "/jobs", "/jobs/ID", "/dead", "/groups/ID", "/queues", "/queues/exports",
+                "/schedules", "/schedules/nightly", "/limits", "/workers", "/workers/ID",
+                "/health", "/runbooks/README", "/api/v1/jobs"}  # fmt: skip
+    assert {base + one for one in expected} - paths == set()
+
+
+async def test_no_secret_leaves_and_nothing_foreign_lives(app: offpath.App) -> None:
+    await app.enqueue(
+        app.tasks["add"]
+        .options(tags=[f"postgres://ann:{SECRET}@db/x", f"token={SECRET}"], fair_key=LIVELY)
+        .job(1, b=1)
+    )
+    await app.queues.pause(f"q{LIVELY}"[:60])
+    found = await _crawl(site_of(app))
+    assert len(found) > 30
+    for link, text in found.items():
+        assert SECRET not in text, link
+        if text.startswith("<!doctype"):
+            page = _Page(text)
+            assert page.refused == [], link
+            assert None not in page.scripts, link
+            assert "<script>" not in text, link
+    assert any(html.escape(LIVELY) in text for text in found.values())
+
+
+async def test_what_an_app_calls_secret_is_hidden_too(site: Site) -> None:
+    texts = (await _crawl(site)).values()
+    assert not any("ann0@example.org" in one for one in texts)
+
+
+async def test_who_may_only_look_sees_no_payload(app: offpath.App) -> None:
+    site = site_for_lookers(app)
+    found = await _crawl(site)
+    assert not any("Traceback (most recent" in one for one in found.values())
+    assert not any("ann0@example.org" in one for one in found.values())
+    dead = (await site.get("/api/v1/dead")).document["items"]
+    assert {one["input"] for one in dead} == {"hidden"}
+    assert (await site.get("/api/v1/me")).document == {"name": "ann", "can": ["read"]}
+    hidden = site_of(app, payloads="hidden")
+    assert {one["input"] for one in (await hidden.get("/api/v1/dead")).document["items"]} == {
+        "hidden"
+    }
+
+
+# -- one source ------------------------------------------------------------------------------------
+
+
+def _plain(document: msgspec.Struct) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(document))
+
+
+async def test_json_is_the_document_of_the_commands(app: offpath.App) -> None:
+    site = site_of(app)
+    page = await app.dead.list(limit=50)
+    told = (await site.get("/api/v1/dead")).document
+    assert told == _plain(jobs.describe_page(page))
+    one = page.items[0].id
+    standing = _plain(await views.job(app, one))
+    shown = (await site.get(f"/api/v1/jobs/{one}")).document
+    assert {name: shown[name] for name in standing} == standing
+    queues = {one["name"]: one for one in (await site.get("/api/v1/queues")).document["items"]}
+    seen = _plain(await overview.read(app))
+    assert [queues[one["name"]] for one in seen["queues"]] == seen["queues"]
+
+
+async def test_a_page_shows_what_its_json_says(site: Site) -> None:
+    told = (await site.get("/api/v1/jobs?state=dead&task=send_mail")).document["items"]
+    page = html.unescape((await site.get("/jobs?state=dead&task=send_mail")).text)
+    assert len(told) == 3
+    for one in told:
+        assert f'href="/jobs/{one["id"]}"' in page
+        last = one["failures"][-1]
+        assert f"{last['type']}: {last['message']}" in page
+
+
+def _fits(value: Any, schema: dict[str, Any], known: dict[str, Any]) -> bool:
+    """True if a value is as a schema says; only what our documents use of JSON Schema."""
+    if "$ref" in schema:
+        return _fits(value, known[schema["$ref"].rsplit("/", 1)[1]], known)
+    if "anyOf" in schema:
+        return any(_fits(value, one, known) for one in schema["anyOf"])
+    if "enum" in schema:
+        return value in schema["enum"]
+    match schema.get("type"):
+        case "object":
+            if not isinstance(value, dict):
+                return False
+            properties = schema.get("properties", {})
+            unknown = set(value) - set(properties) if properties else set()
+            return not unknown and set(schema.get("required", ())) <= set(value) and all(
+                _fits(each, properties.get(name, {}), known) for name, each in value.items()
+            )  # fmt: skip
+        case "array":
+            return isinstance(value, list) and all(
+                _fits(one, schema.get("items") or {}, known) for one in value
+            )
+        case "null":
+            return value is None
+        case "string":
+            return isinstance(value, str)
+        case "integer" | "number" | "boolean" as kind:
+            kinds = {"integer": (int,), "number": (int, float), "boolean": (bool,)}
+            return isinstance(value, kinds[kind])
+    return True
+
+
+async def test_every_answer_is_as_the_api_describes_it(site: Site) -> None:
+    described = (await site.get("/api/v1/openapi.json")).document
+    assert described["openapi"] == "3.1.0"
+    assert set(described["paths"]) == {one.path for one in READINGS}
+    known = described["components"]["schemas"]
+    one = (await site.get("/api/v1/dead")).document["items"][0]
+    worker = (await site.get("/api/v1/workers")).document["items"][0]["info"]["id"]
+    names = {"/jobs/{id}": one["id"], "/groups/{id}": one["group_id"], "/workers/{id}": worker,
+             "/queues/{name}": "exports", "/schedules/{name}": "nightly"}  # fmt: skip
+    for path, operation in described["paths"].items():
+        schema = operation["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        answer = await site.get("/api/v1" + re.sub(r"{\w+}", names.get(path, ""), path))
+        assert answer.code == 200
+        assert _fits(answer.document, schema, known), path
+    wrong = (await site.get("/api/v1/jobs?colour=red")).document
+    assert _fits(wrong, known["Problem"], known)
+
+
+# -- pages -----------------------------------------------------------------------------------------
+
+
+async def test_a_queue_that_nobody_serves_is_said_at_the_top(site: Site) -> None:
+    for path in ("/", "/queues", "/queues/exports"):
+        assert "no live worker serves the queue exports" in (await site.get(path)).text
+    overview_page = (await site.get("/")).text
+    assert "healthy</span>" not in overview_page
+
+
+async def test_a_job_says_why_it_waits(app: offpath.App, site: Site) -> None:
+    async def why(**where: Any) -> list[str]:
+        found = await app.jobs.find(limit=1, **where)
+        told: list[str] = (await site.get(f"/api/v1/jobs/{found.items[0].id}")).document["why"]
+        return told
+
+    assert await why(task="export") == ["No live worker serves the queue exports"]
+    assert (await why(task="fetch"))[0].startswith("It waits for limit 'api.example.org'")
+    assert (await why(state=JobState.DEAD))[0].startswith("1 attempt failed, as many as its retry")
+
+
+async def test_faults_of_one_cause_are_one(site: Site) -> None:
+    told = (await site.get("/api/v1/faults")).document
+    assert sorted((one["task"], one["type"], one["jobs"]) for one in told["items"]) == [
+        ("send_mail", "ConnectionResetError", 3),
+        ("thumbnail", "ValueError", 3),
+    ]
+    assert (told["looked_at"], told["more"]) == (6, False)
+
+
+async def test_the_search_field_leads_to_a_filter_or_a_job(site: Site) -> None:
+    async def place(text: str) -> str:
+        return str((await site.get(f"/jobs?q={text}")).headers["location"])
+
+    assert await place("send_mail") == "/jobs?task=send_mail"
+    assert await place("state:dead+error:ValueError") == "/jobs?state=dead&error_type=ValueError"
+    job = (await site.get("/api/v1/dead")).document["items"][0]["id"]
+    assert await place(job) == f"/jobs/{job}?"
+
+
+async def test_pages_of_a_list_follow_each_other(site: Site) -> None:
+    seen: list[str] = []
+    path = "/api/v1/jobs?limit=7"
+    while path:
+        told = (await site.get(path)).document
+        seen += [one["id"] for one in told["items"]]
+        path = f"/api/v1/jobs?limit=7&after={told['next']}" if told["next"] else ""
+    assert len(seen) == len(set(seen)) == 41
+    assert seen == sorted(seen, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "told"),
+    [
+        ("/jobs?colour=red", 400, "There is no filter colour"),
+        ("/jobs?state=flying", 400, "the states are"),
+        ("/jobs?limit=0", 400, "limit"),
+        ("/jobs?limit=9999", 400, "limit"),
+        ("/jobs?after=x", 400, "next"),
+        ("/jobs/0198c0de-0000-7000-8000-000000000000", 404, "There is no job"),
+        ("/jobs/x", 400, "job id"),
+        ("/queues/" + "x" * 300, 400, "queue"),
+        ("/schedules/none", 404, "none"),
+        ("/workers/none", 404, "There is no worker none"),
+        ("/runbooks/..%2fREADME", 404, "no such page"),
+        ("/assets/..%2frendering.py", 404, "no such page"),
+    ],
+)
+async def test_what_is_not_there_is_said(site: Site, path: str, code: int, told: str) -> None:
+    answer = await site.get(path, headers={**BEARER, "accept": "text/html"})
+    assert answer.code == code
+    assert told.casefold() in html.unescape(answer.text).casefold()
+
+
+def _monsters() -> Iterable[tuple[str, Any]]:
+    yield "a megabyte", "x" * 900_000
+    yield "a flag", "\U0001f1e9\U0001f1ea"
+    yield "right to left", "\u202eevil\u202c \u05d0\u05d1"
+    yield "a control character", "a\x01b\x1b[31m"
+    yield "many", list(range(5_000))
+
+
+async def test_monsters_do_not_break_a_page() -> None:
+    app = make_app("memory://")
+
+    @app.task
+    async def take(name: str, value: Any) -> None:
+        """Never run."""
+
+    async with app:
+        site = site_of(app)
+        for name, value in _monsters():
+            handle = await take.enqueue(name, value)
+            answer = await site.get(f"/jobs/{handle.id}")
+            assert answer.code == 200, name
+            assert len(answer.body) < 200_000, name
+
+
+# -- bad days --------------------------------------------------------------------------------------
+
+
+async def test_a_store_that_is_away_is_said_with_its_last_answer(
+    app: offpath.App, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await site.get("/readyz")).code == 200
+
+    async def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("cannot reach postgresql://ann:hunter2@db/x")
+
+    monkeypatch.setattr(places, "SHARED_FOR", 0.0)
+    monkeypatch.setattr(places, "_timed", away)
+    page = await site.get("/queues", headers={**BEARER, "accept": "text/html"})
+    assert page.code == 503
+    assert "The database is away" in page.text
+    assert "It last answered at 20" in page.text
+    assert "hunter2" not in page.text
+    assert (await site.get("/readyz")).code == 503
+    assert (await site.get("/healthz")).code == 200
+
+
+async def test_what_takes_too_long_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(places, "_timed", hang)
+    monkeypatch.setattr(places, "PATIENCE", 0.01)
+    told = (await site.get("/api/v1/jobs")).document
+    assert (told["code"], told["retryable"]) == ("TOOK_TOO_LONG", True)
+
+
+async def test_several_databases_stand_beside_each_other(app: offpath.App) -> None:
+    site = site_of({"shop": app, "mail": make_app("memory://")})
+    assert (await site.get("/")).headers["location"] == "/shop/"
+    assert 'href="/mail/queues"' in (await site.get("/shop/queues")).text
+    assert (await site.get("/mail/api/v1/jobs")).document["items"] == []
+    assert len((await site.get("/shop/api/v1/dead")).document["items"]) == 6
+
+
+async def test_times_are_said_relative_and_exact(app: offpath.App, site: Site) -> None:
+    page = (await site.get("/schedules/nightly")).text
+    found = re.findall(r'<time datetime="([^"]+)" title="([^"]+)">in \d+', page)
+    times = [datetime.fromisoformat(one) for one, _ in found]
+    assert len(times) == 5
+    assert times == sorted(times)
+    assert times[0] - datetime.now(UTC) < timedelta(days=1)
