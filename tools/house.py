@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _BLOCK: Final = re.compile(r"^--[ \t]*name:[ \t]*(\S+)", re.MULTILINE)
 _HEADLESS: Final = ("What ", "Whether ", "Who ", "How ", "Those ", "That ")
 _NOT_WHY: Final = re.compile(r"#\s*(--|noqa|type:|fmt:|pragma)")
+_NOT_SQL_WHY: Final = re.compile(r"--\s*(name:|nothing\b|$)")
 _DEFINITIONS: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -29,6 +30,8 @@ def figures(root: Path) -> dict[str, str]:
     trees = {path: ast.parse(text) for path, text in texts.items()}
     store = {path: text for path, text in texts.items() if path.is_relative_to(package / "store")}
     statements = sorted((package / "store").rglob("*.sql"))
+    hard = [text for path, text in texts.items() if _is_hard(path.relative_to(package))]
+    blocks = [path.read_text("utf-8") for path in statements]
     graph = edges({name_of(path, package.parent): tree for path, tree in trees.items()})
     top = trees[package / "__init__.py"]
     docstrings = [text for tree in trees.values() for text in docstrings_of(tree)]
@@ -43,7 +46,14 @@ def figures(root: Path) -> dict[str, str]:
         "class names used more than once": str(len(repeated_classes(trees.values()))),
         "docstrings without a noun first": f"{len(headless)} of {len(docstrings)}",
         "comment lines that say why": _share(texts.values()),
+        "  in store/ and jobs/worker/": _share(hard),
+        "  there, with the SQL statements": _share(hard, blocks),
     }
+
+
+def _is_hard(path: Path) -> bool:
+    """True for the files whose locks, orders and bounds need a reason."""
+    return path.parts[0] == "store" or path.parts[:2] == ("jobs", "worker")
 
 
 def name_of(path: Path, above: Path) -> str:
@@ -134,9 +144,16 @@ def why_lines(text: str) -> int:
     return sum(line.startswith("#") and not _NOT_WHY.match(line) for line in lines)
 
 
-def _share(texts: Iterable[str]) -> str:
-    texts = list(texts)
-    whys, total = sum(map(why_lines, texts)), _lines(texts)
+def sql_why_lines(text: str) -> int:
+    """Lines of SQL that are a comment, names of blocks and empty statements left out."""
+    lines = [line.strip() for line in text.splitlines()]
+    return sum(line.startswith("--") and not _NOT_SQL_WHY.match(line) for line in lines)
+
+
+def _share(texts: Iterable[str], statements: Iterable[str] = ()) -> str:
+    texts, statements = list(texts), list(statements)
+    whys = sum(map(why_lines, texts)) + sum(map(sql_why_lines, statements))
+    total = _lines(texts) + _lines(statements)
     return f"{whys} of {total} ({100 * whys / total:.2f} %)"
 
 

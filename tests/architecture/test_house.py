@@ -10,8 +10,13 @@ from tools import house
 
 def test_every_figure_of_this_checkout_is_found() -> None:
     figures = house.figures(ROOT)
-    assert len(figures) == 9
-    assert all(value and not value.startswith("0 ") for value in figures.values())
+    assert len(figures) == 11
+    reached = {"docstrings without a noun first"}
+    assert all(
+        value and not value.startswith("0 ")
+        for name, value in figures.items()
+        if name not in reached
+    )
 
 
 def test_circles_are_found_through_any_kind_of_import() -> None:
@@ -40,3 +45,10 @@ def test_class_names_docstrings_and_exports_are_read() -> None:
 
 def test_only_comments_that_say_something_count() -> None:
     assert house.why_lines("x = 1  # beside\n# why\n# -- part --\n# noqa\n    # because\n") == 2
+
+
+def test_comments_of_sql_count_without_the_names_of_blocks() -> None:
+    text = (
+        "-- name: lock\n-- In one order, so that two callers cannot wait in a circle.\nselect 1\n"
+    )
+    assert house.sql_why_lines(text + "-- name: none\n-- nothing\n    -- a reason\n") == 2
