@@ -51,6 +51,7 @@ from offpath.model.retry import Backoff, RetryOptions
 from offpath.runtime.codec import Codec, JsonCodec
 
 if typing.TYPE_CHECKING:
+    from offpath.extensions import extend
     from offpath.jobs.worker.app_worker import AppWorker as Worker
 
     __version__: str
@@ -107,6 +108,7 @@ __all__ = [
     "all_succeeded",
     "any_succeeded",
     "at_least",
+    "extend",
     "gate",
     "retry",
 ]
@@ -116,6 +118,7 @@ _MODULES = (
     "economy",
     "errors",
     "events",
+    "extensions",
     "records",
     "retries",
     "settlements",
@@ -137,6 +140,10 @@ if not typing.TYPE_CHECKING:  # so that a name that is not there is an error to 
             from offpath.jobs.worker.app_worker import AppWorker
 
             return AppWorker
+        if name == "extend":  # few processes have extensions
+            from offpath.extensions import extend
+
+            return extend
         if name in _MODULES:
             return importlib.import_module(f"offpath.{name}")
         if not name.startswith("_") and (place := _place_of(name)) is not None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
-from offpath.config import MEMORY_URL, Settings, load_settings
+from offpath.config import Settings, load_settings
 from offpath.errors import InvalidArgument
 from offpath.events.event_log import EventLog, EventVerbs
 from offpath.events.event_writer import MessageWriter
@@ -24,13 +24,13 @@ from offpath.jobs.client.fates import Fates
 from offpath.jobs.client.flow import FlowVerbs
 from offpath.jobs.client.hooks import CLOSE_PATIENCE, EndWatch, Hooks, Reporter
 from offpath.jobs.client.jobs_view import JobsView
-from offpath.jobs.client.lifecycle import Lifecycle
+from offpath.jobs.client.lifecycle import Lifecycle, Swappable
 from offpath.jobs.client.redrive import IdleRedrive
 from offpath.jobs.client.send_verbs import SendVerbs
 from offpath.jobs.client.session import StoreSession
 from offpath.jobs.client.signal_verbs import SignalVerbs
 from offpath.jobs.client.waiters import Waiters
-from offpath.jobs.client.worker_verbs import WorkingVerbs
+from offpath.jobs.client.worker_verbs import WorkingVerbs, surrounding
 from offpath.jobs.define.registry import Registry
 from offpath.jobs.define.task_verbs import AnyTask, TaskVerbs
 from offpath.jobs.schedules.schedules import Schedules
@@ -57,10 +57,11 @@ if TYPE_CHECKING:
     from offpath.jobs.client.group_events import OnOrphanGroup, OrphanWatch
     from offpath.jobs.client.groups import GroupsView
     from offpath.jobs.values.offers import WorkerOverrides
-    from offpath.jobs.values.runnable import LogContext, OnError, OnEvent, OnFailure
+    from offpath.jobs.values.runnable import Around, LogContext, OnError, OnEvent, OnFailure
     from offpath.jobs.values.services import EventWriter
     from offpath.jobs.worker.app_worker import AppWorker, MessageMover
     from offpath.model.group import GroupRecord
+    from offpath.runtime.extension import Extension
     from offpath.runtime.loop import LoopSpec
     from offpath.store.protocol import Migration, Store
     from offpath.store.telemetry.observers import Observer
@@ -68,10 +69,6 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 G = TypeVar("G")
-
-
-_SWAPPED = ("_auto_start", "_backend", "_lifecycle", "_store", "_workers", "clock")
-"""The attributes that belong to a store rather than to the app; see :meth:`App.swap_store`."""
 
 
 class App(
@@ -84,6 +81,7 @@ class App(
     SweepVerbs,
     ScheduleVerbs,
     FlowVerbs,
+    Swappable,
 ):
     """Tasks and the store their jobs live in.
 
@@ -95,9 +93,10 @@ class App(
     ``settings``, ``store``, ``codec``, ``clock`` and ``id_generator`` replace what is made from
     the URL and the environment. ``migrate`` brings the schema up to date on opening;
     ``auto_start`` also runs a worker in this process (by default in memory only). ``on_event``,
-    ``on_error``, ``on_failure``, ``on_orphan_group`` and ``log_context`` are hooks; ``redrive``
-    puts dead jobs back while workers are idle; ``strict=False`` lets a handler drop the plan it
-    made. All other keywords are job options: the defaults of every task (:class:`Options`).
+    ``on_error``, ``on_failure``, ``on_orphan_group`` and ``log_context`` are hooks; ``around`` is
+    your code around every handler, ``extensions`` is what observes (:mod:`offpath.extensions`);
+    ``redrive`` puts dead jobs back while workers are idle; ``strict=False`` lets a handler drop the
+    plan it made. All other keywords are job options: the defaults of every task (:class:`Options`).
 
     To ask and to operate: ``jobs``, ``dead``, ``groups``, ``messages``, ``schedules``, ``queues``,
     ``limits``, ``log``, ``routers``, ``webhooks``, ``settlements``, ``sweeps``, ``economy``,
@@ -119,6 +118,8 @@ class App(
         on_error: OnError | None = None,
         on_failure: OnFailure | None = None,
         log_context: LogContext | None = None,
+        extensions: Sequence[Extension] = (),
+        around: Around | Sequence[Around] = (),
         redrive: Redrive | None = None,
         on_orphan_group: OnOrphanGroup | None = None,
         strict: bool = True,
@@ -131,6 +132,7 @@ class App(
         self._level = _level(defaults)
         self._codec = codec or JsonCodec()
         self._strict = strict
+        self._own_extensions, self._around = surrounding(extensions, around)
         self._id_generator = id_generator
         self._on_failure = checked_seat(on_failure, "on_failure")
         self._log_context = checked_seat(log_context, "log_context", plain=True)
@@ -153,15 +155,7 @@ class App(
         )
         self.client = Client(self._session)
         writer = MessageWriter(self._codec, self.new_id, self.settings.max_input_bytes)
-        self._events = Events(
-            self,
-            writer=writer,
-            codec=self._codec,
-            random=random.random,
-            report=self._report,
-            opened=self._opened,
-            added=self._loop_added,
-        )
+        self._events = self._made_events(writer)
         self.log = EventLog(writer, self.commit)
         self.messages = MessagesView(self._opened)
         self.jobs = JobsView(self._session)
@@ -175,6 +169,18 @@ class App(
         """The economy on this app. It adds itself when it is made: the core does not import it."""
         self.blocking = BlockingClient(self)
         """The same verbs for code without an event loop."""
+
+    def _made_events(self, writer: MessageWriter) -> Events:
+        return Events(
+            self,
+            writer=writer,
+            codec=self._codec,
+            random=random.random,
+            report=self._report,
+            opened=self._opened,
+            added=self._loop_added,
+            extended=self._extended,
+        )
 
     def __repr__(self) -> str:
         """Show the backend and how many tasks there are; never the URL, which may hold secrets."""
@@ -311,30 +317,9 @@ class App(
             observers.append(EndWatch(self._ended, self._groups_done))
             if self._orphans is not None:
                 observers.append(self._orphans)
+            observers += self._extension_moves()
             self._store = ObservedStore(inner, self.clock, meter, observers)
         return self._store
-
-    def swap_store(
-        self, store: Store, *, clock: Clock | None = None, auto_start: bool = False
-    ) -> Callable[[], None]:
-        """Put another store in the place of this app's: for tests of code that imports the app.
-
-        Returns the function that puts everything back; close the app before calling it. What was
-        open before stays open meanwhile.
-        """
-        kept = {name: getattr(self, name) for name in _SWAPPED}
-        self._backend = Backend(MEMORY_URL, store=store, clock=clock)
-        self._store = None
-        self._lifecycle = Lifecycle(self._start, self._finish, self._forked)
-        self._workers = weakref.WeakSet()
-        self._auto_start = auto_start
-        self.clock = clock or self.clock
-
-        def restore() -> None:
-            for name, value in kept.items():
-                setattr(self, name, value)
-
-        return restore
 
     # -- opening and closing -------------------------------------------------------------------
 
@@ -343,8 +328,8 @@ class App(
 
     def _forked(self) -> object:
         """In a child of a fork: what the parent opened, and its workers, stay the parent's."""
-        left = self._store, self._workers, self._events.forked()
-        self._store, self._workers = None, weakref.WeakSet()
+        left = self._store, self._workers, self._resources, self._events.forked()
+        self._store, self._workers, self._resources = None, weakref.WeakSet(), None
         return left
 
     async def _start(self) -> StoreSession:
@@ -359,6 +344,8 @@ class App(
                 keep_cancelled=self.settings.keep_cancelled,
                 claims_groups=self._orphans is not None,
             )
+            if (extensions := self._extended()) is not None:
+                extensions.opened(self)
             await self._start_worker(session)
         except BaseException:
             await self._release(store)
@@ -378,6 +365,8 @@ class App(
             await session.waiters.close()
             told = [one for one in (self._hooks, self._orphans) if one is not None]
             await asyncio.gather(*(one.flush(CLOSE_PATIENCE) for one in told))
+            if (extensions := self._extended()) is not None:
+                extensions.closed(self)
         finally:
             await self._release(session.store)
 
@@ -445,6 +434,8 @@ class App(
             metrics=self.metrics,
             codec=self._codec,
             log_context=self._log_context,
+            extensions=self._extended(),
+            resources=self._shared(),
             when_idle=IdleRedrive(store, self._redrive).step if self._redrive else None,
             loops=(
                 self.schedules.ticker(self.clock, self._report, store).loop(),

@@ -76,6 +76,7 @@ MODULES = (
     "economy",
     "errors",
     "events",
+    "extensions",
     "records",
     "retries",
     "settlements",

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from offpath.events.webhook.guard import Guard
     from offpath.events.webhook.keyring import Keyring
     from offpath.events.webhook.loops import FanOut, Posting
+    from offpath.events.webhook.poster import Poster
     from offpath.runtime.clock import Clock
     from offpath.runtime.codec import Codec
+    from offpath.runtime.extensions import Extensions
     from offpath.store.protocol import Store
 
 WAKES = frozenset({Hint.MESSAGES})
@@ -63,6 +65,7 @@ class Events:
         report: Callable[[BaseException, str], None],
         opened: Opened,
         added: Callable[[LoopSpec], None],
+        extended: Callable[[], Extensions | None],
     ) -> None:
         self.writer = writer
         """Makes messages and events."""
@@ -78,6 +81,7 @@ class Events:
         """The reporter of errors that no caller is there to catch."""
         self._opened = opened
         self._added = added
+        self._extended = extended
         self._made: weakref.WeakSet[Loops] = weakref.WeakSet()
         self._threads: Threads | None = None
 
@@ -226,7 +230,6 @@ class Events:
 
     def _posts(self, opened: Opened) -> tuple[FanOut, Posting]:
         from offpath.events.webhook.loops import FanOut, Posting
-        from offpath.events.webhook.poster import HttpPoster
 
         random, keep = self._random, self._home.settings.keep_delivered
         plan = FanOut(
@@ -237,12 +240,23 @@ class Events:
         )
         post = Posting(
             lambda: self._parts(opened),
-            lambda: HttpPoster(self._guard(), self._home.clock, keyring=self._keyring()),
+            self._poster,
             random=random,
             keep=keep,
         )
         self._made.update((plan, post))
         return plan, post
+
+    def _poster(self) -> Poster:
+        from offpath.events.webhook.poster import HttpPoster
+
+        poster = HttpPoster(self._guard(), self._home.clock, keyring=self._keyring())
+        extensions = self._extended()
+        if extensions is None or not extensions.delivers:
+            return poster
+        from offpath.events.extended_delivery import ExtendedPoster
+
+        return ExtendedPoster(poster, extensions)
 
     def _keyring(self) -> Keyring:
         from offpath.events.webhook.keyring import Keyring
@@ -306,7 +320,11 @@ class Events:
 
     def _tools(self) -> MoverTools:
         return MoverTools(
-            codec=self.codec, clock=self._home.clock, threads=self, random=self._random
+            codec=self.codec,
+            clock=self._home.clock,
+            threads=self,
+            random=self._random,
+            extended=self._extended,
         )
 
     async def _parts(self, opened: Opened) -> MoverParts:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, json, structs
 
 from offpath.errors import Abort, InvalidArgument, RelayFailed, Snooze
-from offpath.events.dispatcher import NO_HEADERS, Event, Transport, Undeliverable, transport
+from offpath.events.dispatcher import NO_HEADERS, Event, One, Transport, Undeliverable, transport
 from offpath.events.driven_work import Driven
 from offpath.events.mover import MoverTerms
 from offpath.events.time_limit import TimeLimitExceeded
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from offpath.events.dispatcher import AnyDispatcher
     from offpath.events.mover import MoverParts
+    from offpath.runtime.extensions import Extensions
 
 MANY = 500
 """Events that a dispatcher of many gets at once."""
@@ -55,6 +56,8 @@ class MoverTools(Struct, frozen=True, kw_only=True):
     clock: Clock
     threads: Calls
     random: Callable[[], float]
+    extended: Callable[[], Any] = lambda: None
+    """The app's extensions, once it is open."""
 
 
 class Outlet(Struct, frozen=True, kw_only=True):
@@ -145,6 +148,8 @@ class OutletWork:
         self._tools = tools
         self._decode = decoder(tools.codec)
         self._opened = False
+        extensions: Extensions | None = tools.extended()
+        self._extensions = extensions if extensions is not None and extensions.delivers else None
 
     def rooms(self, held: Mapping[str, int], most: int) -> tuple[StreamRoom, ...]:
         """The one stream."""
@@ -172,11 +177,19 @@ class OutletWork:
             (refusal,) = await self._many([event])
             if refusal is not None:
                 return self.failed(message, refusal)
-        elif self._threaded:
-            await finished(await self._tools.threads.run(partial(self._one, event)))
         else:
-            await seated(self._one, event)
+            await self._hand_on(self._one, event)
         return MessageSettlement(message=message, outcome=_DELIVERED, keep=self.rules.keep)
+
+    async def _hand_on(self, one: One, event: Event) -> None:
+        if self._extensions is not None:
+            from offpath.events.extended_delivery import extended  # most apps have none
+
+            one = extended(one, event, self._extensions, threaded=self._threaded)
+        if self._threaded:
+            await finished(await self._tools.threads.run(partial(one, event)))
+        else:
+            await seated(one, event)
 
     async def act_on_many(self, messages: Sequence[LeasedMessage]) -> list[MessageSettlement]:
         """Hand several on. One that cannot be read fails alone."""
@@ -200,6 +213,10 @@ class OutletWork:
         many = self._transport.many
         if not events or many is None:
             return []
+        if self._extensions is not None:
+            from offpath.events.extended_delivery import extended_many  # most apps have none
+
+            many = extended_many(many, self._extensions)
         answers = list(await seated(many, events))
         if len(answers) != len(events):
             msg = f"dispatch_many returned {len(answers)} answers for {len(events)} events"

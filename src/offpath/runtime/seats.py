@@ -23,6 +23,10 @@ PATIENCE: Final = 30.0
 service, waits for it."""
 
 
+EVERYWHERE: Final[list[Any]] = []
+"""Extensions of every app of this process; see ``offpath.extensions.extend``."""
+
+
 class Escaped(Exception):
     """User code raised what ends a process: ``SystemExit``, ``KeyboardInterrupt`` and such."""
 

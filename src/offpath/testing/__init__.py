@@ -3,7 +3,8 @@
 ``swap_to_memory`` lets an app work in memory for a while, ``drain`` runs what is due,
 ``assert_enqueued`` looks at what was enqueued, ``ManualClock`` is the time, moved by hand,
 ``pass_time`` moves it and runs what falls due on the way, and
-``FlakyStore`` fails on demand. ``FakeCredits`` and ``FakeRecords`` are the two ports of a
+``FlakyStore`` fails on demand; ``swap_resource`` puts another value in the place of a resource.
+``FakeCredits`` and ``FakeRecords`` are the two ports of a
 settlement run. ``signed_webhook`` makes the headers of a genuine webhook.
 The ports of an economy, in memory, are in ``offpath.economy.testing``.
 The pytest plugin (``pytest_offpath``) offers the first of them as fixtures.
@@ -16,6 +17,7 @@ from offpath.testing.assertions import assert_enqueued, enqueued
 from offpath.testing.due_work import NeverIdle, drain
 from offpath.testing.faults import FlakyStore
 from offpath.testing.memory_swap import MemorySwap, swap_to_memory
+from offpath.testing.resources import swap_resource
 from offpath.testing.settlement_fakes import FakeCredits, FakeRecords
 from offpath.testing.signed_webhooks import signed_webhook
 from offpath.testing.time_passage import pass_time
@@ -32,6 +34,7 @@ __all__ = [
     "enqueued",
     "pass_time",
     "signed_webhook",
+    "swap_resource",
     "swap_to_memory",
 ]
 

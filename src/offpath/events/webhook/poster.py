@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Raw, Struct, json
 
 from offpath.errors import MissingExtra
+from offpath.events.dispatcher import NO_HEADERS
 from offpath.events.webhook.guard import Guard
 from offpath.events.webhook.keyring import Keyring, SecretKeyMissing
 from offpath.events.webhook.signature import signed_headers, signer
@@ -31,6 +33,10 @@ class Post(Struct, frozen=True):
     endpoint: Endpoint
     id: str
     body: bytes
+    topic: str = ""
+    attempt: int = 1
+    headers: Mapping[str, str] = NO_HEADERS
+    """What goes along beside the endpoint's own and ours."""
 
 
 NAMES_AT_ONCE: Final = 64
@@ -108,7 +114,8 @@ class HttpPoster:
         signers = [signer(secret) for secret in self._keyring.opened(post.endpoint.secrets)]
         own = _headers(post.endpoint.headers)
         return {
-            **{name: value for name, value in own.items() if name.lower() not in _OURS},
+            **_without_ours(post.headers),
+            **_without_ours(own),
             "Content-Type": "application/json",
             "User-Agent": AGENT,
             **signed_headers(post.id, self._clock.now(), post.body, signers),
@@ -124,6 +131,14 @@ class HttpPoster:
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+
+def _without_ours(headers: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in headers.items()
+        if name.lower() not in _OURS and not name.lower().startswith("webhook-")
+    }
 
 
 def require_aiohttp() -> None:

@@ -207,7 +207,13 @@ class PostWork:
         endpoint = self._tools.directory.get(endpoint_of(message.stream))
         if endpoint is None:
             return MessageSettlement(message=message, outcome=Released())
-        post = Post(endpoint, message.id, message.payload.encode())
+        post = Post(
+            endpoint,
+            message.id,
+            message.payload.encode(),
+            topic=message.topic,
+            attempt=message.attempt,
+        )
         answer = await self._poster.post(post)
         try:
             await self._tools.directory.heard(endpoint, answer)

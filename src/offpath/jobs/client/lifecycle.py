@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import weakref
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from offpath.config import MEMORY_URL
 from offpath.errors import AppClosed
+
+if TYPE_CHECKING:
+    from offpath.jobs.handler.resources import Resources
+    from offpath.runtime.clock import Clock
+    from offpath.store.protocol import Store
 
 SessionT = TypeVar("SessionT")
 
@@ -170,6 +177,56 @@ class Lifecycle(Generic[SessionT]):
             await self._finish(session)
         finally:
             self._closing = None
+
+
+_SWAPPED = (
+    *("_auto_start", "_backend", "_lifecycle", "_resources", "_store", "_workers"),
+    "clock",
+)
+"""What belongs to a store rather than to the app; see :meth:`App.swap_store`."""
+
+
+class Swappable:
+    """An app whose store can be replaced for a while."""
+
+    clock: Clock
+    _auto_start: bool | None
+    _backend: Any
+    """What makes the store: its class is the app's, since nothing here knows a backend."""
+    _lifecycle: Lifecycle[Any]
+    _resources: Resources | None
+    _store: Store | None
+    _workers: weakref.WeakSet[Any]
+
+    if TYPE_CHECKING:
+
+        async def _start(self) -> Any: ...  # noqa: ANN401 - the app's session
+
+        async def _finish(self, session: Any, /) -> None: ...  # noqa: ANN401 - as above
+
+        def _forked(self) -> object: ...
+
+    def swap_store(
+        self, store: Store, *, clock: Clock | None = None, auto_start: bool = False
+    ) -> Callable[[], None]:
+        """Put another store in the place of this app's: for tests of code that imports the app.
+
+        Returns the function that puts everything back; close the app before calling it. What was
+        open before stays open meanwhile.
+        """
+        kept = {name: getattr(self, name) for name in _SWAPPED}
+        self._backend = type(self._backend)(MEMORY_URL, store=store, clock=clock)
+        self._store = None
+        self._lifecycle = Lifecycle(self._start, self._finish, self._forked)
+        self._workers, self._resources = weakref.WeakSet(), None
+        self._auto_start = auto_start
+        self.clock = clock or self.clock
+
+        def restore() -> None:
+            for name, value in kept.items():
+                setattr(self, name, value)
+
+        return restore
 
 
 def _retrieved(task: asyncio.Task[SessionT]) -> None:

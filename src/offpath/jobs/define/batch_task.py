@@ -27,7 +27,7 @@ from offpath.jobs.define.task import Task, define, takes_context
 from offpath.jobs.handler.batch_context import BatchContext, BatchItem
 from offpath.jobs.values.group_codecs import GroupCodecs
 from offpath.jobs.values.plan import Plan
-from offpath.jobs.values.runnable import BatchSpec, LogContext, OnEvent, OnFailure
+from offpath.jobs.values.runnable import Around, BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.model import checks
 from offpath.model.limit_options import Limit
 from offpath.model.options import OptionLevel, Options, TaskOptions, Unique
@@ -70,6 +70,8 @@ class BatchSettings(TaskOptions, total=False):
     """True (the default) if a plan that is made for a job and is not its output makes that job dead
     at once; False: it then has no effect.
     """
+    around: Around | Sequence[Around] | None
+    """Contexts of each call of its function, outermost first, within the app's."""
     on_event: OnEvent | None
     on_failure: OnFailure | None
     log_context: LogContext | None
@@ -212,6 +214,7 @@ class BatchVerbs:
     _level: OptionLevel
     _codec: Codec
     _strict: bool
+    _around: tuple[Around, ...]
 
     def _sender(self) -> Sender:
         raise NotImplementedError
@@ -250,7 +253,13 @@ class BatchVerbs:
         def register(fn: Callable[..., Any]) -> Any:  # noqa: ANN401 - the decorator's overloads say
             spec = BatchSpec(fn=fn, size=size, max_wait=wait)
             task = _batch_task(
-                spec, settings, self._level, self._codecs, self._sender(), strict=self._strict
+                spec,
+                settings,
+                self._level,
+                self._codecs,
+                self._sender(),
+                strict=self._strict,
+                around=self._around,
             )
             self.tasks.add(task)
             return task
@@ -282,6 +291,7 @@ def _batch_task(
     sender: Sender,
     *,
     strict: bool,
+    around: tuple[Around, ...],
 ) -> BatchTask[Any, Any, Any]:
     if isinstance(spec.fn, staticmethod | classmethod | type) or not callable(spec.fn):
         raise TaskError(f"@app.batch_task goes on a function, not on {spec.fn!r}")
@@ -293,7 +303,17 @@ def _batch_task(
         return kind(definition, blueprint, spec)
 
     one = _for_one(spec.fn, name, is_async=is_async)
-    made = define(one, settings, app, codecs, sender, strict=strict, context=BatchItem, kind=make)
+    made = define(
+        one,
+        settings,
+        app,
+        codecs,
+        sender,
+        strict=strict,
+        around=around,
+        context=BatchItem,
+        kind=make,
+    )
     return cast("BatchTask[Any, Any, Any]", made)
 
 

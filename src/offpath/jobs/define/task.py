@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -29,7 +29,7 @@ from offpath.jobs.values.group_values import GroupValues, returned_types
 from offpath.jobs.values.handle import Handle
 from offpath.jobs.values.job import Job
 from offpath.jobs.values.plan import Plan
-from offpath.jobs.values.runnable import BatchSpec, LogContext, OnEvent, OnFailure
+from offpath.jobs.values.runnable import Around, BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.model import checks
 from offpath.model.job import NewJob
 from offpath.model.limit_options import Limit
@@ -79,6 +79,8 @@ class TaskSettings(TaskOptions, total=False):
     """True (the default) if a plan that the handler makes and does not return makes the job dead at
     once; False: it then has no effect.
     """
+    around: Around | Sequence[Around] | None
+    """Contexts of each call of its handler, outermost first, within the app's."""
     on_event: OnEvent | None
     on_failure: OnFailure | None
     log_context: LogContext | None
@@ -178,6 +180,7 @@ class Task(Sending[P, S, G]):
         self.on_event: OnEvent | None = definition.on_event
         self.on_failure: OnFailure | None = definition.on_failure
         self.log_context: LogContext | None = definition.log_context
+        self.around: tuple[Around, ...] = definition.around
         self.__wrapped__ = definition.fn
         self.__doc__ = definition.fn.__doc__
         self.__name__ = getattr(definition.fn, "__name__", self.name)
@@ -310,6 +313,7 @@ class Definition(Struct, frozen=True, kw_only=True):
     on_event: OnEvent | None
     on_failure: OnFailure | None
     log_context: LogContext | None
+    around: tuple[Around, ...]
 
 
 def define(
@@ -320,6 +324,7 @@ def define(
     sender: Sender,
     *,
     strict: bool = True,
+    around: tuple[Around, ...] = (),
     context: type = Context,
     kind: Callable[[Definition, Blueprint], Task[..., Any, Any]] | None = None,
 ) -> Task[..., Any, Any]:
@@ -328,7 +333,7 @@ def define(
     ``context`` is what its first parameter may be; ``kind`` makes it of another class than follows
     from the function.
     """
-    definition = _definition(fn, settings, codecs, strict, context)
+    definition = _definition(fn, settings, codecs, strict, context, around)
     levels = (definition.defaults, app)
     plain = resolve(levels)
     checked_seat(plain.backoff, f"task {definition.name}: its backoff", plain=True)
@@ -358,7 +363,12 @@ _KINDS: dict[tuple[bool, bool], type[Task[..., Any, Any]]] = {
 
 
 def _definition(
-    fn: Callable[..., Any], settings: TaskSettings, codecs: GroupCodecs, strict: bool, kind: type
+    fn: Callable[..., Any],
+    settings: TaskSettings,
+    codecs: GroupCodecs,
+    strict: bool,
+    kind: type,
+    around: tuple[Around, ...],
 ) -> Definition:
     _refuse_unfit(fn)
     _refuse_unknown(settings)
@@ -369,11 +379,13 @@ def _definition(
     context = takes_context(fn, kind)
     codec = settings.get("codec") or codecs.app
     own, group = returned_types(fn, name)
+    is_async = inspect.iscoroutinefunction(inspect.unwrap(fn))
     unique, limit, fair = settings.get("unique"), settings.get("limit"), settings.get("fair_key")
     return Definition(
         fn=fn,
         name=name,
-        is_async=inspect.iscoroutinefunction(inspect.unwrap(fn)),
+        is_async=is_async,
+        around=_around(around, settings.get("around"), name, is_async),
         takes_context=context,
         inputs=InputModel(fn, context=context, codec=codec, name=name),
         results=ResultModel(own, codec=codec, name=name),
@@ -391,6 +403,14 @@ def _definition(
             settings.get("log_context"), f"task {name}: log_context", plain=True
         ),
     )
+
+
+def _around(app: tuple[Around, ...], own: Any, task: str, is_async: bool) -> tuple[Around, ...]:  # noqa: ANN401 - a setting
+    if not app and own is None:
+        return ()
+    from offpath.jobs.define.around import arounds_of  # few tasks have one
+
+    return arounds_of(app, own, task, is_async=is_async)
 
 
 def _computing(setting: Any, where: str) -> Callable[..., Any] | None:  # noqa: ANN401 - a setting

@@ -30,6 +30,7 @@ from offpath.runtime.signature import ResultModel
 if TYPE_CHECKING:
     from offpath.jobs.define.registry import Registry
     from offpath.jobs.values.blueprint import Sender
+    from offpath.jobs.values.runnable import Around
     from offpath.model.options import OptionLevel, Options
     from offpath.runtime.codec import Codec
 
@@ -46,6 +47,7 @@ class TaskVerbs(BatchVerbs):
     _level: OptionLevel
     _codec: Codec
     _strict: bool
+    _around: tuple[Around, ...]
 
     def _sender(self) -> Sender:
         raise NotImplementedError
@@ -95,7 +97,15 @@ class TaskVerbs(BatchVerbs):
         return self._register(fn, settings)
 
     def _register(self, fn: Callable[..., Any], settings: TaskSettings) -> AnyTask:
-        task = define(fn, settings, self._level, self._codecs, self._sender(), strict=self._strict)
+        task = define(
+            fn,
+            settings,
+            self._level,
+            self._codecs,
+            self._sender(),
+            strict=self._strict,
+            around=self._around,
+        )
         self.tasks.add(task)
         return task
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from offpath.jobs.handler.host import Host
+    from offpath.jobs.handler.resources import Resource
     from offpath.jobs.values.run import Interruption, Run
     from offpath.model.job import JobState
 
@@ -119,6 +120,10 @@ class BatchContext:
     async def states(self, ids: Sequence[str]) -> dict[str, JobState]:
         """Return the states of these jobs; unknown ids are absent."""
         return await self._items[0].states(ids)
+
+    async def resource(self, resource: Resource[T], /) -> T:
+        """Return what ``app.resource(...)`` stands for; see :meth:`offpath.Context.resource`."""
+        return await self._items[0].resource(resource)
 
     def blocking(self, call: Coroutine[Any, Any, T]) -> T:
         """Wait in a sync handler's thread for a coroutine that runs in the worker's loop.

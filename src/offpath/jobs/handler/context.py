@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.handler.durable.book import StepBook
     from offpath.jobs.handler.host import Host
+    from offpath.jobs.handler.resources import Resource
     from offpath.jobs.values.run import Run
     from offpath.jobs.values.suspension import Suspended
     from offpath.model.job import JobState, NewJob
@@ -210,6 +211,13 @@ class JobContext(PlanVerbs):
         ``ttl`` seconds later it is free again; None keeps it for good.
         """
         return await self._host.store.claim(key, self._run.job.id, ttl=ttl)
+
+    async def resource(self, resource: Resource[T], /) -> T:
+        """Return what ``app.resource(...)`` stands for, opened at its first use in this process.
+
+        Raises what opening it raises; the next attempt opens it anew.
+        """
+        return await self._host.resources.get(resource)
 
     async def cool_down(self, seconds: float | timedelta) -> bool:
         """Start no more jobs of this job's limit key for so long, on any worker; this one goes on.

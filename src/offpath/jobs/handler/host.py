@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import asyncio
 
+    from offpath.jobs.handler.resources import Resources
     from offpath.jobs.values.run import Run
     from offpath.jobs.values.services import EventWriter, HandlerThreads
     from offpath.runtime.clock import Clock
     from offpath.runtime.codec import Codec
+    from offpath.runtime.extensions import Extensions
     from offpath.store.protocol import Store
 
 
@@ -31,6 +33,8 @@ class Host(Protocol):
     max_result_bytes: int
     max_children: int
     """The most jobs that one attempt queues in one transaction."""
+    extensions: Extensions | None
+    resources: Resources
 
     def progressed(self, run: Run) -> None:
         """Note that ``run`` has progress to write."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from offpath.model.job import LeasedJob
     from offpath.model.options import RunOptions
     from offpath.model.settlement import Outcome
+    from offpath.runtime.extension import Running
     from offpath.runtime.metrics import Counter
 
 
@@ -178,7 +179,9 @@ class Run:
         "leased_at",
         "options",
         "over",
+        "raised",
         "runner",
+        "running",
         "single",
         "started_at",
         "store_time",
@@ -221,6 +224,10 @@ class Run:
         """True if its end was written without waiting for the handler any longer."""
         self.gives: Contribution | None = None
         """Its result as its group is given it, where that is another text than the job's."""
+        self.running: Running | None = None
+        """What its extensions and arounds were given, until they were told of its end."""
+        self.raised: BaseException | None = None
+        """What its handler raised, where an extension is to be told."""
         self.over = False
         """True if the handler has ended, or was given up on."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+
     from offpath.jobs.values.classification import FailureInfo, Verdict
     from offpath.jobs.values.group_values import GroupValues
     from offpath.model.event import JobEvent
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from offpath.model.options import RunOptions
     from offpath.model.retry import BackoffFunction
     from offpath.runtime.codec import Codec
+    from offpath.runtime.extension import Running
 
 OnFailure = Callable[[BaseException, "FailureInfo"], "Verdict | Awaitable[Verdict]"]
 """Classifies what a handler raised; see :mod:`offpath.jobs.values.classification`."""
@@ -24,6 +27,9 @@ OnError = Callable[[BaseException, str], "Awaitable[None] | None"]
 """Is told what the engine swallowed, and in which phase."""
 LogContext = Callable[..., Mapping[str, Any]]
 """Called as the handler would be (without the context); gives fields for its log records."""
+
+Around = Callable[["Running"], "AbstractContextManager[Any] | AbstractAsyncContextManager[Any]"]
+"""Gives a context for one call of a handler; a sync handler takes plain ones only."""
 
 
 class BatchSpec(Struct, frozen=True, kw_only=True):
@@ -132,6 +138,11 @@ class Runnable(Protocol):
     @property
     def on_event(self) -> OnEvent | None:
         """Its own event hook."""
+        ...
+
+    @property
+    def around(self) -> Sequence[Around]:
+        """The contexts of each call of its handler, outermost first."""
         ...
 
     @property

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.watch import Watch
     from offpath.model.settlement import Outcome, Settlement
     from offpath.runtime.clock import Clock
+    from offpath.runtime.extensions import Extensions
 
 Input = tuple["Run", Any]
 """A job of a call and its decoded input."""
@@ -94,6 +95,7 @@ class Batches:
         progressed: Callable[[Run], Awaitable[bool]],
         report: Callable[[BaseException, str], None],
         max_result_bytes: int,
+        extensions: Extensions | None = None,
     ) -> None:
         self._hand = hand
         self._contexts = contexts
@@ -106,6 +108,7 @@ class Batches:
         self._progressed = progressed
         self._report = report
         self._max_result_bytes = max_result_bytes
+        self._extensions = extensions
         self._collecting: dict[str, BatchCall] = {}
 
     def join(self, run: Run) -> bool:
@@ -202,14 +205,22 @@ class Batches:
         arguments = self._arguments(inputs)
         is_async = runs[0].task.is_async
         stand_by(self._standby(runs[0]))
+        fn = self._handler(call.spec, runs)
         call.inside = is_async
         try:
             if is_async:
                 _begin(runs)
-                return await call.spec.fn(*arguments)
-            return await self._in_thread(call.spec, runs, arguments)
+                return await fn(*arguments)
+            return await self._in_thread(fn, runs, arguments)
         finally:
             call.inside = False
+
+    def _handler(self, spec: BatchSpec, runs: Sequence[Run]) -> Callable[..., Any]:
+        if not (runs[0].task.around or self._extensions is not None):
+            return spec.fn
+        from offpath.jobs.worker.surround import surrounded  # most workers have none
+
+        return surrounded(runs, spec.fn, self._extensions)
 
     def _arguments(self, inputs: Sequence[Input]) -> tuple[Any, ...]:
         values = [value for _, value in inputs]
@@ -218,14 +229,14 @@ class Batches:
         return BatchContext([self._contexts.item(*one) for one in inputs]), values
 
     async def _in_thread(
-        self, spec: BatchSpec, runs: Sequence[Run], arguments: tuple[Any, ...]
+        self, fn: Callable[..., Any], runs: Sequence[Run], arguments: tuple[Any, ...]
     ) -> Any:  # noqa: ANN401 - as above
         loop = asyncio.get_running_loop()
 
         def inside() -> Any:  # noqa: ANN401 - as above
             with suppress(RuntimeError):  # the loop is closed: nobody counts any more
                 loop.call_soon_threadsafe(_begin, runs)
-            return spec.fn(*arguments)
+            return fn(*arguments)
 
         value = await self._threads.run(inside)
         return await value if inspect.isawaitable(value) else value
@@ -248,6 +259,8 @@ class Batches:
                 raise output
             succeeded = concluded(run, output, self._max_result_bytes)
         except BaseException as error:  # noqa: BLE001 - a handler may give anything
+            if run.running is not None:
+                run.raised = error
             outcome = await self._judge.raised(run, error)
         else:
             outcome = self._judge.returned(run, succeeded)

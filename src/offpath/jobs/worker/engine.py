@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from offpath.jobs.values.runnable import Runnable
     from offpath.jobs.worker.terms import Parts, WorkerSettings
     from offpath.model.settlement import Outcome, Settled, Settlement
+    from offpath.runtime.extensions import Extensions
 
 _COUNT_OF: dict[type, str] = {
     Succeeded: "succeeded",
@@ -87,6 +88,7 @@ class Engine:
         self.codec, self.threads = parts.codec, parts.threads
         self.max_result_bytes = settings.max_result_bytes
         self.max_children = settings.max_children
+        self.resources, self.extensions = parts.resources, parts.extensions
         self.info = settings.info(parts.worker_id or parts.new_id(), tasks)
         self._templates = [task.template for task in tasks.values()]
         self.counts = AttemptCounts()
@@ -219,6 +221,8 @@ class Engine:
             self._ended(run, settlement)
 
     def _ended(self, run: Run, settlement: Settlement | None) -> None:
+        if run.running is not None:
+            self._tell_end(run, None if settlement is None else settlement.outcome)
         self.hand.free_slot(run)
         if run.batch is None:  # of a batch, the time of one job is not known
             self.foresight.ended(run)
@@ -230,6 +234,12 @@ class Engine:
         else:
             self.settler.put(run, settlement)
         self.claimer.slot_freed()
+
+    def _tell_end(self, run: Run, outcome: Outcome | None) -> None:
+        from offpath.jobs.worker.surround import tell_end  # most workers have no extension
+
+        if self.extensions is not None:
+            tell_end(self.extensions, run, outcome, self.clock.monotonic())
 
     def _begin_waiting(self) -> None:
         while (waiting := self.hand.next_waiting()) is not None:
@@ -310,6 +320,11 @@ class Engine:
         msg = f"job {run.job.id} of task {run.job.task} ignores that it was cancelled"
         self.report(Ignoring(msg), "cancel")
 
+    @property
+    def _surrounding(self) -> Extensions | None:
+        """The extensions, if one of them is there for handlers."""
+        return self.extensions if self.extensions is not None and self.extensions.runs else None
+
     # -- assembly --------------------------------------------------------------------------------
 
     def _executor(self, contexts: Contexts, settings: WorkerSettings) -> Executor:
@@ -321,6 +336,7 @@ class Engine:
             watch=self.watch,
             standby=self.standby,
             max_result_bytes=settings.max_result_bytes,
+            extensions=self._surrounding,
         )
 
     def _batches(self, contexts: Contexts, settings: WorkerSettings) -> Batches:
@@ -336,6 +352,7 @@ class Engine:
             progressed=self.progress.write,
             report=self.report,
             max_result_bytes=settings.max_result_bytes,
+            extensions=self._surrounding,
         )
 
     def _claimer(self, parts: Parts, settings: WorkerSettings) -> Claimer:

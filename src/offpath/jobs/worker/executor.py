@@ -15,6 +15,7 @@ from offpath.jobs.values import names
 from offpath.jobs.values.plan import Plan
 from offpath.jobs.values.standby import stand_by
 from offpath.jobs.worker.conclusion import concluded
+from offpath.jobs.worker.fan_out import ours
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.watch import Watch
     from offpath.model.settlement import Outcome, Settlement, Succeeded
     from offpath.runtime.clock import Clock
+    from offpath.runtime.extensions import Extensions
 
 
 class Executor:
@@ -42,6 +44,7 @@ class Executor:
         watch: Watch,
         standby: Callable[[Run], Standby],
         max_result_bytes: int,
+        extensions: Extensions | None = None,
     ) -> None:
         self._contexts = contexts
         self._judge = judge
@@ -50,6 +53,7 @@ class Executor:
         self._watch = watch
         self._standby = standby
         self._max_result_bytes = max_result_bytes
+        self._extensions = extensions
 
     async def attempt(self, run: Run) -> Settlement | None:
         """Run the job and say how it ended; None when there is nothing left that we may write."""
@@ -68,6 +72,8 @@ class Executor:
             succeeded = await self._run(run, args, kwargs)
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything
             self._end(run)
+            if run.running is not None:
+                run.raised = error
             outcome = await judge.raised(run, error)
         else:
             self._end(run)
@@ -98,24 +104,36 @@ class Executor:
         names.name_after(run if task.takes_context and task.batch is None else None)
         stand_by(self._standby(run))
         run.entered_at = self._monotonic()
+        fn = task.fn
+        if task.around or self._extensions is not None:
+            fn = self._surrounded(run)
         if task.is_async:
             run.begin()
-            value = await task.fn(*args, **kwargs)
+            value = await fn(*args, **kwargs)
         else:
-            value = await self._in_thread(run, args, kwargs)
+            value = await self._in_thread(run, fn, args, kwargs)
         if run.context is not None and run.context.suspension is not None:
             raise run.context.suspension  # the handler held it up
         if run.context is not None and run.job.deliveries > 1:
             await run.context.set_apart(value)
         return concluded(run, value, self._max_result_bytes)
 
-    async def _in_thread(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever the handler returns
+    def _surrounded(self, run: Run) -> Callable[..., Any]:
+        from offpath.jobs.worker.surround import surrounded  # most workers have none
+
+        if ours(run):  # no handler of the user's
+            return run.task.fn
+        return surrounded((run,), run.task.fn, self._extensions)
+
+    async def _in_thread(
+        self, run: Run, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:  # noqa: ANN401 - whatever the handler returns
         loop = asyncio.get_running_loop()
 
         def call() -> Any:  # noqa: ANN401 - as above
             with suppress(RuntimeError):  # the loop is closed: nobody counts any more
                 loop.call_soon_threadsafe(run.begin)
-            return run.task.fn(*args, **kwargs)
+            return fn(*args, **kwargs)
 
         value = await self._threads.run(call)
         if isinstance(value, Plan):  # awaiting one is an error

@@ -16,11 +16,18 @@ from offpath.runtime.codec import Codec, JsonCodec
 from offpath.runtime.signature import ResultModel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import Mapping, MutableMapping, Sequence
 
     from offpath.jobs.handler.context import JobContext
     from offpath.jobs.values.run import Run
-    from offpath.jobs.values.runnable import BatchSpec, LogContext, OnEvent, OnFailure, Runnable
+    from offpath.jobs.values.runnable import (
+        Around,
+        BatchSpec,
+        LogContext,
+        OnEvent,
+        OnFailure,
+        Runnable,
+    )
     from offpath.model.options import RunOptions
     from offpath.model.retry import BackoffFunction
 
@@ -56,6 +63,8 @@ class FanOut:
     on_failure: OnFailure | None = None
     on_event: OnEvent | None = None
     log_context: LogContext | None = None
+    around: Sequence[Around] = ()
+    """None: a piece is our own work, not a handler of the user's."""
 
     def __init__(self) -> None:
         codec: Codec = JsonCodec()

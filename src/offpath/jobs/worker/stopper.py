@@ -11,6 +11,7 @@ from offpath.jobs.values.run import Interruption
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
+    from offpath.jobs.handler.resources import Resources
     from offpath.jobs.worker.engine import Engine
     from offpath.runtime.loop import Loop
 
@@ -18,6 +19,8 @@ ABORT_GRACE = 0.8
 """Seconds that aborted handlers get to end."""
 RECORD_GRACE = 0.4
 """Seconds for the last ends to be recorded."""
+CLOSE_GRACE = 0.15
+"""Seconds for closing what handlers shared, when the stop has no time left."""
 LEAVE_GRACE = 0.3
 """Seconds for each step of leaving (the loops, the store). With both, the graces stay below 2 s."""
 
@@ -69,6 +72,11 @@ class Stopper:
         end = self._clock.monotonic() + RECORD_GRACE
         await self._until(lambda: not self._engine.hand, lambda: end)
         return len(self._engine.hand)
+
+    async def close_shared(self, resources: Resources) -> None:
+        """Close what the handlers shared, now that they have ended, in what is left of the time."""
+        left = max(self._abort_at - self._clock.monotonic(), CLOSE_GRACE)
+        await resources.release(self._engine.info.id, left)
 
     async def leave(self, loops: Iterable[Loop]) -> None:
         """End the loops, and tell the store that this worker is gone, if the store listens."""

@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from offpath.jobs.handler.resources import Resources
 from offpath.jobs.values.offers import Accept, Backpressure, OnBacklog
 from offpath.jobs.values.runnable import LogContext
 from offpath.jobs.values.services import EventWriter, HandlerThreads
@@ -20,6 +21,7 @@ from offpath.model.health import AgeGauge, SettlementReport
 from offpath.model.lease import Order, WorkerInfo
 from offpath.runtime.clock import Clock
 from offpath.runtime.codec import Codec, JsonCodec
+from offpath.runtime.extensions import Extensions
 from offpath.runtime.loop import LoopSpec
 from offpath.runtime.metrics import Metrics
 from offpath.store.protocol import Backlog, Store
@@ -105,6 +107,9 @@ class Parts(Struct, frozen=True, kw_only=True):
     log_context: LogContext | None = None
     when_idle: Callable[[], Awaitable[int]] | None = None
     """Done every few seconds while no job is held; returns how much it did."""
+    extensions: Extensions | None = None
+    resources: Resources
+    """What its handlers share."""
     loops: tuple[LoopSpec, ...] = ()
     """Loops that it drives beside its own."""
     real_time: bool = False

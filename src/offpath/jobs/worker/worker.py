@@ -291,6 +291,7 @@ class Worker:
             # Stopped while the store was asked: the stop found no loop to end, and came before us.
             await self._stopper.leave(())
             self._refuse_stopped()
+        self._engine.resources.hold(self.id)
         if self._parts.real_time:
             self._guard.watch()
         return True
@@ -444,6 +445,7 @@ class Worker:
             given_up = await stopper.abort(added.done)
             added.cancel()
         unrecorded = await stopper.record()
+        await stopper.close_shared(self._engine.resources)
         await stopper.leave(loops.values())
         self._guard.end()
         self._stop_listening()

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from offpath.events.event_writer import MessageWriter
 from offpath.jobs.client.hooks import EndWatch, Hooks, Reporter
+from offpath.jobs.handler.resources import Resources
 from offpath.jobs.values.group_codecs import GroupCodecs
 from offpath.jobs.values.group_values import GroupValues
 from offpath.jobs.values.job import Job
-from offpath.jobs.values.runnable import BatchSpec, LogContext, OnEvent, OnFailure
+from offpath.jobs.values.runnable import Around, BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.jobs.worker.judge import AttemptRules
 from offpath.jobs.worker.terms import Parts, WorkerSettings
 from offpath.jobs.worker.worker import Worker
@@ -59,6 +60,7 @@ class FakeTask:
     on_failure: OnFailure | None = None
     on_event: OnEvent | None = None
     log_context: LogContext | None = None
+    around: Sequence[Around] = ()
     strict: bool = True
     batch: BatchSpec | None = None
     group_values: GroupValues
@@ -177,6 +179,7 @@ class Rig:
             report=self.report,
             new_id=new_id,
             writer=MessageWriter(JsonCodec(), new_id, 2**20),
+            resources=Resources(self.report),
             random=lambda: 0.0,
             metrics=self.metrics,
             when_idle=when_idle,

@@ -35,7 +35,7 @@ async def step(
     known = await book.recorded()
     if key not in known:
         with book.working(), names.in_step(name):
-            value = await _called(book, partial(fn, *args, **kwargs), is_async(fn))
+            value = await _called(book, name, partial(fn, *args, **kwargs), is_async(fn))
             text = _recordable(results, value, book.host.max_result_bytes, what)
             return results.decode(await book.put(key, text))
     return results.decode(known[key])
@@ -50,8 +50,21 @@ def _recordable(results: ResultModel, value: Any, limit: int, what: str) -> str 
         raise ResultError(str(error)) from error
 
 
-async def _called(book: StepBook, call: Callable[[], Any], awaited: bool) -> Any:  # noqa: ANN401
-    value = call() if awaited else await book.call(call)
+async def _called(book: StepBook, name: str, call: Callable[[], Any], awaited: bool) -> Any:  # noqa: ANN401
+    running, extensions = book.run.running, book.host.extensions
+    if running is None or extensions is None:
+        value = call() if awaited else await book.call(call)
+    elif awaited:
+        with extensions.stepping(running, name):
+            return await call()
+    else:
+        loop = book.host.loop
+
+        def inside() -> Any:  # noqa: ANN401 - as above
+            with extensions.stepping(running, name, loop):
+                return call()
+
+        value = await book.call(inside)
     return await value if inspect.isawaitable(value) else value
 
 

@@ -1,0 +1,212 @@
+"""Extensions: code of others that runs around a handler, a step, a delivery, and hears of ends.
+
+An extension observes. Its faults are reported and cost no job, and it cannot change what a handler
+made: for that there is ``around=``.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from offpath.model.event import JobEvent
+    from offpath.model.job import LeasedJob
+
+Verdict = Literal[
+    "succeeded", "retry", "dead", "snoozed", "waiting", "cancelled", "released", "lost"
+]
+"""How an attempt ended. ``released``: a stopping worker gave it back; ``lost``: it was somebody
+else's by then."""
+
+
+class RunningJob:
+    """A job whose handler runs. Its input is not here: the handler has it, decoded."""
+
+    __slots__ = ("_job",)
+
+    def __init__(self, job: LeasedJob) -> None:
+        self._job = job
+
+    def __repr__(self) -> str:
+        """Show task and id."""
+        return f"<RunningJob task={self._job.task!r} id={self._job.id!r}>"
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self._job.id
+
+    @property
+    def queue(self) -> str:
+        """The queue it came from."""
+        return self._job.queue
+
+    @property
+    def group_id(self) -> str:
+        """The group it is counted in."""
+        return self._job.group_id
+
+    @property
+    def parent(self) -> str | None:
+        """Id of the job whose handler enqueued it."""
+        return self._job.parent
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+        return self._job.attempt
+
+    @property
+    def deliveries(self) -> int:
+        """The times it was handed to a worker, this one included."""
+        return self._job.deliveries
+
+    @property
+    def enqueued_at(self) -> datetime:
+        """The time at which it was enqueued, by the store's clock."""
+        return self._job.enqueued_at
+
+
+class Running:
+    """One call of a handler: for one job, or for those of a batch.
+
+    ``id``, ``queue``, ``attempt`` and ``deliveries`` are those of the first job, for a batch too.
+    """
+
+    __slots__ = ("_state", "jobs", "task")
+
+    def __init__(self, task: str, jobs: Sequence[LeasedJob]) -> None:
+        self.task = task
+        """The task's name."""
+        self.jobs = tuple(RunningJob(job) for job in jobs)
+        """The jobs of the call."""
+        self._state: dict[Any, Any] | None = None
+
+    def __repr__(self) -> str:
+        """Show the task and the jobs."""
+        return f"<Running task={self.task!r} jobs={[one.id for one in self.jobs]}>"
+
+    @property
+    def state(self) -> dict[Any, Any]:
+        """A dictionary for what an extension keeps from its ``running`` to its ``ended``.
+
+        All extensions share it, so a key is the extension itself, or a name of its own.
+        """
+        if self._state is None:
+            self._state = {}
+        return self._state
+
+    @property
+    def id(self) -> str:
+        """The id of the first job."""
+        return self.jobs[0].id
+
+    @property
+    def queue(self) -> str:
+        """The queue of the first job."""
+        return self.jobs[0].queue
+
+    @property
+    def attempt(self) -> int:
+        """The number of the first job's attempt, from 1."""
+        return self.jobs[0].attempt
+
+    @property
+    def deliveries(self) -> int:
+        """The times that the first job was handed to a worker."""
+        return self.jobs[0].deliveries
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """The end of one job's attempt, as it is about to be recorded."""
+
+    job: RunningJob
+    verdict: Verdict
+    error: BaseException | None = None
+    """The exception that the handler raised; None when it raised none, or still runs."""
+    duration: float
+    """Seconds from the handler's call to its end."""
+    retry_in: float | None = None
+    """Seconds until it is due again, for ``retry`` and ``snoozed``."""
+
+
+class Outgoing:
+    """A message on its way out."""
+
+    __slots__ = ("attempt", "headers", "id", "key", "topic")
+
+    def __init__(
+        self, message: str, topic: str, key: str | None, attempt: int, headers: dict[str, str]
+    ) -> None:
+        self.id = message
+        """The message's id: the same at every attempt."""
+        self.topic = topic
+        self.key = key
+        self.attempt = attempt
+        """1 for the first delivery."""
+        self.headers = headers
+        """The headers that go with it; may be added to while the delivery begins."""
+
+    def __repr__(self) -> str:
+        """Show topic and id."""
+        return f"<Outgoing {self.topic} {self.id} attempt={self.attempt}>"
+
+
+class Delivering(Struct, frozen=True, kw_only=True):
+    """One call of a dispatcher, or one post to an endpoint."""
+
+    kind: Literal["dispatcher", "webhook"]
+    to: str
+    """The stream of the outbox, or the endpoint's name."""
+    messages: tuple[Outgoing, ...]
+    """One message, or those that a dispatcher of many is handed at once."""
+    state: dict[Any, Any]
+    """A dictionary for what an extension keeps, as that of :class:`Running`."""
+
+
+_NOTHING: AbstractContextManager[None] = nullcontext()
+
+
+class Extension:
+    """Code around handlers, steps and deliveries: a subclass overrides what it wants.
+
+    The methods are called in the order of the extensions, and what they return is left in reverse.
+    A fault in one is swallowed, counted (``offpath_swallowed_errors_total{phase="extension"}``),
+    logged once a minute and told to ``on_error``; the job goes on without it.
+    """
+
+    def opened(self, app: Any) -> None:  # noqa: ANN401 - an offpath.App, which stands above
+        """Called when the app was opened."""
+
+    def closed(self, app: Any) -> None:  # noqa: ANN401 - as above
+        """Called when the app's work has ended, before its store is closed."""
+
+    def running(self, run: Running, /) -> AbstractContextManager[Any]:  # noqa: ARG002 - overridden
+        """A context for a handler, entered where it runs: its task, or its thread.
+
+        Entered after the input was decoded and left before the result is encoded. It sees what the
+        handler raises (a cancellation too) and cannot hold it back.
+        """
+        return _NOTHING
+
+    def ended(self, run: Running, end: Ended, /) -> None:
+        """Called in the loop's thread when it is decided how an attempt ended, for each job."""
+
+    def stepping(self, run: Running, name: str, /) -> AbstractContextManager[Any]:  # noqa: ARG002 - overridden
+        """A context for the function of a ``ctx.step``, entered where that runs; none for one
+        that is recorded already.
+        """
+        return _NOTHING
+
+    def delivering(self, out: Delivering, /) -> AbstractContextManager[Any]:  # noqa: ARG002 - overridden
+        """A context for a dispatcher's call or a webhook's post; may add to the headers."""
+        return _NOTHING
+
+    def moved(self, event: JobEvent, /) -> None:
+        """Called after the commit of each transition of a job, as ``on_event``."""
