@@ -23,6 +23,7 @@ SHARED = {
     "findings",
     "flow",
     "health",
+    "jobs",
     "ledger_upkeep",
     "letters",
     "messages",
@@ -38,6 +39,7 @@ SHARED = {
 """The files of statements that programs of ``store/programs`` use, by their stems."""
 
 ONE_SIDED = {
+    "late_workers": "SQLite looks before it takes the write lock of a rescue",
     "find_some": "SQLite plans without the values, so few jobs have one of their own",
     "some_limits": "SQLite plans without the values, so few keys have one of their own",
     "some_messages": "SQLite plans without the values, so few messages have one of their own",

@@ -23,14 +23,15 @@ from offpath.model.job import Failure, LeasedJob, NewJob, UniqueClaim
 from offpath.model.lease import LeaseRequest, WorkerInfo
 from offpath.model.settlement import Retry, Settlement, Succeeded
 from offpath.runtime.ids import new_id
-from offpath.store.postgres import PostgresStore, operating
+from offpath.store.postgres import PostgresStore
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.leasing import Reach, lease_steps
 from offpath.store.postgres.migrating import PACKAGE
 from offpath.store.postgres.settling import settle_steps, succeed_steps
-from offpath.store.programs import reading, workers
+from offpath.store.programs import jobs, reading, workers
+from offpath.store.protocol import Redrive
 from offpath.store.sql import Query, catalogue
 from tests.servers import Databases
 
@@ -241,9 +242,11 @@ def _gates(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
         SQL["count_gates_now"](**ended),
         SQL["note_counted"](ids=ids),
         SQL["uncount_gates"](ids=ids),
+        SQL["uncount_watches"](ids=ids),
         SQL["release_gated"](now=None, ids=decided),
         SQL["end_gated"](now=None, ids=decided, keep=None),
         SQL["note_behind"](ids=decided),
+        SQL["drop_watches"](ids=decided),
         SQL["drop_gates"](ids=decided),
         SQL["gates"](ids=decided),
     )
@@ -304,27 +307,42 @@ def _signals(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     return next(workers.signals(D, "worker-3", _held(connection))).queries
 
 
-def _rescue(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
-    return next(operating.rescue_steps(BATCH, 3, None, None, sql=SQL)).queries
+def _rescue(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    ids = _ids(connection, "running")
+    fates = [
+        {"id": job, "state": "ready", "reason": None, "ended": 0, "begun": 1, "suspected": None}
+        for job in ids
+    ]
+    failure = {"kind": "worker_lost", "type": "WorkerLost", "message": "m"}
+    failures = [{"id": job, "delivery": 1, "failure": failure} for job in ids]
+    return (
+        SQL["spared_workers"](now=None, leases=3, own="[]"),
+        SQL["orphans"](now=None, limit=BATCH, kept="[]"),
+        SQL["rescue"](now=None, batch=json.dumps(fates), keep=None),
+        SQL["clear_suspects"](crashes='["worker-3"]'),
+        SQL["add_failures"](now=None, batch=json.dumps(failures)),
+        SQL["note_gone_workers"](now=None),
+    )
 
 
 def _cancel(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     ids = _ids(connection, "running") + _ids(connection, "ready")
-    return next(operating.cancel_steps(ids, None, None, sql=SQL)).queries
+    return next(jobs.cancel(D, ids)).queries
 
 
 def _redrive(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
-    batch = json.dumps([{"id": job, "delay": 0.0} for job in _ids(connection, "dead")])
-    return (SQL["redrive_keys"](batch=batch), SQL["redrive"](now=None, batch=batch))
+    return next(jobs.redrive(D, [Redrive(id=job) for job in _ids(connection, "dead")])).queries
 
 
 def _delete(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
-    return next(operating.delete_steps(_ids(connection, "dead"), sql=SQL)).queries
+    ids = json.dumps(_ids(connection, "dead"))
+    names = ("hold_jobs", "remove_failures", "remove_steps", "remove_jobs")
+    return tuple(SQL[name](ids=ids) for name in names)
 
 
 def _prune(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
     late = datetime(2100, 1, 1, tzinfo=UTC)
-    return next(operating.prune_steps(BATCH, late, sql=SQL)).queries
+    return next(jobs.prune(PostgresDialect(SQL, late), limit=BATCH)).queries
 
 
 def _limits(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable
 from datetime import datetime
 from hashlib import blake2b
 from typing import Final
 
+from offpath.model.lease import SILENCE
 from offpath.runtime.process import stopped
 from offpath.store.postgres.steps import moment, to_json
-from offpath.store.programs.dialect import Send, Steps, ask
+from offpath.store.programs.dialect import Dialect, Send, Steps, ask
 from offpath.store.sql import Catalogue
 
 RESTART_GRACE: Final = 15.0
@@ -35,3 +37,15 @@ def notice_deaths_steps(now: datetime | None, *, sql: Catalogue) -> Steps[list[s
     if still := [worker for worker, pid in silent if stopped(pid)]:
         yield from ask(sql["forget_stopped"](ids=to_json(still)), last=True)
     return gone
+
+
+def spared_steps(d: Dialect, own: Iterable[int]) -> Steps[frozenset[str]]:
+    """Workers that keep their jobs although they may be late, since their processes are there.
+
+    ``own`` are the presence locks of this process, which prove nothing about it. A worker whose
+    lease ends only now is among them: a later statement sees it as late.
+    """
+    rows = yield from ask(
+        d.sql["spared_workers"](leases=SILENCE, own=d.batch([str(key) for key in own]), now=d.now)
+    )
+    return frozenset(worker for (worker,) in rows)

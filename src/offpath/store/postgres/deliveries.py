@@ -25,7 +25,7 @@ from offpath.model.message import (
     StreamRoom,
 )
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
-from offpath.store.postgres.changing import dead, told
+from offpath.store.postgres.aftermath import dead, told
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.steps import NEVER, from_micros, moment, to_json
 from offpath.store.programs.dialect import Send, Steps, ask, embed

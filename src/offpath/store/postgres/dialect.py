@@ -9,13 +9,15 @@ from typing import Any, Final, TypeVar
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued
 from offpath.runtime.clock import Clock
+from offpath.store.postgres.aftermath import conclude_steps
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.ledger_post import OperationsFailed
 from offpath.store.postgres.session import Database, Pin
 from offpath.store.postgres.steps import ids_json, job_id, moment, to_json
-from offpath.store.programs.dialect import Announced, Dialect, How, Steps, embed
+from offpath.store.programs.aftermath import Aftermath, End
+from offpath.store.programs.dialect import Announced, Dialect, How, Steps, ask, embed
 from offpath.store.programs.instants import micros
-from offpath.store.sql import Catalogue, Query
+from offpath.store.sql import Catalogue, Query, Row
 
 T = TypeVar("T")
 
@@ -35,6 +37,11 @@ class PostgresDialect:
     def milliseconds(self) -> int | None:
         """The time that was given, in milliseconds."""
         return None if self._now is None else micros(self._now) // 1000
+
+    @property
+    def stalled(self) -> bool:
+        """The server lets others write meanwhile, so nobody waits for its lock."""
+        return False
 
     def at(self, moment_: datetime | None) -> str | None:
         """A time as a parameter."""
@@ -72,6 +79,31 @@ class PostgresDialect:
         """Write effects; the rows of groups are left for the end."""
         answers, work = yield from embed(carry_out({0: effects}, self._now, sql=self.sql))
         return answers[0], _last(work.lasting(self._now, sql=self.sql))
+
+    def conclude(
+        self,
+        ends: Sequence[End],
+        keep: float | None,
+        *,
+        closing: Sequence[str] = (),
+        roots: Sequence[Row] = (),
+        given_back: Sequence[str] = (),
+    ) -> Steps[Aftermath]:
+        """Count ends in gates and groups."""
+        return conclude_steps(
+            ends,
+            keep,
+            self._now,
+            self.announced,
+            closing=closing,
+            roots=roots,
+            given_back=given_back,
+            sql=self.sql,
+        )
+
+    def prune_limits(self, limit: int) -> Steps[None]:
+        """One statement reads what a rate remembers."""
+        yield from ask(self.sql["prune_limits"](limit=limit, now=self.now))
 
 
 class PostgresRunner:

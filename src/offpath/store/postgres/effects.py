@@ -19,7 +19,7 @@ from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
 from offpath.model.job import Enqueued, NewJob
 from offpath.model.new import NewLogEvent
-from offpath.store.postgres.changing import dead, told
+from offpath.store.postgres.aftermath import dead, told
 from offpath.store.postgres.enqueue import add_jobs, independent, join_roots, replacing_keys
 from offpath.store.postgres.gates import add_gates, require_gates
 from offpath.store.postgres.groups import GroupWork

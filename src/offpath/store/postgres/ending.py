@@ -21,7 +21,7 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
-from offpath.store.postgres.changing import told
+from offpath.store.postgres.aftermath import told
 from offpath.store.postgres.gates import COUNTED
 from offpath.store.postgres.groups import GroupWork, Left
 from offpath.store.postgres.steps import from_micros, public

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from offpath.model.gate import GateState
 from offpath.model.job import JobState
-from offpath.store.changes import ChangedJob
-from offpath.store.postgres.changing import dead, told
+from offpath.store.changes import Changed
+from offpath.store.postgres.aftermath import dead, told
 from offpath.store.postgres.gates import count_ends, count_left_ends, move_jobs, released
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.steps import ids_json, moment, to_json

@@ -165,7 +165,7 @@ where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uui
     )
 
 -- name: uncount_gates
--- Failed jobs that are put back are counted no more in gates that are still open.
+-- Failed jobs that are put back are counted no more in gates that are still open, which are held.
 with held as materialized (
     select g.id
     from offpath.job_gate g
@@ -178,21 +178,26 @@ with held as materialized (
     order by g.id
     for update
 ),
-uncounted as (
-    update offpath.gate_watch w
-    set outcome = null
+sums as materialized (
+    select w.gate, count(*) as failed
+    from offpath.gate_watch w
     where w.job = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
         and w.gate = any (array(select h.id from held h))
         and w.outcome = 'failed'
-    returning w.gate
-),
-sums as materialized (
-    select u.gate, count(*) as failed from uncounted u group by u.gate
+    group by w.gate
 )
 update offpath.job_gate g
 set failed = g.failed - s.failed
 from sums s
 where g.id = s.gate and g.id = any (array(select s.gate from sums s))
+
+-- name: uncount_watches
+-- Forgets how these jobs failed, where the gate is open: it has counted them no more before.
+update offpath.gate_watch w
+set outcome = null
+where w.job = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    and w.outcome = 'failed'
+    and exists (select from offpath.job_gate g where g.id = w.gate and g.state = 'open')
 
 -- name: decide_gates
 -- These gates, which are held, are open no more.
@@ -313,13 +318,14 @@ from (
 ) as left_over
 where g.id = left_over.id and g.behind <> left_over.any
 
+-- name: drop_watches
+-- What the gates have watched that go with the last job that they held.
+delete from offpath.gate_watch w
+where w.gate = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    and not exists (select from offpath.job j where j.gated_by = w.gate)
+
 -- name: drop_gates
 -- A gate goes with the last job that it held.
-with gone as (
-    delete from offpath.job_gate g
-    where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
-        and not exists (select from offpath.job j where j.gated_by = g.id)
-    returning g.id
-)
-delete from offpath.gate_watch w
-where w.gate = any (array(select g.id from gone g))
+delete from offpath.job_gate g
+where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    and not exists (select from offpath.job j where j.gated_by = g.id)

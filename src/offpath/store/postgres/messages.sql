@@ -181,3 +181,16 @@ cross join lateral (
     ) as few
 ) as dead
 order by s.box, s.stream
+
+-- name: prune_messages
+-- Removes ended messages whose time to be kept has passed.
+delete from offpath.message m
+where m.id = any (array(
+    select o.id
+    from offpath.message o
+    where o.expires_at <= (select coalesce(:now::text::timestamptz, clock_timestamp()))
+    order by o.expires_at
+    limit :limit::int
+    for update skip locked
+))
+returning m.id

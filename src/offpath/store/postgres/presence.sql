@@ -140,3 +140,27 @@ messages as (
 )
 select
     (select count(*) from cursors), (select count(*) from claims), (select count(*) from messages)
+
+-- name: spared_workers
+-- Workers that may be late and keep their jobs for some leases: the lock of their presence is held,
+-- and not by this process, which proves nothing about itself.
+select w.id
+from offpath.worker w
+where w.presence is not null
+    and w.gone_at is null
+    and w.seen_at + :leases::int * (w.expires_at - w.seen_at)
+        > coalesce(:now::text::timestamptz, clock_timestamp())
+    and not w.presence = any (
+        array(select jsonb_array_elements_text(:own::text::jsonb)::bigint)
+    )
+    and exists (
+        select
+        from pg_locks l
+        where l.locktype = 'advisory'
+            and l.objsubid = 1
+            and l.granted
+            and l.database = (
+                select d.oid from pg_database d where d.datname = current_database()
+            )
+            and (l.classid::bigint << 32) | l.objid::bigint = w.presence
+    )

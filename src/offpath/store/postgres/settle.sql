@@ -171,23 +171,6 @@ select
     s.watched, s.has_undo::int, s.redrives, s.frees
 from settled s
 
--- name: trim_failures
--- Only the last failures of a job are kept.
-delete from offpath.failure f
-using (
-    select distinct id
-    from (select jsonb_array_elements_text(:ids::text::jsonb)::uuid as id) as given
-) as b
-where f.job = b.id
-    and f.delivery <= (
-        select o.delivery
-        from offpath.failure o
-        where o.job = b.id
-        order by o.delivery desc
-        offset :keep::int
-        limit 1
-    )
-
 -- name: briefly
 -- Only for this transaction: a lock that somebody else holds is waited for no longer.
 select set_config('lock_timeout', '1s', true)

@@ -24,7 +24,7 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
-from offpath.store.postgres.changing import dead
+from offpath.store.postgres.aftermath import dead
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.ending import AppliedBatch
 from offpath.store.postgres.enqueue import replacing_keys

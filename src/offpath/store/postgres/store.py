@@ -25,9 +25,8 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock
 from offpath.store.capabilities import Capabilities
-from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint, Hints
-from offpath.store.postgres import deaths, operating
+from offpath.store.postgres import deaths
 from offpath.store.postgres.address import APPLICATION, parse_address
 from offpath.store.postgres.announcing import Announcer
 from offpath.store.postgres.apart import begin_steps
@@ -64,10 +63,10 @@ from offpath.store.postgres.settling import (
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.postgres.vouching import Vouching
 from offpath.store.postgres.workflows import WorkflowTables
-from offpath.store.programs import workers
-from offpath.store.programs.dialect import WRITES, embed, one
+from offpath.store.programs import jobs, rescue, workers
+from offpath.store.programs.dialect import WRITES, embed, one, transition
 from offpath.store.programs.store import SqlStore
-from offpath.store.protocol import Finding, JobRedrive, Migration, Pruned
+from offpath.store.protocol import Finding, Migration
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
 
@@ -317,52 +316,28 @@ class PostgresStore(
         now = self._now()
         return await self._database.write(lambda: begin_steps(jobs, now, sql=self._sql))
 
-    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[ChangedJob]:
-        """Cancel waiting jobs, and ask for it for running ones."""
-        now = self._now()
-        changes = await self._database.write(
-            lambda: operating.cancel_steps(ids, keep, now, sql=self._sql)
-        )
-        self._tell_changed(changes, Hint.CANCEL)
-        return changes
-
-    async def redrive(self, redrives: Sequence[JobRedrive]) -> list[ChangedJob]:
-        """Put dead and cancelled jobs back as fresh; waiting ones become due."""
-        now = self._now()
-        changes = await self._database.write(
-            lambda: operating.redrive_steps(redrives, now, sql=self._sql)
-        )
-        self._tell_changed(changes, Hint.WORK)
-        return changes
-
-    async def delete(self, ids: Sequence[str]) -> list[ChangedJob]:
-        """Remove ended jobs with their history."""
-        return await self._database.write(lambda: operating.delete_steps(ids, sql=self._sql))
-
     async def rescue(
         self, *, limit: int, max_deliveries: int, keep: float | None = None
     ) -> list[Rescued]:
         """Take running jobs from workers that are gone."""
-        now = self._now()
-        rescued = await self._database.write(
-            lambda: operating.rescue_steps(
-                limit, max_deliveries, keep, now, own=own_presence(), sql=self._sql
-            )
+        own = own_presence()
+        return await self.runner.run(
+            lambda d: rescue.rescue(
+                d,
+                limit=limit,
+                max_deliveries=max_deliveries,
+                keep=keep,
+                spared=lambda d: deaths.spared_steps(d, own),
+            ),
+            WRITES,
         )
-        self._tell_states((one.state for one in rescued), Hint.WORK)
-        if rescued:
-            self._tell(Hint.MESSAGES, Hint.WORK)
-        return rescued
 
     async def notice_deaths(self) -> list[str]:
         """Expire workers whose lock was missing twice."""
         now = self._now()
         return await self._database.write(lambda: deaths.notice_deaths_steps(now, sql=self._sql))
 
-    async def prune(self, *, limit: int) -> Pruned:
-        """Remove what has been kept long enough."""
-        now = self._now()
-        return await self._database.write(lambda: operating.prune_steps(limit, now, sql=self._sql))
+    prune = transition(jobs.prune)
 
     # -- workers ---------------------------------------------------------------------------
 

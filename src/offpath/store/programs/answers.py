@@ -339,17 +339,54 @@ class MovedRow(NamedTuple):
     reason: str | None = None
 
 
-class DeletedRow(NamedTuple):
-    """A job that was removed, and the gate that had held it."""
+class HeldRow(NamedTuple):
+    """A job that is held by an operator's call, as it was before."""
 
     id: str
     task: str
     queue: str
     group_id: str
-    was: str
     state: str
     attempt: int
     parent: str | None
     grouped: int
     announce: int
+    watched: int
+    redrives: int
+    has_undo: int
     gate: str | None
+
+
+class RedrivenRow(NamedTuple):
+    """A job that was put back."""
+
+    id: str
+    state: str
+    attempt: int
+
+
+class GoneRow(NamedTuple):
+    """A job that is removed, with its group, whether that has a row, and the gate that held it."""
+
+    id: str
+    group_id: str
+    grouped: int
+    gate: str | None
+
+
+class OrphanRow(NamedTuple):
+    """What the rules ask of a job that its worker has left, behind the columns of a leased job."""
+
+    cancel_requested: int
+    announce: int
+    watched: int
+    redrives: int
+    grouped: int
+    crash: str | None
+    """Of which crash it was a suspect."""
+    alone: int | None
+    begun: int
+    out_of_touch: int
+    """True if the lease ran out of a worker whose death could have been seen, and was not."""
+    worker_ended: int
+    """True if its worker stopped, or was seen to be dead."""

@@ -17,6 +17,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVa
 from offpath.model.effects import Effects
 from offpath.model.job import TERMINAL, Enqueued, JobState
 from offpath.store.hints import Hint
+from offpath.store.programs.aftermath import Aftermath, End
 from offpath.store.sql import Catalogue, Query, Row
 
 T = TypeVar("T")
@@ -90,6 +91,11 @@ class Dialect(Protocol):
         ...
 
     @property
+    def stalled(self) -> bool:
+        """True if workers that live could not renew their leases just now."""
+        ...
+
+    @property
     def announced(self) -> Announced:
         """Takes in what the transition changes for others."""
         ...
@@ -134,6 +140,26 @@ class Dialect(Protocol):
 
         Rows of groups are locked and written in those last steps, behind all others.
         """
+        ...
+
+    def conclude(
+        self,
+        ends: Sequence[End],
+        keep: float | None,
+        *,
+        closing: Sequence[str] = (),
+        roots: Sequence[Row] = (),
+        given_back: Sequence[str] = (),
+    ) -> Steps[Aftermath]:
+        """Count ends in gates and groups, as the last of a transaction: a settlement's own way.
+
+        ``closing`` are groups that are marked, of whose roots ``roots`` have just been counted in;
+        ``given_back`` are the limits of jobs that this transaction has put back.
+        """
+        ...
+
+    def prune_limits(self, limit: int) -> Steps[None]:
+        """Remove the limits that no job needs, and whose rates remember nothing that counts."""
         ...
 
 

@@ -14,6 +14,7 @@ from offpath.store.programs import (
     gates,
     groups,
     health,
+    jobs,
     ledger_upkeep,
     letters,
     messages,
@@ -51,6 +52,14 @@ class SqlStore:
     # -- declarations ----------------------------------------------------------------------
 
     declare = transition(declarations.declare)
+
+    # -- jobs that exist -------------------------------------------------------------------
+
+    cancel = transition(jobs.cancel)
+    redrive = transition(jobs.redrive)
+    delete = transition(jobs.delete)
+    cancel_groups = transition(jobs.cancel_groups)
+    close_groups = transition(jobs.close_groups, peek=jobs.nothing_to_close)
 
     # -- messages --------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
 from offpath.model.suspicion import MOST_READ, Suspect
 from offpath.store.programs.instants import instant
+from offpath.store.programs.leased import LEASED, WIDTH
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.rows import leased_job
 from offpath.store.sqlite.session import SQL, Session
 
 
@@ -40,7 +40,7 @@ def lease_apart(session: Session, now: int, request: LeaseRequest) -> Leased:
     session.run(SQL["suspects_reserve"](jobs=taken, alone=int(len(rows) == 1)))
     if any(row[17] for row in rows):
         session.stirred = True
-    return Leased(jobs=tuple(map(leased_job, rows)), now=instant(now), more=True)
+    return Leased(jobs=tuple(LEASED.one(row[:WIDTH]) for row in rows), now=instant(now), more=True)
 
 
 def begin(session: Session, now: int, jobs: Sequence[LeasedJob]) -> set[str]:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from offpath.model.lease import SILENCE, WorkerInfo
+from offpath.model.lease import SILENCE, Rescued, WorkerInfo
 from offpath.runtime.process import stopped
+from offpath.store.programs.dialect import Dialect, Steps, ask
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.presence import Presence
 from offpath.store.sqlite.session import SQL, Session
@@ -16,13 +17,22 @@ from offpath.store.sqlite.session import SQL, Session
 _decode_info = msgspec.json.Decoder(WorkerInfo).decode
 
 
-def silent(session: Session, now: int, presence: Presence) -> list[str]:
+def spared_steps(d: Dialect, presence: Presence) -> Steps[frozenset[str]]:
     """Late workers of other processes that keep their jobs, since they are there and run."""
-    late = session.run(SQL["worker_silent"](now=now, leases=SILENCE))
+    late = yield from ask(d.sql["silent_workers"](leases=SILENCE, now=d.now))
     if not late:
-        return []
-    held = presence.held_elsewhere(row[0] for row in late)
-    return [row[0] for row in late if row[0] in held and not _stopped(row[1])]
+        return frozenset()
+    held = presence.held_elsewhere(worker for worker, _ in late)
+    return frozenset(worker for worker, info in late if worker in held and not _stopped(info))
+
+
+def nothing_to_rescue(d: Dialect, presence: Presence) -> Steps[list[Rescued] | None]:
+    """The answer when there is neither an orphan nor a worker to forget; else None."""
+    kept = yield from spared_steps(d, presence)
+    orphans = d.sql["orphans"](limit=1, kept=d.batch(sorted(kept)), now=d.now)
+    if (yield from ask(orphans)) or (yield from ask(d.sql["late_workers"](now=d.now))):
+        return None
+    return []
 
 
 def _stopped(info: str) -> bool:
@@ -30,16 +40,9 @@ def _stopped(info: str) -> bool:
     return worker.host == socket.gethostname() and stopped(worker.pid)
 
 
-def gone(session: Session, ids: Sequence[str]) -> set[str]:
-    """The workers that stopped or were seen to be dead."""
-    if not ids:
-        return set()
-    return {row[0] for row in session.run(SQL["worker_ended"](ids=batch(list(ids))))}
-
-
 def present(session: Session, now: int) -> list[str]:
     """The workers with a presence lock whose lease still runs."""
-    return [row[0] for row in session.run(SQL["worker_present"](now=now))]
+    return [row[0] for row in session.run(SQL["present_workers"](now=now))]
 
 
 def known(session: Session) -> list[str]:

@@ -169,14 +169,3 @@ where
     and +offpath_message.holder = new.value ->> 1
     and +offpath_message.state = 'pending'
 returning id, state, key is not null
-
--- name: prune_messages
--- Removes ended messages whose time to be kept has passed.
-delete from offpath_message
-where position in (
-    select position from offpath_message
-    where expires_at <= :now
-    order by expires_at
-    limit :limit
-)
-returning id

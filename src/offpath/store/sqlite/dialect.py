@@ -9,11 +9,14 @@ from typing import Any, Final, Protocol, TypeVar
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued
 from offpath.store.hints import Hints
+from offpath.store.programs.aftermath import Aftermath, End
 from offpath.store.programs.dialect import Announced, Dialect, How, Steps, embed
 from offpath.store.programs.instants import micros
-from offpath.store.sql import Catalogue, Query
+from offpath.store.sql import Catalogue, Query, Row
+from offpath.store.sqlite.aftermath import conclude_steps
 from offpath.store.sqlite.enqueue import effect_steps
 from offpath.store.sqlite.instants import later
+from offpath.store.sqlite.limits import prune_steps
 from offpath.store.sqlite.parameters import batch, document
 from offpath.store.sqlite.session import SQL, Session
 
@@ -23,12 +26,13 @@ T = TypeVar("T")
 class SqliteDialect:
     """Times are microseconds, batches JSON; the store's clock is always given."""
 
-    __slots__ = ("announced", "now")
+    __slots__ = ("announced", "now", "stalled")
 
     sql: Final[Catalogue] = SQL
 
-    def __init__(self, now: int) -> None:
+    def __init__(self, now: int, *, stalled: bool = False) -> None:
         self.now: Final = now
+        self.stalled: Final = stalled
         self.announced: Final = Announced()
 
     @property
@@ -73,6 +77,26 @@ class SqliteDialect:
         answers = (yield from embed(effect_steps(effects, self.now))) if effects else []
         return answers, _nothing()
 
+    def conclude(
+        self,
+        ends: Sequence[End],
+        keep: float | None,
+        *,
+        closing: Sequence[str] = (),
+        roots: Sequence[Row] = (),  # noqa: ARG002 - rows of groups count their roots at once
+        given_back: Sequence[str] = (),
+    ) -> Steps[Aftermath]:
+        """Count ends in gates and groups."""
+        return embed(
+            conclude_steps(
+                ends, keep, self.now, self.announced, closing=closing, given_back=given_back
+            )
+        )
+
+    def prune_limits(self, limit: int) -> Steps[None]:
+        """Python reads what a rate remembers; keys that are needed are looked at again later."""
+        return embed(prune_steps(self.now, limit))
+
 
 def _nothing() -> Steps[None]:
     yield from ()
@@ -114,7 +138,8 @@ class SqliteRunner:
 
         def work(session: Session) -> T:
             nonlocal d
-            d = SqliteDialect(self._now())  # the time when its turn has come, and anew each time
+            # the time when its turn has come, and anew each time
+            d = SqliteDialect(self._now(), stalled=session.stalled)
             return session.perform(program(d))
 
         def looked(session: Session) -> T | None:

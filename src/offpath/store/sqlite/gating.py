@@ -6,8 +6,7 @@ step of a chain of gates is a few more.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from offpath.model.changes import ChangedJob
@@ -247,15 +246,6 @@ def _check_watched(new: Mapping[str, NewGate], planned: set[str]) -> Queries[Non
     for job, gate in wanted.items():
         if job not in there:
             raise nothing_to_watch(gate, job)
-
-
-def uncount_steps(jobs: Iterable[str]) -> Queries[None]:
-    """Ended jobs are put back: open gates do not count them any more."""
-    rows = yield SQL["watch_uncount"](jobs=batch(list(jobs)))
-    counts = Counter(row[0] for row in rows)
-    if counts:
-        changes = [(gate, 0, -number) for gate, number in sorted(counts.items())]
-        yield SQL["gate_add"](counts=batch(changes))
 
 
 def _judged(rows: Sequence[Row]) -> list[tuple[str, GateState]]:

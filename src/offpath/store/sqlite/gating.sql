@@ -56,18 +56,6 @@ where
     )
 returning job, gate, outcome
 
--- name: watch_uncount
--- Forgets how jobs ended that are put back, where the gate is open.
-update offpath_gate_watch set outcome = null
-where
-    job in (select value from json_each(:jobs))
-    and outcome is not null
-    and exists (
-        select 1 from offpath_job_gate as watching
-        where watching.id = offpath_gate_watch.gate and watching.state = 'open'
-    )
-returning gate
-
 -- name: gate_add
 -- Adds to the counts of gates.
 update offpath_job_gate set
@@ -213,22 +201,6 @@ limit :limit
 -- name: counted
 update offpath_job set watched = 2 where seq in (select value from json_each(:jobs))
 
--- name: gates_left
--- The gates of jobs that are about to go.
-select distinct gate from offpath_job
-where seq in (select value from json_each(:jobs)) and gate is not null
-
--- name: gate_forget
--- Removes gates that have held no job that is still there.
-delete from offpath_job_gate
-where
-    id in (select value from json_each(:gates))
-    and not exists (select 1 from offpath_job as held where held.gate = offpath_job_gate.id)
-returning id
-
--- name: watch_forget
-delete from offpath_gate_watch where gate in (select value from json_each(:gates))
-
 -- name: blocked_wake
 -- Jobs whose wait is over are due.
 update offpath_job set
@@ -256,3 +228,50 @@ update offpath_job set
     end
 where seq in (select value from json_each(:jobs)) and +state = 'blocked'
 returning id, task, queue, group_id, attempt, parent, announce
+
+-- name: uncount_gates
+-- Failed jobs that are put back are counted no more in gates that are still open.
+update offpath_job_gate set failed = failed - (
+    select count(*) from offpath_gate_watch as seen
+    where
+        seen.gate = offpath_job_gate.id
+        and seen.job in (select value from json_each(:ids))
+        and seen.outcome = 'failed'
+)
+where
+    state = 'open'
+    and id in (
+        select seen.gate from offpath_gate_watch as seen
+        where seen.job in (select value from json_each(:ids))
+    )
+
+-- name: uncount_watches
+-- Forgets how these jobs failed, where the gate is open: it has counted them no more before.
+update offpath_gate_watch set outcome = null
+where
+    job in (select value from json_each(:ids))
+    and outcome = 'failed'
+    and exists (
+        select 1 from offpath_job_gate as watching
+        where watching.id = offpath_gate_watch.gate and watching.state = 'open'
+    )
+
+-- name: lock_gates
+-- nothing
+-- Nobody else writes meanwhile.
+
+-- name: drop_watches
+-- What the gates have watched that go with the last job that they held.
+delete from offpath_gate_watch
+where
+    gate in (select value from json_each(:ids))
+    and not exists (
+        select 1 from offpath_job as held where held.gate = offpath_gate_watch.gate
+    )
+
+-- name: drop_gates
+-- A gate goes with the last job that it held.
+delete from offpath_job_gate
+where
+    id in (select value from json_each(:ids))
+    and not exists (select 1 from offpath_job as held where held.gate = offpath_job_gate.id)

@@ -8,7 +8,7 @@ transition.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from offpath.model.group import Contribution, GroupPolicy
@@ -47,16 +47,6 @@ class Closed(NamedTuple):
     """The jobs that ended their groups: of each group the last one that was given."""
     rows: Mapping[str, bool]
     """The groups among those that were counted that have a row: whether they are closing."""
-
-
-def count(
-    session: Session,
-    ended: Sequence[Ended],
-    joined: JoinedGroups | None = None,
-    ensured: Collection[str] = (),
-) -> Closed:
-    """Count as :func:`count_steps` does, on our own connection."""
-    return session.drive(count_steps(ended, joined, ensured))
 
 
 def count_steps(
@@ -117,19 +107,10 @@ def _changes(ended: Sequence[Ended], joined: JoinedGroups) -> list[tuple[str, in
     ]
 
 
-def reopen(session: Session, groups: Iterable[str]) -> None:
-    """Count failed jobs in that are open again; closing ends with that."""
-    changes = [(group, n, -n, 0, 1) for group, n in sorted(Counter(groups).items())]
-    if changes:
-        session.run(SQL["group_change"](changes=batch(changes)))
-
-
-def forget(session: Session, gone: Iterable[str]) -> None:
-    """Jobs of these groups are gone: a group goes with the last one, and says till then what it
-    was told of the others.
-    """
-    if groups := sorted(set(gone)):
-        session.run(SQL["group_forget"](groups=batch(groups)))
+def there_steps(groups: Sequence[str]) -> Queries[list[str]]:
+    """Those of these groups that have a job."""
+    rows = yield SQL["groups_there"](ids=batch(list(groups)))
+    return [group for (group,) in rows]
 
 
 # -- the value -------------------------------------------------------------------------------------
@@ -143,7 +124,7 @@ def contribute(session: Session, given: Mapping[str, Sequence[Contribution]]) ->
     folding = [group for group, each in given.items() if any(one.fold for one in each)]
     known: dict[str, tuple[str | None, bool]] = {}
     if folding:
-        rows = session.run(SQL["group_values"](groups=batch(folding)))
+        rows = session.run(SQL["lock_groups"](ids=batch(folding)))
         known = {group: (value, bool(final)) for group, value, final in rows}
     values = []
     for group, contributions in sorted(given.items()):
@@ -167,33 +148,3 @@ def _folded(so_far: str | None, given: Contribution) -> str:
     except Exception as error:
         raise fold_raised(error) from error
     return value
-
-
-# -- closing and reading ---------------------------------------------------------------------------
-
-
-def mark(session: Session, ids: Sequence[str]) -> None:
-    """Mark the groups among these that exist as closing."""
-    there = [row[0] for row in session.run(SQL["group_alone"](groups=batch(list(ids))))]
-    if there:
-        rows = [(group, None, GroupPolicy.SETTLE_ALL.value) for group in there]
-        session.run(SQL["group_ensure"](groups=batch(rows)))
-        session.run(SQL["group_mark"](groups=batch(there)))
-
-
-def to_close(session: Session, limit: int) -> list[str]:
-    """Groups that may have members to cancel."""
-    return [row[0] for row in session.run(SQL["groups_to_close"](limit=limit))]
-
-
-def untold(session: Session, groups: Sequence[str], limit: int) -> tuple[list[str], bool]:
-    """Up to ``limit`` open members of these groups that nobody has asked to end; whether that is
-    all of them.
-    """
-    rows = session.run(SQL["group_untold"](groups=batch(list(groups)), limit=limit + 1))
-    return [row[0] for row in rows[:limit]], len(rows) <= limit
-
-
-def closed(session: Session, groups: Sequence[str]) -> None:
-    """Every open member of these was told: look at them no more until another joins."""
-    session.run(SQL["group_closed"](groups=batch(list(groups))))

@@ -39,7 +39,7 @@ update offpath_group set
         else closing
     end,
     to_close = case
-        when change.value ->> 4 then 0
+        when change.value ->> 4 or open + (change.value ->> 1) = 0 then 0
         when change.value ->> 2 > 0 and policy = 'fail_fast' then 1
         when change.value ->> 3 and closing then 1
         else to_close
@@ -48,9 +48,9 @@ from json_each(:changes) as change
 where offpath_group.id = change.value ->> 0
 returning id, open, done, closing
 
--- name: group_values
--- The values of groups before they change.
-select id, value, final from offpath_group where id in (select value from json_each(:groups))
+-- name: lock_groups
+-- The values of groups before they change. Nobody else writes meanwhile.
+select id, value, final from offpath_group where id in (select value from json_each(:ids))
 
 -- name: group_give
 -- What groups have made now.
@@ -58,22 +58,14 @@ update offpath_group set value = given.value ->> 1, final = given.value ->> 2
 from json_each(:values) as given
 where offpath_group.id = given.value ->> 0 and final = 0
 
--- name: group_mark
+-- name: mark_groups
 -- Groups are closing: their open members are to be cancelled.
-update offpath_group set closing = 1, to_close = 1
-where id in (select value from json_each(:groups))
+update offpath_group set closing = 1, to_close = open > 0
+where id in (select value from json_each(:ids))
 
--- name: group_closed
--- Groups of which every open member was told; one that joins later says so.
-update offpath_group set to_close = 0
-where id in (select value from json_each(:groups)) and to_close = 1
-
--- name: groups_to_close
-select id from offpath_group where to_close = 1 order by id limit :limit
-
--- name: group_alone
--- Which of these groups are there.
-select given.value from json_each(:groups) as given
+-- name: groups_there
+-- Which of these groups have a job.
+select given.value from json_each(:ids) as given
 where
     exists (
         select 1 from offpath_job as root
@@ -84,28 +76,30 @@ where
         where member.group_id = given.value and member.group_id <> member.id
     )
 
--- name: group_untold
--- Open members of groups that nobody has asked to end.
-select root.id
-from json_each(:groups) as given
-cross join offpath_job as root
-where
-    root.id = given.value and root.group_id = root.id
-    and root.finished_at is null and root.cancel_requested = 0
-union all
-select member.id
-from json_each(:groups) as given
-cross join offpath_job as member
-where
-    member.group_id = given.value and member.group_id <> member.id
-    and member.finished_at is null and member.cancel_requested = 0
-limit :limit
+-- name: restore_groups
+-- nothing
+-- A group's row goes with the last of its jobs, and not before.
 
--- name: group_forget
--- Groups without a job need no row.
+-- name: join_roots
+-- nothing
+-- A root is counted by the row of its group as soon as that is there.
+
+-- name: reopen_groups
+-- Jobs of these groups that had ended are open again: whoever put them back wants them to run.
+update offpath_group set
+    open = open + (more.value ->> 'more'),
+    -- A worker of the version before counts none that fails.
+    failed = max(failed - (more.value ->> 'more'), 0),
+    closing = 0,
+    to_close = 0
+from json_each(:batch) as more
+where offpath_group.id = more.value ->> 'id'
+
+-- name: drop_groups
+-- A group goes with its last job.
 delete from offpath_group
 where
-    id in (select value from json_each(:groups))
+    id in (select value from json_each(:ids))
     and not exists (
         select 1 from offpath_job as root
         where root.id = offpath_group.id and root.group_id = root.id
@@ -114,3 +108,39 @@ where
         select 1 from offpath_job as member
         where member.group_id = offpath_group.id and member.group_id <> member.id
     )
+
+-- name: open_members
+-- Open jobs of these groups that nobody has asked to end.
+select root.id
+from json_each(:ids) as given
+cross join offpath_job as root
+where
+    root.id = given.value and root.group_id = root.id
+    and root.finished_at is null and root.cancel_requested = 0
+union all
+select member.id
+from json_each(:ids) as given
+cross join offpath_job as member
+where
+    member.group_id = given.value and member.group_id <> member.id
+    and member.finished_at is null and member.cancel_requested = 0
+limit :limit
+
+-- name: members_to_close
+-- As open_members, of the groups that are closing.
+select root.id
+from offpath_group as closing
+cross join offpath_job as root
+where
+    closing.to_close = 1
+    and root.id = closing.id and root.group_id = root.id
+    and root.finished_at is null and root.cancel_requested = 0
+union all
+select member.id
+from offpath_group as closing
+cross join offpath_job as member
+where
+    closing.to_close = 1
+    and member.group_id = closing.id and member.group_id <> member.id
+    and member.finished_at is null and member.cancel_requested = 0
+limit :limit

@@ -8,11 +8,11 @@ from typing import Final
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest, Order
 from offpath.store.programs.instants import instant
+from offpath.store.programs.leased import LEASED, WIDTH
 from offpath.store.sql import Query, Row
 from offpath.store.sqlite import ordering
 from offpath.store.sqlite.apart import lease_apart, nothing_apart, paused_queues
 from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.rows import LEASED
 from offpath.store.sqlite.session import SQL, Session
 
 PROMOTED_AT_ONCE: Final = 1_000
@@ -108,7 +108,7 @@ def _take(
         rows = _chosen(session, now, request, lanes)
     if any(row[17] for row in rows):
         session.stirred = True
-    return tuple(LEASED.all(row[: len(LEASED.columns)] for row in rows))
+    return tuple(LEASED.all(row[:WIDTH] for row in rows))
 
 
 def _of_one_queue(now: int, request: LeaseRequest, lanes: list[Row]) -> Query:

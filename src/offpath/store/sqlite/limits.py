@@ -17,6 +17,7 @@ from offpath.model.job import JobState, NewJob
 from offpath.model.limit import Admitted, RateSpec
 from offpath.model.rate import decode_state, encode_state, take
 from offpath.model.settlement import Settled, Settlement, SettleStatus, Snoozed
+from offpath.store.programs.dialect import Queries
 from offpath.store.sql import Query, Row
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch
@@ -306,7 +307,7 @@ def close(session: Session, now: int, key: str, until: int | None) -> int:
     session.run(SQL["limit_close"](key=key, until=end, paused=paused, forget_at=now + _KEPT))
     if until is not None and until <= now:
         return 0
-    return len(session.run(SQL["limit_hold"](key=key, now=now)))
+    return len(session.run(SQL["hold_closed"](keys=batch([key]), now=now)))
 
 
 def shut(session: Session, now: int, keys: Iterable[str | None]) -> set[str]:
@@ -324,17 +325,17 @@ def reopen(session: Session, now: int, key: str) -> bool:
 # -- upkeep ----------------------------------------------------------------------------------------
 
 
-def forget(session: Session, now: int, limit: int) -> None:
+def prune_steps(now: int, limit: int) -> Queries[None]:
     """Remove keys without a job that are not closed and whose rate remembers nothing."""
-    rows = session.run(SQL["limit_idle"](now=now, limit=max(limit, 0)))
+    rows = yield SQL["limit_idle"](now=now, limit=max(limit, 0))
     if not rows:
         return
-    kept = [row[0] for row in rows if row[3] or _remembers(row[1], row[2], now)]
-    gone = [row[0] for row in rows if row[0] not in set(kept)]
+    kept = {key for key, rate, state, used in rows if used or _remembers(rate, state, now)}
+    gone = [key for key, *_ in rows if key not in kept]
     if kept:
-        session.run(SQL["limit_keep"](keys=batch(kept), forget_at=now + _KEPT))
+        yield SQL["limit_keep"](keys=batch(sorted(kept)), forget_at=now + _KEPT)
     if gone:
-        session.run(SQL["limit_forget"](keys=batch(gone)))
+        yield SQL["limit_forget"](keys=batch(gone))
 
 
 def _remembers(rate: str | None, state: str | None, now: int) -> bool:

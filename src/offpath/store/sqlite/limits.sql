@@ -200,15 +200,22 @@ update offpath_job set
 from json_each(:jobs) as new
 where offpath_job.seq = new.value ->> 0
 
--- name: limit_hold
--- The admitted jobs of a key that do not run yet are held again.
+-- name: hold_closed
+-- Ready jobs of keys that are closed are held again.
 update offpath_job set
     state = 'blocked',
     reason = 'limit',
     changed_at = :now,
     blocked_until = deadline
-where limit_key = :key and limit_key is not null and state = 'ready'
-returning seq
+where
+    limit_key in (
+        select shut.key from offpath_limit as shut
+        where
+            shut.key in (select value from json_each(:keys))
+            and (shut.paused = 1 or shut.closed_until > :now)
+    )
+    and limit_key is not null and state = 'ready'
+returning id
 
 -- name: limit_recount
 -- Counts that are too high are set right.

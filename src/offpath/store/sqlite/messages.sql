@@ -238,3 +238,14 @@ select
     )
 from place
 order by place.box, place.stream
+
+-- name: prune_messages
+-- Removes ended messages whose time to be kept has passed.
+delete from offpath_message
+where position in (
+    select position from offpath_message
+    where expires_at <= :now
+    order by expires_at
+    limit :limit
+)
+returning id

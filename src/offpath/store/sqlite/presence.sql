@@ -1,8 +1,8 @@
--- name: worker_present
+-- name: present_workers
 -- Workers with a presence lock whose lease still runs.
 select id from offpath_worker where presence = 1 and expires_at > :now and gone_at is null
 
--- name: worker_silent
+-- name: silent_workers
 -- Late workers with a presence lock that have not been silent for so many leases.
 select id, info from offpath_worker
 where
@@ -10,11 +10,6 @@ where
     and gone_at is null
     and expires_at <= :now
     and seen_at + :leases * (expires_at - seen_at) > :now
-
--- name: worker_ended
--- Which of these stopped, or were seen to be dead.
-select id from offpath_worker
-where id in (select value from json_each(:ids)) and gone_at is not null
 
 -- name: worker_ids
 -- Those that are not gone.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, assert_never
 
 from msgspec.structs import replace
@@ -21,9 +21,10 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
+from offpath.store.programs.aftermath import Aftermath
 from offpath.store.programs.instants import instant, micros
 from offpath.store.sqlite import gating, groups, limits
-from offpath.store.sqlite.ending import Aftermath, aftermath
+from offpath.store.sqlite.aftermath import aftermath_steps
 from offpath.store.sqlite.enqueue import insert_steps, joining
 from offpath.store.sqlite.groups import Ended, JoinedGroups
 from offpath.store.sqlite.histories import failure_steps
@@ -128,17 +129,25 @@ class _Batch:
         self._forget_undo()
         ended = [self._applied[one.job.id] for one in mine]
         ended = [each for each in ended if each.ended]
-        after = aftermath(
-            self._session,
-            self._following,
-            [Ended(each.id, each.group_id, each.state, each.redrives) for each in ended],
-            watched=[(each.id, _counted(each)) for each in ended if each.watched],
-            joined=joined,
-            ensured=[one.job.group_id for one in mine if self._needs_row(one)],
+        after, rows = self._session.drive(
+            aftermath_steps(
+                self._following,
+                [Ended(each.id, each.group_id, each.state, each.redrives) for each in ended],
+                watched=[(each.id, _counted(each)) for each in ended if each.watched],
+                joined=joined,
+                ensured=[one.job.group_id for one in mine if self._needs_row(one)],
+            )
         )
-        self._contribute(mine, after)
+        self._hear()
+        self._contribute(mine, rows)
         self._post(mine)
-        return [self._answer(one, due, after) for one in self._settlements]
+        return [self._answer(one, due, after, rows) for one in self._settlements]
+
+    def _hear(self) -> None:
+        """Note what gates have done to other jobs."""
+        session, following = self._session, self._following
+        session.stirred = session.stirred or following.stirred
+        session.released = session.released or following.released
 
     def _write_jobs(self) -> dict[str, int | None]:
         """Move the jobs on; returns when those that wait again are due."""
@@ -255,11 +264,11 @@ class _Batch:
         )
         return (withheld or bool(settlement.effects.contributions)) and self._carries(settlement)
 
-    def _contribute(self, mine: list[Settlement], after: Aftermath) -> None:
+    def _contribute(self, mine: list[Settlement], rows: Mapping[str, bool]) -> None:
         """Give what these made to the groups that have a row."""
         given: dict[str, list[Contribution]] = {}
         for one in mine:
-            if one.job.group_id in after.rows and self._carries(one):
+            if one.job.group_id in rows and self._carries(one):
                 contributions = _contributions(one)
                 if contributions:
                     given.setdefault(one.job.group_id, []).extend(contributions)
@@ -274,7 +283,11 @@ class _Batch:
             self._session.stirred = self._session.stirred or wrote
 
     def _answer(
-        self, settlement: Settlement, due: dict[str, int | None], after: Aftermath
+        self,
+        settlement: Settlement,
+        due: dict[str, int | None],
+        after: Aftermath,
+        rows: Mapping[str, bool],
     ) -> Settled:
         job_id = settlement.job.id
         applied = self._applied.get(job_id)
@@ -288,7 +301,7 @@ class _Batch:
             run_at=instant(due[job_id]) if state is JobState.QUEUED else None,
             enqueued=self._enqueued.get(job_id, ()),
             group_done=job_id in after.done,
-            closing=after.rows.get(applied.group_id, False),
+            closing=rows.get(applied.group_id, False),
             along=after.along(job_id),
         )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob, NewJob
+from offpath.store.programs.leased import LEASED, WIDTH
 from offpath.store.refusals import not_registered, refuse_waiting
 from offpath.store.sqlite.enqueue import effect_steps
-from offpath.store.sqlite.rows import leased_job
 from offpath.store.sqlite.session import SQL, Session
 
 
@@ -21,4 +21,4 @@ def start(session: Session, now: int, job: NewJob, worker: str) -> LeasedJob | N
     if job.announce:
         session.stirred = True
     rows = session.run(SQL["start_lease"](id=job.id, worker=worker, now=now))
-    return leased_job(rows[0]) if rows else None
+    return LEASED.one(rows[0][:WIDTH]) if rows else None

@@ -27,18 +27,16 @@ from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.threads import in_own_thread
 from offpath.store.capabilities import Capabilities
-from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint, Hints
-from offpath.store.programs import workers
+from offpath.store.programs import jobs, rescue, workers
 from offpath.store.programs.dialect import WRITES, How
 from offpath.store.programs.store import SqlStore
-from offpath.store.protocol import Finding, JobRedrive, Migration, Pruned
+from offpath.store.protocol import Finding, Migration, Pruned
 from offpath.store.schema import listing
 from offpath.store.sql import Query
 from offpath.store.sqlite import (
     apart,
     deaths,
-    jobs,
     leasing,
     limits,
     migrate,
@@ -240,38 +238,22 @@ class SqliteStore(Eventing, Flowing, Ledgering, Workflowing, SqlStore):
         """Reserved jobs run from now on."""
         return await self._write(lambda session: apart.begin(session, self._now(), jobs))
 
-    async def cancel(self, ids: Sequence[str], *, keep: float | None = None) -> list[ChangedJob]:
-        """Cancel waiting jobs, ask running ones to end."""
-        changed = await self._write(lambda session: jobs.cancel(session, self._now(), ids, keep))
-        if any(not each.state.terminal for each in changed):
-            self._hints.emit(Hint.CANCEL)
-        self._tell(ended=any(each.state.terminal for each in changed))
-        return changed
-
-    async def redrive(self, redrives: Sequence[JobRedrive]) -> list[ChangedJob]:
-        """Put dead or cancelled jobs back, make waiting ones due."""
-        changed = await self._write(lambda session: jobs.redrive(session, self._now(), redrives))
-        self._tell(waiting=bool(changed))
-        return changed
-
-    async def delete(self, ids: Sequence[str]) -> list[ChangedJob]:
-        """Remove ended jobs."""
-        return await self._write(lambda session: jobs.delete(session, ids))
-
     async def rescue(
         self, *, limit: int, max_deliveries: int, keep: float | None = None
     ) -> list[Rescued]:
         """Take jobs from workers that are gone."""
-        rules = jobs.RescueEnd(limit, max_deliveries, keep)
-        rescued = await self._write(
-            lambda session: jobs.rescue(session, self._now(), rules, self._presence),
-            peek=lambda session: jobs.nothing_to_rescue(session, self._now(), self._presence),
+        presence = self._presence
+        return await self.runner.run(
+            lambda d: rescue.rescue(
+                d,
+                limit=limit,
+                max_deliveries=max_deliveries,
+                keep=keep,
+                spared=lambda d: deaths.spared_steps(d, presence),
+            ),
+            WRITES,
+            lambda d: deaths.nothing_to_rescue(d, presence),
         )
-        self._tell(
-            waiting=any(not each.state.terminal for each in rescued),
-            ended=any(each.state.terminal for each in rescued),
-        )
-        return rescued
 
     async def notice_deaths(self) -> list[str]:
         """End the lease of workers whose lock was twice seen to be free."""
@@ -288,7 +270,7 @@ class SqliteStore(Eventing, Flowing, Ledgering, Workflowing, SqlStore):
 
     async def prune(self, *, limit: int) -> Pruned:
         """Remove what has ended and whose time has passed, and lock files nobody has."""
-        removed = await self._write(lambda session: jobs.prune(session, self._now(), limit))
+        removed = await self.runner.run(lambda d: jobs.prune(d, limit=limit), WRITES)
         known = await self._read(deaths.known)
         await self._block(lambda: self._presence.sweep(known))
         return removed

@@ -41,10 +41,3 @@ where
     and offpath_job.deliveries = mine.value ->> 1
     and +offpath_job.state = 'running'
 returning id
-
--- name: suspects_clear
--- Those of a crash that were not in the half that crashed again.
-update offpath_job set suspected = ''
-where
-    suspected in (select value from json_each(:crashes)) and finished_at is null
-    and +state <> 'running'

@@ -12,7 +12,7 @@ from offpath.model.gate import GateState
 from offpath.model.job import DeadReason, JobState
 from offpath.store.programs.answers import WokenRow
 from offpath.store.sql import Row
-from offpath.store.sqlite.ending import aftermath
+from offpath.store.sqlite.aftermath import aftermath_steps
 from offpath.store.sqlite.gating import Following
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.keys import in_turns
@@ -93,7 +93,9 @@ def expire_blocked(session: Session, now: int, limit: int, keep: float | None) -
     if fired:  # they were left behind
         session.drive(following.decided([(gate, GateState.FIRED) for gate in sorted(fired)]))
     missed = _uncounted(session, limit)
-    after = aftermath(session, following, (), watched=[*fallen, *missed])
+    after, _ = session.drive(aftermath_steps(following, (), watched=[*fallen, *missed]))
+    session.stirred = session.stirred or following.stirred
+    session.released = session.released or following.released
     session.run(SQL["signal_expire"](now=now, limit=limit))
     woken += _pass_on(session, now, left - len(up))
     return [*woken, *after.all_along()]

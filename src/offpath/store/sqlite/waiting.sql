@@ -7,14 +7,6 @@ where id in (select value from json_each(:jobs))
 delete from offpath_step
 where kind = 'undo' and job in (select value from json_each(:jobs))
 
--- name: step_remove
--- What jobs that are about to go have recorded.
-delete from offpath_step
-where job in (
-    select gone.id from offpath_job as gone
-    where gone.seq in (select value from json_each(:jobs))
-)
-
 -- name: signals_there
 -- Which of these addresses have a signal to take.
 select wanted.value ->> 0, wanted.value ->> 1

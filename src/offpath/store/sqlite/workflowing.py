@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeVar
 
 from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint
-from offpath.store.sqlite import groups, jobs, waiting
+from offpath.store.sqlite import waiting
 from offpath.store.sqlite.part import Part
-from offpath.store.sqlite.session import Session
 
 T = TypeVar("T")
 
 
 class Workflowing(Part):
     """Groups, gates, steps and waits."""
-
-    # -- groups ----------------------------------------------------------------------------
-
-    async def cancel_groups(
-        self, ids: Sequence[str], *, limit: int, keep: float | None = None
-    ) -> list[ChangedJob]:
-        """Mark groups as closing and cancel open members."""
-
-        def close(session: Session) -> list[ChangedJob]:
-            groups.mark(session, ids)
-            return jobs.close(session, self._now(), ids, limit, keep)
-
-        return self._told_of(await self._write(close))
-
-    async def close_groups(self, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
-        """Cancel open members of groups that are closing."""
-
-        def close(session: Session) -> list[ChangedJob]:
-            closing = groups.to_close(session, limit)
-            return jobs.close(session, self._now(), closing, limit, keep)
-
-        def nothing(session: Session) -> list[ChangedJob] | None:
-            return None if groups.to_close(session, 1) else []
-
-        return self._told_of(await self._write(close, peek=nothing))
 
     # -- gates -----------------------------------------------------------------------------
 

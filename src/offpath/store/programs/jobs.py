@@ -1,0 +1,241 @@
+"""Operators' calls on jobs: cancel them, put them back, remove them; and the upkeep of old ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from offpath.model.job import JobState
+from offpath.store.changes import Changed
+from offpath.store.hints import Hint
+from offpath.store.programs.aftermath import End
+from offpath.store.programs.answers import STATES, GoneRow, HeldRow, RedrivenRow
+from offpath.store.programs.dialect import Dialect, Send, Steps, ask
+from offpath.store.protocol import Pruned, Redrive
+from offpath.store.sql import Query, Row
+
+GONE_KEPT: Final = 3600.0
+"""Seconds for which a worker that is gone is remembered."""
+
+_UNDONE: Final = frozenset({JobState.DEAD, JobState.CANCELLED})
+"""Ends after which what a job has done is to be undone."""
+
+
+class _Put(msgspec.Struct):
+    """A job that is put back, as ``redrive`` takes it."""
+
+    id: str
+    delay: int | float
+
+
+class _More(msgspec.Struct):
+    """A group with more open jobs, as ``reopen_groups`` takes it."""
+
+    id: str
+    more: int
+
+
+# -- cancel ----------------------------------------------------------------------------------------
+
+
+def cancel(d: Dialect, ids: Sequence[str], *, keep: float | None = None) -> Steps[list[Changed]]:
+    """End what waits, mark what runs; then tell of those that died at gates because of it."""
+    given = d.ids(ids)
+    held, _, _ = yield Send((d.sql["hold_jobs"](ids=given), *_cancelling(d, given, keep)))
+    return (yield from _cancelled(d, _held(held), keep))
+
+
+def cancel_groups(
+    d: Dialect, ids: Sequence[str], *, limit: int, keep: float | None = None
+) -> Steps[list[Changed]]:
+    """Cancel open members of groups, and mark the groups as closing."""
+    if not ids:
+        return []
+    groups = sorted(set(ids))
+    found = yield from ask(d.sql["open_members"](ids=d.batch(groups), limit=max(limit, 0)))
+    members = {job for (job,) in found}
+    # a root whose group gets its row here is counted by it, so it is held with the members
+    held, roots, _, _ = yield Send(
+        (
+            d.sql["hold_jobs"](ids=d.ids([*members, *groups])),
+            d.sql["join_roots"](ids=d.ids(groups)),
+            *_cancelling(d, d.ids(members), keep),
+        )
+    )
+    jobs = [job for job in _held(held) if job.id in members]
+    return (yield from _cancelled(d, jobs, keep, groups, roots))
+
+
+def close_groups(d: Dialect, *, limit: int, keep: float | None = None) -> Steps[list[Changed]]:
+    """Cancel open members of groups that are closing."""
+    found = yield from ask(d.sql["members_to_close"](limit=max(limit, 0)))
+    return (yield from cancel(d, [job for (job,) in found], keep=keep)) if found else []
+
+
+def nothing_to_close(
+    d: Dialect,
+    *,
+    limit: int,  # noqa: ARG001 - as the program
+    keep: float | None = None,  # noqa: ARG001 - as the program
+) -> Steps[list[Changed] | None]:
+    """The answer where no group that is closing has a member to cancel."""
+    return None if (yield from ask(d.sql["members_to_close"](limit=1))) else []
+
+
+def _cancelling(d: Dialect, ids: str, keep: float | None) -> tuple[Query, Query]:
+    return (
+        d.sql["cancel_waiting"](ids=ids, keep=d.span(keep), now=d.now),
+        d.sql["cancel_running"](ids=ids),
+    )
+
+
+def _cancelled(
+    d: Dialect,
+    jobs: Sequence[HeldRow],
+    keep: float | None,
+    closing: Sequence[str] = (),
+    roots: Sequence[Row] = (),
+) -> Steps[list[Changed]]:
+    """Count those that have ended in gates and groups; jobs that had ended before are left out."""
+    told = [job for job in jobs if not STATES[job.state].terminal]
+    over = [job for job in told if STATES[job.state] is not JobState.RUNNING]
+    joined = {root[0] for root in roots}
+    ends = [_end(job, joined) for job in over]
+    after = yield from d.conclude(ends, keep, closing=closing, roots=roots)
+    d.announced.hear(job.announce for job in over)
+    if over:
+        d.announced.moved.add(JobState.CANCELLED)
+        d.announced.tell(Hint.WORK)  # what ends gives its key and its room to others
+    if len(over) < len(told):
+        d.announced.tell(Hint.CANCEL)
+    ended = {job.id for job in over}
+    changed = [
+        _changed(job, JobState.CANCELLED, group_done=job.id in after.done)
+        if job.id in ended
+        else _changed(job, JobState.RUNNING)
+        for job in told
+    ]
+    return changed + after.all_along()
+
+
+def _end(job: HeldRow, joined: Collection[str]) -> End:
+    grouped = bool(job.grouped) or job.id in joined
+    return End(job.id, job.group_id, grouped, bool(job.watched), job.redrives)
+
+
+# -- redrive ---------------------------------------------------------------------------------------
+
+
+def redrive(d: Dialect, redrives: Sequence[Redrive]) -> Steps[list[Changed]]:
+    """Put ended jobs back, and make waiting ones due; count those that are open again up."""
+    delays = {known: one.delay for one in redrives if (known := d.id(one.id)) is not None}
+    ids = d.ids(delays)
+    batch = d.batch([_Put(job, d.span(delay)) for job, delay in sorted(delays.items())])
+    answers = yield Send(
+        (
+            # a holder whose period is over stands in nobody's way
+            d.sql["lapse_keys"](ids=ids, now=d.now),
+            d.sql["restore_groups"](ids=ids, now=d.now),
+            *d.told_the_time(),
+            d.sql["hold_jobs"](ids=ids),
+            d.sql["redrive"](batch=batch, now=d.now),
+        )
+    )
+    before = {job.id: job for job in _held(answers[-2])}
+    rows = sorted(RedrivenRow(*row) for row in answers[-1])
+    yield from _reopen(d, [job for row in rows if STATES[(job := before[row.id]).state].terminal])
+    d.announced.hear(before[row.id].announce for row in rows)
+    if rows:
+        d.announced.moved.add(JobState.QUEUED)
+    return [_changed(before[row.id], STATES[row.state], attempt=row.attempt) for row in rows]
+
+
+def _reopen(d: Dialect, jobs: Sequence[HeldRow]) -> Steps[None]:
+    """Jobs that had ended are open again: gates and groups count them so. Groups come last."""
+    queries: list[Query] = []
+    if watched := [job.id for job in jobs if job.watched]:
+        ids = d.ids(watched)
+        queries += d.sql["uncount_gates"](ids=ids), d.sql["uncount_watches"](ids=ids)
+    if opened := Counter(job.group_id for job in jobs if job.grouped):
+        groups = [_More(group, more) for group, more in sorted(opened.items())]
+        queries.append(d.sql["reopen_groups"](batch=d.batch(groups)))
+    if queries:
+        yield Send(tuple(queries), last=True)
+
+
+# -- delete and prune ------------------------------------------------------------------------------
+
+
+def delete(d: Dialect, ids: Sequence[str]) -> Steps[list[Changed]]:
+    """Remove ended jobs, but not those that are still to be undone."""
+    held = yield from ask(d.sql["hold_jobs"](ids=d.ids(ids)))
+    jobs = [job for job in _held(held) if _removable(job)]
+    yield from _remove(d, [GoneRow(job.id, job.group_id, job.grouped, job.gate) for job in jobs])
+    return [_changed(job, STATES[job.state]) for job in jobs]
+
+
+def prune(d: Dialect, *, limit: int) -> Steps[Pruned]:
+    """Remove ended jobs whose time has come, and as many messages; claims, and old workers."""
+    expired, messages, _, _ = yield Send(
+        (
+            d.sql["expired_jobs"](limit=limit, now=d.now),
+            d.sql["prune_messages"](limit=limit, now=d.now),
+            d.sql["prune_claims"](limit=limit, now=d.now),
+            d.sql["prune_workers"](limit=limit, keep=d.span(GONE_KEPT), now=d.now),
+        )
+    )
+    yield from d.prune_limits(limit)
+    yield from _remove(d, [GoneRow(*row) for row in expired])
+    return Pruned(jobs=len(expired), messages=len(messages))
+
+
+def _remove(d: Dialect, jobs: Sequence[GoneRow]) -> Steps[None]:
+    """Remove jobs with their histories; gates and groups go with the last of their jobs."""
+    if not jobs:
+        return
+    ids = d.ids(job.id for job in jobs)
+    queries = [d.sql[name](ids=ids) for name in ("remove_failures", "remove_steps", "remove_jobs")]
+    if gates := {job.gate for job in jobs if job.gate}:
+        held = d.batch(sorted(gates))
+        queries += (
+            d.sql["lock_gates"](ids=held, watching="[]"),
+            d.sql["drop_watches"](ids=held),
+            d.sql["drop_gates"](ids=held),
+        )
+    if groups := {job.group_id for job in jobs if job.grouped}:
+        held = d.batch(sorted(groups))
+        queries += d.sql["lock_groups"](ids=held), d.sql["drop_groups"](ids=held)
+    yield Send(tuple(queries), last=True)
+
+
+def _removable(job: HeldRow) -> bool:
+    state = STATES[job.state]
+    return state.terminal and not (job.has_undo and state in _UNDONE)
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _held(rows: Iterable[Row]) -> list[HeldRow]:
+    """The jobs of known states; one of another is left alone, and ``doctor`` tells of it."""
+    jobs = (HeldRow._make(row) for row in rows)
+    return [job for job in jobs if job.state in STATES]
+
+
+def _changed(
+    job: HeldRow, state: JobState, *, attempt: int | None = None, group_done: bool = False
+) -> Changed:
+    return Changed(
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        group_id=job.group_id,
+        was=STATES[job.state],
+        state=state,
+        attempt=job.attempt if attempt is None else attempt,
+        parent=job.parent,
+        group_done=group_done,
+    )
