@@ -128,9 +128,9 @@ class Documents(Generic[S]):
         """The values of ``rows``, in their order, marked where they have a place for that."""
         rows = list(rows)
         try:
-            return [self._decode(row[0]) for row in rows]
+            return [self._decode(text) for (text,) in rows]
         except UNREADABLE:
-            return [self.one(row[0]) for row in rows]
+            return [self.one(text) for (text,) in rows]
 
     def one(self, text: str) -> S:
         """The value of one document."""

@@ -9,6 +9,7 @@ from offpath.model import suspicion
 from offpath.model.job import LeasedJob
 from offpath.model.lease import LeaseRequest
 from offpath.model.suspicion import MOST_READ, Suspect
+from offpath.store.postgres.handing import JOB
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.dialect import Rows, Send, Steps, ask
 from offpath.store.sql import Catalogue, Query
@@ -39,19 +40,21 @@ def apart_steps(
     )
     (taken,) = yield Send((take,), last=not ids)
     if ids:
-        mine = [row[3] for row in taken if row[3] is not None]
+        mine = [row[JOB] for row in taken if row[JOB] is not None]
         alone = len(mine) == 1
         yield from ask(
             sql["reserve"](ids=to_json(mine), worker=request.worker, alone=alone), last=True
         )
-    return sorted(taken, key=lambda row: ids.index(row[3]) if row[3] in ids else 0), bool(rows)
+    place = {job: n for n, job in enumerate(ids)}
+    return sorted(taken, key=lambda row: place.get(row[JOB], 0)), bool(rows)
 
 
 def _chosen(rows: Rows, request: LeaseRequest) -> list[str]:
     if not rows:
         return []
-    most = suspicion.company(rows[0][3], rows[0][4])
-    return suspicion.chosen((Suspect(*row[:3]) for row in rows), request, most)
+    *_, crash, left = rows[0]
+    suspects = (Suspect(*suspect) for *suspect, _, _ in rows)
+    return suspicion.chosen(suspects, request, suspicion.company(crash, left))
 
 
 def begin_steps(
@@ -60,4 +63,4 @@ def begin_steps(
     """Reserved jobs run from now on; the ids of those that their holder still has."""
     mine = [{"id": job.id, "worker": job.worker, "deliveries": job.deliveries} for job in jobs]
     rows = yield from ask(sql["begin_apart"](now=moment(now), jobs=to_json(mine)), last=True)
-    return {row[0] for row in rows}
+    return {job for (job,) in rows}

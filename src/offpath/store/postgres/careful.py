@@ -90,7 +90,7 @@ def settle_free_steps(
     *_, there, unlocked = yield Send(
         (*first, sql["jobs_there"](ids=ids), sql["free_jobs"](ids=ids))
     )
-    locked = {row[0] for row in there} - {row[0] for row in unlocked}
+    locked = {job for (job,) in there} - {job for (job,) in unlocked}
     left = [one for one in settlements if one.job.id not in locked]
     answers = (yield from settle_steps(left, now, announced, sql=sql)) if left else []
     rest = iter(answers)

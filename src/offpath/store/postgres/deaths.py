@@ -31,7 +31,7 @@ def notice_deaths_steps(now: datetime | None, *, sql: Catalogue) -> Steps[list[s
     """
     deaths = sql["notice_deaths"](now=moment(now), grace=RESTART_GRACE)
     dead, silent = yield Send((deaths, sql["silent"](now=moment(now), host=socket.gethostname())))
-    gone = [row[0] for row in dead]
+    gone = [worker for (worker,) in dead]
     if gone:  # what they hold is taken where it is free: behind rows of workers nothing may wait
         yield from ask(sql["free_held"](now=moment(now), ids=to_json(gone)))
     if still := [worker for worker, pid in silent if stopped(pid)]:

@@ -47,12 +47,12 @@ class EndedRow(NamedTuple):
     """Asked again and again, and for each job."""
 
     @classmethod
-    def of(cls, row: Row) -> EndedRow:
-        """From a row of the statement."""
-        _, text, run_at, group, announce, watched, has_undo, redrives, _ = row
+    def of(cls, row: Row) -> tuple[int, Ended]:
+        """The settlement's place and what is said of it, from a row of the statement."""
+        n, text, run_at, group, announce, watched, has_undo, redrives, _ = row
         state, counted = public(text), watched == COUNTED
         over = state in TERMINAL
-        return cls(state, run_at, group, announce, counted, bool(has_undo), redrives, over)
+        return n, cls(state, run_at, group, announce, counted, bool(has_undo), redrives, over)
 
     @property
     def failed(self) -> bool:
@@ -74,7 +74,7 @@ class AppliedBatch:
     @classmethod
     def of(cls, settlements: Sequence[Settlement], rows: Iterable[Row]) -> AppliedBatch:
         """From the rows of the statement."""
-        ended = {row[0]: EndedRow.of(row) for row in rows}
+        ended = dict(map(Ended.of, rows))
         applied = [
             n
             for n, one in sorted(ended.items())

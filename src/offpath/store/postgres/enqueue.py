@@ -150,9 +150,10 @@ class _Holder:
     """Its period has passed: the next who asks gets the key."""
 
     @classmethod
-    def of(cls, row: Row) -> _Holder:
-        _, holder, fingerprint, state, run_at, over = row
-        return cls(holder, fingerprint, public(state), from_micros(run_at), bool(over))
+    def of(cls, row: Row) -> tuple[str, _Holder]:
+        """The key and who has it, from a row of ``holders``."""
+        key, holder, fingerprint, state, run_at, over = row
+        return key, cls(holder, fingerprint, public(state), from_micros(run_at), bool(over))
 
     @property
     def waiting(self) -> bool:
@@ -184,10 +185,10 @@ class _EnqueueBatch:
     def note_added(self, rows: Iterable[Row]) -> None:
         """Answer for the rows that were written: the first job of each id made it."""
         times = {}
-        for row in rows:
-            times[row[0]] = from_micros(row[1])
-            if row[2]:
-                self.roots.add(row[0])
+        for job, at_micros, rooted in rows:
+            times[job] = from_micros(at_micros)
+            if rooted:
+                self.roots.add(job)
         self.added.update(times)
         left = []
         for at in self.left:
@@ -285,7 +286,7 @@ def enqueue_each(jobs: Sequence[NewJob], now: datetime | None, *, sql: Catalogue
 
 def each_answer(jobs: Sequence[NewJob], rows: Iterable[Row]) -> list[Enqueued | None]:
     """The answers for the jobs that were added; the first of equal ids was. None for the others."""
-    times = {row[0]: from_micros(row[1]) for row in rows}
+    times = {job: from_micros(run_at) for job, run_at, _ in rows}
     answers: list[Enqueued | None] = []
     for job in jobs:
         added = _canonical(job.id)
@@ -350,7 +351,7 @@ def _resolve(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Quer
         if keys:
             look = "lock_holders" if _wants_lock(batch) else "holders"
             rows = yield sql[look](keys=to_json(keys), now=moment(now))
-            holders = {row[0]: _Holder.of(row) for row in rows}
+            holders = dict(map(_Holder.of, rows))
             _answer_unique(batch, holders)
             if any(holder.over for holder in holders.values()):
                 yield sql["release_keys"](keys=to_json(keys), now=moment(now))
@@ -367,8 +368,8 @@ def _wants_lock(batch: _EnqueueBatch) -> bool:
     return any(claim and claim.policy is UniquePolicy.REPLACE for claim in claims)
 
 
-def _answer_repeats(batch: _EnqueueBatch, rows: Iterable[Row]) -> None:
-    known = {row[0]: (row[1], from_micros(row[2])) for row in rows}
+def _answer_repeats(batch: _Batch, rows: Iterable[Row]) -> None:
+    known = {job: (fingerprint, from_micros(run_at)) for job, fingerprint, run_at in rows}
     left = []
     for at in batch.left:
         job, there = batch.jobs[at], known.get(batch.ids[at])
@@ -422,7 +423,7 @@ def _replace(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Quer
         for holder, at in sorted(batch.replacing.items())
     ]
     rows = yield sql["replace_holders"](now=moment(now), batch=to_json(sent))
-    times = {row[0]: from_micros(row[1]) for row in rows}
+    times = {job: from_micros(run_at) for job, run_at in rows}
     for at, answer in list(batch.answers.items()):
         if answer.job_id in times and not answer.created:
             batch.answer(at, answer.job_id, times[answer.job_id])

@@ -76,8 +76,8 @@ def _look(limit: int, now: datetime | None, sql: Catalogue) -> Steps[_Found]:
             sql["expire_signals"](now=moment(now), limit=limit),
         )
     )
-    due = [row[0] for row in (*blocked, *queued)][:limit]
-    return _Found(due, {row[0]: row[1] > 0 for row in uncounted})
+    due = [job for (job,) in (*blocked, *queued)][:limit]
+    return _Found(due, {job: standing > 0 for job, standing in uncounted})
 
 
 def _give_up(

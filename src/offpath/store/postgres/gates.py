@@ -38,14 +38,14 @@ def require_gates(
     if named or watched:
         looked = sorted({*named, *(gate.id for gate in gates)})
         rows = yield sql["known_gates"](ids=ids_json(looked))
-        known = {row[0] for row in rows}
+        known = {gate for (gate,) in rows}
     for job in jobs:
         if job.gate in named and job_id(job.gate or "") not in known:
             raise no_gate(job.id, job.gate)
     there: set[str] = set()
     if watched:
         rows = yield sql["lock_jobs"](ids=ids_json(watched))
-        there = {row[0] for row in rows}
+        there = {job for job, _ in rows}
     for gate in gates:
         missing = [each for each in gate.on if each in watched and job_id(each) not in there]
         if missing and gate.timeout is None and job_id(gate.id) not in known:
@@ -146,12 +146,12 @@ def _make(
     standing: dict[str, int] = {}
     if others:
         rows = yield sql["lock_jobs"](ids=ids_json(others))
-        standing = {row[0]: row[1] for row in rows}
+        standing = dict(map(tuple, rows))
     missing = others - standing.keys()
     batch = [_new_gate(gate, watched[gate.id], standing) for gate in gates]
     batch.sort(key=lambda one: one["id"])
     rows = yield sql["add_gates"](now=moment(now), batch=to_json(batch))
-    new = {row[0] for row in rows}
+    new = {gate for (gate,) in rows}
     fresh = [one for one in batch if one["id"] in new]
     if not fresh:
         return {}, set()

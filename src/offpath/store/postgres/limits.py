@@ -74,7 +74,7 @@ def admit_steps(
         last=True,
     )
     if announced is not None:
-        announced.hear(row[0] for row in admitted)
+        announced.hear(announce for (announce,) in admitted)
     cut = len(ids) == limit or _is_cut(picked, passes)
     full = cut or (not given and len(turns) >= _KEYS_AT_ONCE)
     return Admitted(jobs=len(ids), more=full, next_in=outlook[0][0])
@@ -82,7 +82,7 @@ def admit_steps(
 
 def _turns(now: datetime | None, sql: Catalogue) -> Steps[list[str]]:
     rows = yield from ask(sql["limit_turns"](now=moment(now), most=_KEYS_AT_ONCE))
-    return sorted(row[0] for row in rows)
+    return sorted(key for (key,) in rows)
 
 
 def _outlook(keys: Sequence[str], now: datetime | None, sql: Catalogue) -> Steps[float | None]:
@@ -94,7 +94,7 @@ def _outlook(keys: Sequence[str], now: datetime | None, sql: Catalogue) -> Steps
 
 def _granted(rates: Rows, picked: Rows) -> tuple[list[str], list[_Pass]]:
     """Of the picked jobs, those that the rates allow; and what each key's row says from now on."""
-    by_key: dict[str, list[str]] = {row[0]: [] for row in rates}
+    by_key: dict[str, list[str]] = {key: [] for key, *_ in rates}
     for key, job, _ in picked:
         by_key[key].append(job)
     ids, passes = list[str](), list[_Pass]()
@@ -197,7 +197,7 @@ def hold_again_steps(
     _, held = yield Send(
         (sql["lock_limits"](keys=names), sql["hold_closed"](keys=names, now=moment(now)))
     )
-    return {row[0] for row in held}
+    return {job for (job,) in held}
 
 
 def cool_downs(settlements: Iterable[Settlement]) -> dict[str, float]:
@@ -220,4 +220,4 @@ def waiting_steps(keys: Sequence[str], *, sql: Catalogue) -> Steps[bool]:
 def open_steps(key: str, now: datetime | None, *, sql: Catalogue) -> Steps[bool]:
     """End a pause and a cool-down."""
     rows = yield from ask(sql["open_limit"](key=key, now=moment(now)), last=True)
-    return any(row[0] for row in rows)
+    return any(was_closed for (was_closed,) in rows)

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from offpath.model.lease import LeaseRequest, Order
+from offpath.store.postgres.handing import JOB
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.dialect import Rows, Send, Steps
 from offpath.store.sql import Catalogue, Query, Row
@@ -61,7 +62,7 @@ def take_steps(
     balanced = request.order is Order.BALANCED
     counts = (sql["running_by_fair_key"](),) if balanced else ()
     _, rows, *rest = yield Send((promote, _read(request, min(few, reach), now, sql), *counts))
-    running = {row[0]: row[1] for row in rest[0]} if rest else {}
+    running = dict(map(tuple, rest[0])) if rest else {}
     choice = choose(request, limit, rows, running, few)
     if choice.cut and few < reach:
         (rows,) = yield Send((_read(request, reach, now, sql),))
@@ -76,7 +77,7 @@ def take_steps(
     )
     (taken,) = yield Send((query,), last=True)
     place = {job: n for n, job in enumerate(choice.ids)}
-    return sorted(taken, key=lambda row: place.get(row[3], 0)), choice
+    return sorted(taken, key=lambda row: place.get(row[JOB], 0)), choice
 
 
 def _read(request: LeaseRequest, reach: int, now: datetime | None, sql: Catalogue) -> Query:

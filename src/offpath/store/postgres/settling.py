@@ -114,12 +114,12 @@ def succeed_steps(
     succeed = sql["succeed"](now=moment(now), batch=_successes(settlements))
     if many(one.job.limit_key for one in settlements):
         _, rows = yield Send((sql["nudge_together"](), succeed))
-        yield from _free_rooms((settlements[row[0]] for row in rows), sql, last=True)
+        yield from _free_rooms((settlements[n] for n, *_ in rows), sql, last=True)
     else:
         rows = yield from ask(succeed, last=True)
     answers: list[Settled | None] = [None] * len(settlements)
     if announced is not None:
-        announced.hear(row[2] for row in rows)
+        announced.hear(announce for _, _, announce, _, _ in rows)
         _tell_waiting(announced, rows)
     for n, cancelled, _, redrives, _ in rows:
         answers[n] = Settled(
@@ -145,7 +145,7 @@ def settle_steps(
     rows = yield from told_the_time(_settle(settlements, now, sql), now, sql, first=first)
     batch = AppliedBatch.of(settlements, rows)
     if announced is not None:
-        announced.hear(row[4] for row in rows)
+        announced.hear(one.announce for one in batch.ended.values())
         _tell_waiting(announced, rows)
     if together:
         over = (settlements[n] for n, one in batch.ended.items() if one.over)
@@ -177,7 +177,7 @@ def settle_steps(
 
 def _tell_waiting(announced: Announced, rows: Iterable[Row]) -> None:
     """Jobs may have waited for one of these, which the last column says, to give its key up."""
-    if any(row[-1] for row in rows):
+    if any(frees for *_, frees in rows):
         announced.moved.add(JobState.QUEUED)
 
 

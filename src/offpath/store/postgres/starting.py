@@ -7,7 +7,7 @@ from datetime import datetime
 from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob, NewJob
 from offpath.store.postgres.effects import commit_steps
-from offpath.store.postgres.leasing import job_of
+from offpath.store.postgres.handing import ANNOUNCE, JOB, job_of
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.dialect import Announced, Steps, ask, embed
 from offpath.store.refusals import not_registered
@@ -40,5 +40,5 @@ def start_steps(
         last=True,
     )
     if announced is not None:
-        announced.hear(row[18] for row in rows)
-    return next((job_of(row, worker) for row in rows if row[3] is not None), None)
+        announced.hear(row[ANNOUNCE] for row in rows)
+    return next((job_of(row, worker) for row in rows if row[JOB] is not None), None)

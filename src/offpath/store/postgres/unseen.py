@@ -22,9 +22,9 @@ def look_again_steps(limit: int, now: datetime | None, *, sql: Catalogue) -> Ste
     looked = yield from ask(sql["look_again"](limit=limit))
     if not looked:
         return
-    rows = yield from ask(sql["found_again"](ids=ids_json(row[1] for row in looked)))
-    found = ids_json(row[0] for row in rows)
-    places = to_json([row[0] for row in looked])
+    rows = yield from ask(sql["found_again"](ids=ids_json(job for _, job in looked)))
+    found = ids_json(job for (job,) in rows)
+    places = to_json([place for place, _ in looked])
     _, roots, gone = yield Send(
         (
             sql["watch_found"](ids=found),
@@ -34,12 +34,12 @@ def look_again_steps(limit: int, now: datetime | None, *, sql: Catalogue) -> Ste
     )
     work = GroupWork()
     if roots:
-        joined = yield from ask(sql["join_roots"](ids=ids_json(row[0] for row in roots)))
+        joined = yield from ask(sql["join_roots"](ids=ids_json(job for (job,) in roots)))
         for row in joined:
             work.join_root(row, frozenset())
     if gone:
         # a root that came, was not counted, and is removed again did not take its group with it
-        ids = sorted(row[0] for row in gone)
+        ids = sorted(group for (group,) in gone)
         held = to_json(sorted({*ids, *work.groups()}))
         yield Send((sql["lock_groups"](ids=held), sql["drop_groups"](ids=to_json(ids))))
     yield from work.lasting(now, sql=sql)

@@ -85,3 +85,11 @@ LEASED: Final = Shape(
 
 WIDTH: Final = len(LEASED.columns)
 """How many columns these are: rows of a lease say more behind them."""
+
+JOB: Final = LEASED.columns.index("id")
+PRIORITY: Final = LEASED.columns.index("priority")
+RUN_AT: Final = LEASED.columns.index("run_at")
+ENQUEUED_AT: Final = LEASED.columns.index("enqueued_at")
+ANNOUNCE: Final = WIDTH
+SEQ: Final = WIDTH + 1
+"""Places in the row of a lease, which makes no object of each beside the job itself."""

@@ -49,7 +49,7 @@ def attempts(
 def attempted(d: Dialect, router: str, events: Sequence[str]) -> Steps[frozenset[str]]:
     """The ones of these events that have an attempt."""
     rows = yield from one(d.sql["attempted"](router=router, events=d.batch(list(events))))
-    return frozenset(row[0] for row in rows)
+    return frozenset(event for (event,) in rows)
 
 
 def redoable(

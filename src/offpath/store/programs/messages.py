@@ -65,13 +65,13 @@ def revive(d: Dialect, ids: Sequence[str]) -> Steps[list[str]]:
     rows = yield from one(d.sql["revive_messages"](now=d.now, ids=d.batch(list(ids))))
     if rows:
         d.announced.tell(Hint.MESSAGES)
-    return sorted(row[0] for row in rows)
+    return sorted(message for (message,) in rows)
 
 
 def delete(d: Dialect, ids: Sequence[str]) -> Steps[list[str]]:
     """Remove ended messages."""
     rows = yield from one(d.sql["delete_messages"](ids=d.batch(list(ids))))
-    return sorted(row[0] for row in rows)
+    return sorted(message for (message,) in rows)
 
 
 def backlog(d: Dialect, *, limit: int = 1000) -> Steps[list[MessageBacklog]]:

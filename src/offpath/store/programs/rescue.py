@@ -88,7 +88,8 @@ def rescue(
 
 
 def _orphan(row: Row, max_deliveries: int) -> _Orphan:
-    job, orphan = LEASED.one(row[:WIDTH]), OrphanRow._make(row[WIDTH:])
+    columns = tuple(row)
+    job, orphan = LEASED.one(columns[:WIDTH]), OrphanRow._make(columns[WIDTH:])
     begun = bool(orphan.begun)
     lost = Lost(
         job.losses,

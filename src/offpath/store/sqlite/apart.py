@@ -10,7 +10,7 @@ from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
 from offpath.model.suspicion import MOST_READ, Suspect
 from offpath.store.programs.instants import instant
-from offpath.store.programs.leased import LEASED, WIDTH
+from offpath.store.programs.leased import ANNOUNCE, JOB, LEASED, SEQ, WIDTH
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
 
@@ -35,10 +35,10 @@ def lease_apart(session: Session, now: int, request: LeaseRequest) -> Leased:
     ids = suspicion.chosen(suspects, request, suspicion.company(crash, left))
     chosen = batch([place[each] for each in ids])
     rows = session.run(SQL["lease_chosen"](jobs=chosen, worker=request.worker, now=now))
-    rows.sort(key=lambda row: ids.index(row[0]))
-    taken = batch([row[18] for row in rows])
+    rows.sort(key=lambda row: ids.index(row[JOB]))
+    taken = batch([row[SEQ] for row in rows])
     session.run(SQL["suspects_reserve"](jobs=taken, alone=int(len(rows) == 1)))
-    if any(row[17] for row in rows):
+    if any(row[ANNOUNCE] for row in rows):
         session.stirred = True
     return Leased(jobs=tuple(LEASED.one(row[:WIDTH]) for row in rows), now=instant(now), more=True)
 
@@ -49,7 +49,7 @@ def begin(session: Session, now: int, jobs: Sequence[LeasedJob]) -> set[str]:
     for worker in {job.worker for job in jobs}:
         mine = batch([(job.id, job.deliveries) for job in jobs if job.worker == worker])
         rows = session.run(SQL["suspects_begin"](jobs=mine, worker=worker, now=now))
-        begun.update(row[0] for row in rows)
+        begun.update(job for (job,) in rows)
     return begun
 
 

@@ -42,20 +42,20 @@ def _stopped(info: str) -> bool:
 
 def present(session: Session, now: int) -> list[str]:
     """The workers with a presence lock whose lease still runs."""
-    return [row[0] for row in session.run(SQL["present_workers"](now=now))]
+    return [worker for (worker,) in session.run(SQL["present_workers"](now=now))]
 
 
 def known(session: Session) -> list[str]:
     """The ids of the workers that are not gone."""
-    return [row[0] for row in session.run(SQL["worker_ids"]())]
+    return [worker for (worker,) in session.run(SQL["worker_ids"]())]
 
 
 def expire(session: Session, now: int, workers: Sequence[str]) -> list[str]:
     """End the lease of workers that are dead, and of what they hold beside jobs."""
     rows = session.run(SQL["worker_expire"](ids=batch(list(workers)), now=now))
-    if rows:
-        dead = batch([row[0] for row in rows])
+    dead = sorted(worker for (worker,) in rows)
+    if dead:
         for name in ("free_cursors", "free_claims", "free_messages"):
-            session.run(SQL[name](ids=dead, now=now))
+            session.run(SQL[name](ids=batch(dead), now=now))
         session.stirred = True
-    return sorted(row[0] for row in rows)
+    return dead

@@ -173,13 +173,13 @@ def insert_steps(
         yield agree
     if len(inserted) == len(jobs):
         return Inserted(_created(rows), rooted)
-    written = {row[0] for row in inserted}
+    written = {job for job, _ in inserted}
     answers, later_rooted = yield from _resolved(jobs, rows, written, now)
     return Inserted(answers, rooted | later_rooted)
 
 
 def _rooted(inserted: Iterable[Row]) -> frozenset[str]:
-    return frozenset(row[0] for row in inserted if row[1])
+    return frozenset(job for job, rooted in inserted if rooted)
 
 
 def _created(rows: Sequence[NewRow]) -> list[Enqueued]:
@@ -255,8 +255,8 @@ class _Plan:
         self._jobs = jobs
         self._rows = rows
         self._now = now
-        self._known: dict[str, Row] = {row[0]: row for row in known}
-        self._holders = {row[0]: _KeyHolder(*row[1:]) for row in held}
+        self._known: dict[str, Row] = {job: (job, *kept) for job, *kept in known}
+        self._holders = {key: _Holder(*holder) for key, *holder in held}
         self.answers: dict[int, Enqueued] = {}
         self.freed: dict[str, None] = {}
         self.second: list[NewRow] = []
@@ -312,6 +312,7 @@ def _joined(job: NewJob, holder: _KeyHolder) -> Enqueued:
 
 
 def _repeated(job: NewJob, known: Row) -> Enqueued:
-    if known[1] != job.fingerprint:
+    _, fingerprint, run_at = known
+    if fingerprint != job.fingerprint:
         raise id_taken(job.id)
-    return Enqueued(id=job.id, job_id=job.id, created=False, run_at=instant(known[2]))
+    return Enqueued(id=job.id, job_id=job.id, created=False, run_at=instant(run_at))

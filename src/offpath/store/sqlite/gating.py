@@ -110,9 +110,9 @@ class Following:
         while ends:
             rows = yield SQL["watch_count"](ends=batch(ends))
             order = {each: place for place, (each, _) in enumerate(ends)}
-            for row in sorted(rows, key=lambda row: order[row[0]]):
-                job: str = row[0]
-                self.causes[row[1]] = roots.get(job, job)
+            counted = sorted((order[job], gate, job) for job, gate, _ in rows)
+            for _, gate, job in counted:
+                self.causes[gate] = roots.get(job) or job
             found = yield from self._add(rows)
             fallen = yield from self.decided(found)
             roots = {each.id: cause for each, cause in fallen}
@@ -137,7 +137,7 @@ class Following:
         if fired:
             rows = yield SQL["gate_release"](gates=batch(fired), now=self._now)
             self.released = self.released or bool(rows)
-            self.stirred = self.stirred or any(row[0] for row in rows)
+            self.stirred = self.stirred or any(announce for (announce,) in rows)
         for state, reason in _REASONS.items():
             gates = [gate for gate, each in states if each is state]
             if gates:
@@ -156,7 +156,7 @@ class Following:
         """Jobs that have just died of their waiting, with their histories. ``queued`` are those
         that were not blocked.
         """
-        dead = [Fallen(*row) for row in sorted(rows, key=lambda row: str(row[0]))]
+        dead = sorted((Fallen(*row) for row in rows), key=_by_id)
         if queued:
             dead = [job._replace(was=JobState.QUEUED) if job.seq in queued else job for job in dead]
         yield from failure_steps(self._now, [(job.seq, _given_up(job, self._now)) for job in dead])
@@ -203,7 +203,7 @@ class Following:
         if watches:
             yield SQL["watch_insert"](watches=batch(watches))
             written = {each.id for each in answers if each.created}
-            others = dict.fromkeys(row[0] for row in watches if row[0] not in written)
+            others = dict.fromkeys(job for job, _, _ in watches if job not in written)
             if others:
                 yield SQL["watch_mark"](jobs=batch(list(others)))
         return _judged((yield SQL["gate_recount"](gates=batch(list(known.new)))))
@@ -216,8 +216,8 @@ def known_steps(jobs: Sequence[NewJob], gates: Sequence[NewGate], now: int) -> Q
         return NO_GATES
     ids = dict.fromkeys([*named, *(gate.id for gate in gates)])
     rows = yield SQL["gates_known"](ids=batch(list(ids)))
-    states = {row[0]: GateState(row[1]) for row in rows}
-    deadlines: dict[str, int | None] = {row[0]: row[2] for row in rows}
+    states = {gate: GateState(state) for gate, state, _ in rows}
+    deadlines: dict[str, int | None] = {gate: deadline for gate, _, deadline in rows}
     new: dict[str, NewGate] = {}
     for gate in gates:
         if gate.id not in states and gate.id not in new:
@@ -242,7 +242,7 @@ def _check_watched(new: Mapping[str, NewGate], planned: set[str]) -> Queries[Non
     }
     if not wanted:
         return
-    there = {row[0] for row in (yield SQL["states"](ids=batch(list(wanted))))}
+    there = {job for job, _ in (yield SQL["states"](ids=batch(list(wanted))))}
     for job, gate in wanted.items():
         if job not in there:
             raise nothing_to_watch(gate, job)
@@ -260,6 +260,10 @@ def _judged(rows: Sequence[Row]) -> list[tuple[str, GateState]]:
         for gate, need, counting, total, succeeded, failed in rows
     ]
     return [(gate, state) for gate, state in states if _is_over(state)]
+
+
+def _by_id(job: Fallen) -> str:
+    return job.id
 
 
 def _is_over(state: GateState) -> bool:

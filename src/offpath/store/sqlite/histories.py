@@ -24,4 +24,4 @@ def failure_steps(now: int, failures: Sequence[tuple[int, Failure]]) -> Queries[
         kind = failure.type.replace("\0", "\N{REPLACEMENT CHARACTER}")
         rows.append((job, kind, failure_text(failure, now)))
     yield SQL["failure_add"](failures=batch(rows))
-    yield SQL["failure_trim"](jobs=batch([row[0] for row in rows]), keep=FAILURES_KEPT)
+    yield SQL["failure_trim"](jobs=batch([job for job, _, _ in rows]), keep=FAILURES_KEPT)

@@ -8,7 +8,16 @@ from typing import Final
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest, Order
 from offpath.store.programs.instants import instant
-from offpath.store.programs.leased import LEASED, WIDTH
+from offpath.store.programs.leased import (
+    ANNOUNCE,
+    ENQUEUED_AT,
+    JOB,
+    LEASED,
+    PRIORITY,
+    RUN_AT,
+    SEQ,
+    WIDTH,
+)
 from offpath.store.sql import Query, Row
 from offpath.store.sqlite import ordering
 from offpath.store.sqlite.apart import lease_apart, nothing_apart, paused_queues
@@ -32,15 +41,15 @@ def nothing_to_lease(session: Session, now: int, request: LeaseRequest) -> Lease
         return Leased(jobs=(), now=instant(now))
     if _any_ready(session, now, request):
         return None
-    due = [lane[2] for lane in _lanes(session, now, "scheduled_lanes", request)]
+    due = [at for _, _, at in _lanes(session, now, "scheduled_lanes", request)]
     if any(at <= now for at in due):
         return None
     return Leased(jobs=(), now=instant(now), due_in=_seconds_until(due, now))
 
 
 def _any_ready(session: Session, now: int, request: LeaseRequest) -> bool:
-    """True if there is something to hand out, at least of what is ready already."""
-    lanes = [(lane[0], lane[1]) for lane in _lanes(session, now, "ready_lanes", request)]
+    """Whether there is something to hand out, at least of what is ready already."""
+    lanes = [(queue, task) for queue, task in _lanes(session, now, "ready_lanes", request)]
     if not lanes or not request.declined:
         return bool(lanes)
     return bool(ordering.best_of(session, now, request, lanes, 1))
@@ -54,7 +63,7 @@ def lease(session: Session, now: int, request: LeaseRequest) -> Leased:
         return Leased(jobs=(), now=instant(now))
     scheduled = _lanes(session, now, "scheduled_lanes", request)
     held_back = _promote(session, now, scheduled)
-    if held_back or any(lane[2] <= now for lane in scheduled):
+    if held_back or any(at <= now for _, _, at in scheduled):
         scheduled = _lanes(session, now, "scheduled_lanes", request)
     ready = _lanes(session, now, "ready_lanes", request)
     jobs = _take(session, now, request, ready)
@@ -62,7 +71,7 @@ def lease(session: Session, now: int, request: LeaseRequest) -> Leased:
         jobs=jobs,
         now=instant(now),
         more=held_back or (len(jobs) >= request.limit > 0),
-        due_in=_seconds_until([lane[2] for lane in scheduled], now),
+        due_in=_seconds_until([at for _, _, at in scheduled], now),
     )
 
 
@@ -72,12 +81,12 @@ def _may_lease(session: Session, now: int, request: LeaseRequest) -> bool:
 
 def _lanes(session: Session, now: int, statement: str, request: LeaseRequest) -> list[Row]:
     """The lanes of the tasks and queues that were asked for, where there is room and no pause."""
-    lanes = [
-        lane
-        for lane in session.run(SQL[statement]())
-        if request.tasks.get(lane[1], 0) > 0
-        and (not request.queues or lane[0] in request.queues)
-        and request.queue_rooms.get(lane[0], 1) > 0
+    lanes: list[Row] = [
+        (queue, task, *due)
+        for queue, task, *due in session.run(SQL[statement]())
+        if request.tasks.get(task, 0) > 0
+        and (not request.queues or queue in request.queues)
+        and request.queue_rooms.get(queue, 1) > 0
     ]
     stopped = paused_queues(session, now) if lanes else {}
     return [lane for lane in lanes if lane[0] not in stopped] if stopped else lanes
@@ -85,7 +94,7 @@ def _lanes(session: Session, now: int, statement: str, request: LeaseRequest) ->
 
 def _promote(session: Session, now: int, scheduled: Iterable[Row]) -> bool:
     """Make due scheduled jobs ready; True when some may have been left for the next time."""
-    due = [lane[:2] for lane in scheduled if lane[2] <= now]
+    due = [(queue, task) for queue, task, at in scheduled if at <= now]
     if not due:
         return False
     query = SQL["promote"](lanes=batch(due), now=now, limit=PROMOTED_AT_ONCE)
@@ -106,7 +115,7 @@ def _take(
         rows.sort(key=_rank)
     else:
         rows = _chosen(session, now, request, lanes)
-    if any(row[17] for row in rows):
+    if any(row[ANNOUNCE] for row in rows):
         session.stirred = True
     return tuple(LEASED.all(row[:WIDTH] for row in rows))
 
@@ -132,15 +141,19 @@ def _chosen(session: Session, now: int, request: LeaseRequest, lanes: list[Row])
         case Order.PRIORITY:
             rows.sort(key=_rank)
         case Order.AGE:
-            rows.sort(key=lambda row: (row[11], row[0]))
+            rows.sort(key=_age)
         case Order.BALANCED:
             place = {seq: at for at, seq in enumerate(chosen)}
-            rows.sort(key=lambda row: place[row[18]])
+            rows.sort(key=lambda row: place[row[SEQ]])
     return rows
 
 
 def _rank(row: Row) -> tuple[int, int, str]:
-    return -row[9], row[10], row[0]
+    return -row[PRIORITY], row[RUN_AT], row[JOB]
+
+
+def _age(row: Row) -> tuple[int, str]:
+    return row[ENQUEUED_AT], row[JOB]
 
 
 def _seconds_until(due: Iterable[int], now: int) -> float | None:

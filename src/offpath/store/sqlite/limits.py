@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -39,7 +39,22 @@ _FAR: Final = 2**62
 _rate: Final = msgspec.json.Decoder(RateSpec).decode
 
 
-class _HeldKey(Struct):
+class _Last(NamedTuple):
+    """The last held job of a queue and a key, as far as another is to stand behind it."""
+
+    priority: int
+    run_at: int
+
+
+class _Took(NamedTuple):
+    """What a pass has done to a key: the state of its rate, and its turn."""
+
+    name: str
+    rate_state: str | None
+    turn: int
+
+
+class _Key(Struct):
     """A key with held jobs, in one pass."""
 
     name: str
@@ -114,8 +129,8 @@ class Admitting:
         idle = self.nothing(session, now)
         if idle is not None:
             return idle
-        names = sorted(set(keys)) or [row[0] for row in session.run(SQL["held_keys"]())]
-        return _AdmissionPass(session, now, limit).run(names, repair=True)
+        names = sorted(set(keys)) or [key for (key,) in session.run(SQL["held_keys"]())]
+        return _Pass(session, now, limit).run(names, repair=True)
 
 
 def following(
@@ -235,9 +250,9 @@ class _AdmissionPass:
         if not back:
             return
         lanes = [(key, queue) for key in back for queue in self._lanes[key]]
-        lasts: dict[str, list[Row]] = defaultdict(list)
-        for row in self._session.run(SQL["held_last"](lanes=batch(lanes))):
-            lasts[row[0]].append(row)
+        lasts: dict[str, list[_Last]] = defaultdict(list)
+        for key, *last in self._session.run(SQL["held_last"](lanes=batch(lanes))):
+            lasts[key].append(_Last(*last))
         rows = [(seq, *_behind(lasts[key], self._now)) for key in back for seq in back[key]]
         self._session.run(SQL["limit_send_behind"](jobs=batch(rows), now=self._now))
         for each in self._keys:
@@ -246,7 +261,7 @@ class _AdmissionPass:
     def _choose(self) -> list[int]:
         """The jobs that are admitted: key by key, until the pass is full."""
         chosen: list[int] = []
-        took: list[tuple[str, str | None, int]] = []
+        took: list[_Took] = []
         turn = max(self._now, 1 + max(each.turn for each in self._keys))
         for each in self._keys:
             held = self._held.get(each.name, [])
@@ -256,9 +271,9 @@ class _AdmissionPass:
             if each.is_closed(self._now) and not each.paused and each.closed_until is not None:
                 self._waits.append((each.closed_until - self._now) / 1_000_000)
             if granted:
-                took.append((each.name, each.rate_state, turn))
+                took.append(_Took(each.name, each.rate_state, turn))
         # Turns matter where a pass is full; where every key got its share, only rates remember it.
-        noted = took if len(chosen) >= self._limit else [row for row in took if row[1] is not None]
+        noted = took if len(chosen) >= self._limit else [one for one in took if one.rate_state]
         if noted:
             self._session.run(SQL["limit_took"](keys=batch(noted)))
         return chosen
@@ -291,10 +306,10 @@ def _key(row: Row) -> _HeldKey:
     )
 
 
-def _behind(lasts: Iterable[Row], now: int) -> tuple[int, int]:
+def _behind(lasts: Iterable[_Last], now: int) -> tuple[int, int]:
     """The priority and the time of a place behind all of these."""
     rows = list(lasts)
-    return min(row[1] for row in rows), max(now, *(row[2] for row in rows))
+    return min(row.priority for row in rows), max(now, *(row.run_at for row in rows))
 
 
 # -- an operator's calls ---------------------------------------------------------------------------
@@ -314,7 +329,7 @@ def shut(session: Session, now: int, keys: Iterable[str | None]) -> set[str]:
     """The keys among these that are closed now."""
     names = sorted({key for key in keys if key is not None})
     rows = session.run(SQL["limit_shut"](keys=batch(names), now=now)) if names else []
-    return {row[0] for row in rows}
+    return {key for (key,) in rows}
 
 
 def reopen(session: Session, now: int, key: str) -> bool:

@@ -67,7 +67,10 @@ def best_of(
 
 
 def _candidates(rows: Iterable[Row]) -> list[_Candidate]:
-    return [_Candidate(rank=tuple(row[3:]), queue=row[0], task=row[1], key=row[2]) for row in rows]
+    return [
+        _Candidate(rank=tuple(rank), queue=queue, task=task, key=key)
+        for queue, task, key, *rank in rows
+    ]
 
 
 def _oldest(session: Session, now: int, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:

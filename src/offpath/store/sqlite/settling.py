@@ -45,6 +45,10 @@ _WAITING: Final = 8
 """Columns of a settlement after which the job waits for its time."""
 
 
+_ID: Final = 0
+_RUN_AT: Final = 4
+"""Columns of one that does not end its job."""
+
 _ENDED: Final = frozenset({_SUCCEEDED, JobState.DEAD.value, _CANCELLED})
 
 
@@ -161,15 +165,16 @@ class _Batch:
         )
         for name, some in kinds:
             if some:
-                found = self._session.run(SQL[name](batch=batch(some), now=self._now))
-                self._applied.update({row[0]: _Applied(*row) for row in found})
-                if any(row[4] for row in found):
+                query = SQL[name](batch=batch(some), now=self._now)
+                found = list(map(_Applied._make, self._session.run(query)))
+                self._applied.update({job.id: job for job in found})
+                if any(job.announce for job in found):
                     self._session.stirred = True
-                if any(row[-1] for row in found):
+                if any(job.frees for job in found):
                     self._session.released = True
         if there:
             self._call(there)
-        return {row[0]: row[4] for row in rows if len(row) > _ENDING}
+        return {row[_ID]: row[_RUN_AT] for row in rows if len(row) > _ENDING}
 
     def _signals(self) -> set[tuple[str, str]]:
         """The signals that are there already, of those that these settlements wait for."""

@@ -76,7 +76,7 @@ def nothing_is_up(session: Session, now: int) -> list[ChangedJob] | None:
 def expire_blocked(session: Session, now: int, limit: int, keep: float | None) -> list[ChangedJob]:
     """Give up waits whose time is over."""
     following = Following(now, None if keep is None else later(now, keep))
-    late = [(row[0], GateState.TIMED_OUT.value) for row in _late(session, now, limit)]
+    late = [(gate, GateState.TIMED_OUT.value) for (gate,) in _late(session, now, limit)]
     if late:
         session.run(SQL["gate_end"](states=batch(late)))
     overdue = session.run(SQL["deadlines_over"](now=now, limit=max(limit, 0)))
@@ -86,10 +86,10 @@ def expire_blocked(session: Session, now: int, limit: int, keep: float | None) -
     left = max(limit - len(overdue), 0)
     up = session.run(SQL["blocked_due"](now=now, limit=left))
     fallen += _give_up(
-        session, now, following, [(row[0], _DIES[row[1]]) for row in up if row[1] in _DIES]
+        session, now, following, [(seq, _DIES[fate]) for seq, fate, _ in up if fate in _DIES]
     )
-    woken = _wake(session, now, [row[0] for row in up if row[1] == "signal"])
-    fired = {row[2] for row in up if row[1] == GateState.FIRED.value}
+    woken = _wake(session, now, [seq for seq, fate, _ in up if fate == "signal"])
+    fired = {gate for _, fate, gate in up if fate == GateState.FIRED.value}
     if fired:  # they were left behind
         session.drive(following.decided([(gate, GateState.FIRED) for gate in sorted(fired)]))
     missed = _uncounted(session, limit)
@@ -140,7 +140,7 @@ def _uncounted(session: Session, limit: int) -> list[tuple[str, str]]:
     """Ends of watched jobs that a worker of the version before did not count."""
     rows = session.run(SQL["uncounted"](limit=limit))
     if rows:
-        session.run(SQL["counted"](jobs=batch([row[0] for row in rows])))
+        session.run(SQL["counted"](jobs=batch([seq for seq, _, _ in rows])))
     return [
         (job, "succeeded" if OUTER[state] is JobState.SUCCEEDED else "failed")
         for _, job, state in rows
