@@ -7,15 +7,16 @@ from datetime import datetime
 
 import msgspec
 
+from offpath.model.gate import GateState
 from offpath.model.job import TERMINAL, DeadReason, JobState
 from offpath.store.changes import Changed
-from offpath.store.postgres.gates import count_ends, released
+from offpath.store.postgres.gates import count_ends, count_left_ends, move_jobs, released
 from offpath.store.postgres.groups import GroupWork, Left
 from offpath.store.postgres.limits import hold_again_steps
 from offpath.store.postgres.steps import public
-from offpath.store.programs.aftermath import Aftermath, End
+from offpath.store.programs.aftermath import Aftermath, End, Overdue
 from offpath.store.programs.answers import MovedRow
-from offpath.store.programs.dialect import Announced, Steps, embed
+from offpath.store.programs.dialect import Announced, Steps, ask, embed
 from offpath.store.sql import Catalogue, Row
 
 
@@ -28,6 +29,7 @@ def conclude_steps(
     closing: Sequence[str],
     roots: Sequence[Row],
     given_back: Sequence[str],
+    overdue: Overdue | None,
     sql: Catalogue,
 ) -> Steps[Aftermath]:
     """Count ends in gates and groups, as the last of a transaction.
@@ -39,6 +41,8 @@ def conclude_steps(
         work.join_root(root, frozenset())
     watched = {end.id: False for end in ends if end.watched}
     moved = yield from embed(count_ends(watched, keep, now, sql=sql))
+    if overdue is not None:
+        moved += yield from _catch_up(overdue, keep, now, sql)
     announced.hear(row.announce for row in moved)
     announced.moved |= released(moved)
     held = yield from hold_again_steps(given_back, now, sql=sql)
@@ -53,6 +57,24 @@ def conclude_steps(
     cause = max(watched, default="")
     died = told(dead(moved), left, elsewhere=last)
     return Aftermath(done, [(each, cause) for each in died], held)
+
+
+def _catch_up(
+    overdue: Overdue, keep: float | None, now: datetime | None, sql: Catalogue
+) -> Steps[list[MovedRow]]:
+    """Count ends that nobody counted, and move the jobs of decided gates that were skipped."""
+    moved: list[MovedRow] = []
+    if overdue.uncounted:
+        moved += yield from embed(count_left_ends(overdue.uncounted, keep, now, sql=sql))
+    rows = yield from ask(sql["behind_gates"](limit=overdue.limit))
+    if rows:
+        states = {gate: GateState(state) for gate, state in rows}
+        behind = yield from embed(move_jobs(states, keep, now, sql=sql))
+        ended = {row.id: False for row in dead(behind)}
+        if ended:
+            behind = behind + (yield from embed(count_left_ends(ended, keep, now, sql=sql)))
+        moved += behind
+    return moved
 
 
 def _ends_group(end: End, last: Mapping[str, str], left: Mapping[str, Left]) -> bool:

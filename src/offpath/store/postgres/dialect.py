@@ -14,7 +14,7 @@ from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.ledger_post import OperationsFailed
 from offpath.store.postgres.session import Database, Pin
 from offpath.store.postgres.steps import ids_json, job_id, moment, to_json
-from offpath.store.programs.aftermath import Aftermath, End
+from offpath.store.programs.aftermath import Aftermath, End, Overdue
 from offpath.store.programs.dialect import Announced, Dialect, How, Steps, ask, embed
 from offpath.store.programs.instants import micros
 from offpath.store.sql import Catalogue, Query, Row
@@ -88,6 +88,7 @@ class PostgresDialect:
         closing: Sequence[str] = (),
         roots: Sequence[Row] = (),
         given_back: Sequence[str] = (),
+        overdue: Overdue | None = None,
     ) -> Steps[Aftermath]:
         """Count ends in gates and groups."""
         return conclude_steps(
@@ -98,6 +99,7 @@ class PostgresDialect:
             closing=closing,
             roots=roots,
             given_back=given_back,
+            overdue=overdue,
             sql=self.sql,
         )
 

@@ -2,7 +2,7 @@
 
 Gate rows are locked after the rows of the jobs that a transaction is about, by their ids. From then
 on nothing is waited for but groups: jobs and further gates that somebody else holds are left to
-:mod:`offpath.store.postgres.expiring`, which finds them by small indexes.
+:mod:`offpath.store.programs.waits`, which finds them by small indexes.
 """
 
 from __future__ import annotations

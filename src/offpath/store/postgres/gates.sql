@@ -329,3 +329,12 @@ where w.gate = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::u
 delete from offpath.job_gate g
 where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
     and not exists (select from offpath.job j where j.gated_by = g.id)
+
+-- name: behind_gates
+-- Gates that are decided and of which not all jobs were moved.
+select g.id::text, g.state
+from offpath.job_gate g
+where g.behind
+order by g.id
+limit :limit::int
+for update skip locked

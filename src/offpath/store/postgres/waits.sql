@@ -1,44 +1,141 @@
--- name: forget_undo
--- What these jobs did is not to be undone.
-with gone as (
-    delete from offpath.step s
-    where s.job = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
-        and s.kind = 'undo'
-)
-update offpath.job j
-set has_undo = false
-where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
-
 -- name: found_sleeper
 -- This signal has woken somebody.
 update offpath.signal s set missed = false where s.id = :id::text::uuid
 
--- name: catch_signals
--- Those of these jobs whose signal is there already do not wait for it.
+-- name: missed_signals
+-- Signals that should have woken somebody.
+select s.id::text, s.target, s.event, 1
+from offpath.signal s
+where s.missed and s.expires_at > coalesce(:now::text::timestamptz, clock_timestamp())
+order by s.id
+limit :limit::int
+
+-- name: due_blocked
+-- Blocked jobs whose waiting is over, and that nobody else is about to change, with their gates.
+select j.id::text, j.gate::text, g.state
+from offpath.job j
+left join offpath.job_gate g on g.id = j.gate
+where j.state = 'blocked'
+    and j.blocked_until <= (select coalesce(:now::text::timestamptz, clock_timestamp()))
+order by j.blocked_until
+limit :limit::int
+for update of j skip locked
+
+-- name: due_queued
+-- Queued jobs whose deadline has passed, and that nobody else is about to change.
+select j.id::text
+from offpath.job j
+where j.state in ('scheduled', 'ready')
+    and j.deadline <= (select coalesce(:now::text::timestamptz, clock_timestamp()))
+order by j.deadline
+limit :limit::int
+for update skip locked
+
+-- name: uncounted
+-- Watched jobs that have ended without being counted in their gates.
+select j.id::text, case j.state when 'succeeded' then 1 else -1 end
+from offpath.job j
+where j.watched = 1 and j.finished_at is not null
+order by j.id
+limit :limit::int
+for update skip locked
+
+-- name: expire_signals
+-- Signals whose time is over are forgotten.
+delete from offpath.signal s
+where s.id = any (array(
+    select o.id
+    from offpath.signal o
+    where o.expires_at <= (select coalesce(:now::text::timestamptz, clock_timestamp()))
+    order by o.expires_at
+    limit :limit::int
+    for update skip locked
+))
+
+-- name: lock_gates_of
+-- Keeps still, in one order, the gates at which these jobs wait and those that watch them.
+select 1
+from offpath.job_gate g
+where g.id = any (array(
+        select j.gate
+        from offpath.job j
+        where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+            and j.gate is not null
+        union all
+        select w.gate
+        from offpath.gate_watch w
+        where w.job = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+            and w.outcome is null
+    ))
+order by g.id
+for update
+
+-- name: time_out_gates
+-- The gates of these jobs, which are held, whose time is over.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+held as materialized (
+    select g.id
+    from offpath.job_gate g
+    where g.id = any (array(
+            select j.gate
+            from offpath.job j
+            where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+                and j.state || '' = 'blocked'
+                and j.reason = 'gate'
+                and (j.deadline is null or j.deadline > (select clock.now from clock))
+        ))
+        and g.state = 'open'
+        and g.deadline <= (select clock.now from clock)
+    order by g.id
+    for update
+)
+update offpath.job_gate g
+set state = 'timed_out'
+from held h
+where g.id = h.id
+
+-- name: give_up
+-- Ends what these blocked or queued jobs, which are held, wait for: with their deadline or with their
+-- gate they die, with their wait for a signal they become due.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+judged as materialized (
+    select j.id, case
+        when j.deadline <= (select clock.now from clock) then 'deadline'
+        when j.state || '' <> 'blocked' then null
+        when j.reason = 'signal' then 'woken'
+        when j.reason = 'gate' and g.state = 'timed_out' then 'gate_timeout'
+        when j.reason = 'gate' and g.state = 'unsatisfiable' then 'unsatisfiable'
+    end as fate
+    from offpath.job j
+    left join offpath.job_gate g on g.id = j.gate
+    where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        and j.state || '' in ('blocked', 'scheduled', 'ready')
 )
 update offpath.job j
-set state = 'ready',
-    reason = null,
-    run_at = (select clock.now from clock),
+set state = case when d.fate = 'woken' then 'ready' else 'dead' end,
+    reason = nullif(d.fate, 'woken'),
+    run_at = case when d.fate = 'woken' then (select clock.now from clock) else j.run_at end,
+    watched = case when d.fate <> 'woken' and j.watched = 1 then 2 else j.watched end,
     blocked_until = null,
+    finished_at = case when d.fate <> 'woken' then (select clock.now from clock) end,
+    expires_at = case
+        when d.fate <> 'woken'
+            then (select clock.now from clock) + :keep::double precision * interval '1 second'
+    end,
     unique_held = case
         when j.unique_key is null then false
         else offpath.may_hold(
-            j.id, j.unique_key, j.unique_states, j.unique_until, 'queued',
+            j.id, j.unique_key, j.unique_states, j.unique_until,
+            case when d.fate = 'woken' then 'queued' else 'dead' end,
             (select clock.now from clock)
         )
     end
-where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
-    and j.state = 'blocked'
-    and j.reason = 'signal'
-    and exists (
-        select
-        from offpath.signal s
-        where s.target = j.wait_target
-            and s.event = j.wait_event
-            and s.taken_at is null
-            and s.expires_at > (select clock.now from clock)
-    )
-returning j.id::text, offpath.micros(j.run_at)
+from judged d
+where j.id = d.id and d.fate is not null
+returning
+    j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), j.state, j.attempt, j.parent,
+    j.grouped::int, j.announce, j.watched, j.redrives, j.deliveries, j.reason

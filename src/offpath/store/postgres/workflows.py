@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from offpath.store.changes import Changed
-from offpath.store.postgres import expiring, unseen
+from offpath.store.postgres import unseen
 from offpath.store.postgres.part import Part
-from offpath.store.programs.dialect import Announced
+from offpath.store.programs import waits
+from offpath.store.programs.dialect import WRITES, Runner
 
 
 class WorkflowTables(Part):
-    """Workflows on Postgres; each method is one transaction."""
+    """The repair of waits, which on Postgres has a second transaction."""
 
-    # -- gates -----------------------------------------------------------------------------
+    runner: Runner
 
     async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
         """Give up waits whose time is over, and repair what was skipped."""
-        now, announced = self._now(), Announced()
-        changes = await self._database.write(
-            lambda: expiring.expire_steps(max(limit, 0), keep, now, announced, sql=self._sql)
-        )
-        self._tell_moved(announced)
+        now = self._now()
+        changes = await self.runner.run(lambda d: waits.expire(d, limit=limit, keep=keep), WRITES)
         await self._database.write(
             lambda: unseen.look_again_steps(max(limit, 0), now, sql=self._sql)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from offpath.model.changes import Changed
@@ -18,6 +18,17 @@ class End(NamedTuple):
     watched: bool
     """True if a gate may watch it."""
     redrives: int
+
+
+class Overdue(NamedTuple):
+    """Ends and gates that were left behind, and are caught up with after the ends at hand."""
+
+    uncounted: Mapping[str, bool]
+    """Watched jobs that have ended uncounted, and whether they succeeded."""
+    fired: Sequence[str]
+    """Gates that have fired and hold a job still."""
+    limit: int
+    """The number of gates that are looked for besides, at most."""
 
 
 class Aftermath(NamedTuple):

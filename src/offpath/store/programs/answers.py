@@ -390,3 +390,38 @@ class OrphanRow(NamedTuple):
     """True if the lease ran out of a worker whose death could have been seen, and was not."""
     worker_ended: int
     """True if its worker stopped, or was seen to be dead."""
+
+
+class MissedRow(NamedTuple):
+    """A signal that should have woken somebody, and whether it is still there to take."""
+
+    id: str | None
+    target: str
+    event: str
+    there: int
+
+
+class DueRow(NamedTuple):
+    """A blocked job whose wait is over, and the gate that it waits at."""
+
+    id: str
+    gate: str | None
+    gate_state: str | None
+
+
+class GivenUpRow(NamedTuple):
+    """A job whose wait was ended: it is dead, or due."""
+
+    id: str
+    task: str
+    queue: str
+    group_id: str
+    state: str
+    attempt: int
+    parent: str | None
+    grouped: int
+    announce: int
+    watched: int
+    redrives: int
+    deliveries: int
+    reason: str | None

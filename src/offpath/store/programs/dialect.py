@@ -17,7 +17,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVa
 from offpath.model.effects import Effects
 from offpath.model.job import TERMINAL, Enqueued, JobState
 from offpath.store.hints import Hint
-from offpath.store.programs.aftermath import Aftermath, End
+from offpath.store.programs.aftermath import Aftermath, End, Overdue
 from offpath.store.sql import Catalogue, Query, Row
 
 T = TypeVar("T")
@@ -150,11 +150,13 @@ class Dialect(Protocol):
         closing: Sequence[str] = (),
         roots: Sequence[Row] = (),
         given_back: Sequence[str] = (),
+        overdue: Overdue | None = None,
     ) -> Steps[Aftermath]:
         """Count ends in gates and groups, as the last of a transaction: a settlement's own way.
 
         ``closing`` are groups that are marked, of whose roots ``roots`` have just been counted in;
-        ``given_back`` are the limits of jobs that this transaction has put back.
+        ``given_back`` are the limits of jobs that this transaction has put back. ``overdue`` is
+        what was left behind by others.
         """
         ...
 

@@ -36,7 +36,7 @@ class _Fate(msgspec.Struct):
     suspected: str | None
 
 
-class _Failed(msgspec.Struct):
+class Failed(msgspec.Struct):
     """A failure of a job, as ``add_failures`` takes it."""
 
     id: str
@@ -134,7 +134,7 @@ def _telling(d: Dialect, orphans: Sequence[_Orphan]) -> list[Query]:
     dead = [orphan for orphan in orphans if orphan.state is JobState.DEAD]
     if not dead:
         return []
-    batch = [_Failed(one.job.id, one.job.deliveries, _worker_lost(one)) for one in dead]
+    batch = [Failed(one.job.id, one.job.deliveries, _worker_lost(one)) for one in dead]
     ids = d.ids(one.job.id for one in dead)
     return [
         d.sql["add_failures"](batch=d.batch(batch), now=d.now),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from offpath.model.gate import GateState
 from offpath.model.job import JobState
 from offpath.store.hints import Hint
-from offpath.store.programs.aftermath import Aftermath, End
+from offpath.store.programs.aftermath import Aftermath, End, Overdue
 from offpath.store.programs.dialect import Announced, Queries
 from offpath.store.sqlite import groups
 from offpath.store.sqlite.gating import End as Outcome
@@ -47,6 +48,7 @@ def conclude_steps(
     *,
     closing: Sequence[str],
     given_back: Sequence[str],
+    overdue: Overdue | None,
 ) -> Queries[Aftermath]:
     """Count the ends of jobs that did not end by their worker."""
     held: set[str] = set()
@@ -54,11 +56,14 @@ def conclude_steps(
         rows = yield SQL["hold_closed"](keys=batch(sorted(set(given_back))), now=now)
         held = {job for (job,) in rows}
     following = Following(now, None if keep is None else later(now, keep))
+    watched = [(end.id, "failed") for end in ends if end.watched]
+    if overdue is not None:
+        watched += yield from _catch_up(overdue, following)
     there = (yield from groups.there_steps(closing)) if closing else []
     after, _ = yield from aftermath_steps(
         following,
         [Ended(end.id, end.group_id, "dead", end.redrives) for end in ends],
-        watched=[(end.id, "failed") for end in ends if end.watched],
+        watched=watched,
         ensured=there,
     )
     if there:
@@ -69,3 +74,15 @@ def conclude_steps(
     if after.fallen:
         announced.moved.add(JobState.DEAD)
     return after._replace(held=held)
+
+
+def _catch_up(overdue: Overdue, following: Following) -> Queries[list[Outcome]]:
+    """Let go whom a fired gate holds still; the ends that are to be counted with the others."""
+    if overdue.fired:
+        yield from following.decided([(gate, GateState.FIRED) for gate in overdue.fired])
+    if overdue.uncounted:
+        yield SQL["note_counted"](ids=batch(list(overdue.uncounted)))
+    return [
+        (job, "succeeded" if succeeded else "failed")
+        for job, succeeded in overdue.uncounted.items()
+    ]

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued
 from offpath.store.hints import Hints
-from offpath.store.programs.aftermath import Aftermath, End
+from offpath.store.programs.aftermath import Aftermath, End, Overdue
 from offpath.store.programs.dialect import Announced, Dialect, How, Steps, embed
 from offpath.store.programs.instants import micros
 from offpath.store.sql import Catalogue, Query, Row
@@ -85,11 +85,18 @@ class SqliteDialect:
         closing: Sequence[str] = (),
         roots: Sequence[Row] = (),  # noqa: ARG002 - rows of groups count their roots at once
         given_back: Sequence[str] = (),
+        overdue: Overdue | None = None,
     ) -> Steps[Aftermath]:
         """Count ends in gates and groups."""
         return embed(
             conclude_steps(
-                ends, keep, self.now, self.announced, closing=closing, given_back=given_back
+                ends,
+                keep,
+                self.now,
+                self.announced,
+                closing=closing,
+                given_back=given_back,
+                overdue=overdue,
             )
         )
 

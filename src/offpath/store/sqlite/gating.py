@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from offpath.model.changes import ChangedJob
 from offpath.model.gate import Counting, GateState, NewGate, verdict
-from offpath.model.job import DeadReason, Enqueued, Failure, JobState, NewJob
+from offpath.model.job import DeadReason, Enqueued, JobState, NewJob
 from offpath.store.programs.dialect import Queries
-from offpath.store.programs.instants import instant
+from offpath.store.programs.waits import given_up
 from offpath.store.refusals import no_gate, nothing_to_watch
 from offpath.store.sql import Row
 from offpath.store.sqlite.histories import failure_steps
@@ -23,15 +23,6 @@ from offpath.store.sqlite.session import SQL
 
 End = tuple[str, str]
 """The id of a watched job and what it counts as: ``succeeded`` or ``failed``."""
-
-_GIVEN_UP: Final = {
-    DeadReason.DEADLINE: ("DeadlineExceeded", "its deadline passed while it waited"),
-    DeadReason.UNSATISFIABLE: (
-        "GateUnsatisfiable",
-        "too many of the jobs that its gate watches have failed: it cannot fire any more",
-    ),
-    DeadReason.GATE_TIMEOUT: ("GateTimeout", "its gate had not fired when its time was over"),
-}
 
 _REASONS: Final = {
     GateState.UNSATISFIABLE: DeadReason.UNSATISFIABLE,
@@ -54,7 +45,6 @@ class Fallen(NamedTuple):
     redrives: int
     reason: str
     gate: str | None
-    was: JobState = JobState.BLOCKED
 
     def told(self, *, group_done: bool = False) -> ChangedJob:
         """The report of it."""
@@ -63,7 +53,7 @@ class Fallen(NamedTuple):
             task=self.task,
             queue=self.queue,
             group_id=self.group_id,
-            was=self.was,
+            was=JobState.BLOCKED,
             state=JobState.DEAD,
             attempt=self.attempt,
             parent=self.parent,
@@ -147,19 +137,15 @@ class Following:
                     now=self._now,
                     expires_at=self.expires_at,
                 )
-                fallen += yield from self.fell(rows)
+                fallen += yield from self._fell(rows)
         return fallen
 
-    def fell(
-        self, rows: Sequence[Row], queued: Collection[int] = ()
-    ) -> Queries[list[tuple[Fallen, str]]]:
-        """Jobs that have just died of their waiting, with their histories. ``queued`` are those
-        that were not blocked.
-        """
+    def _fell(self, rows: Sequence[Row]) -> Queries[list[tuple[Fallen, str]]]:
+        """Jobs that have just died of their waiting, with their histories."""
         dead = sorted((Fallen(*row) for row in rows), key=_by_id)
-        if queued:
-            dead = [job._replace(was=JobState.QUEUED) if job.seq in queued else job for job in dead]
-        yield from failure_steps(self._now, [(job.seq, _given_up(job, self._now)) for job in dead])
+        yield from failure_steps(
+            self._now, [(job.seq, given_up(job.reason, job.attempt)) for job in dead]
+        )
         self.stirred = self.stirred or any(job.announce for job in dead)
         caused = [(job, self.causes.get(job.gate or "", job.id)) for job in dead]
         self.fallen += caused
@@ -268,11 +254,3 @@ def _by_id(job: Fallen) -> str:
 
 def _is_over(state: GateState) -> bool:
     return state is not GateState.OPEN
-
-
-def _given_up(job: Fallen, now: int) -> Failure:
-    reason = DeadReason(job.reason)
-    kind, message = _GIVEN_UP[reason]
-    return Failure(
-        kind=reason.value, type=kind, message=message, attempt=job.attempt, at=instant(now)
-    )

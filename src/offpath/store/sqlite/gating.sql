@@ -131,104 +131,6 @@ where
 returning
     id, seq, task, queue, group_id, attempt, parent, announce, watched, redrives, reason, gate
 
--- name: blocked_due
--- Blocked jobs that are up, with what they wait for.
-select
-    job.seq,
-    case
-        when job.reason = 'gate' then coalesce(gate.state, 'timed_out')
-        when job.reason = 'signal' then 'signal'
-    end,
-    job.gate
-from offpath_job as job
-left join offpath_job_gate as gate on gate.id = job.gate
-where job.state = 'blocked' and job.blocked_until <= :now
-order by job.blocked_until, job.seq
-limit :limit
-
--- name: deadlines_over
--- Jobs whose deadline has passed and that nobody runs. Those that run are walked past: they are
--- few, and their worker ends them.
-select seq, state <> 'blocked' from offpath_job
-where finished_at is null and deadline <= :now and +state <> 'running'
-order by deadline, seq
-limit :limit
-
--- name: wait_fail
--- Waiting jobs die; one whose unique key another of them takes is passed over.
-update or ignore offpath_job set
-    state = 'dead',
-    reason = new.value ->> 1,
-    finished_at = :now,
-    expires_at = :expires_at,
-    blocked_until = null,
-    wait_target = null,
-    watched = 2 * (watched > 0),
-    unique_slot = case
-        when unique_key is null then null
-        when not instr(unique_states, 'dead') then null
-        when unique_slot is not null then unique_slot
-        when
-            (unique_until is null or unique_until > :now)
-            and not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
-    end
-from json_each(:jobs) as new
-where
-    offpath_job.seq = new.value ->> 0
-    and offpath_job.finished_at is null
-    and +offpath_job.state <> 'running'
-returning
-    id, seq, task, queue, group_id, attempt, parent, announce, watched, redrives, reason, gate
-
--- name: gates_late
--- Open gates whose time is over.
-select id from offpath_job_gate
-where state = 'open' and deadline <= :now
-order by deadline
-limit :limit
-
--- name: uncounted
--- Watched jobs whose end a worker of the version before has not counted.
-select seq, id, state from offpath_job
-where watched = 1 and finished_at is not null
-order by seq
-limit :limit
-
--- name: counted
-update offpath_job set watched = 2 where seq in (select value from json_each(:jobs))
-
--- name: blocked_wake
--- Jobs whose wait is over are due.
-update offpath_job set
-    state = 'ready',
-    run_at = :now,
-    reason = null,
-    called_target = null,
-    called_event = null,
-    wait_target = null,
-    wait_event = null,
-    wait_since = null,
-    blocked_until = null,
-    changed_at = :now,
-    unique_slot = case
-        when unique_key is null then null
-        when not instr(unique_states, 'scheduled,ready') then null
-        when unique_slot is not null then unique_slot
-        when
-            (unique_until is null or unique_until > :now)
-            and not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
-    end
-where seq in (select value from json_each(:jobs)) and +state = 'blocked'
-returning id, task, queue, group_id, attempt, parent, announce
-
 -- name: uncount_gates
 -- Failed jobs that are put back are counted no more in gates that are still open.
 update offpath_job_gate set failed = failed - (
@@ -275,3 +177,7 @@ delete from offpath_job_gate
 where
     id in (select value from json_each(:ids))
     and not exists (select 1 from offpath_job as held where held.gate = offpath_job_gate.id)
+
+-- name: note_counted
+-- These ended jobs are counted wherever they are watched.
+update offpath_job set watched = 2 where id in (select value from json_each(:ids))

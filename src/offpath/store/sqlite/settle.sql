@@ -142,3 +142,30 @@ where
 select 1 from offpath_job
 where state = 'running' and unique_key is not null and unique_slot is null
 limit 1
+
+-- name: undo_unmark
+-- Jobs that succeeded have nothing to undo.
+update offpath_job set has_undo = 0
+where id in (select value from json_each(:jobs))
+
+-- name: undo_forget
+delete from offpath_step
+where kind = 'undo' and job in (select value from json_each(:jobs))
+
+-- name: signals_there
+-- Which of these addresses have a signal to take.
+select wanted.value ->> 0, wanted.value ->> 1
+from json_each(:wanted) as wanted
+where
+    exists (
+        select 1 from offpath_signal as sent
+        where
+            sent.target = wanted.value ->> 0 and sent.event = wanted.value ->> 1
+            and sent.taken_at is null and sent.expires_at > :now
+    )
+
+-- name: signal_called
+-- Jobs that need not wait, since the signal is there.
+update offpath_job set called_target = new.value ->> 1, called_event = new.value ->> 2
+from json_each(:jobs) as new
+where offpath_job.id = new.value ->> 0

@@ -28,8 +28,8 @@ from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.threads import in_own_thread
 from offpath.store.capabilities import Capabilities
 from offpath.store.hints import Hint, Hints
-from offpath.store.programs import jobs, rescue, workers
-from offpath.store.programs.dialect import WRITES, How
+from offpath.store.programs import jobs, rescue, waits, workers
+from offpath.store.programs.dialect import WRITES, How, transition
 from offpath.store.programs.store import SqlStore
 from offpath.store.protocol import Finding, Migration, Pruned
 from offpath.store.schema import listing
@@ -52,7 +52,7 @@ from offpath.store.sqlite.ledger import Ledgering
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
 from offpath.store.sqlite.session import Session, connect, file_path, require_version
-from offpath.store.sqlite.workflowing import Workflowing
+from offpath.store.sqlite.waits import nothing_is_up
 from offpath.store.sqlite.writer import Shared, Writer
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class SqliteStore(Eventing, Flowing, Ledgering, Workflowing, SqlStore):
+class SqliteStore(Eventing, Flowing, Ledgering, SqlStore):
     """A :class:`~offpath.store.protocol.Store` in one SQLite file, shared by any processes.
 
     Writes go through one thread with group commit, reads through others; the event loop waits
@@ -254,6 +254,8 @@ class SqliteStore(Eventing, Flowing, Ledgering, Workflowing, SqlStore):
             WRITES,
             lambda d: deaths.nothing_to_rescue(d, presence),
         )
+
+    expire_blocked = transition(waits.expire, peek=nothing_is_up)
 
     async def notice_deaths(self) -> list[str]:
         """End the lease of workers whose lock was twice seen to be free."""

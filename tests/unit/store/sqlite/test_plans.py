@@ -63,7 +63,7 @@ BY_PARTIAL_INDEX = {
     "orphans": "running",
     "keyless_running": "keyless",
     "limit_running": "running",
-    "deadlines_over": "deadline",
+    "due_queued": "deadline",
 }
 """Walk a few running jobs, and nothing else."""
 
@@ -141,9 +141,9 @@ async def test_a_pass_costs_the_same_however_many_jobs_have_a_deadline(
     await enqueue(store, *(new_job(deadline_in=60.0, delay=n % 2) for n in range(1_000)))
     with closing(sqlite3.connect(path)) as connection:
         now = micros(START)
-        late, steps = counted(connection, "deadlines_over", now=now, limit=10)
+        late, steps = counted(connection, "due_queued", now=now, limit=10)
         assert (late, steps < 1_000) == ([], True)
-        late, steps = counted(connection, "deadlines_over", now=now + 60_000_000, limit=10)
+        late, steps = counted(connection, "due_queued", now=now + 60_000_000, limit=10)
         assert (len(late), steps < 1_000) == (10, True)
 
 

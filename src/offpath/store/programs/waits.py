@@ -1,0 +1,171 @@
+"""Waits that are over: deadlines, gates and signals that did not come in time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from offpath.model.job import DeadReason, Failure, JobState
+from offpath.store.changes import Changed
+from offpath.store.hints import Hint
+from offpath.store.programs.aftermath import Aftermath, End, Overdue
+from offpath.store.programs.answers import STATES, DueRow, GivenUpRow, MissedRow, WokenRow
+from offpath.store.programs.dialect import Dialect, Send, Steps, ask
+from offpath.store.programs.rescue import KEPT_FAILURES, Failed
+
+GIVEN_UP: Final = {
+    DeadReason.DEADLINE: ("DeadlineExceeded", "its deadline passed while it waited"),
+    DeadReason.UNSATISFIABLE: (
+        "GateUnsatisfiable",
+        "too many of the jobs that its gate watches have failed: it cannot fire any more",
+    ),
+    DeadReason.GATE_TIMEOUT: ("GateTimeout", "its gate had not fired when its time was over"),
+}
+"""The failure of a job that died of its waiting."""
+
+
+class _Address(msgspec.Struct):
+    """A signal that somebody may wait for, as ``lock_signals`` takes it."""
+
+    target: str
+    event: str
+
+
+def expire(d: Dialect, *, limit: int, keep: float | None = None) -> Steps[list[Changed]]:
+    """Give up waits that are over; then repair. Who is held by somebody else is left for later."""
+    most = max(limit, 0)
+    woken = yield from _pass_on(d, most)
+    blocked, queued, uncounted, _ = yield Send(
+        (
+            d.sql["due_blocked"](limit=most, now=d.now),
+            d.sql["due_queued"](limit=most, now=d.now),
+            d.sql["uncounted"](limit=most),
+            d.sql["expire_signals"](limit=most, now=d.now),
+        )
+    )
+    due = [DueRow(*row) for row in blocked]
+    were = dict.fromkeys((job.id for job in due), JobState.BLOCKED)
+    were |= dict.fromkeys((job for (job,) in queued), JobState.QUEUED)
+    moved = yield from _give_up(d, list(were)[:most], keep)
+    yield from _record(d, moved)
+    ends = [_end(job) for job in moved if _died(job)]
+    # SQLite's workers of the version before may have left jobs at a gate that has fired
+    fired = sorted({job.gate for job in due if job.gate and job.gate_state == "fired"})
+    standing = {job: outcome > 0 for job, outcome in uncounted}
+    overdue = Overdue(standing, fired, most)
+    after = yield from d.conclude(ends, keep, overdue=overdue)
+    d.announced.hear(job.announce for job in moved)
+    d.announced.moved.update(STATES[job.state] for job in moved)
+    if ends:
+        d.announced.tell(Hint.WORK)  # what ends gives its key and its room to others
+    return [*woken, *_told(moved, were, after), *after.all_along()]
+
+
+def _pass_on(d: Dialect, limit: int) -> Steps[list[Changed]]:
+    """Wake who waits for signals that somebody has missed or left. Their locks come first."""
+    rows = yield from ask(d.sql["missed_signals"](limit=limit, now=d.now))
+    missed = [signal for signal in map(MissedRow._make, rows) if signal.there]
+    if not missed:
+        return []
+    addresses = [_Address(signal.target, signal.event) for signal in missed]
+    yield Send((*d.told_the_time(), d.sql["lock_signals"](batch=d.batch(addresses))))
+    woken: list[WokenRow] = []
+    for signal in missed:
+        target, event = signal.target, signal.event
+        found = yield from ask(d.sql["wake_sleeper"](target=target, event=event, now=d.now))
+        yield from ask(d.sql["found_sleeper" if found else "note_missed"](id=signal.id))
+        woken += (WokenRow(*row) for row in found)
+    d.announced.hear(job.announce for job in woken)
+    if woken:
+        d.announced.moved.add(JobState.QUEUED)
+    return [_woken(job) for job in woken]
+
+
+def _give_up(d: Dialect, due: Sequence[str], keep: float | None) -> Steps[list[GivenUpRow]]:
+    """End what these jobs wait for. Their gates are held before any other gate is taken."""
+    if not due:
+        return []
+    ids = d.ids(due)
+    yield Send(
+        (
+            *d.told_the_time(),
+            d.sql["lock_gates_of"](ids=ids),
+            d.sql["time_out_gates"](ids=ids, now=d.now),
+        )
+    )
+    moved: list[GivenUpRow] = []
+    left: Collection[str] = due
+    while left:  # of those that would take one unique key SQLite passes over all but the first
+        query = d.sql["give_up"](ids=d.ids(left), keep=d.span(keep), now=d.now)
+        rows = [GivenUpRow(*row) for row in (yield from ask(query))]
+        moved += rows
+        known = {row.id for row in rows}
+        left = [job for job in left if job not in known] if known else ()
+    return sorted(moved)
+
+
+def _record(d: Dialect, moved: Iterable[GivenUpRow]) -> Steps[None]:
+    """Write why those died that did."""
+    dead = [job for job in moved if _died(job)]
+    if not dead:
+        return
+    failures = [
+        Failed(job.id, job.deliveries, given_up(job.reason or "", job.attempt)) for job in dead
+    ]
+    ids = d.ids(job.id for job in dead)
+    yield Send(
+        (
+            d.sql["add_failures"](batch=d.batch(failures), now=d.now),
+            d.sql["trim_failures"](ids=ids, keep=KEPT_FAILURES),
+        )
+    )
+
+
+def given_up(reason: str, attempt: int) -> Failure:
+    """The failure of a job that died of its waiting for ``reason``, undated."""
+    why = DeadReason(reason)
+    kind, message = GIVEN_UP[why]
+    return Failure(kind=why.value, type=kind, message=message, attempt=attempt)
+
+
+def _died(job: GivenUpRow) -> bool:
+    return job.state == JobState.DEAD.value
+
+
+def _end(job: GivenUpRow) -> End:
+    return End(job.id, job.group_id, bool(job.grouped), bool(job.watched), job.redrives)
+
+
+def _told(
+    moved: Iterable[GivenUpRow], were: Mapping[str, JobState], after: Aftermath
+) -> list[Changed]:
+    return [
+        Changed(
+            id=job.id,
+            task=job.task,
+            queue=job.queue,
+            group_id=job.group_id,
+            was=were[job.id],
+            state=STATES[job.state],
+            attempt=job.attempt,
+            parent=job.parent,
+            group_done=job.id in after.done,
+            reason=None if job.reason is None else DeadReason(job.reason),
+        )
+        for job in moved
+    ]
+
+
+def _woken(job: WokenRow) -> Changed:
+    return Changed(
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        group_id=job.group_id,
+        was=JobState.BLOCKED,
+        state=JobState.QUEUED,
+        attempt=job.attempt,
+        parent=job.parent,
+    )
