@@ -49,6 +49,36 @@ ONE_SIDED = {
 }
 """Blocks of those files that one database has alone, each with the reason."""
 
+UNLIKE = {
+    "add_gates": "SQLite has its clock and reads the counts of new gates apart, by recount_gates",
+    "count_gates": "SQLite changes one table in a statement, so it is told the sums",
+    "end_gated": "SQLite is told the reason, and writes the failures apart",
+    "release_gated": "SQLite only asks whether one of the jobs is announced",
+    "add_groups": "SQLite keeps no time of a group's end, and asks what is new",
+    "count_groups": "SQLite keeps no time of a group's end",
+    "catch_signals": "SQLite has looked for the signals before it writes the jobs",
+    "enqueue": "a hot statement: SQLite's rows share what they have in common",
+    "holders": "SQLite tells the end of a key's period, Postgres' clock whether it is over",
+    "replace_holders": "SQLite knows the run time before it writes",
+    "promote": "a hot statement: SQLite walks lanes that it has just read",
+    "take_chosen": "a hot statement: SQLite has decided under its lock what is to be taken",
+    "held": "a hot statement: its rows are those of each database's lease",
+    "running_by_fair_key": "SQLite has an index by fair key, so it asks for those at hand",
+    "suspects": "SQLite chooses among all suspects under its lock",
+    "admit_jobs": "a hot statement: SQLite names jobs by their rows",
+    "close_limits": "SQLite forgets keys by their time, Postgres by their order",
+    "hold_untaken": "SQLite has chosen which jobs make way",
+    "make_limits": "SQLite keeps with it what the last enqueue has said of a key",
+    "pick_held": "SQLite reads lanes, Postgres keys with their shares of a pass",
+    "recount_limits": "SQLite is told how many jobs of each key run",
+    "save_limits": "SQLite's triggers count what was admitted",
+    "record": "SQLite has no clock, so it is told the time",
+}
+"""Blocks of one name that take or answer something else, each with the reason."""
+
+IN_WORK = {"deliveries", "ledger_reading", "log", "routing"}
+"""Files of messages, of the log and of the ledger, which programs do not use yet."""
+
 _POSTGRES = blocks("postgres")
 _SQLITE = blocks("sqlite")
 
@@ -58,7 +88,9 @@ def _of(file: str) -> set[str]:
 
 
 def _in_both() -> list[str]:
-    return sorted({name for file in SHARED for name in _of(file)} - ONE_SIDED.keys())
+    shared = {name for file in SHARED for name in _of(file)}
+    alike = {name for name in _POSTGRES.keys() & _SQLITE if _SQLITE[name].file not in IN_WORK}
+    return sorted((shared | alike) - ONE_SIDED.keys() - UNLIKE.keys())
 
 
 @pytest.mark.parametrize("file", sorted(SHARED))
@@ -85,9 +117,15 @@ def test_only_a_database_with_one_writer_leaves_a_statement_out() -> None:
 
 def test_each_exception_is_still_one() -> None:
     needless = [name for name in ONE_SIDED if name in _POSTGRES and name in _SQLITE]
+    needless += [name for name in UNLIKE if _is_alike(name)]
     assert needless == []
-    assert all(ONE_SIDED.values())
-    assert len(ONE_SIDED) < 40
+    assert all([*ONE_SIDED.values(), *UNLIKE.values()])
+    assert len(ONE_SIDED) + len(UNLIKE) < 40
+
+
+def _is_alike(name: str) -> bool:
+    postgres, sqlite = _POSTGRES[name], _SQLITE[name]
+    return (sqlite.parameters, sqlite.columns) == (postgres.parameters, postgres.columns)
 
 
 @pytest.mark.parametrize(

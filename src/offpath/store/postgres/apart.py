@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from offpath.model import suspicion
-from offpath.model.job import LeasedJob
 from offpath.model.lease import LeaseRequest
 from offpath.model.suspicion import MOST_READ, Suspect
 from offpath.store.postgres.handing import JOB
@@ -55,12 +53,3 @@ def _chosen(rows: Rows, request: LeaseRequest) -> list[str]:
     *_, crash, left = rows[0]
     suspects = (Suspect(*suspect) for *suspect, _, _ in rows)
     return suspicion.chosen(suspects, request, suspicion.company(crash, left))
-
-
-def begin_steps(
-    jobs: Sequence[LeasedJob], now: datetime | None, *, sql: Catalogue
-) -> Steps[set[str]]:
-    """Reserved jobs run from now on; the ids of those that their holder still has."""
-    mine = [{"id": job.id, "worker": job.worker, "deliveries": job.deliveries} for job in jobs]
-    rows = yield from ask(sql["begin_apart"](now=moment(now), jobs=to_json(mine)), last=True)
-    return {job for (job,) in rows}

@@ -38,7 +38,7 @@ def require_gates(
     if named or watched:
         looked = sorted({*named, *(gate.id for gate in gates)})
         rows = yield sql["known_gates"](ids=ids_json(looked))
-        known = {gate for (gate,) in rows}
+        known = {gate for gate, _, _ in rows}
     for job in jobs:
         if job.gate in named and job_id(job.gate or "") not in known:
             raise no_gate(job.id, job.gate)

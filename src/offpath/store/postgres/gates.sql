@@ -29,8 +29,8 @@ select
 from watched w
 
 -- name: known_gates
--- Which of these gates are there.
-select g.id::text
+-- Those of these gates that are there, and what they are.
+select g.id::text, g.state, offpath.micros(g.deadline)
 from offpath.job_gate g
 where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
 

@@ -9,7 +9,6 @@ from datetime import datetime
 from offpath.model.effects import Effects
 from offpath.model.job import TERMINAL, JobState
 from offpath.runtime.clock import Clock
-from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint, Hints, hints_of
 from offpath.store.postgres.announcing import Announcer
 from offpath.store.postgres.session import Database
@@ -39,23 +38,9 @@ class Part:
     def _tell_effects(self, effects: Effects) -> None:
         self._tell(*hints_of(effects))
 
-    def _tell_changed(self, changes: Iterable[ChangedJob], otherwise: Hint) -> None:
-        """An operator changes little and seldom: whether it was announced is not looked up."""
-        states = [change.state for change in changes]
-        self._tell_states(states, otherwise)
-        if states:  # what ends may release others
-            self._tell(Hint.MESSAGES, Hint.WORK)
-
     def _tell_states(self, states: Iterable[JobState], otherwise: Hint) -> None:
         """Ended jobs are told of as such, others as ``otherwise``."""
         hints = {Hint.ENDED if state in TERMINAL else otherwise for state in states}
-        self._tell(*sorted(hints))
-
-    def _tell_moved(self, announced: Announced) -> None:
-        """Tell of jobs that others have released or ended."""
-        hints = {Hint.ENDED if state in TERMINAL else Hint.WORK for state in announced.moved}
-        if announced.moved and announced.any:
-            hints.add(Hint.MESSAGES)
         self._tell(*sorted(hints))
 
     @contextlib.contextmanager
@@ -65,6 +50,4 @@ class Part:
         try:
             yield announced
         finally:
-            if announced.any:
-                self._tell(Hint.MESSAGES)
-            self._tell_moved(announced)
+            self._tell(*announced.hints())

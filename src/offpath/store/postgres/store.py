@@ -29,7 +29,6 @@ from offpath.store.hints import Hint, Hints
 from offpath.store.postgres import deaths
 from offpath.store.postgres.address import APPLICATION, parse_address
 from offpath.store.postgres.announcing import Announcer
-from offpath.store.postgres.apart import begin_steps
 from offpath.store.postgres.careful import MOMENT, Care, settle_free_steps
 from offpath.store.postgres.diagnosing import diagnose_steps
 from offpath.store.postgres.dialect import PostgresRunner
@@ -310,11 +309,6 @@ class PostgresStore(
             return await self._database.write(
                 lambda: lease_steps(request, now, self._reach, announced, sql=self._sql)
             )
-
-    async def begin(self, jobs: Sequence[LeasedJob]) -> set[str]:
-        """Reserved jobs run from now on."""
-        now = self._now()
-        return await self._database.write(lambda: begin_steps(jobs, now, sql=self._sql))
 
     async def rescue(
         self, *, limit: int, max_deliveries: int, keep: float | None = None

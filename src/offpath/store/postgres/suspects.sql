@@ -59,7 +59,6 @@ update offpath.job j
 set started_at = null, alone = :alone::boolean
 where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
     and j.state = 'running' and j.worker = :worker::text
-returning 1
 
 -- name: begin_apart
 -- Reserved suspects run from now on.

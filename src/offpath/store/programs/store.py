@@ -24,6 +24,7 @@ from offpath.store.programs import (
     schedules,
     signals,
     steps,
+    suspects,
     undo,
     workers,
 )
@@ -55,6 +56,7 @@ class SqlStore:
 
     # -- jobs that exist -------------------------------------------------------------------
 
+    begin = transition(suspects.begin)
     cancel = transition(jobs.cancel)
     redrive = transition(jobs.redrive)
     delete = transition(jobs.delete)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 
 from offpath.model import suspicion
-from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
 from offpath.model.suspicion import MOST_READ, Suspect
 from offpath.store.programs.instants import instant
-from offpath.store.programs.leased import ANNOUNCE, JOB, LEASED, SEQ, WIDTH
+from offpath.store.programs.leased import ANNOUNCE, JOB, LEASED, WIDTH
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
 
@@ -34,23 +32,13 @@ def lease_apart(session: Session, now: int, request: LeaseRequest) -> Leased:
     suspects = (each for each, _ in ready[crash])
     ids = suspicion.chosen(suspects, request, suspicion.company(crash, left))
     chosen = batch([place[each] for each in ids])
-    rows = session.run(SQL["lease_chosen"](jobs=chosen, worker=request.worker, now=now))
+    rows = session.run(SQL["take_chosen"](jobs=chosen, worker=request.worker, now=now))
     rows.sort(key=lambda row: ids.index(row[JOB]))
-    taken = batch([row[SEQ] for row in rows])
-    session.run(SQL["suspects_reserve"](jobs=taken, alone=int(len(rows) == 1)))
+    taken = batch([row[JOB] for row in rows])
+    session.run(SQL["reserve"](ids=taken, worker=request.worker, alone=int(len(rows) == 1)))
     if any(row[ANNOUNCE] for row in rows):
         session.stirred = True
     return Leased(jobs=tuple(LEASED.one(row[:WIDTH]) for row in rows), now=instant(now), more=True)
-
-
-def begin(session: Session, now: int, jobs: Sequence[LeasedJob]) -> set[str]:
-    """Reserved jobs run from now on; the ids of those that their holder still has."""
-    begun = set[str]()
-    for worker in {job.worker for job in jobs}:
-        mine = batch([(job.id, job.deliveries) for job in jobs if job.worker == worker])
-        rows = session.run(SQL["suspects_begin"](jobs=mine, worker=worker, now=now))
-        begun.update(job for (job,) in rows)
-    return begun
 
 
 def paused_queues(session: Session, now: int) -> dict[str, int | None]:

@@ -40,10 +40,10 @@ commit
 -- name: savepoint
 savepoint offpath_request
 
--- name: release
+-- name: release_savepoint
 release savepoint offpath_request
 
--- name: undo
+-- name: rollback_to_savepoint
 rollback to savepoint offpath_request
 
 -- name: transaction_begun

@@ -47,12 +47,12 @@ def present(session: Session, now: int) -> list[str]:
 
 def known(session: Session) -> list[str]:
     """The ids of the workers that are not gone."""
-    return [worker for (worker,) in session.run(SQL["worker_ids"]())]
+    return [worker for (worker,) in session.run(SQL["live_workers"]())]
 
 
 def expire(session: Session, now: int, workers: Sequence[str]) -> list[str]:
     """End the lease of workers that are dead, and of what they hold beside jobs."""
-    rows = session.run(SQL["worker_expire"](ids=batch(list(workers)), now=now))
+    rows = session.run(SQL["expire_workers"](ids=batch(list(workers)), now=now))
     dead = sorted(worker for (worker,) in rows)
     if dead:
         for name in ("free_cursors", "free_claims", "free_messages"):

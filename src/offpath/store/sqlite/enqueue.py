@@ -116,11 +116,11 @@ def whole(steps: Queries[T]) -> Queries[T]:
     yield SQL["savepoint"]()
     try:
         answer = yield from steps
-        yield SQL["release"]()
+        yield SQL["release_savepoint"]()
     except Exception:
         with suppress(Exception):  # the error has ended the transaction, and all is gone with it
-            yield SQL["undo"]()
-            yield SQL["release"]()
+            yield SQL["rollback_to_savepoint"]()
+            yield SQL["release_savepoint"]()
         raise
     return answer
 
@@ -199,9 +199,9 @@ def _resolved(
 ) -> Queries[tuple[list[Enqueued], frozenset[str]]]:
     """Some ids or keys were taken: say for each job what became of it, or take all back."""
     left = _left_out(rows, inserted)
-    known = yield SQL["job_same"](ids=batch([rows[at][ID] for at in left]))
+    known = yield SQL["same_ids"](ids=batch([rows[at][ID] for at in left]))
     keys = batch([rows[at][KEY] for at in left if rows[at][KEY] is not None])
-    held = yield SQL["slot_holders"](keys=keys)
+    held = yield SQL["holders"](keys=keys)
     plan = _Plan(jobs, rows, known, held, now)
     try:
         for at in left:
@@ -209,7 +209,7 @@ def _resolved(
     except (IdConflict, UniqueConflict):
         if any(job.announce for job in jobs):
             yield SQL["undo_announcements"](ids=batch(list(inserted)))
-        yield SQL["job_undo"](ids=batch(list(inserted)))
+        yield SQL["withdraw"](ids=batch(list(inserted)))
         raise
     rooted = yield from _carried_out(plan, now)
     answers = enumerate(_created(rows))
@@ -231,11 +231,11 @@ def _left_out(rows: Sequence[NewRow], inserted: set[str]) -> list[int]:
 def _carried_out(plan: _Plan, now: int) -> Queries[frozenset[str]]:
     rooted: frozenset[str] = frozenset()
     if plan.freed:
-        yield SQL["slot_free"](keys=batch(list(plan.freed)), now=now)
+        yield SQL["release_keys"](keys=batch(list(plan.freed)), now=now)
         for query in inserts(plan.second, now):
             rooted |= _rooted((yield query))
     if plan.replaced:
-        yield SQL["job_replace"](batch=batch(list(plan.replaced.values())), now=now)
+        yield SQL["replace_holders"](batch=batch(list(plan.replaced.values())), now=now)
     if (agree := agreed(plan.late, now)) is not None:
         yield agree
     return rooted

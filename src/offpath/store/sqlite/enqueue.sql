@@ -1,4 +1,4 @@
--- name: job_insert
+-- name: enqueue
 -- New jobs. Those whose id or unique key is taken are left out; the answer names the others, and
 -- whether one is the root of a group that was there before it. What all have in common is bound
 -- once: its bit is set in `common`. To find the rest, each row is walked. (Without the `+` SQLite
@@ -46,7 +46,7 @@ returning id, group_id = id and exists (
     select 1 from offpath_group as known where known.id = +offpath_job.id
 )
 
--- name: job_insert_one
+-- name: enqueue_one
 -- As job_insert for a single job, the most frequent case, without the detour over JSON.
 insert into offpath_job (
     id, input, fingerprint, limit_key, fair_key, unique_key, unique_slot, unique_states,
@@ -66,22 +66,22 @@ returning id, group_id = id and exists (
     select 1 from offpath_group as known where known.id = +offpath_job.id
 )
 
--- name: job_same
+-- name: same_ids
 -- The jobs that already have one of these ids.
 select id, fingerprint, run_at from offpath_job
 where id in (select value from json_each(:ids))
 
--- name: slot_holders
+-- name: holders
 -- Who holds these unique keys.
 select unique_slot, id, fingerprint, state, run_at, unique_until from offpath_job
 where unique_slot in (select value from json_each(:keys))
 
--- name: slot_free
+-- name: release_keys
 -- Takes unique keys away from holders whose period has passed.
 update offpath_job set unique_slot = null
 where unique_slot in (select value from json_each(:keys)) and unique_until <= :now
 
--- name: job_replace
+-- name: replace_holders
 -- Waiting holders of unique keys take over new input, options and times; they stay who they are.
 update offpath_job set
     task = new.value ->> 11,
@@ -120,7 +120,6 @@ from json_each(:batch) as new
 where offpath_job.id = new.value ->> 0
 returning id
 
--- name: job_undo
+-- name: withdraw
 -- Takes back what the same transition has just inserted, so that a refusal leaves no trace.
 delete from offpath_job where id in (select value from json_each(:ids))
-returning id

@@ -98,7 +98,7 @@ class Following:
         """Count these ends in the open gates that watch the jobs, and go on until all is told."""
         roots: dict[str, str] = {}
         while ends:
-            rows = yield SQL["watch_count"](ends=batch(ends))
+            rows = yield SQL["count_watches"](ends=batch(ends))
             order = {each: place for place, (each, _) in enumerate(ends)}
             counted = sorted((order[job], gate, job) for job, gate, _ in rows)
             for _, gate, job in counted:
@@ -115,23 +115,23 @@ class Following:
         if not counts:
             return []
         changes = [(gate, *numbers) for gate, numbers in sorted(counts.items())]
-        return _judged((yield SQL["gate_add"](counts=batch(changes))))
+        return _judged((yield SQL["count_gates"](batch=batch(changes))))
 
     def decided(self, states: Sequence[tuple[str, GateState]]) -> Queries[list[tuple[Fallen, str]]]:
         """Tell the jobs of gates that were decided; those that died."""
         fallen: list[tuple[Fallen, str]] = []
         if not states:
             return fallen
-        yield SQL["gate_end"](states=batch(states))
+        yield SQL["decide_gates"](batch=batch(states))
         fired = [gate for gate, state in states if state is GateState.FIRED]
         if fired:
-            rows = yield SQL["gate_release"](gates=batch(fired), now=self._now)
+            rows = yield SQL["release_gated"](ids=batch(fired), now=self._now)
             self.released = self.released or bool(rows)
             self.stirred = self.stirred or any(announce for (announce,) in rows)
         for state, reason in _REASONS.items():
             gates = [gate for gate, each in states if each is state]
             if gates:
-                rows = yield SQL["gate_fail"](
+                rows = yield SQL["end_gated"](
                     gates=batch(gates),
                     reason=reason.value,
                     now=self._now,
@@ -185,14 +185,14 @@ class Following:
             need = min(gate.need, len(on))
             gates.append((gate.id, need, gate.of.value, len(on), known.deadlines[gate.id]))
             watches += [(job, gate.id, place) for place, job in enumerate(on)]
-        yield SQL["gate_insert"](gates=batch(gates))
+        yield SQL["add_gates"](batch=batch(gates))
         if watches:
-            yield SQL["watch_insert"](watches=batch(watches))
+            yield SQL["add_watches"](batch=batch(watches))
             written = {each.id for each in answers if each.created}
             others = dict.fromkeys(job for job, _, _ in watches if job not in written)
             if others:
-                yield SQL["watch_mark"](jobs=batch(list(others)))
-        return _judged((yield SQL["gate_recount"](gates=batch(list(known.new)))))
+                yield SQL["watch_jobs"](ids=batch(list(others)))
+        return _judged((yield SQL["recount_gates"](ids=batch(list(known.new)))))
 
 
 def known_steps(jobs: Sequence[NewJob], gates: Sequence[NewGate], now: int) -> Queries[Known]:
@@ -201,7 +201,7 @@ def known_steps(jobs: Sequence[NewJob], gates: Sequence[NewGate], now: int) -> Q
     if not named and not gates:
         return NO_GATES
     ids = dict.fromkeys([*named, *(gate.id for gate in gates)])
-    rows = yield SQL["gates_known"](ids=batch(list(ids)))
+    rows = yield SQL["known_gates"](ids=batch(list(ids)))
     states = {gate: GateState(state) for gate, state, _ in rows}
     deadlines: dict[str, int | None] = {gate: deadline for gate, _, deadline in rows}
     new: dict[str, NewGate] = {}

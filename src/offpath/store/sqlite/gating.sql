@@ -1,17 +1,17 @@
--- name: gates_known
+-- name: known_gates
 -- The gates of these ids.
 select id, state, deadline from offpath_job_gate
 where id in (select value from json_each(:ids))
 
--- name: gate_insert
+-- name: add_gates
 -- New gates.
 insert into offpath_job_gate (id, need, counting, total, deadline)
 select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
-from json_each(:gates)
+from json_each(:batch)
 where true
 on conflict (id) do nothing
 
--- name: watch_insert
+-- name: add_watches
 -- Whom new gates watch. What has ended already is counted.
 insert into offpath_gate_watch (job, gate, place, early, outcome)
 select
@@ -19,17 +19,17 @@ select
     case job.state
         when 'succeeded' then 'succeeded' when 'dead' then 'failed' when 'cancelled' then 'failed'
     end
-from json_each(:watches) as new
+from json_each(:batch) as new
 left join offpath_job as job on job.id = new.value ->> 0
 where true
 on conflict (job, gate) do nothing
 
--- name: watch_mark
+-- name: watch_jobs
 -- Watched jobs know that they are.
 update offpath_job set watched = case when finished_at is null then 1 else 2 end
-where id in (select value from json_each(:jobs)) and watched = 0
+where id in (select value from json_each(:ids)) and watched = 0
 
--- name: gate_recount
+-- name: recount_gates
 -- The counts of gates that were just made.
 update offpath_job_gate set
     succeeded = (
@@ -40,10 +40,10 @@ update offpath_job_gate set
         select count(*) from offpath_gate_watch as seen
         where seen.gate = offpath_job_gate.id and seen.outcome = 'failed'
     )
-where id in (select value from json_each(:gates))
+where id in (select value from json_each(:ids))
 returning id, need, counting, total, succeeded, failed
 
--- name: watch_count
+-- name: count_watches
 -- Notes how watched jobs ended, for each open gate once.
 update offpath_gate_watch set outcome = ended.value ->> 1
 from json_each(:ends) as ended
@@ -56,22 +56,22 @@ where
     )
 returning job, gate, outcome
 
--- name: gate_add
+-- name: count_gates
 -- Adds to the counts of gates.
 update offpath_job_gate set
     succeeded = succeeded + (counted.value ->> 1),
     failed = failed + (counted.value ->> 2)
-from json_each(:counts) as counted
+from json_each(:batch) as counted
 where offpath_job_gate.id = counted.value ->> 0
 returning id, need, counting, total, succeeded, failed
 
--- name: gate_end
+-- name: decide_gates
 -- Gates are open no more.
 update offpath_job_gate set state = decided.value ->> 1
-from json_each(:states) as decided
+from json_each(:batch) as decided
 where offpath_job_gate.id = decided.value ->> 0 and offpath_job_gate.state = 'open'
 
--- name: gate_release
+-- name: release_gated
 -- Lets the jobs of gates go: what counts from now counts from this moment.
 update offpath_job set
     run_at = case when gated_delay is null then run_at else :now + gated_delay end,
@@ -98,12 +98,12 @@ update offpath_job set
             then unique_key
     end
 where
-    gate in (select value from json_each(:gates))
+    gate in (select value from json_each(:ids))
     and +state = 'blocked'
     and reason = 'gate'
 returning announce
 
--- name: gate_fail
+-- name: end_gated
 -- The jobs of gates that cannot fire any more die.
 update offpath_job set
     state = 'dead',

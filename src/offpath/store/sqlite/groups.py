@@ -65,7 +65,7 @@ def count_steps(
     changes = _changes(ended, joined)
     if not changes:
         return Closed(set(), known)
-    rows = yield SQL["group_change"](changes=batch(changes))
+    rows = yield SQL["count_groups"](batch=batch(changes))
     ends = {group: done == 1 and still == 0 for group, still, done, _ in rows}
     last = {each.group_id: each for each in ended}
     done = {each.id for group, each in last.items() if ends.get(group, each.redrives == 0)}
@@ -89,10 +89,10 @@ def _ensure(
             )
             for group in groups
         ]
-        yield SQL["group_ensure"](groups=batch(rows))
+        yield SQL["add_groups"](batch=batch(rows))
     adopted = [root for root in joined.roots if root in fast]
     if adopted:
-        yield SQL["group_adopt"](groups=batch(adopted))
+        yield SQL["adopt_groups"](ids=batch(adopted))
 
 
 def _changes(ended: Sequence[Ended], joined: JoinedGroups) -> list[tuple[str, int, int, int, int]]:
@@ -137,7 +137,7 @@ def contribute(session: Session, given: Mapping[str, Sequence[Contribution]]) ->
         if not locked and contributions:
             values.append((group, value, int(final)))
     if values:
-        session.run(SQL["group_give"](values=batch(values)))
+        session.run(SQL["give_to_groups"](batch=batch(values)))
 
 
 def _folded(so_far: str | None, given: Contribution) -> str:

@@ -1,4 +1,4 @@
--- name: group_ensure
+-- name: add_groups
 -- Groups that are about to have more than their root get a row. It counts the root as it is, or
 -- (second value) as it was when this transition began; it says what a root that has ended said.
 insert into offpath_group (id, policy, open, done, failed, value)
@@ -11,21 +11,21 @@ select
     root.id is not null and new.value ->> 1 is null
     and (root.state = 'dead' or root.state = 'cancelled'),
     case when new.value ->> 1 is null then root.result end
-from json_each(:groups) as new
+from json_each(:batch) as new
 left join offpath_job as root on root.id = new.value ->> 0 and root.group_id = root.id
 where true
 on conflict (id) do nothing
 returning id
 
--- name: group_adopt
+-- name: adopt_groups
 -- A root that came after its members says what becomes of them.
 update offpath_group set
     policy = 'fail_fast',
     closing = max(closing, failed > 0),
     to_close = max(to_close, failed > 0)
-where id in (select value from json_each(:groups))
+where id in (select value from json_each(:ids))
 
--- name: group_change
+-- name: count_groups
 -- Adds to the counts of groups: open jobs, failed ones; whether some joined, whether some were put
 -- back, which ends the closing. The last write before COMMIT.
 update offpath_group set
@@ -44,7 +44,7 @@ update offpath_group set
         when change.value ->> 3 and closing then 1
         else to_close
     end
-from json_each(:changes) as change
+from json_each(:batch) as change
 where offpath_group.id = change.value ->> 0
 returning id, open, done, closing
 
@@ -52,10 +52,10 @@ returning id, open, done, closing
 -- The values of groups before they change. Nobody else writes meanwhile.
 select id, value, final from offpath_group where id in (select value from json_each(:ids))
 
--- name: group_give
+-- name: give_to_groups
 -- What groups have made now.
 update offpath_group set value = given.value ->> 1, final = given.value ->> 2
-from json_each(:values) as given
+from json_each(:batch) as given
 where offpath_group.id = given.value ->> 0 and final = 0
 
 -- name: mark_groups

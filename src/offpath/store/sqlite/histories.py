@@ -23,5 +23,5 @@ def failure_steps(now: int, failures: Sequence[tuple[int, Failure]]) -> Queries[
         # The type is only for filters; the document keeps it exactly.
         kind = failure.type.replace("\0", "\N{REPLACEMENT CHARACTER}")
         rows.append((job, kind, failure_text(failure, now)))
-    yield SQL["failure_add"](failures=batch(rows))
-    yield SQL["failure_trim"](jobs=batch([job for job, _, _ in rows]), keep=FAILURES_KEPT)
+    yield SQL["record_failures"](failures=batch(rows))
+    yield SQL["trim_histories"](jobs=batch([job for job, _, _ in rows]), keep=FAILURES_KEPT)

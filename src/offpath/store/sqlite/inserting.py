@@ -70,7 +70,7 @@ _NO_WAIT: Final = (None, None, None, None)
 def insert_one(row: NewRow, now: int) -> Query:
     """The statement that inserts one row."""
     _refuse_what_json_cannot_hold(row)
-    return SQL["job_insert_one"](**dict(zip(COLUMNS, row, strict=True)), now=now)
+    return SQL["enqueue_one"](**dict(zip(COLUMNS, row, strict=True)), now=now)
 
 
 def inserts(rows: Sequence[NewRow], now: int) -> list[Query]:
@@ -104,7 +104,7 @@ def _insert(rows: Sequence[NewRow], now: int) -> Query:
     _refuse_what_json_cannot_hold(shared.values())
     del shared["id"]
     packed = batch(list(zip(*sent, strict=True)))
-    return SQL["job_insert"](batch=packed, common=common, now=now, **shared)
+    return SQL["enqueue"](batch=packed, common=common, now=now, **shared)
 
 
 def _alike(values: tuple[Any, ...]) -> bool:

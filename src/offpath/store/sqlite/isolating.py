@@ -30,8 +30,8 @@ def isolating(
     try:
         answers = attempt(parts)
     except (Conflict, InvalidArgument, LedgerError, StoreRejected) as error:
-        session.control(SQL["undo"])
-        session.control(SQL["release"])
+        session.control(SQL["rollback_to_savepoint"])
+        session.control(SQL["release_savepoint"])
         if len(parts) == 1:
             return [refuse(parts[0], error)]
         half = len(parts) // 2
@@ -39,5 +39,5 @@ def isolating(
             *isolating(session, parts[:half], attempt, refuse),
             *isolating(session, parts[half:], attempt, refuse),
         ]
-    session.control(SQL["release"])
+    session.control(SQL["release_savepoint"])
     return answers

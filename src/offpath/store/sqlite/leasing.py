@@ -135,7 +135,7 @@ def _of_one_queue(now: int, request: LeaseRequest, lanes: list[Row]) -> Query:
 def _chosen(session: Session, now: int, request: LeaseRequest, lanes: list[Row]) -> list[Row]:
     """Several queues, or another order: chosen first, then handed out."""
     chosen = ordering.choose(session, now, request, [(queue, task) for queue, task in lanes])
-    query = SQL["lease_chosen"](jobs=batch(chosen), worker=request.worker, now=now)
+    query = SQL["take_chosen"](jobs=batch(chosen), worker=request.worker, now=now)
     rows = session.run(query) if chosen else []
     match request.order:
         case Order.PRIORITY:

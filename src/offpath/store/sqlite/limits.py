@@ -94,7 +94,7 @@ def agreed(jobs: Iterable[NewJob], now: int) -> Query | None:
         (spec.key, spec.max_running, None if spec.rate is None else _encode(spec.rate).decode())
         for spec in specs.values()
     ]
-    return SQL["limit_agree"](specs=batch(rows), forget_at=now + _KEPT)
+    return SQL["make_limits"](specs=batch(rows), forget_at=now + _KEPT)
 
 
 # -- admission -------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class _AdmissionPass:
             self._send_behind()
         chosen = self._choose()
         if chosen:
-            self._session.run(SQL["limit_admit"](jobs=batch(chosen), now=self._now))
+            self._session.run(SQL["admit_jobs"](jobs=batch(chosen), now=self._now))
         return Admitted(
             jobs=len(chosen),
             more=len(chosen) >= self._limit > 0,
@@ -212,16 +212,16 @@ class _AdmissionPass:
         """Of keys without room, the count may be wrong."""
         full = [each.name for each in self._keys if each.allowed(1) == 0]
         if full:
-            running = dict(map(tuple, self._session.run(SQL["limit_running"]())))
+            running = dict(map(tuple, self._session.run(SQL["running_by_limit"]())))
             numbers = [(name, running.get(name, 0)) for name in full]
-            rows = self._session.run(SQL["limit_recount"](keys=batch(numbers)))
+            rows = self._session.run(SQL["recount_limits"](keys=batch(numbers)))
             counts: dict[str, int] = {key: number for key, number in rows}  # noqa: C416 - typed rows
             for each in self._keys:
                 each.admitted = counts.get(each.name, each.admitted)
 
     def _find_untaken(self) -> None:
         names = [each.name for each in self._keys if not each.is_closed(self._now)]
-        query = SQL["limit_untaken"](
+        query = SQL["untaken_jobs"](
             keys=batch(names), before=self._now - _UNTAKEN, limit=self._limit
         )
         for key, seq in self._session.run(query) if names else []:
@@ -236,7 +236,7 @@ class _AdmissionPass:
         lanes = [(key, queue) for key, n in wanted.items() if n for queue in self._lanes[key]]
         if not lanes:
             return
-        query = SQL["held_best"](lanes=batch(lanes), limit=max(wanted.values()))
+        query = SQL["pick_held"](lanes=batch(lanes), limit=max(wanted.values()))
         for key, *_, seq in sorted(map(tuple, self._session.run(query))):
             self._held.setdefault(key, []).append(seq)
 
@@ -254,7 +254,7 @@ class _AdmissionPass:
         for key, *last in self._session.run(SQL["held_last"](lanes=batch(lanes))):
             lasts[key].append(_Last(*last))
         rows = [(seq, *_behind(lasts[key], self._now)) for key in back for seq in back[key]]
-        self._session.run(SQL["limit_send_behind"](jobs=batch(rows), now=self._now))
+        self._session.run(SQL["hold_untaken"](jobs=batch(rows), now=self._now))
         for each in self._keys:
             each.admitted -= len(back.get(each.name, ()))
 
@@ -275,7 +275,7 @@ class _AdmissionPass:
         # Turns matter where a pass is full; where every key got its share, only rates remember it.
         noted = took if len(chosen) >= self._limit else [one for one in took if one.rate_state]
         if noted:
-            self._session.run(SQL["limit_took"](keys=batch(noted)))
+            self._session.run(SQL["save_limits"](keys=batch(noted)))
         return chosen
 
     def _by_rate(self, key: _HeldKey, wanted: int) -> int:
@@ -319,7 +319,7 @@ def close(session: Session, now: int, key: str, until: int | None) -> int:
     """Admit nothing of a key, until a time or for good; how many ready jobs are held again."""
     end = until if until is not None and until > now else None
     paused = int(until is None)
-    session.run(SQL["limit_close"](key=key, until=end, paused=paused, forget_at=now + _KEPT))
+    session.run(SQL["close_limits"](key=key, until=end, paused=paused, forget_at=now + _KEPT))
     if until is not None and until <= now:
         return 0
     return len(session.run(SQL["hold_closed"](keys=batch([key]), now=now)))
@@ -328,13 +328,13 @@ def close(session: Session, now: int, key: str, until: int | None) -> int:
 def shut(session: Session, now: int, keys: Iterable[str | None]) -> set[str]:
     """The keys among these that are closed now."""
     names = sorted({key for key in keys if key is not None})
-    rows = session.run(SQL["limit_shut"](keys=batch(names), now=now)) if names else []
+    rows = session.run(SQL["closed_limits"](keys=batch(names), now=now)) if names else []
     return {key for (key,) in rows}
 
 
 def reopen(session: Session, now: int, key: str) -> bool:
     """End a pause and a cool-down; False: there was none."""
-    return bool(session.run(SQL["limit_open"](key=key, now=now)))
+    return bool(session.run(SQL["open_limit"](key=key, now=now)))
 
 
 # -- upkeep ----------------------------------------------------------------------------------------
@@ -342,15 +342,15 @@ def reopen(session: Session, now: int, key: str) -> bool:
 
 def prune_steps(now: int, limit: int) -> Queries[None]:
     """Remove keys without a job that are not closed and whose rate remembers nothing."""
-    rows = yield SQL["limit_idle"](now=now, limit=max(limit, 0))
+    rows = yield SQL["idle_limits"](now=now, limit=max(limit, 0))
     if not rows:
         return
     kept = {key for key, rate, state, used in rows if used or _remembers(rate, state, now)}
     gone = [key for key, *_ in rows if key not in kept]
     if kept:
-        yield SQL["limit_keep"](keys=batch(sorted(kept)), forget_at=now + _KEPT)
+        yield SQL["keep_limits"](keys=batch(sorted(kept)), forget_at=now + _KEPT)
     if gone:
-        yield SQL["limit_forget"](keys=batch(gone))
+        yield SQL["drop_limits"](keys=batch(gone))
 
 
 def _remembers(rate: str | None, state: str | None, now: int) -> bool:

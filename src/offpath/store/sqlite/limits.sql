@@ -1,4 +1,4 @@
--- name: limit_agree
+-- name: make_limits
 -- What the last enqueue of a key says holds.
 insert into offpath_limit (key, max_running, rate, forget_at)
 select value ->> 0, value ->> 1, value ->> 2, :forget_at from json_each(:specs)
@@ -110,7 +110,7 @@ left join offpath_queue_pause as pause
     on pause.name = lane.queue and (pause.until is null or pause.until > :now)
 where lane.queue is not null
 
--- name: held_best
+-- name: pick_held
 -- The first held jobs of some keys and queues.
 select
     lane.value ->> 0, -coalesce(job.turn, job.priority), coalesce(job.turn_at, job.run_at),
@@ -146,7 +146,7 @@ where
         limit 1
     )
 
--- name: limit_admit
+-- name: admit_jobs
 -- Held jobs become ready; the count follows by itself.
 update offpath_job set
     state = 'ready',
@@ -167,13 +167,13 @@ update offpath_job set
     end
 where seq in (select value from json_each(:jobs))
 
--- name: limit_took
+-- name: save_limits
 -- What the rates of some keys remember, and whose turn is over.
 update offpath_limit set rate_state = new.value ->> 1, turn = new.value ->> 2
 from json_each(:keys) as new
 where offpath_limit.key = new.value ->> 0
 
--- name: limit_untaken
+-- name: untaken_jobs
 -- Admitted jobs of some keys that nobody took since a time, the longest waiting first.
 select job.limit_key, job.seq
 from json_each(:keys) as wanted
@@ -188,7 +188,7 @@ where
         limit :limit
     )
 
--- name: limit_send_behind
+-- name: hold_untaken
 -- Admitted jobs are held again, behind a place.
 update offpath_job set
     state = 'blocked',
@@ -217,7 +217,7 @@ where
     and limit_key is not null and state = 'ready'
 returning id
 
--- name: limit_recount
+-- name: recount_limits
 -- Counts that are too high are set right.
 update offpath_limit set admitted = (new.value ->> 1) + (
     select count(*) from offpath_job as job
@@ -235,14 +235,14 @@ where
     )
 returning key, admitted
 
--- name: limit_running
+-- name: running_by_limit
 -- Running jobs by key: a walk of the running ones, which are few. `+` keeps the planner from the
 -- index of all jobs with a key, ended ones included.
 select limit_key, count(*) from offpath_job
 where state = 'running' and +limit_key is not null
 group by +limit_key
 
--- name: limit_close
+-- name: close_limits
 -- An earlier end never shortens a later one.
 insert into offpath_limit (key, closed_until, paused, forget_at)
 values (:key, :until, :paused, :forget_at)
@@ -251,18 +251,18 @@ on conflict (key) do update set
         excluded.closed_until),
     paused = max(paused, excluded.paused)
 
--- name: limit_shut
+-- name: closed_limits
 -- Which of these keys admit nothing now.
 select key from offpath_limit
 where key in (select value from json_each(:keys)) and (paused = 1 or closed_until > :now)
 
--- name: limit_open
+-- name: open_limit
 -- Ends a pause and a cool-down.
 update offpath_limit set paused = 0, closed_until = null
 where key = :key and (paused = 1 or closed_until > :now)
 returning key
 
--- name: limit_idle
+-- name: idle_limits
 -- Keys of which it is time to look whether they are still needed, and whether a job needs them.
 select
     key, rate, rate_state, paused = 1 or closed_until > :now
@@ -272,10 +272,10 @@ where forget_at <= :now
 order by forget_at
 limit :limit
 
--- name: limit_keep
+-- name: keep_limits
 -- Looks again later.
 update offpath_limit set forget_at = :forget_at
 where key in (select value from json_each(:keys))
 
--- name: limit_forget
+-- name: drop_limits
 delete from offpath_limit where key in (select value from json_each(:keys))

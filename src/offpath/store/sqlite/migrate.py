@@ -16,12 +16,12 @@ KNOWN: Final = steps("offpath.store.sqlite.migrations")
 
 
 def applied(session: Session) -> list[Migration]:
-    """The migrations that the file has as applied, oldest first."""
-    if not session.run(SQL["migration_table"]()):
+    """What the file says was applied, oldest first."""
+    if not session.run(SQL["has_record"]()):
         return []
     return [
         Migration(number=number, name=name, checksum=checksum, applied_at=instant(at))
-        for number, name, checksum, at in session.run(SQL["migration_list"]())
+        for number, name, checksum, at in session.run(SQL["applied"]())
     ]
 
 
@@ -49,12 +49,12 @@ def _next(session: Session, now: int) -> list[Migration]:
     if not left:
         return []
     step = left[0]
-    session.run(SQL["migration_make"]())
+    session.run(SQL["make_record"]())
     session.before(f"migration_{step.number:04}")
     for statement in statements(step.sql):
         session.raw(statement)
     values = {"number": step.number, "name": step.name, "checksum": step.checksum}
-    session.run(SQL["migration_add"](**values, applied_at=now))
+    session.run(SQL["record"](**values, applied_at=now))
     return [_migration(step, now)]
 
 
@@ -69,13 +69,13 @@ def script(*, after: int = 0) -> str:
 
     It records what it applied, so that no process applies it again.
     """
-    head = f"{SQL['migration_make'].named};\n\n"
+    head = f"{SQL['make_record'].named};\n\n"
     return "\n".join(_step_text(step, head) for step in KNOWN if step.number > after)
 
 
 def _step_text(step: SchemaStep, head: str) -> str:
     # number, name and checksum are of our own making: digits, lower-case words and hex
-    note = SQL["migration_add"].named
+    note = SQL["record"].named
     for name, value in (
         ("number", str(step.number)),
         ("name", f"'{step.name}'"),

@@ -1,8 +1,8 @@
--- name: migration_table
+-- name: has_record
 -- Whether anything was ever migrated here.
 select 1 from sqlite_schema where type = 'table' and name = 'offpath_migration'
 
--- name: migration_make
+-- name: make_record
 create table if not exists offpath_migration (
     number integer primary key,
     name text not null,
@@ -10,9 +10,9 @@ create table if not exists offpath_migration (
     applied_at integer not null
 ) strict
 
--- name: migration_list
+-- name: applied
 select number, name, checksum, applied_at from offpath_migration order by number
 
--- name: migration_add
+-- name: record
 insert into offpath_migration (number, name, checksum, applied_at)
 values (:number, :name, :checksum, :applied_at)

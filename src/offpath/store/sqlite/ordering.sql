@@ -150,7 +150,7 @@ where
         limit :limit
     )
 
--- name: share_running
+-- name: running_by_fair_key
 -- How many jobs of these fair keys run.
 select
     wanted.value,
@@ -166,7 +166,7 @@ select
     (select count(*) from offpath_job where state = 'running')
     - (select count(*) from offpath_job where state = 'running' and fair_key is not null)
 
--- name: lease_chosen
+-- name: take_chosen
 -- Ready jobs that were chosen by another order than that of an index; of those that claim one unique
 -- key the first of the list.
 with open_to as materialized (

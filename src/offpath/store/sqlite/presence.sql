@@ -11,11 +11,11 @@ where
     and expires_at <= :now
     and seen_at + :leases * (expires_at - seen_at) > :now
 
--- name: worker_ids
+-- name: live_workers
 -- Those that are not gone.
 select id from offpath_worker where gone_at is null
 
--- name: worker_expire
+-- name: expire_workers
 -- Ends the lease of workers that were seen to be dead.
 update offpath_worker set expires_at = :now, gone_at = :now
 where id in (select value from json_each(:ids)) and expires_at > :now

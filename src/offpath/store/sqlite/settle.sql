@@ -121,12 +121,12 @@ returning
     and instr(unique_states, 'running')
     and not instr(unique_states, 'scheduled,ready')
 
--- name: failure_add
+-- name: record_failures
 -- Attempts that failed, for the history of their jobs.
 insert into offpath_failure (job, type, failure)
 select value ->> 0, value ->> 1, value ->> 2 from json_each(:failures)
 
--- name: failure_trim
+-- name: trim_histories
 -- Keeps the last failures of each job.
 delete from offpath_failure
 where
@@ -143,14 +143,14 @@ select 1 from offpath_job
 where state = 'running' and unique_key is not null and unique_slot is null
 limit 1
 
--- name: undo_unmark
+-- name: unmark_undo
 -- Jobs that succeeded have nothing to undo.
 update offpath_job set has_undo = 0
-where id in (select value from json_each(:jobs))
+where id in (select value from json_each(:ids))
 
--- name: undo_forget
+-- name: forget_undo
 delete from offpath_step
-where kind = 'undo' and job in (select value from json_each(:jobs))
+where kind = 'undo' and job in (select value from json_each(:ids))
 
 -- name: signals_there
 -- Which of these addresses have a signal to take.
@@ -164,7 +164,7 @@ where
             and sent.taken_at is null and sent.expires_at > :now
     )
 
--- name: signal_called
+-- name: catch_signals
 -- Jobs that need not wait, since the signal is there.
 update offpath_job set called_target = new.value ->> 1, called_event = new.value ->> 2
 from json_each(:jobs) as new

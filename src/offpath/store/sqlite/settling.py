@@ -199,7 +199,7 @@ class _Batch:
             and (one.outcome.target, one.outcome.event) in there
             and one.job.id in self._applied
         ]
-        self._session.run(SQL["signal_called"](jobs=batch(called)))
+        self._session.run(SQL["catch_signals"](jobs=batch(called)))
 
     def _write_failures(self, mine: list[Settlement]) -> None:
         failures = [
@@ -214,8 +214,8 @@ class _Batch:
             each.id for each in self._applied.values() if each.has_undo and each.state == _SUCCEEDED
         ]
         if done:
-            self._session.run(SQL["undo_unmark"](jobs=batch(done)))
-            self._session.run(SQL["undo_forget"](jobs=batch(done)))
+            self._session.run(SQL["unmark_undo"](ids=batch(done)))
+            self._session.run(SQL["forget_undo"](ids=batch(done)))
 
     def _carry(self, mine: list[Settlement]) -> JoinedGroups | None:
         """The effects of all, in one go; returns what the groups have more."""

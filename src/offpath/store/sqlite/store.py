@@ -35,7 +35,6 @@ from offpath.store.protocol import Finding, Migration, Pruned
 from offpath.store.schema import listing
 from offpath.store.sql import Query
 from offpath.store.sqlite import (
-    apart,
     deaths,
     leasing,
     limits,
@@ -233,10 +232,6 @@ class SqliteStore(Eventing, Flowing, Ledgering, SqlStore):
             peek=lambda session: leasing.nothing_to_lease(session, self._now(), request),
             relaxed=True,  # lost with the power, it leaves the job ready, and its worker is gone
         )
-
-    async def begin(self, jobs: Sequence[LeasedJob]) -> set[str]:
-        """Reserved jobs run from now on."""
-        return await self._write(lambda session: apart.begin(session, self._now(), jobs))
 
     async def rescue(
         self, *, limit: int, max_deliveries: int, keep: float | None = None

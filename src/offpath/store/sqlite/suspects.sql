@@ -26,18 +26,19 @@ limit :limit
 -- How many suspects of a crash have not ended.
 select count(*) from offpath_job where suspected = :crash and finished_at is null
 
--- name: suspects_reserve
+-- name: reserve
 -- Suspects that were just handed out have not begun.
 update offpath_job set started_at = null, alone = :alone
-where seq in (select value from json_each(:jobs)) and +state = 'running'
+where
+    id in (select value from json_each(:ids)) and +state = 'running' and +worker = :worker
 
--- name: suspects_begin
+-- name: begin_apart
 -- Reserved suspects run from now on.
 update offpath_job set started_at = :now
 from json_each(:jobs) as mine
 where
-    offpath_job.id = mine.value ->> 0
-    and +offpath_job.worker = :worker
-    and offpath_job.deliveries = mine.value ->> 1
+    offpath_job.id = mine.value ->> 'id'
+    and +offpath_job.worker = mine.value ->> 'worker'
+    and offpath_job.deliveries = mine.value ->> 'deliveries'
     and +offpath_job.state = 'running'
 returning id

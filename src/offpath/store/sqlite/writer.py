@@ -332,9 +332,9 @@ def _behind_a_savepoint(session: Session, request: Request) -> None:
         fault = translated(error)
         if is_environment(fault) or not session.in_transaction:
             raise
-        session.control(SQL["undo"])
+        session.control(SQL["rollback_to_savepoint"])
         request.result, request.error = None, fault
-    session.control(SQL["release"])
+    session.control(SQL["release_savepoint"])
 
 
 def _answer(requests: list[Request]) -> None:

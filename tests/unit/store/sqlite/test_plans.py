@@ -26,16 +26,16 @@ HOT = (
     "lease_lanes",
     "settle_ended",
     "settle_waiting",
-    "job_same",
-    "job_replace",
-    "slot_holders",
-    "slot_free",
-    "group_ensure",
-    "group_change",
+    "same_ids",
+    "replace_holders",
+    "holders",
+    "release_keys",
+    "add_groups",
+    "count_groups",
     "drop_groups",
-    "job_insert",
-    "job_insert_one",
-    "failure_trim",
+    "enqueue",
+    "enqueue_one",
+    "trim_histories",
     "remove_failures",
     "remove_steps",
     "remove_jobs",
@@ -62,7 +62,7 @@ HOT = (
 BY_PARTIAL_INDEX = {
     "orphans": "running",
     "keyless_running": "keyless",
-    "limit_running": "running",
+    "running_by_limit": "running",
     "due_queued": "deadline",
 }
 """Walk a few running jobs, and nothing else."""
@@ -160,7 +160,7 @@ async def test_admission_walks_neither_ended_nor_held_jobs(store: SqliteStore, p
         keys, steps = counted(connection, "held_keys")
         assert [row[0] for row in keys] == ["a", "b"]
         assert steps < 1_000
-        running, steps = counted(connection, "limit_running")
+        running, steps = counted(connection, "running_by_limit")
         assert [row[1] for row in running] == [1]
         assert steps < 1_000
 

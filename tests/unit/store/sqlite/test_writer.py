@@ -55,8 +55,8 @@ async def test_concurrent_callers_share_commits(store: SqliteStore) -> None:
 
     commits = statements.seen["commit"]
     assert commits <= 3
-    assert statements.seen["job_insert"] + statements.seen["job_insert_one"] == commits
-    assert statements.seen["group_change"] == commits
+    assert statements.seen["enqueue"] + statements.seen["enqueue_one"] == commits
+    assert statements.seen["count_groups"] == commits
 
 
 async def test_callers_who_share_a_statement_get_their_own_answers(store: SqliteStore) -> None:
