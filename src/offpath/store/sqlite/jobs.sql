@@ -254,11 +254,10 @@ where
 
 -- name: note_gone_workers
 -- Workers that are late and hold nothing are gone.
-update offpath_worker set gone_at = :now
+update offpath_worker as worker set gone_at = :now
 where
     expires_at <= :now
     and gone_at is null
     and not exists (
-        select 1 from offpath_job as job
-        where job.state = 'running' and job.worker = offpath_worker.id
+        select 1 from offpath_job as job where job.state = 'running' and job.worker = worker.id
     )

@@ -360,7 +360,7 @@ HOT = (
     "save_limits",
     "untaken_jobs",
     "hold_untaken",
-    "limit_hold",
+    "hold_closed",
     "recount_limits",
     "running_by_limit",
     "some_limits",
