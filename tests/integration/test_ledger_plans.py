@@ -22,10 +22,8 @@ from offpath.store.postgres.steps import to_json
 from offpath.store.programs import ledger_upkeep
 from offpath.store.sql import Query
 from tests.conformance.ledger_builders import checkpoint, op
+from tests.integration.planned_statements import BATCH, SQL, D
 from tests.integration.test_plans import (
-    BATCH,
-    SQL,
-    D,
     Explain,
     explained,
     explained_generic,

@@ -20,7 +20,8 @@ from offpath.store.postgres import PostgresStore
 from offpath.store.postgres import deliveries as messages
 from offpath.store.sql import Query
 from tests.conformance.message_builders import dead, finish, retry
-from tests.integration.test_plans import BATCH, SQL, Explain, explained, explained_generic, touched
+from tests.integration.planned_statements import BATCH, SQL
+from tests.integration.test_plans import Explain, explained, explained_generic, touched
 from tests.servers import Databases
 
 MOST_READ = 3_000

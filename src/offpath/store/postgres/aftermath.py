@@ -9,7 +9,7 @@ import msgspec
 
 from offpath.model.gate import GateState
 from offpath.model.job import TERMINAL, DeadReason, JobState
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.postgres.gates import count_ends, count_left_ends, move_jobs, released
 from offpath.store.postgres.groups import GroupWork, Left
 from offpath.store.postgres.limits import hold_again_steps
@@ -86,7 +86,7 @@ def _ends_group(end: End, last: Mapping[str, str], left: Mapping[str, Left]) -> 
 
 def told(
     rows: Sequence[MovedRow], left: Mapping[str, Left], elsewhere: Collection[str] = ()
-) -> list[Changed]:
+) -> list[ChangedJob]:
     """What is told of changed jobs; the last of a group that is done says so.
 
     The ends of the groups of ``elsewhere`` are told by another answer.
@@ -109,9 +109,9 @@ def told(
     ]
 
 
-def change(row: MovedRow) -> Changed:
+def change(row: MovedRow) -> ChangedJob:
     """A changed job by itself."""
-    return Changed(
+    return ChangedJob(
         id=row.id,
         task=row.task,
         queue=row.queue,

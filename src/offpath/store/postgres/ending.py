@@ -47,7 +47,7 @@ class EndedRow(NamedTuple):
     """Asked again and again, and for each job."""
 
     @classmethod
-    def of(cls, row: Row) -> tuple[int, Ended]:
+    def of(cls, row: Row) -> tuple[int, EndedRow]:
         """The settlement's place and what is said of it, from a row of the statement."""
         n, text, run_at, group, announce, watched, has_undo, redrives, _ = row
         state, counted = public(text), watched == COUNTED
@@ -74,7 +74,7 @@ class AppliedBatch:
     @classmethod
     def of(cls, settlements: Sequence[Settlement], rows: Iterable[Row]) -> AppliedBatch:
         """From the rows of the statement."""
-        ended = dict(map(Ended.of, rows))
+        ended = dict(map(EndedRow.of, rows))
         applied = [
             n
             for n, one in sorted(ended.items())

@@ -368,7 +368,7 @@ def _wants_lock(batch: _EnqueueBatch) -> bool:
     return any(claim and claim.policy is UniquePolicy.REPLACE for claim in claims)
 
 
-def _answer_repeats(batch: _Batch, rows: Iterable[Row]) -> None:
+def _answer_repeats(batch: _EnqueueBatch, rows: Iterable[Row]) -> None:
     known = {job: (fingerprint, from_micros(run_at)) for job, fingerprint, run_at in rows}
     left = []
     for at in batch.left:

@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 
 from offpath.model.job import JobState
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint
 from offpath.store.programs.aftermath import End
 from offpath.store.programs.answers import STATES, GoneRow, HeldRow, RedrivenRow
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask
-from offpath.store.protocol import Pruned, Redrive
+from offpath.store.protocol import JobRedrive, Pruned
 from offpath.store.sql import Query, Row
 
 GONE_KEPT: Final = 3600.0
@@ -41,7 +41,7 @@ class _More(msgspec.Struct):
 # -- cancel ----------------------------------------------------------------------------------------
 
 
-def cancel(d: Dialect, ids: Sequence[str], *, keep: float | None = None) -> Steps[list[Changed]]:
+def cancel(d: Dialect, ids: Sequence[str], *, keep: float | None = None) -> Steps[list[ChangedJob]]:
     """End what waits, mark what runs; then tell of those that died at gates because of it."""
     given = d.ids(ids)
     held, _, _ = yield Send((d.sql["hold_jobs"](ids=given), *_cancelling(d, given, keep)))
@@ -50,7 +50,7 @@ def cancel(d: Dialect, ids: Sequence[str], *, keep: float | None = None) -> Step
 
 def cancel_groups(
     d: Dialect, ids: Sequence[str], *, limit: int, keep: float | None = None
-) -> Steps[list[Changed]]:
+) -> Steps[list[ChangedJob]]:
     """Cancel open members of groups, and mark the groups as closing."""
     if not ids:
         return []
@@ -69,7 +69,7 @@ def cancel_groups(
     return (yield from _cancelled(d, jobs, keep, groups, roots))
 
 
-def close_groups(d: Dialect, *, limit: int, keep: float | None = None) -> Steps[list[Changed]]:
+def close_groups(d: Dialect, *, limit: int, keep: float | None = None) -> Steps[list[ChangedJob]]:
     """Cancel open members of groups that are closing."""
     found = yield from ask(d.sql["members_to_close"](limit=max(limit, 0)))
     return (yield from cancel(d, [job for (job,) in found], keep=keep)) if found else []
@@ -80,7 +80,7 @@ def nothing_to_close(
     *,
     limit: int,  # noqa: ARG001 - as the program
     keep: float | None = None,  # noqa: ARG001 - as the program
-) -> Steps[list[Changed] | None]:
+) -> Steps[list[ChangedJob] | None]:
     """The answer where no group that is closing has a member to cancel."""
     return None if (yield from ask(d.sql["members_to_close"](limit=1))) else []
 
@@ -98,7 +98,7 @@ def _cancelled(
     keep: float | None,
     closing: Sequence[str] = (),
     roots: Sequence[Row] = (),
-) -> Steps[list[Changed]]:
+) -> Steps[list[ChangedJob]]:
     """Count those that have ended in gates and groups; jobs that had ended before are left out."""
     told = [job for job in jobs if not STATES[job.state].terminal]
     over = [job for job in told if STATES[job.state] is not JobState.RUNNING]
@@ -129,7 +129,7 @@ def _end(job: HeldRow, joined: Collection[str]) -> End:
 # -- redrive ---------------------------------------------------------------------------------------
 
 
-def redrive(d: Dialect, redrives: Sequence[Redrive]) -> Steps[list[Changed]]:
+def redrive(d: Dialect, redrives: Sequence[JobRedrive]) -> Steps[list[ChangedJob]]:
     """Put ended jobs back, and make waiting ones due; count those that are open again up."""
     delays = {known: one.delay for one in redrives if (known := d.id(one.id)) is not None}
     ids = d.ids(delays)
@@ -169,7 +169,7 @@ def _reopen(d: Dialect, jobs: Sequence[HeldRow]) -> Steps[None]:
 # -- delete and prune ------------------------------------------------------------------------------
 
 
-def delete(d: Dialect, ids: Sequence[str]) -> Steps[list[Changed]]:
+def delete(d: Dialect, ids: Sequence[str]) -> Steps[list[ChangedJob]]:
     """Remove ended jobs, but not those that are still to be undone."""
     held = yield from ask(d.sql["hold_jobs"](ids=d.ids(ids)))
     jobs = [job for job in _held(held) if _removable(job)]
@@ -227,8 +227,8 @@ def _held(rows: Iterable[Row]) -> list[HeldRow]:
 
 def _changed(
     job: HeldRow, state: JobState, *, attempt: int | None = None, group_done: bool = False
-) -> Changed:
-    return Changed(
+) -> ChangedJob:
+    return ChangedJob(
         id=job.id,
         task=job.task,
         queue=job.queue,

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from offpath.model.job import DeadReason, Failure, JobState
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint
 from offpath.store.programs.aftermath import Aftermath, End, Overdue
 from offpath.store.programs.answers import STATES, DueRow, GivenUpRow, MissedRow, WokenRow
@@ -33,7 +33,7 @@ class _Address(msgspec.Struct):
     event: str
 
 
-def expire(d: Dialect, *, limit: int, keep: float | None = None) -> Steps[list[Changed]]:
+def expire(d: Dialect, *, limit: int, keep: float | None = None) -> Steps[list[ChangedJob]]:
     """Give up waits that are over; then repair. Who is held by somebody else is left for later."""
     most = max(limit, 0)
     woken = yield from _pass_on(d, most)
@@ -63,7 +63,7 @@ def expire(d: Dialect, *, limit: int, keep: float | None = None) -> Steps[list[C
     return [*woken, *_told(moved, were, after), *after.all_along()]
 
 
-def _pass_on(d: Dialect, limit: int) -> Steps[list[Changed]]:
+def _pass_on(d: Dialect, limit: int) -> Steps[list[ChangedJob]]:
     """Wake who waits for signals that somebody has missed or left. Their locks come first."""
     rows = yield from ask(d.sql["missed_signals"](limit=limit, now=d.now))
     missed = [signal for signal in map(MissedRow._make, rows) if signal.there]
@@ -140,9 +140,9 @@ def _end(job: GivenUpRow) -> End:
 
 def _told(
     moved: Iterable[GivenUpRow], were: Mapping[str, JobState], after: Aftermath
-) -> list[Changed]:
+) -> list[ChangedJob]:
     return [
-        Changed(
+        ChangedJob(
             id=job.id,
             task=job.task,
             queue=job.queue,
@@ -158,8 +158,8 @@ def _told(
     ]
 
 
-def _woken(job: WokenRow) -> Changed:
-    return Changed(
+def _woken(job: WokenRow) -> ChangedJob:
+    return ChangedJob(
         id=job.id,
         task=job.task,
         queue=job.queue,

@@ -12,7 +12,7 @@ from offpath.store.programs.dialect import Announced, Queries
 from offpath.store.sqlite import groups
 from offpath.store.sqlite.gating import End as Outcome
 from offpath.store.sqlite.gating import Following
-from offpath.store.sqlite.groups import Ended, Joined
+from offpath.store.sqlite.groups import Ended, JoinedGroups
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL
@@ -23,7 +23,7 @@ def aftermath_steps(
     ended: Sequence[Ended],
     *,
     watched: Sequence[Outcome],
-    joined: Joined | None = None,
+    joined: JoinedGroups | None = None,
     ensured: Collection[str] = (),
 ) -> Queries[tuple[Aftermath, Mapping[str, bool]]]:
     """Count ends in gates, then in groups; with the outcome, the groups that have a row and whether

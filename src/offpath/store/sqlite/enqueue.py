@@ -256,7 +256,7 @@ class _Plan:
         self._rows = rows
         self._now = now
         self._known: dict[str, Row] = {job: (job, *kept) for job, *kept in known}
-        self._holders = {key: _Holder(*holder) for key, *holder in held}
+        self._holders = {key: _KeyHolder(*holder) for key, *holder in held}
         self.answers: dict[int, Enqueued] = {}
         self.freed: dict[str, None] = {}
         self.second: list[NewRow] = []

@@ -54,7 +54,7 @@ class _Took(NamedTuple):
     turn: int
 
 
-class _Key(Struct):
+class _HeldKey(Struct):
     """A key with held jobs, in one pass."""
 
     name: str
@@ -130,7 +130,7 @@ class Admitting:
         if idle is not None:
             return idle
         names = sorted(set(keys)) or [key for (key,) in session.run(SQL["held_keys"]())]
-        return _Pass(session, now, limit).run(names, repair=True)
+        return _AdmissionPass(session, now, limit).run(names, repair=True)
 
 
 def following(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offpath.store.changes import Changed
+from offpath.store.changes import ChangedJob
 from offpath.store.programs.dialect import Dialect, Steps, ask
 
 
@@ -11,7 +11,7 @@ def nothing_is_up(
     *,
     limit: int,  # noqa: ARG001 - as the program
     keep: float | None = None,  # noqa: ARG001 - as the program
-) -> Steps[list[Changed] | None]:
+) -> Steps[list[ChangedJob] | None]:
     """An empty list when there is nothing to give up, to repair or to remove; else None."""
     probes = (
         d.sql["due_blocked"](limit=1, now=d.now),
