@@ -37,7 +37,7 @@ from offpath.model.settlement import Dead, Succeeded
 from offpath.model.tally import Tally
 from offpath.runtime.failures import failure_of
 from offpath.runtime.parameters import parameters
-from offpath.runtime.seats import check_seat, finished, seated
+from offpath.runtime.seats import check_seat, seated, threaded
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -302,7 +302,7 @@ class SourceWork:
             arguments = [make(given, context) for make in self._source.arguments]
             handler = self._source.handler
             if self._source.threaded:
-                await finished(await self._tools.threads.run(lambda: handler(*arguments)))
+                await threaded(self._tools.threads.run, lambda: handler(*arguments))
             else:
                 await seated(handler, *arguments)
         finally:

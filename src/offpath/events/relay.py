@@ -25,7 +25,7 @@ from offpath.model.tally import Tally
 from offpath.runtime.clock import Clock
 from offpath.runtime.codec import Codec
 from offpath.runtime.failures import failure_of
-from offpath.runtime.seats import finished, seated
+from offpath.runtime.seats import seated, threaded
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -187,7 +187,7 @@ class OutletWork:
 
             one = extended(one, event, self._extensions, threaded=self._threaded)
         if self._threaded:
-            await finished(await self._tools.threads.run(partial(one, event)))
+            await threaded(self._tools.threads.run, partial(one, event))
         else:
             await seated(one, event)
 

@@ -49,6 +49,18 @@ async def seated(function: Callable[..., Any], *args: object) -> Any:  # noqa: A
         raise contained(error) from error
 
 
+async def threaded(run: Callable[[Callable[[], Any]], Any], call: Callable[[], Any]) -> Any:  # noqa: ANN401 - the function's
+    """The answer of :func:`seated` to a blocking function, which ``run`` calls in a thread.
+
+    Raises as that does. What it raised there is raised here, so it is caught here too.
+    """
+
+    async def within() -> object:
+        return await finished(await run(call))
+
+    return await seated(within)
+
+
 async def asked(function: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401 - the function's
     """The answer of :func:`seated` to a decision that somebody waits for, within ``PATIENCE``
     seconds.

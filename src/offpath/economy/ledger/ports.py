@@ -27,7 +27,7 @@ from offpath.model.ledger.faults import LedgerError, ProviderFailed
 from offpath.model.ledger.money import Money
 from offpath.model.ledger.records import Checkpoint
 from offpath.runtime.clock import Clock
-from offpath.runtime.seats import finished, seated
+from offpath.runtime.seats import seated, threaded
 from offpath.runtime.threads import Threads
 
 PORT_THREADS = 64
@@ -161,7 +161,7 @@ class PortCalls:
         if self._threads is None:
             self._threads = Threads(PORT_THREADS, "offpath-port")
             weakref.finalize(self, self._threads.close)
-        return await finished(await self._threads.run(call))
+        return await threaded(self._threads.run, call)
 
 
 def _answer(what: str, task: asyncio.Task[Any]) -> Any:  # noqa: ANN401 - the port's

@@ -12,6 +12,7 @@ from offpath.economy.ledger.ports import PortCalls, PortSilent, ProviderStatus
 from offpath.economy.testing import FakeProvider, Killed, Mode
 from offpath.model.ledger.faults import ChainBroken, ProviderFailed
 from offpath.model.ledger.money import Currency, Money, usd
+from offpath.runtime.clock import SystemClock
 from offpath.testing import ManualClock
 from tests.unit.jobs.worker.rig import until
 
@@ -154,3 +155,18 @@ async def test_a_provider_tells_what_it_is_told_to() -> None:
     assert await provider.find("p1") == "ref_p1"
     bare = FakeProvider(probe=False, find=False)
     assert (bare.status, bare.find) == (None, None)
+
+
+@pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt, GeneratorExit])
+async def test_a_plain_port_that_would_end_the_process_has_failed(
+    end: type[BaseException],
+) -> None:
+    def port() -> None:
+        raise end
+
+    calls = PortCalls(SystemClock)
+    try:
+        with pytest.raises(ProviderFailed, match="the provider failed"):
+            await calls.call("the provider", port, timeout=20.0)
+    finally:
+        calls.close()
