@@ -7,7 +7,7 @@ import inspect
 import random
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 from offpath.config import Settings, load_settings
@@ -410,6 +410,7 @@ class App(
         takes: bool = True,
     ) -> AppWorker:
         # What makes workers is loaded with the first one: who only enqueues never needs it.
+        from offpath.health.definitions import definitions
         from offpath.health.findings import Findings
         from offpath.health.thresholds import Thresholds
         from offpath.jobs.worker.app_worker import AppWorker
@@ -423,6 +424,7 @@ class App(
         me = self.new_id()
         home = Home(self, store, self.clock, self.metrics, self._report, me, self.new_id)
         sweeps = WorkerSweeps(self.sweeps, home)
+        defined = partial(definitions, self.tasks, self._events.specs)
         parts = Parts(
             store=store,
             clock=self.clock,
@@ -445,7 +447,7 @@ class App(
             worker_id=me,
             begins=self._events.held_by,
             settled=self.settlements.reports,
-            found=Findings(store, settings, self.new_id).look,
+            found=Findings(store, settings, self.new_id, defined).look,
             real_time=type(self.clock) is SystemClock,
             measure=Thresholds(
                 store, settings, queues=settings.served_queues, served=self._events.served

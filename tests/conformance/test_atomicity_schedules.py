@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from offpath.model.announce import BITS, announced
+from offpath.model.declaration import KEEP
 from offpath.model.schedule import Overlap
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
@@ -23,6 +24,16 @@ from tests.conformance.schedule_builders import (
     plan,
     schedule,
 )
+
+
+async def _declare(store: Store, clock: ManualClock) -> Call:
+    """One is new, one is overruled, one is forgotten."""
+    await store.declare("schedule", {"old": "1"})
+    clock.advance(KEEP + 1)
+    await store.declare("schedule", {"a": "1", "b": "1"})
+    clock.advance(1)
+    await store.declare("schedule", {"a": "2"})
+    return lambda: store.declare("schedule", {"a": "1", "b": "2", "c": "1"})
 
 
 async def _put(store: Store, clock: ManualClock) -> Call:
@@ -87,6 +98,7 @@ async def _prune(store: Store, clock: ManualClock) -> Call:
 
 
 SCENARIOS: dict[str, Scenario] = {
+    "declare": _declare,
     "put": _put,
     "put another": _put_another,
     "put other times": _put_other_times,

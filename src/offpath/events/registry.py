@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from offpath.events.webhook.keyring import Keyring
     from offpath.events.webhook.loops import FanOut, Posting
     from offpath.events.webhook.poster import Poster
+    from offpath.model.route import RouterSpec
     from offpath.runtime.clock import Clock
     from offpath.runtime.codec import Codec
     from offpath.runtime.extensions import Extensions
@@ -91,6 +92,10 @@ class Events:
         return type(self.codec) is JsonCodec
 
     # -- the parts that are loaded when they are used --------------------------------------------
+
+    def specs(self) -> list[RouterSpec]:
+        """The routers of this app, as they are declared."""
+        return [] if self._routers is None else [one.spec for one in self._routers.all()]
 
     @property
     def routers(self) -> Routers:

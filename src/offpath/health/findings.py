@@ -10,16 +10,20 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from offpath.health.definitions import PREFIX, several
 from offpath.model.finding import FindingRecord
 from offpath.model.limit import ECONOMY_PAUSE, LimitHolder, LimitRecord
+from offpath.runtime import log
 
 if TYPE_CHECKING:
     from offpath.config import Settings
+    from offpath.health.definitions import Definitions
     from offpath.store.protocol import Store
 
 LOOK_EVERY = timedelta(minutes=1)
 """Between two looks of one worker; each standing finding is one small write."""
 CLOSED, FULL, PAUSED = "router.closed.", "limit.full.", "economy.paused"
+_log = log.logger("health")
 MOST = 1_000
 """Keys of limits that are looked at."""
 
@@ -27,8 +31,16 @@ MOST = 1_000
 class Findings:
     """Looks now and then, records what is so, and ends what is not so any more."""
 
-    def __init__(self, store: Store, settings: Settings, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        new_id: Callable[[], str],
+        defined: Callable[[], Definitions] = dict,
+    ) -> None:
         self._store = store
+        self._defined = defined
+        self._told: frozenset[str] = frozenset()
         self._settings = settings
         self._new_id = new_id
         self._looked_at: datetime | None = None
@@ -47,8 +59,11 @@ class Findings:
         so = {name: text async for name, text in self._so(now)}
         for name, text in so.items():
             await store.record_finding(name, text, new_id=self._new_id())
+            if name.startswith(PREFIX) and name not in self._told:
+                _log.warning("%s; see: offpath doctor", text)
+        self._told = frozenset(so)
         for one in await store.findings():
-            if one.name not in so and one.name.startswith((CLOSED, FULL, PAUSED)):
+            if one.name not in so and one.name.startswith((CLOSED, FULL, PAUSED, PREFIX)):
                 await store.end_finding(one.name)
 
     async def _so(self, now: datetime) -> AsyncIterator[tuple[str, str]]:
@@ -56,6 +71,10 @@ class Findings:
         for lag in await self._store.router_lags():
             if not lag.open and _older(lag.oldest_at, now, self._settings.router_age_limit):
                 yield f"{CLOSED}{lag.router}", _closed(lag.router)
+        for kind, defined in self._defined().items():
+            await self._store.declare(kind, defined)
+            for name, text in several(kind, await self._store.declarations(kind)):
+                yield name, text
         limits = await self._store.limits(limit=MOST)
         for one in limits:
             if one.key == ECONOMY_PAUSE and (one.paused or one.closed_until is not None):
