@@ -52,6 +52,7 @@ from offpath.runtime.codec import Codec, JsonCodec
 
 if typing.TYPE_CHECKING:
     from offpath.extensions import extend
+    from offpath.jobs.client.bound import Bound
     from offpath.jobs.worker.app_worker import AppWorker as Worker
 
     __version__: str
@@ -65,6 +66,7 @@ __all__ = [
     "Batch",
     "BlockingClient",
     "BlockingHandle",
+    "Bound",
     "Codec",
     "Context",
     "CoolDown",
@@ -140,6 +142,10 @@ if not typing.TYPE_CHECKING:  # so that a name that is not there is an error to 
             from offpath.jobs.worker.app_worker import AppWorker
 
             return AppWorker
+        if name == "Bound":  # many processes have no transactions of their own
+            from offpath.jobs.client.bound import Bound
+
+            return Bound
         if name == "extend":  # few processes have extensions
             from offpath.extensions import extend
 

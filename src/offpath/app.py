@@ -318,7 +318,9 @@ class App(
             if self._orphans is not None:
                 observers.append(self._orphans)
             observers += self._extension_moves()
-            self._store = ObservedStore(inner, self.clock, meter, observers)
+            self._store = ObservedStore(
+                inner, self.clock, meter, observers, home=lambda: self._lifecycle.loop
+            )
         return self._store
 
     # -- opening and closing -------------------------------------------------------------------

@@ -59,7 +59,7 @@ class ExtendedPoster:
         self._extensions = extensions
 
     async def post(self, post: Post) -> Answer:
-        """How the receiver answered."""
+        """The receiver's answer."""
         message = Outgoing(post.id, post.topic, None, post.attempt, dict(post.headers))
         to = post.endpoint.name
         out = Delivering(kind="webhook", to=to, messages=(message,), state={})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Verdict = Literal[
     "succeeded", "retry", "dead", "snoozed", "waiting", "cancelled", "released", "lost"
 ]
-"""How an attempt ended. ``released``: a stopping worker gave it back; ``lost``: it was somebody
+"""The end of an attempt. ``released``: a stopping worker gave it back; ``lost``: it was somebody
 else's by then."""
 
 

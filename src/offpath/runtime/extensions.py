@@ -100,23 +100,23 @@ class Extensions:
         """True if one of them is there for deliveries."""
 
     def _with(self, name: str) -> list[Extension]:
-        """Those that have overridden a method."""
+        """The extensions that have overridden a method."""
         return [one for one in self.several if getattr(type(one), name) is not _plain(name)]
 
     # -- around ----------------------------------------------------------------------------------
 
     def running(self, run: Running, loop: asyncio.AbstractEventLoop | None = None) -> Inside:
-        """What is entered around a handler. ``loop``: from a thread, faults are told there."""
+        """The contexts around a handler. ``loop``: from a thread, faults are told there."""
         return Inside([partial(one, run) for one in self._running], self._teller(loop))
 
     def stepping(
         self, run: Running, name: str, loop: asyncio.AbstractEventLoop | None = None
     ) -> Inside:
-        """What is entered around a step."""
+        """The contexts around a step."""
         return Inside([partial(one, run, name) for one in self._stepping], self._teller(loop))
 
     def delivering(self, out: Delivering, loop: asyncio.AbstractEventLoop | None = None) -> Inside:
-        """What is entered around a delivery."""
+        """The contexts around a delivery."""
         return Inside([partial(one, out) for one in self._delivering], self._teller(loop))
 
     def _teller(self, loop: asyncio.AbstractEventLoop | None) -> Callable[[BaseException], None]:

@@ -9,9 +9,11 @@ and what to tell of it. The wrapper of a method is made once, from the protocol'
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from functools import wraps
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from offpath.errors import StoreUnavailable
@@ -95,11 +97,42 @@ def _passed(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
     return passed
 
 
+def _from_any_thread(
+    method: Callable[Concatenate[Any, P], T],
+    tell: Callable[Concatenate[Telemetry, T, P], None],
+) -> Callable[Concatenate[Any, P], T]:
+    """A method that any thread may call; what it did is told where observers live."""
+    name = method.__name__
+
+    @wraps(method)
+    def observed(self: ObservedStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        started = self._monotonic()
+        try:
+            answer: T = getattr(self._inner, name)(*args, **kwargs)
+        except BaseException as error:
+            self._tell_at_home(partial(self._failed, name, started, error))
+            raise
+
+        def told() -> None:
+            self._times[name].observe(self._monotonic() - started)
+            tell(self._telemetry, answer, *args, **kwargs)
+
+        self._tell_at_home(told)
+        return answer
+
+    return observed
+
+
 class ObservedStore:
     """A :class:`Store` that tells observers what another one did."""
 
     def __init__(
-        self, inner: Store, clock: Clock, meter: StoreMeter, observers: Sequence[Observer] = ()
+        self,
+        inner: Store,
+        clock: Clock,
+        meter: StoreMeter,
+        observers: Sequence[Observer] = (),
+        home: Callable[[], asyncio.AbstractEventLoop | None] = lambda: None,
     ) -> None:
         self._inner = inner
         self._meter = meter
@@ -108,6 +141,21 @@ class ObservedStore:
         self._telemetry = Telemetry(clock, meter, observers)
         self._doubts = doubted_jobs(self)
         self._message_doubts = doubted_messages(self)
+        self._home = home
+        self._alone = threading.Lock()
+
+    def _tell_at_home(self, tell: Callable[[], None]) -> None:
+        """Tell in the event loop's thread, where counters and hooks are not locked.
+
+        While there is no loop that runs, threads tell one after the other.
+        """
+        loop = self._home()
+        if loop is not None and loop.is_running() and _running_here() is not loop:
+            with suppress(RuntimeError):  # it was closed meanwhile
+                loop.call_soon_threadsafe(tell)
+                return
+        with self._alone:
+            tell()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -129,8 +177,7 @@ class ObservedStore:
 
     commit = _timed(Store.commit).call(effects.wrote)
     commit_within = _timed(Store.commit_within).call(effects.wrote_within)
-    # It may be called in any thread, and observers live in the event loop's.
-    commit_within_blocking = _passed(Store.commit_within_blocking)
+    commit_within_blocking = _from_any_thread(Store.commit_within_blocking, effects.wrote_within)
     _settle = _timed(Store.settle).quiet
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
@@ -237,8 +284,7 @@ class ObservedStore:
     release_cursor = _timed(Store.release_cursor).quiet
     move_cursor = _timed(Store.move_cursor).quiet
     route_within = _timed(Store.route_within).call(effects.routed_within)
-    # It may be called in any thread, and observers live in the event loop's.
-    route_within_blocking = _passed(Store.route_within_blocking)
+    route_within_blocking = _from_any_thread(Store.route_within_blocking, effects.routed_within)
     attempts = _timed(Store.attempts).quiet
     attempted = _timed(Store.attempted).quiet
     table_columns = _timed(Store.table_columns).quiet
@@ -352,3 +398,10 @@ class ObservedStore:
     def _failed(self, operation: str, started: float, error: BaseException) -> None:
         self._times[operation].observe(self._monotonic() - started)
         self._meter.failed(operation, error)
+
+
+def _running_here() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

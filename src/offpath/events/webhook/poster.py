@@ -36,7 +36,7 @@ class Post(Struct, frozen=True):
     topic: str = ""
     attempt: int = 1
     headers: Mapping[str, str] = NO_HEADERS
-    """What goes along beside the endpoint's own and ours."""
+    """The headers beside the endpoint's own and ours."""
 
 
 NAMES_AT_ONCE: Final = 64

@@ -26,6 +26,7 @@ from offpath.jobs.values.job import Job
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
+    from offpath.jobs.blocking.bound import BlockingBound
     from offpath.jobs.blocking.groups import BlockingGroups
     from offpath.jobs.client.client import Sent
     from offpath.jobs.client.dead_letters import DeadLetters
@@ -215,6 +216,12 @@ class BlockingClient(BlockingEvents[A_co], Twin[Any]):
     ) -> BlockingHandle[Any, Any]:
         """Enqueue by a task's name; see :meth:`offpath.App.enqueue_by_name`."""
         return self.enqueue(self._app.by_name(name, options).job(**inputs))
+
+    def bound(self, connection: object, /) -> BlockingBound:
+        """This client on the caller's blocking connection; see :meth:`offpath.App.bound`."""
+        from offpath.jobs.blocking.bound import BlockingBound
+
+        return BlockingBound(self, connection)
 
     def handle(self, handle: Handle[S, G], /) -> BlockingHandle[S, G]:
         """The blocking form of a handle."""

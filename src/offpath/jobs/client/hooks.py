@@ -59,6 +59,12 @@ class HookOverload(OffpathError):
     code = "hook_overload"
 
 
+class HookUnheard(OffpathError):
+    """A job was enqueued on a blocking connection while no event loop could run an async hook."""
+
+    code = "hook_unheard"
+
+
 class HookHung(OffpathError):
     """A hook was not done when the app was closed, and was cancelled."""
 
@@ -199,7 +205,15 @@ class Hooks:
             self._report(HookOverload("async on_event hooks are too slow: events dropped"), "hook")
         self._line.append(event)
         if self._runner is None:
-            self._runner = asyncio.create_task(self._run(), name="offpath hooks")
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                self._line.clear()
+                self._report(
+                    HookUnheard("an async on_event hook needs the app open in a loop"), "hook"
+                )
+                return
+            self._runner = loop.create_task(self._run(), name="offpath hooks")
 
     async def _run(self) -> None:
         try:

@@ -183,7 +183,7 @@ _SWAPPED = (
     *("_auto_start", "_backend", "_lifecycle", "_resources", "_store", "_workers"),
     "clock",
 )
-"""What belongs to a store rather than to the app; see :meth:`App.swap_store`."""
+"""The attributes that belong to a store rather than to the app; see :meth:`App.swap_store`."""
 
 
 class Swappable:
@@ -192,7 +192,7 @@ class Swappable:
     clock: Clock
     _auto_start: bool | None
     _backend: Any
-    """What makes the store: its class is the app's, since nothing here knows a backend."""
+    """The maker of the store: of the app's class, since nothing here knows a backend."""
     _lifecycle: Lifecycle[Any]
     _resources: Resources | None
     _store: Store | None

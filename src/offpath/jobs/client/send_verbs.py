@@ -15,6 +15,7 @@ from offpath.model.effects import Effects
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from offpath.jobs.client.bound import Bound
     from offpath.jobs.client.client import Client
     from offpath.jobs.client.inline import InlineStarter, InlineWorker
     from offpath.jobs.client.session import StoreSession
@@ -142,6 +143,15 @@ class SendVerbs:
         from offpath.model.ledger.plain import operation_of
 
         await self.client.commit(Effects(operations=(operation_of(posting),)), within)
+
+    def bound(self, connection: object, /) -> Bound:
+        """This app on the caller's connection or session: ``jobs = app.bound(session)``.
+
+        What its verbs write joins the connection's transaction, so nobody forgets ``within=``.
+        """
+        from offpath.jobs.client.bound import Bound
+
+        return Bound(self, connection)
 
     async def commit(self, effects: Effects, within: object = None) -> list[Enqueued]:
         """Write effects in one commit, in the caller's transaction if ``within`` is given."""

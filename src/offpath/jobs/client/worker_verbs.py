@@ -80,7 +80,7 @@ class WorkingVerbs:
         return self._extensions
 
     def _extension_moves(self) -> Sequence[Observer]:
-        """What tells the extensions of transitions, where one wants to know."""
+        """The observer that tells extensions of transitions, where one wants to know."""
         extensions = self._extended()
         if extensions is None or not extensions.moves:
             return ()

@@ -39,7 +39,7 @@ def arounds_of(
     *,
     is_async: bool,
 ) -> tuple[Around, ...]:
-    """Those of a task: its app's, then its own. Raises ``TaskError``."""
+    """The arounds of a task: its app's, then its own. Raises ``TaskError``."""
     several = (*app, *checked_around(own, f"task {task}: around"))
     if not is_async:
         _require_sync(several, task)

@@ -21,7 +21,7 @@ _ABSENT = object()
 
 
 class Resource(Generic[T]):
-    """What ``app.resource(open_http)`` returns; ``await ctx.resource(http)`` gives its value."""
+    """The result of ``app.resource(open_http)``; ``await ctx.resource(http)`` gives its value."""
 
     __slots__ = ("_stand_in", "make", "name")
 
@@ -122,7 +122,7 @@ class _Kept:
         self.value: asyncio.Future[Any] = loop.create_future()
         self.over = asyncio.Event()
         self.fault: Exception | None = None
-        """What went wrong once it was open."""
+        """The fault that came once it was open."""
         # clean: it outlives the handler that asked first, and must not keep its context
         self.task = loop.create_task(self._keep(resource), context=Context())
 

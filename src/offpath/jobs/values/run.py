@@ -225,9 +225,9 @@ class Run:
         self.gives: Contribution | None = None
         """Its result as its group is given it, where that is another text than the job's."""
         self.running: Running | None = None
-        """What its extensions and arounds were given, until they were told of its end."""
+        """The value that extensions and arounds were given, until they were told of the end."""
         self.raised: BaseException | None = None
-        """What its handler raised, where an extension is to be told."""
+        """The exception of its handler, where an extension is to be told."""
         self.over = False
         """True if the handler has ended, or was given up on."""
 

@@ -1,4 +1,4 @@
-"""What surrounds a handler: the app's extensions, and within them the ``around`` of app and task.
+"""The surroundings of a handler: the app's extensions, and in them the ``around`` of app and task.
 
 Both are entered and left where the handler runs, in its task or its thread, so that context
 variables which they set are seen by the handler and reset where they were set.

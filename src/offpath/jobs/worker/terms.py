@@ -109,7 +109,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     """Done every few seconds while no job is held; returns how much it did."""
     extensions: Extensions | None = None
     resources: Resources
-    """What its handlers share."""
+    """The resources that its handlers share."""
     loops: tuple[LoopSpec, ...] = ()
     """Loops that it drives beside its own."""
     real_time: bool = False

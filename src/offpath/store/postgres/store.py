@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -117,6 +119,7 @@ class PostgresStore(
         self._clock = clock
         self._hints = Hints()
         self._announcer = Announcer(self._notify)
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.runner = PostgresRunner(self._database, sql, clock, self._tell)
         self._horizon = Horizon()
         self._lookout = Lookout(self._look)
@@ -158,12 +161,14 @@ class PostgresStore(
         except BaseException:
             await self._database.close()
             raise
+        self._loop = asyncio.get_running_loop()
         self._ear = Ear(
             self._address.notify, self._schema, self._sql, self._hints.emit, self._forget_presence
         )
 
     async def close(self) -> None:
         """Release every connection; a shared commit under way is finished first."""
+        self._loop = None
         await self._joiner.close()
         await self._announcer.close()
         ear, self._ear = self._ear, None
@@ -238,14 +243,34 @@ class PostgresStore(
         from offpath.store.within import run_within
 
         steps = commit_within_steps(effects, self._now(), sql=self._sql)
-        return await run_within(connection, steps, dialect="postgres")
+        answers = await run_within(connection, steps, dialect="postgres")
+        self._tell_after(connection, effects)
+        return answers
 
     def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
         """Commit as :meth:`commit_within` does, for a blocking connection."""
         from offpath.store.within import run_within_blocking
 
         steps = commit_within_steps(effects, self._now(), sql=self._sql)
-        return run_within_blocking(connection, steps, dialect="postgres")
+        answers = run_within_blocking(connection, steps, dialect="postgres")
+        self._tell_after(connection, effects)
+        return answers
+
+    def _tell_after(self, connection: Any, effects: Effects) -> None:  # noqa: ANN401 - the caller's
+        """Wake workers when the caller has committed, where its library tells of that.
+
+        Not by a NOTIFY in the transaction, which would take a lock on the whole database.
+        """
+        loop = self._loop
+        if loop is None:
+            return
+        from offpath.store.within.commits import after_commit
+
+        def tell() -> None:
+            with suppress(RuntimeError):  # the loop is closed: others find it by polling
+                loop.call_soon_threadsafe(self._tell_effects, effects)
+
+        after_commit(connection, tell)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """End attempts in one commit if all can be stored."""

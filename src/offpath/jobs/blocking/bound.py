@@ -1,0 +1,68 @@
+"""The blocking verbs on one connection of the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+if TYPE_CHECKING:
+    from offpath.jobs.blocking.client import BlockingClient
+    from offpath.jobs.blocking.views import BlockingHandle
+    from offpath.jobs.values.gates import Gate
+    from offpath.jobs.values.job import Job
+
+S = TypeVar("S")
+G = TypeVar("G")
+
+
+class BlockingBound:
+    """The blocking form of :class:`offpath.Bound`, for code without an event loop."""
+
+    __slots__ = ("_client", "connection")
+
+    def __init__(self, client: BlockingClient[Any], connection: object) -> None:
+        self._client = client
+        self.connection = connection
+        """The connection or session that was given."""
+
+    def __repr__(self) -> str:
+        """Show the kind of connection."""
+        return f"<BlockingBound to {type(self.connection).__name__}>"
+
+    @overload
+    def enqueue(self, job: Job[S, G], /) -> BlockingHandle[S, G]: ...
+    @overload
+    def enqueue(self, gate: Gate[G], /) -> BlockingHandle[Any, G]: ...
+    @overload
+    def enqueue(self, jobs: Iterable[Job[S, G]], /) -> list[BlockingHandle[S, G]]: ...
+    def enqueue(self, jobs: Any, /) -> BlockingHandle[Any, Any] | list[BlockingHandle[Any, Any]]:
+        """Enqueue one job or several; see :meth:`offpath.App.enqueue`."""
+        handles: BlockingHandle[Any, Any] | list[BlockingHandle[Any, Any]]
+        handles = self._client.enqueue(jobs, within=self.connection)
+        return handles
+
+    def publish(
+        self,
+        topic: str,
+        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
+        *,
+        key: str | None = None,
+        stream: str = "default",
+        headers: Mapping[str, str] | None = None,
+    ) -> str:
+        """Write an event to the outbox; see :meth:`offpath.App.publish`."""
+        return self._client.publish(
+            topic, payload, key=key, stream=stream, headers=headers, within=self.connection
+        )
+
+    def append(
+        self,
+        domain: str,
+        type: str,  # noqa: A002 - the log's word
+        stream: str,
+        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
+        *,
+        key: str | None = None,
+    ) -> str:
+        """Append an event to the log; see ``app.log.append``."""
+        return self._client.append(domain, type, stream, payload, key=key, within=self.connection)

@@ -1,0 +1,96 @@
+"""The app's verbs on one connection of the caller's, so that nobody forgets ``within=``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+
+from offpath.jobs.client.client import as_jobs
+from offpath.jobs.values.gates import Gate
+from offpath.jobs.values.job import Job
+from offpath.model.effects import Effects
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpath.jobs.client.client import Sent
+    from offpath.jobs.values.handle import Handle
+    from offpath.jobs.values.services import EventWriter
+    from offpath.model.job import Enqueued
+
+S = TypeVar("S")
+G = TypeVar("G")
+
+
+class BoundApp(Protocol):
+    """The app, as a bound connection needs it."""
+
+    async def send(self, jobs: Sequence[Sent], within: object) -> list[Handle[Any, Any]]:
+        """Enqueue jobs in the caller's transaction."""
+        ...
+
+    async def commit(self, effects: Effects, within: object = None) -> Sequence[Enqueued]:
+        """Write effects in the caller's transaction."""
+        ...
+
+    def _event_writer(self) -> EventWriter: ...
+
+
+class Bound:
+    """An app on one connection or session of the caller's: what ``app.bound(session)`` returns.
+
+    All that it writes joins the connection's transaction: it is there when the caller commits, and
+    not when the caller rolls back. It lives as long as the connection does.
+    """
+
+    __slots__ = ("_app", "connection")
+
+    def __init__(self, app: BoundApp, connection: object) -> None:
+        self._app = app
+        self.connection = connection
+        """The connection or session that was given."""
+
+    def __repr__(self) -> str:
+        """Show the kind of connection."""
+        return f"<Bound to {type(self.connection).__name__}>"
+
+    @overload
+    async def enqueue(self, job: Job[S, G], /) -> Handle[S, G]: ...
+    @overload
+    async def enqueue(self, gate: Gate[G], /) -> Handle[Any, G]: ...
+    @overload
+    async def enqueue(self, jobs: Iterable[Job[S, G]], /) -> list[Handle[S, G]]: ...
+    async def enqueue(self, jobs: Any, /) -> Handle[Any, Any] | list[Handle[Any, Any]]:
+        """Enqueue one job or several; see :meth:`offpath.App.enqueue`."""
+        handles = await self._app.send(as_jobs(jobs), self.connection)
+        return handles[0] if isinstance(jobs, Job | Gate) else handles
+
+    async def publish(
+        self,
+        topic: str,
+        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
+        *,
+        key: str | None = None,
+        stream: str = "default",
+        headers: Mapping[str, str] | None = None,
+    ) -> str:
+        """Write an event to the outbox; see :meth:`offpath.App.publish`."""
+        writer = self._app._event_writer()  # noqa: SLF001 - they are one
+        message = writer.message(topic, payload, key=key, stream=stream, headers=headers)
+        await self._app.commit(Effects(messages=(message,)), self.connection)
+        return message.id
+
+    async def append(
+        self,
+        domain: str,
+        type: str,  # noqa: A002 - the log's word
+        stream: str,
+        payload: Any = None,  # noqa: ANN401 - any value that the codec takes
+        *,
+        key: str | None = None,
+    ) -> str:
+        """Append an event to the log; see ``app.log.append``."""
+        writer = self._app._event_writer()  # noqa: SLF001 - they are one
+        event = writer.log_event(domain, type, stream, payload, key=key)
+        await self._app.commit(Effects(log=(event,)), self.connection)
+        return event.id
