@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.servers import CONNECTIONS, refused, with_database
+from offpath.store.sqlite import SqliteStore
+from tests.conformance.backends import Backend
+from tests.servers import CONNECTIONS, migrate, refused, with_database
+from tests.sqlite_files import migrated_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.servers import PostgresCluster
 
@@ -47,6 +51,33 @@ def test_a_template_is_built_once_and_each_copy_is_its_own(
     with psycopg.connect(first) as connection:
         connection.execute("DROP TABLE kept")
     assert (_tables(first), _tables(second), len(built)) == ([], ["kept"], 1)
+
+
+def test_a_database_with_the_schema_is_what_the_shipped_steps_make(
+    database_from_template: Callable[[str, Callable[[str], None]], str], postgres_url: str
+) -> None:
+    copied = database_from_template("schema", migrate)
+    migrate(postgres_url)
+    assert Backend("postgres", copied).schema() == Backend("postgres", postgres_url).schema()
+
+
+async def test_a_migrated_file_is_what_a_store_makes(tmp_path: Path) -> None:
+    copied, made = migrated_file(tmp_path / "copied.db"), tmp_path / "made.db"
+    store = SqliteStore(made)
+    await store.migrate()
+    await store.close()
+    assert Backend("sqlite", str(copied)).schema() == Backend("sqlite", str(made)).schema()
+    assert copied.stat().st_mode == made.stat().st_mode
+
+
+def test_a_migrated_file_replaces_none(tmp_path: Path) -> None:
+    first, second = migrated_file(tmp_path / "1.db"), migrated_file(tmp_path / "2.db")
+    Backend("sqlite", str(first)).execute("delete from offpath_migration")
+    assert Backend("sqlite", str(second)).execute("select count(*) from offpath_migration") != [
+        (0,)
+    ]
+    with pytest.raises(FileExistsError):
+        migrated_file(first)
 
 
 def test_an_own_cluster_keeps_its_rows_through_a_crash(own_postgres: PostgresCluster) -> None:

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.servers import migrate
+from tests.sqlite_files import migrated_url
+
 SERVICE = """
 import asyncio, os, signal, sys
 from pathlib import Path
@@ -66,9 +69,15 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store on each backend, migrated."""
-    if request.param == "sqlite":
+def backend(request: pytest.FixtureRequest) -> str:
+    """The backend that the commands work on."""
+    return str(request.param)
+
+
+@pytest.fixture
+def url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place on each backend where nothing is yet, not even a schema."""
+    if backend == "sqlite":
         return f"sqlite:///{tmp_path / 'work.db'}"
     return str(request.getfixturevalue("postgres_url"))
 
@@ -100,10 +109,11 @@ def run(here: Path) -> Run:
 
 
 @pytest.fixture
-def migrated(run: Run, url: str) -> str:
-    """The store with a schema."""
-    assert run("migrate", "--url", url).exit_code == 0
-    return url
+def migrated(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store on each backend, with a schema."""
+    if backend == "sqlite":
+        return migrated_url(tmp_path / "work.db")
+    return str(request.getfixturevalue("database_from_template")("schema", migrate))
 
 
 class Processes:

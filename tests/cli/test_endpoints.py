@@ -18,16 +18,15 @@ from offpath.model.endpoint import stream_of
 from offpath.model.new import Box, NewMessage
 from offpath.runtime.ids import new_id
 from tests.cli.conftest import Run, document
+from tests.sqlite_files import migrated_url
 
 HOOK = "https://shop.example/hooks"
 GIVEN = "whsec_" + base64.b64encode(b"g" * 32).decode()
 
 
 @pytest.fixture
-def url(run: Run, tmp_path: Path) -> str:
-    found = f"sqlite:///{tmp_path / 'work.db'}"
-    assert run("migrate", "--url", found).exit_code == 0
-    return found
+def url(tmp_path: Path) -> str:
+    return migrated_url(tmp_path / "work.db")
 
 
 def secrets_of(url: str, name: str = "shop") -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import pytest
 import offpath
 from offpath.events import InboxMessage, Rejected
 from tests.cli.conftest import Run, document
+from tests.sqlite_files import migrated_url
 
 
 class Taken:
@@ -47,10 +48,8 @@ class Taken:
 
 
 @pytest.fixture
-def taken(run: Run, tmp_path: Path) -> Taken:
-    url = f"sqlite:///{tmp_path / 'work.db'}"
-    assert run("migrate", "--url", url).exit_code == 0
-    made = Taken(url)
+def taken(tmp_path: Path) -> Taken:
+    made = Taken(migrated_url(tmp_path / "work.db"))
     asyncio.run(made.fill())
     return made
 

@@ -12,6 +12,7 @@ import pytest
 import offpath
 from offpath.events import Event
 from tests.cli.conftest import Run, document
+from tests.sqlite_files import migrated_url
 
 
 class Sent:
@@ -50,10 +51,8 @@ class Sent:
 
 
 @pytest.fixture
-def sent(run: Run, tmp_path: Path) -> Sent:
-    url = f"sqlite:///{tmp_path / 'work.db'}"
-    assert run("migrate", "--url", url).exit_code == 0
-    made = Sent(url)
+def sent(tmp_path: Path) -> Sent:
+    made = Sent(migrated_url(tmp_path / "work.db"))
     asyncio.run(made.fill())
     return made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 import offpath
 from tests.cli.conftest import Run, document
+from tests.servers import migrate
+from tests.sqlite_files import migrated_url
 
 ROUTERS = """
 
@@ -66,8 +69,7 @@ async def _append(url: str) -> None:
 
 @pytest.fixture
 def service(run: Run, here: Path) -> Service:
-    url = f"sqlite:///{here / 'work.db'}"
-    assert run("migrate", "--url", url).exit_code == 0
+    url = migrated_url(here / "work.db")
     with (here / "service.py").open("a", encoding="utf-8") as file:
         file.write(ROUTERS)
     asyncio.run(_append(url))
@@ -227,20 +229,22 @@ def test_attempts_are_listed_in_the_logs_order(service: Service) -> None:
     assert service.json("attempts", "iu", "--event", failed["event"])["items"] == [failed]
 
 
-def test_an_open_writer_that_holds_the_log_back_is_named(run: Run, postgres_url: str) -> None:
-    assert run("migrate", "--url", postgres_url).exit_code == 0
+def test_an_open_writer_that_holds_the_log_back_is_named(
+    run: Run, database_from_template: Callable[[str, Callable[[str], None]], str]
+) -> None:
+    url = database_from_template("schema", migrate)
 
     async def held() -> tuple[Any, str]:
-        app = offpath.App(postgres_url, auto_start=False)
+        app = offpath.App(url, auto_start=False)
         app.router("iu", domain="iu", start="beginning")
-        connection = await psycopg.AsyncConnection.connect(postgres_url)
+        connection = await psycopg.AsyncConnection.connect(url)
         async with app, connection:
             await app.routers.get("iu").record()
             await app.log.append("iu", "paid", "eu", within=connection)
             await app.log.append("iu", "paid", "eu")
-            done = await asyncio.to_thread(run, "router", "status", "iu", "--url", postgres_url)
+            done = await asyncio.to_thread(run, "router", "status", "iu", "--url", url)
             json_done = await asyncio.to_thread(
-                run, "router", "status", "iu", "--url", postgres_url, "--json"
+                run, "router", "status", "iu", "--url", url, "--json"
             )
             return document(json_done), done.stdout + f"pid {connection.info.backend_pid}"
 

@@ -25,6 +25,7 @@ from offpath.runtime.clock import Clock
 from offpath.store.protocol import Store
 from offpath.store.schema import SchemaStep
 from offpath.store.schema import steps as shipped
+from tests.sqlite_files import migrated_file
 
 NAMES = ("memory", "sqlite", "postgres")
 
@@ -156,7 +157,7 @@ class Backend:
     def emptied(self, path: Path) -> Backend:
         """A place like this one without a row: swept, or another file."""
         if self.name == "sqlite":
-            return Backend(self.name, str(path))
+            return Backend(self.name, str(migrated_file(path)))
         self.sweep()
         return self
 

@@ -17,6 +17,7 @@ from tests.conformance.bench import Bench
 from tests.conformance.builders import START
 from tests.conformance.roles import VARIABLE, member_of
 from tests.servers import Databases
+from tests.sqlite_files import migrated_file
 
 MakeStore = Callable[[], Awaitable[Store]]
 
@@ -49,7 +50,9 @@ def backend(backend_name: str, request: pytest.FixtureRequest, tmp_path: Path) -
     if backend_name == "postgres":
         place = str(request.getfixturevalue("swept_postgres"))
         return Backend(backend_name, place, str(request.getfixturevalue("postgres_login")))
-    return Backend(backend_name, str(tmp_path / "jobs.db") if backend_name == "sqlite" else "")
+    if backend_name == "sqlite":
+        return Backend(backend_name, str(migrated_file(tmp_path / "jobs.db")))
+    return Backend(backend_name, "")
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import pytest
 from offpath import App, JobDead
 from offpath.errors import WaitRefused
 from offpath.jobs.worker import hand
+from tests.sqlite_files import migrated_url
 
 PATIENCE = 20.0
 
@@ -21,7 +22,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store of each kind."""
     if request.param == "postgres":
         return str(request.getfixturevalue("swept_postgres"))
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
+    return "memory://" if request.param == "memory" else migrated_url(tmp_path / "jobs.db")
 
 
 @asynccontextmanager

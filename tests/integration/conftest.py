@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -14,7 +12,8 @@ from tests.conftest import missing_server
 from tests.integration import service
 from tests.integration.fleet import Fleet
 from tests.integration.proxy import Proxy
-from tests.servers import NoServer, PostgresCluster, with_database
+from tests.servers import NoServer, PostgresCluster, migrate, with_database
+from tests.sqlite_files import migrated_url
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -23,30 +22,17 @@ if TYPE_CHECKING:
     MakeApp = Callable[..., offpath.App]
 
 
-def migrated(url: str) -> None:
-    """Bring a Postgres database's schema up to date, also from within a running loop."""
-
-    async def migrate() -> None:
-        app = offpath.App(url)
-        await app.migrate()
-        await app.close()
-
-    thread = threading.Thread(target=lambda: asyncio.run(migrate()))
-    thread.start()
-    thread.join()
-
-
 @pytest.fixture
 def pg_url(database_from_template: Callable[[str, Callable[[str], None]], str]) -> str:
     """A migrated Postgres database."""
-    return database_from_template("integration", migrated)
+    return database_from_template("schema", migrate)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store that processes share, of each kind."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'work.db'}"
+        return migrated_url(tmp_path / "work.db")
     found: str = request.getfixturevalue("pg_url")
     return found
 
@@ -138,5 +124,5 @@ def cluster_url(cluster: PostgresCluster, request: pytest.FixtureRequest) -> str
     with psycopg.connect(cluster.url, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"'.encode())
     url = with_database(cluster.url, name)
-    migrated(url)
+    migrate(url)
     return url

@@ -13,10 +13,10 @@ from offpath import GroupFailed, JobState, WaitTimeout
 from offpath.jobs.client.waiters import PollPace, Waiters
 from offpath.records import Page
 from tests.integration import workflow_service as service
-from tests.integration.conftest import migrated
 from tests.integration.fleet import Fleet, registered
 from tests.integration.polling import eventually
 from tests.integration.scale import scaled
+from tests.servers import migrate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def crew(
     url = f"sqlite:///{folder / 'work.db'}"
     if request.param == "postgres":
         databases = request.getfixturevalue("postgres_databases")
-        url = databases.from_template("integration", migrated)
+        url = databases.from_template("schema", migrate)
     fleet = Fleet(folder, url)
     for _ in range(PROCESSES):
         fleet.start(*SLOTS, "--queues", "default", target=TARGET, max_deliveries=2)

@@ -22,6 +22,8 @@ from offpath.events import (
     Undeliverable,
 )
 from offpath.model.route import AttemptStatus
+from tests.servers import migrate
+from tests.sqlite_files import migrated_url
 
 BAD = {"first": 0, "middle": 25, "last": 49}
 
@@ -29,9 +31,9 @@ BAD = {"first": 0, "middle": 25, "last": 49}
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def app(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[offpath.App]:
     if request.param == "postgres":
-        url = str(request.getfixturevalue("postgres_url"))
+        url = str(request.getfixturevalue("database_from_template")("schema", migrate))
     else:
-        url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'events.db'}"
+        url = "memory://" if request.param == "memory" else migrated_url(tmp_path / "events.db")
     async with offpath.App(url, auto_start=False, migrate=True) as made:
         yield made
 

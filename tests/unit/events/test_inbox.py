@@ -13,6 +13,8 @@ import offpath
 from offpath.errors import DrainFailed, TaskError
 from offpath.events import Duplicate, Event, InboxContext, InboxMessage, Rejected
 from offpath.runtime.clock import ManualClock
+from tests.servers import migrate
+from tests.sqlite_files import migrated_url
 
 
 class Charge(msgspec.Struct):
@@ -24,8 +26,8 @@ class Charge(msgspec.Struct):
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'events.db'}"
+        return str(request.getfixturevalue("database_from_template")("schema", migrate))
+    return "memory://" if request.param == "memory" else migrated_url(tmp_path / "events.db")
 
 
 @pytest.fixture

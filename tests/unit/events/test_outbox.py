@@ -15,13 +15,15 @@ from offpath.events import Event, Undeliverable
 from offpath.records import EventKind
 from offpath.runtime.clock import ManualClock
 from offpath.sweeps import Verdict
+from tests.servers import migrate
+from tests.sqlite_files import migrated_url
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'events.db'}"
+        return str(request.getfixturevalue("database_from_template")("schema", migrate))
+    return "memory://" if request.param == "memory" else migrated_url(tmp_path / "events.db")
 
 
 @pytest.fixture

@@ -29,6 +29,8 @@ from offpath.model.ledger.posting import Entry, NewPosting
 from offpath.records import DeadReason
 from offpath.store.memory import MemoryStore
 from offpath.testing import FlakyStore, drain
+from tests.servers import migrate
+from tests.sqlite_files import migrated_url
 
 ANN = "ann:spendable"
 
@@ -48,8 +50,8 @@ def declining() -> LedgerOp:
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
+        return str(request.getfixturevalue("database_from_template")("schema", migrate))
+    return "memory://" if request.param == "memory" else migrated_url(tmp_path / "jobs.db")
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from offpath import App, Handle, JobState, Plan
 from offpath.batch_tasks import BatchContext
 from offpath.model.ledger.chart import STORED_VALUE
 from offpath.model.ledger.posting import Entry, NewPosting
+from tests.servers import migrate
+from tests.sqlite_files import migrated_url
 
 ANN = "ann:spendable"
 
@@ -21,8 +23,8 @@ ANN = "ann:spendable"
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
+        return str(request.getfixturevalue("database_from_template")("schema", migrate))
+    return "memory://" if request.param == "memory" else migrated_url(tmp_path / "jobs.db")
 
 
 @pytest.fixture

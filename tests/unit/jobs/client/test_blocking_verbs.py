@@ -15,6 +15,8 @@ from offpath import App, BlockingClient, Context, InvalidArgument, JobState
 from offpath.errors import Conflict, ScheduleNotFound
 from offpath.model.schedule import OccurrenceOutcome, Overlap
 from offpath.runtime.clock import ManualClock
+from tests.servers import migrate
+from tests.sqlite_files import migrated_url
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -22,8 +24,8 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
+        return str(request.getfixturevalue("database_from_template")("schema", migrate))
+    return "memory://" if request.param == "memory" else migrated_url(tmp_path / "jobs.db")
 
 
 # -- schedules ------

@@ -5,28 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
 
 from offpath.store.postgres import PostgresStore
-from tests.servers import with_database
+from tests.servers import migrate, with_database
 
 Ask = Callable[..., list[tuple[Any, ...]]]
 Opened = Callable[..., Awaitable[PostgresStore]]
 
 
-def _build(url: str) -> None:
-    with ThreadPoolExecutor(1) as thread:  # the test's event loop may be current in this one
-        thread.submit(asyncio.run, PostgresStore(url).migrate()).result()
-
-
 @pytest.fixture
 def url(database_from_template: Callable[[str, Callable[[str], None]], str]) -> str:
     """A database with the schema and no rows."""
-    return database_from_template("offpath", _build)
+    return database_from_template("schema", migrate)
 
 
 @pytest.fixture
