@@ -25,6 +25,7 @@ from offpath.runtime.clock import Clock
 from offpath.store.protocol import Store
 from offpath.store.schema import SchemaStep
 from offpath.store.schema import steps as shipped
+from tests.conformance import kept
 from tests.sqlite_files import migrated_file
 
 NAMES = ("memory", "sqlite", "postgres")
@@ -135,18 +136,26 @@ class Backend:
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """As :meth:`content`, by the names of the columns and in no particular order."""
-        tables = self.tables()
-        with self.transaction() as connection, _at_once(connection):
-            cursors = [connection.execute(f"select t.* from {table} t") for table in tables]
-            found = [_by_name(cursor) for cursor in cursors]
+        with self._looking() as connection:
+            named = connection.execute(_TABLES[self.name])
+            tables = [str(name) for (name,) in named if name != self.migration_table]
+            with _at_once(connection):
+                cursors = [connection.execute(f"select t.* from {table} t") for table in tables]
+                found = [_by_name(cursor) for cursor in cursors]
         return dict(zip(tables, found, strict=True))
+
+    def _looking(self) -> AbstractContextManager[Any]:
+        """A connection in a transaction, for a look at all tables."""
+        return kept.transaction(self.place) if self.name == "postgres" else self.transaction()
 
     def sweep(self) -> None:
         """Delete every row, of jobs first, for a group's row stays as long as it has one.
 
         A truncate would wait for the disk once per table and index.
         """
-        self.run_script(_sweeping(self))
+        script = _sweeping(self).encode()
+        with kept.transaction(self.place) as connection:
+            connection.execute(script)
 
     def hurry(self) -> None:
         """Spare a server the wait for its disk at every commit: no test here cuts its power."""
@@ -195,7 +204,7 @@ def _sweeping(backend: Backend) -> str:
     again = "select setval(format('%I.%I', schemaname, sequencename)::regclass, start_value, false)"
     return ";".join(
         [
-            "set session_replication_role = replica",
+            "set local session_replication_role = replica",
             *(f"delete from {table}" for table in tables),
             # numbers begin anew, as they do in the other stores that a test compares with
             f"{again} from pg_sequences where schemaname = 'offpath'",
