@@ -212,6 +212,9 @@ class PostgresCluster:
             # the folder is thrown away: nothing here outlives a power cut anyway, while a crash of
             # the server alone loses nothing without fsync
             "fsync": "off",
+            # whole pages in the log mend what a power cut tore; each copy of a template would
+            # have them written again, since it begins with a checkpoint
+            "full_page_writes": "off",
         }
         options = " ".join(f"-c {key}={value}" for key, value in settings.items())
         log = str(self.folder / "log")
