@@ -58,7 +58,7 @@ def test_the_exit_code_of_a_tool_is_kept() -> None:
 
 
 def test_a_tool_that_hangs_is_killed_fails_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "SILENCE_LIMIT", 0.5)
+    monkeypatch.setattr(tools, "SILENCE_LIMIT", 2.0)
     script = "import threading; threading.Event().wait()"
     code, text = tools.stream([check.BIN / "python", "-X", "faulthandler", "-c", script])
     assert code == 1
