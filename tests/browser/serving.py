@@ -38,8 +38,8 @@ def served(app: Any, **terms: Any) -> Iterator[Served]:
     site = dashboard(app, auth=auth.token(TOKEN), **terms)
     config = uvicorn.Config(site, log_level="warning", lifespan="on")
     server = uvicorn.Server(config)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+    # It listens from now on: who comes before the server has started waits a moment.
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         try:

@@ -95,7 +95,7 @@
   function move(by) {
     const rows = [...document.querySelectorAll("#live tbody tr")];
     if (!rows.length) return;
-    const at = rows.findIndex((row) => row.classList.contains("at"));
+    const at = rows.findIndex((row) => row.contains(document.activeElement) || row.classList.contains("at"));
     rows[at]?.classList.remove("at");
     const next = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
     next.classList.add("at");

@@ -1,0 +1,98 @@
+"""A real browser: Debian's chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page, async_playwright
+
+from offpath.store.backends import backup
+from offpath.web.console import places
+from tests.browser.scene import fill, make_app
+from tests.browser.serving import CHROMIUM, TOKEN, Served, served
+from tests.conftest import missing_server
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loaded machine is no database that hangs."""
+    monkeypatch.setattr(places, "PATIENCE", 30.0)
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a store with one of everything, made once."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('scene') / 'scene.db'}"
+    asyncio.run(fill(make_app(url)))
+    return url
+
+
+@pytest.fixture
+def scene(filled: str, tmp_path: Path) -> str:
+    """The URL of a copy of it, which a test may change."""
+    backup(filled, tmp_path / "scene.db")
+    return f"sqlite:///{tmp_path / 'scene.db'}"
+
+
+@pytest.fixture
+def site(scene: str) -> Iterator[Served]:
+    """The dashboard of that store."""
+    with served(scene, title="shop, production", accent="red", refresh=0.5) as running:
+        yield running
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    """A headless browser."""
+    if not Path(CHROMIUM).exists():
+        missing_server("no chromium: apt-get install chromium")
+    async with async_playwright() as driver:
+        made = await driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        await made.close()
+
+
+@pytest.fixture
+async def page(browser: Browser, site: Served) -> AsyncIterator[Page]:
+    """A page that is signed in; whatever its policy forbids, or raises, fails the test."""
+    context = await browser.new_context()
+    context.set_default_timeout(50_000)
+    made = await context.new_page()
+    wrong: list[str] = []
+    made.on("pageerror", lambda error: wrong.append(str(error)))
+    made.on(
+        "console", lambda one: wrong.append(one.text) if "Content Security" in one.text else None
+    )
+    made.on(
+        "request",
+        lambda one: None if one.url.startswith((site.url, "data:")) else wrong.append(one.url),
+    )
+    await site.sign_in(made)
+    yield made
+    await context.close()
+    assert wrong == []
+
+
+@pytest.fixture
+def paths(site: Served) -> list[str]:
+    """Every page of the scene."""
+
+    def read(path: str) -> dict[str, list[dict[str, object]]]:
+        asked = urllib.request.Request(f"{site.url}/api/v1/{path}")
+        asked.add_header("Authorization", f"Bearer {TOKEN}")
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            found: dict[str, list[dict[str, object]]] = json.load(answer)
+            return found
+
+    job = read("dead")["items"][0]
+    info = read("workers")["items"][0]["info"]
+    worker = info["id"] if isinstance(info, dict) else ""
+    return ["", "jobs", "jobs?state=cancelled", "dead", f"jobs/{job['id']}",
+            f"groups/{job['group_id']}", "queues", "queues/exports", "schedules",
+            "schedules/nightly", "limits", "workers", f"workers/{worker}", "health",
+            "runbooks/waiting"]  # fmt: skip

@@ -1,0 +1,161 @@
+"""The dashboard in a real browser: its policy, keys, small screens, both themes, freshness."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page
+
+import offpath
+from tests.browser.scene import make_app
+from tests.browser.serving import Served, served
+from tests.conftest import missing_server
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+AXE = "axe-core@4.14.1"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The script of axe-core, from npm or where ``OFFPATH_TEST_AXE`` says."""
+    if given := os.environ.get("OFFPATH_TEST_AXE"):
+        return Path(given).read_text("utf-8")
+    folder = tmp_path_factory.mktemp("axe")
+    try:
+        subprocess.run(["npm", "pack", AXE], cwd=folder, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        missing_server(f"no {AXE}: npm pack failed ({error})")
+    subprocess.run(["tar", "xzf", *map(str, folder.glob("*.tgz"))], cwd=folder, check=True)
+    return (folder / "package" / "axe.min.js").read_text("utf-8")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_no_page_has_a_barrier(
+    page: Page, site: Served, paths: list[str], axe: str, scheme: str
+) -> None:
+    await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    for path in paths:
+        await page.goto(f"{site.url}/{path}")
+        # evaluated, since the policy lets no script in that is not ours
+        await page.evaluate(axe)
+        options = json.dumps({"runOnly": RULES})
+        found = await page.evaluate(f"axe.run(document, {options}).then((r) => r.violations)")
+        told = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
+        assert (path, told) == (path, [])
+
+
+async def test_nothing_foreign_is_run(page: Page, site: Served, paths: list[str]) -> None:
+    for path in paths:
+        await page.goto(f"{site.url}/{path}")
+        assert await page.evaluate("window.hacked === undefined"), path
+
+
+async def test_nothing_overflows_a_small_screen(page: Page, site: Served, paths: list[str]) -> None:
+    await page.set_viewport_size({"width": 320, "height": 640})
+    for path in paths:
+        await page.goto(f"{site.url}/{path}")
+        wide = await page.evaluate("document.documentElement.scrollWidth")
+        assert (path, wide) == (path, 320)
+
+
+async def test_from_something_is_wrong_to_the_traceback_in_three_clicks(
+    page: Page, site: Served
+) -> None:
+    await page.goto(site.url)
+    await page.get_by_role("link", name="Dead letters").first.click()
+    await page.get_by_role("link", name="Newest of send_mail").click()
+    await page.get_by_text("Traceback", exact=True).click()
+    assert await page.get_by_text("raise ConnectionResetError").is_visible()
+    assert "hunter2" not in await page.content()
+
+
+async def test_keys_lead_everywhere(page: Page, site: Served) -> None:
+    await page.goto(site.url)
+    await page.keyboard.press("Tab")
+    assert await page.evaluate("document.activeElement.className") == "skip"
+    await page.keyboard.press("g")
+    await page.keyboard.press("d")
+    await page.wait_for_url(f"{site.url}/dead")
+    await page.keyboard.press("j")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"{site.url}/dead?*")
+    await page.keyboard.press("?")
+    assert await page.get_by_role("dialog").is_visible()
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("g")
+    await page.keyboard.press("j")
+    await page.wait_for_url(f"{site.url}/jobs")
+    await page.keyboard.press("/")
+    await page.keyboard.type("state:dead task:send_mail")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"{site.url}/jobs?state=dead&task=send_mail")
+    assert await page.locator("tbody tr").count() == 12
+
+
+async def test_keys_can_be_turned_off(page: Page, site: Served) -> None:
+    await page.goto(site.url)
+    await page.keyboard.press("?")
+    await page.get_by_role("button", name="Turn keys off").click()
+    await page.get_by_role("button", name="Close").click()
+    await page.keyboard.press("g")
+    await page.keyboard.press("d")
+    await page.keyboard.press("?")
+    assert not await page.get_by_role("dialog").is_visible()
+    assert page.url.rstrip("/") == site.url
+
+
+async def test_a_page_stays_fresh_and_keeps_what_is_open(
+    page: Page, site: Served, scene: str
+) -> None:
+    await page.goto(f"{site.url}/dead")
+    await page.get_by_role("link", name="Newest of send_mail").click()
+    await page.get_by_text("Traceback", exact=True).click()
+    job = page.url.rsplit("/", 1)[1]
+    async with make_app(scene) as app:
+        await app.dead.redrive(job)
+    await page.wait_for_selector(".state.tone-waiting")
+    assert await page.get_by_text("raise ConnectionResetError").is_visible()
+
+
+async def test_a_theme_is_kept(page: Page, site: Served) -> None:
+    await page.emulate_media(color_scheme="light")
+    await page.goto(site.url)
+    light = await page.evaluate("getComputedStyle(document.body.parentElement).backgroundColor")
+    await page.get_by_role("button", name="Theme").click()
+    await page.goto(f"{site.url}/jobs")
+    dark = await page.evaluate("getComputedStyle(document.body.parentElement).backgroundColor")
+    assert light != dark
+
+
+async def test_everything_works_without_scripts(browser: Browser, site: Served) -> None:
+    context = await browser.new_context(java_script_enabled=False)
+    page = await context.new_page()
+    await site.sign_in(page)
+    await page.get_by_role("link", name="Jobs", exact=True).click()
+    await page.get_by_role("searchbox").fill("task:thumbnail")
+    await page.get_by_role("button", name="Search").click()
+    assert await page.locator("tbody tr").count() == 3
+    await page.locator("tbody a").first.click()
+    assert await page.get_by_role("heading", name="thumbnail").is_visible()
+    await page.get_by_role("button", name="Sign out").click()
+    assert page.url == f"{site.url}/sign-in"
+    await context.close()
+
+
+async def test_an_empty_store_says_what_would_be_there(browser: Browser, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'empty.db'}"
+    async with offpath.App(url, auto_start=False, migrate=True):
+        pass
+    with served(url) as site:
+        context = await browser.new_context()
+        page = await context.new_page()
+        await site.sign_in(page)
+        for path in ("queues", "schedules", "limits", "workers", "jobs"):
+            await page.goto(f"{site.url}/{path}")
+            assert await page.locator(".empty").count() == 1, path
+        await context.close()
