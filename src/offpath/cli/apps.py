@@ -69,10 +69,22 @@ def load_app(target: str) -> App:
         found = getattr(found, name)
     if called and callable(found):
         found = found()
-    if not isinstance(found, App):
-        kind = type(found).__name__
-        raise ConfigurationError(f"{target} is not an offpath.App but a {kind}")
-    return found
+    carried = _carried_by(found)
+    if not isinstance(carried, App):
+        kind = type(carried).__name__
+        raise ConfigurationError(
+            f"{target} is not an offpath.App but a {kind}; a FastAPI or Starlette app "
+            'carries one as `state.offpath`, a Flask app as `extensions["offpath"]`'
+        )
+    return carried
+
+
+def _carried_by(found: object) -> object:
+    """The app that a web framework's app carries where its framework has such things; else it."""
+    state, extensions = getattr(found, "state", None), getattr(found, "extensions", None)
+    if (carried := getattr(state, "offpath", None)) is not None:
+        return carried
+    return extensions.get("offpath", found) if isinstance(extensions, dict) else found
 
 
 def target_of(*given: str | None) -> str:

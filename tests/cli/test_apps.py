@@ -1,0 +1,67 @@
+"""The app that is named to a command: an offpath.App, or what a web framework's app carries."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from offpath.app import App
+from offpath.cli.apps import load_app
+from offpath.errors import ConfigurationError
+
+CARRIERS = {
+    "fastapi": "from fastapi import FastAPI\nweb = FastAPI()\nweb.state.offpath = jobs\n",
+    "starlette": (
+        "from starlette.applications import Starlette\n"
+        "web = Starlette()\nweb.state.offpath = jobs\n"
+    ),
+    "flask": 'from flask import Flask\nweb = Flask("shop")\nweb.extensions["offpath"] = jobs\n',
+}
+BARE = {
+    "FastAPI": "from fastapi import FastAPI\nweb = FastAPI()\n",
+    "Flask": 'from flask import Flask\nweb = Flask("shop")\n',
+}
+
+Write = Callable[[str], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """``write(text)``: the name of a module with an app of ours and this after it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    name = f"shop_{tmp_path.name.replace('-', '_')}"
+
+    def written(text: str) -> str:
+        made = f"import offpath\njobs = offpath.App('sqlite:///jobs.db')\n{text}"
+        (tmp_path / f"{name}.py").write_text(made, "utf-8")
+        return name
+
+    yield written
+    sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("framework", CARRIERS)
+@pytest.mark.parametrize("path", ["web", "create_app()"])
+def test_the_app_of_a_framework_stands_for_the_one_that_it_carries(
+    framework: str, path: str, write: Write
+) -> None:
+    name = write(f"{CARRIERS[framework]}\ndef create_app():\n    return web\n")
+    found = load_app(f"{name}:{path}")
+    assert isinstance(found, App)
+    assert found is sys.modules[name].jobs
+
+
+@pytest.mark.parametrize("framework", BARE)
+def test_one_that_carries_none_is_refused_with_what_to_write(framework: str, write: Write) -> None:
+    name = write(BARE[framework])
+    with pytest.raises(ConfigurationError, match=rf"but a {framework}; .* `state\.offpath`"):
+        load_app(f"{name}:web")
+
+
+def test_an_app_of_ours_is_taken_as_it_is(write: Write) -> None:
+    name = write("")
+    assert load_app(f"{name}:jobs") is sys.modules[name].jobs
