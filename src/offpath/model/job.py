@@ -98,6 +98,8 @@ class Failure(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     traceback: str | None = None
     attempt: int = 1
     at: datetime | None = None
+    module: str | None = None
+    """The module of the exception's class; None where no exception was raised."""
 
 
 def unreadable_row(columns: str, attempt: int) -> Failure:

@@ -87,4 +87,10 @@ def failure_of(
         traceback=traceback_of(error),
         attempt=attempt,
         at=at,
+        module=_module_of(error),
     )
+
+
+def _module_of(error: BaseException) -> str | None:
+    module: object = type(error).__module__  # a class can be given anything there
+    return clean(module, TYPE_LIMIT) if isinstance(module, str) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -70,3 +71,12 @@ async def test_an_error_of_the_engine_itself_keeps_its_frames() -> None:
 def test_an_error_that_was_never_raised_has_no_traceback() -> None:
     assert traceback_of(ValueError("x")) is None
     assert failure_of(ValueError("x"), attempt=2, at=AT).traceback is None
+
+
+def test_the_module_of_the_errors_class_is_recorded_beside_its_name() -> None:
+    strange = type("Strange", (Exception,), {"__module__": 3})
+    modules = [
+        failure_of(error, attempt=1, at=AT).module
+        for error in (ValueError("x"), json.JSONDecodeError("x", "", 0), strange())
+    ]
+    assert modules == ["builtins", "json.decoder", None]
