@@ -24,6 +24,7 @@ SHARED = {
     "flow",
     "health",
     "jobs",
+    "ledger_reading",
     "ledger_upkeep",
     "letters",
     "messages",

@@ -11,8 +11,7 @@ from tools import house
 
 SHARED = {
     "Duplicate": "public in offpath.events and in offpath.economy: done before",
-    "LedgerMoment": "one facet of the store, on two backends",
-    "LedgerReading": "one facet of the store, on each backend",
+    "LedgerMoment": "one facet of the store, on each backend",
     "Offer": "public in offpath.economy, and what a worker's public `accept` is given",
     "Part": "the base of a backend's facets, on each backend",
     "Rate": "public in offpath, of starts, and in offpath.economy, of dollars",

@@ -16,7 +16,8 @@ import pytest
 
 from offpath.model.ledger.needs import AttemptNeed, LotsNeed, Needs, RaisedNeed
 from offpath.model.ledger.records import SideKey
-from offpath.store.postgres import PostgresStore, ledger_pruning
+from offpath.store.postgres import PostgresStore
+from offpath.store.postgres.ledger import prune_steps
 from offpath.store.postgres.ledger_post import BatchNeeds
 from offpath.store.postgres.steps import to_json
 from offpath.store.programs import ledger_upkeep
@@ -179,7 +180,7 @@ def _keep() -> tuple[Query, ...]:
         for kind in ("payout", "subscription", "promo")
     )
     steps = ledger_upkeep.save_checkpoint(D, checkpoint("c1"), ())
-    pruned = next(ledger_pruning.prune_ledger_steps(90_000, 90_000, BATCH, sql=SQL)).queries
+    pruned = next(prune_steps(90_000, 90_000, BATCH, sql=SQL)).queries
     leaves = [{"account": _user(n), "number": 5, "head": _head(5), "sum": 1} for n in range(BATCH)]
     return (
         *(query for lease in leases for query in lease),

@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-
-import msgspec
+from typing import TypeVar
 
 from offpath.model.ledger.decision import Decided, LedgerOp
-from offpath.model.ledger.records import Totals
 from offpath.store.hints import Hint
 from offpath.store.ledger import LedgerReads
-from offpath.store.postgres import ledger_pruning
+from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.ledger_post import KnownAccounts, post_steps
-from offpath.store.postgres.ledger_reading import LedgerReading
 from offpath.store.postgres.part import Part
 from offpath.store.postgres.session import Snapshot
-from offpath.store.programs.dialect import Rows, one
-from offpath.store.sql import Catalogue, Query
+from offpath.store.programs.dialect import Dialect, How, Send, Steps
+from offpath.store.programs.store import SqlLedgerReads
+from offpath.store.sql import Catalogue
+
+T = TypeVar("T")
 
 
-class LedgerMoment(LedgerReading):
+class LedgerMoment(SqlLedgerReads):
     """The ledger at one moment, whatever is posted meanwhile."""
 
     def __init__(self, snapshot: Snapshot, sql: Catalogue) -> None:
+        self.runner = _MomentRunner(snapshot, sql)
+
+
+class _MomentRunner:
+    """Runs programs that only read, in the transaction of a snapshot."""
+
+    def __init__(self, snapshot: Snapshot, sql: Catalogue) -> None:
         self._snapshot = snapshot
-        self._sql = sql
+        self._d = PostgresDialect(sql, None)
 
-    async def _ask_ledger(self, query: Query) -> Rows:
-        return await self._snapshot.ask(query)
+    async def run(
+        self,
+        program: Callable[[Dialect], Steps[T]],
+        how: How,  # noqa: ARG002 - the transaction is there
+        peek: Callable[[Dialect], Steps[T | None]] | None = None,  # noqa: ARG002 - nor a write lock
+    ) -> T:
+        """The answer of ``program``."""
+        steps = program(self._d)
+        try:
+            send = next(steps)
+            while True:
+                send = steps.send([await self._snapshot.ask(query) for query in send.queries])
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
 
 
-class LedgerTables(Part, LedgerReading):
+class LedgerTables(Part):
     """Accounts, postings, side rows and checkpoints on Postgres."""
 
     _accounts: KnownAccounts
@@ -53,9 +73,7 @@ class LedgerTables(Part, LedgerReading):
     ) -> int:
         """Remove old attempts and old keys."""
         return await self._database.write(
-            lambda: ledger_pruning.prune_ledger_steps(
-                attempts_before, keys_before, limit, sql=self._sql
-            )
+            lambda: prune_steps(attempts_before, keys_before, limit, sql=self._sql)
         )
 
     @asynccontextmanager
@@ -64,11 +82,14 @@ class LedgerTables(Part, LedgerReading):
         async with self._database.snapshot() as snapshot:
             yield LedgerMoment(snapshot, self._sql)
 
-    async def ledger_totals(self) -> Totals:
-        """Sums over all accounts, planned freely: in one pass over the table."""
-        query = self._sql["ledger_totals"]()
-        rows = await self._database.write(lambda: one(query), "limit")
-        return msgspec.json.decode(rows[0][0], type=Totals)
 
-    async def _ask_ledger(self, query: Query) -> Rows:
-        return await self._database.call(lambda: one(query))
+def prune_steps(
+    attempts_before: int, keys_before: int | None, limit: int, *, sql: Catalogue
+) -> Steps[int]:
+    """Remove old attempts and keys; how many."""
+    bound = max(limit, 0)
+    queries = [sql["prune_ledger_attempts"](before=attempts_before, limit=bound)]
+    if keys_before is not None:
+        queries.append(sql["prune_ledger_keys"](before=keys_before, limit=bound))
+    answers = yield Send(tuple(queries), last=True)
+    return sum(count for [[count]] in answers)

@@ -40,6 +40,7 @@ from offpath.store.postgres.mailing import message_queries
 from offpath.store.postgres.steps import to_json
 from offpath.store.programs.dialect import Queries, Rows, Send, Steps
 from offpath.store.programs.instants import micros
+from offpath.store.programs.ledger_reading import summed
 from offpath.store.sql import Catalogue, Query
 
 _MOST_KNOWN: Final = 100_000
@@ -95,7 +96,6 @@ class _Key(Struct, frozen=True):
 
 _reader = msgspec.json.Decoder(_Read)
 _accounts = msgspec.json.Decoder(tuple[AccountRecord, ...])
-_totals = msgspec.json.Decoder(Totals)
 _side_rows = msgspec.json.Decoder(tuple[SideRow, ...])
 _receipts = msgspec.json.Encoder()
 
@@ -322,8 +322,7 @@ class BatchNeeds:
             return answers, None
         count = 3 if self._pinned else 1
         *others, read = answers
-        (row,) = others[-count:][count // 2]
-        return [*others[:-count], read], _totals.decode(row[0])
+        return [*others[:-count], read], summed(others[-count:][count // 2])
 
     def _reading(self, now: datetime | None, sql: Catalogue) -> Query:
         wants, windows = self.wants, self._windows()

@@ -1,83 +1,79 @@
 -- name: ledger_accounts_by_id
--- These accounts, as one JSON document. Those that were only made to be locked are not there, unless
+-- These accounts. Those that were only made to be locked are not there, unless
 -- they have a balance all the same.
-select coalesce(json_agg(x), '[]')::text
-from (
-    select a.id, a.balance, a.raised, a.head, a.number, a.kind, a.currency, a.guarded
-    from json_array_elements_text(:ids::text::json) as b (id)
-    join offpath.ledger_account a on a.id = b.id
-    where (a.number <> 0 or a.balance <> 0 or a.raised <> 0)
-        and starts_with(a.id, :prefix::text)
-        and a.id > :after::text
-    order by a.id
-    limit :limit::bigint
-) as x
+select a.id, a.balance, a.raised, a.head, a.number, a.kind, a.currency, a.guarded::integer,
+    null::integer
+from json_array_elements_text(:ids::text::json) as b (id)
+join offpath.ledger_account a on a.id = b.id
+where (a.number <> 0 or a.balance <> 0 or a.raised <> 0)
+    and starts_with(a.id, :prefix::text)
+    and a.id > :after::text
+order by a.id
+limit :limit::bigint
 
 -- name: ledger_accounts_by_prefix
 -- Accounts whose id begins so, by id.
-select coalesce(json_agg(x), '[]')::text
-from (
-    select a.id, a.balance, a.raised, a.head, a.number, a.kind, a.currency, a.guarded
-    from offpath.ledger_account a
-    where (a.number <> 0 or a.balance <> 0 or a.raised <> 0)
-        and starts_with(a.id, :prefix::text)
-        and a.id > :after::text
-        and a.id >= :prefix::text
-        and (:beyond::text is null or a.id < :beyond::text)
-    order by a.id
-    limit :limit::bigint
-) as x
+select a.id, a.balance, a.raised, a.head, a.number, a.kind, a.currency, a.guarded::integer,
+    null::integer
+from offpath.ledger_account a
+where (a.number <> 0 or a.balance <> 0 or a.raised <> 0)
+    and starts_with(a.id, :prefix::text)
+    and a.id > :after::text
+    and a.id >= :prefix::text
+    and (:beyond::text is null or a.id < :beyond::text)
+order by a.id
+limit :limit::bigint
 
 -- name: ledger_debts
 -- Accounts of what users owe, by id, through an index of these alone.
-select coalesce(json_agg(x), '[]')::text
-from (
-    select a.id, a.balance, a.raised, a.head, a.number, a.kind, a.currency, a.guarded
-    from offpath.ledger_account a
-    where a.kind = 'owed' and a.balance <> 0 and a.id > :after::text
-    order by a.id
-    limit :limit::bigint
-) as x
+select a.id, a.balance, a.raised, a.head, a.number, a.kind, a.currency, a.guarded::integer,
+    null::integer
+from offpath.ledger_account a
+where a.kind = 'owed' and a.balance <> 0 and a.id > :after::text
+order by a.id
+limit :limit::bigint
 
 -- name: ledger_links_on
 -- Links of an account behind a number, forwards, each with its posting's metadata.
-select coalesce(json_agg(json_build_array(l, l.meta) order by l.number), '[]')::text
+select
+    l.account, l.number, l.posting, l.amount, array_to_json(l.entries)::text, l.balance, l.raised,
+    l.prev, l.hash, l.source, l.at, p.meta
 from (
-    select l.*, p.meta
-    from (
-        select *
-        from offpath.ledger_link
-        where account = :account::text and number > :after::bigint
-        order by number
-        limit :limit::bigint
-    ) as l
-    join offpath.ledger_posting p on p.id = l.posting
+    select *
+    from offpath.ledger_link
+    where account = :account::text and number > :after::bigint
+    order by number
+    limit :limit::bigint
 ) as l
+join offpath.ledger_posting p on p.id = l.posting
+order by l.number
 
 -- name: ledger_tails
 -- Links of several accounts, each from behind a number up to another, with their postings' metadata.
 -- The inner limits have each looked up: the planner could take the accounts for most there are.
-select coalesce(
-    json_agg(json_build_array(l, l.meta) order by l.account, l.number), '[]'
-)::text
+select
+    l.account, l.number, l.posting, l.amount, array_to_json(l.entries)::text, l.balance, l.raised,
+    l.prev, l.hash, l.source, l.at, p.meta
 from (
-    select k.*, p.meta
-    from json_to_recordset(:tails::text::json) as b (account text, after bigint, until bigint)
-    cross join lateral (
-        select *
-        from offpath.ledger_link
-        where account = b.account and number > b.after and number <= b.until
-        order by number
-        limit b.until - b.after
-    ) as k
-    cross join lateral (
-        select meta from offpath.ledger_posting where id = k.posting limit 1
-    ) as p
+    select
+        value ->> 0 as account, (value ->> 1)::bigint as after, (value ->> 2)::bigint as until
+    from json_array_elements(:tails::text::json)
+) as b
+cross join lateral (
+    select *
+    from offpath.ledger_link
+    where account = b.account and number > b.after and number <= b.until
+    order by number
+    limit b.until - b.after
 ) as l
+cross join lateral (select meta from offpath.ledger_posting where id = l.posting limit 1) as p
+order by l.account, l.number
 
 -- name: ledger_links_back
--- Links of an account before a number, backwards.
-select coalesce(json_agg(l order by l.number desc), '[]')::text
+-- Links of an account before a number, backwards, each with its posting's metadata.
+select
+    l.account, l.number, l.posting, l.amount, array_to_json(l.entries)::text, l.balance, l.raised,
+    l.prev, l.hash, l.source, l.at, p.meta
 from (
     select *
     from offpath.ledger_link
@@ -85,170 +81,159 @@ from (
     order by number desc
     limit :limit::bigint
 ) as l
+join offpath.ledger_posting p on p.id = l.posting
+order by l.number desc
 
 -- name: ledger_walk
 -- Every link by account and number, with its posting's metadata.
-select coalesce(
-    json_agg(json_build_array(l, l.meta) order by l.account, l.number), '[]'
-)::text
+select
+    l.account, l.number, l.posting, l.amount, array_to_json(l.entries)::text, l.balance, l.raised,
+    l.prev, l.hash, l.source, l.at, p.meta
 from (
-    select l.*, p.meta
-    from (
-        select *
-        from offpath.ledger_link
-        where (account, number) > (:account::text, :number::bigint)
-        order by account, number
-        limit :limit::bigint
-    ) as l
-    join offpath.ledger_posting p on p.id = l.posting
+    select *
+    from offpath.ledger_link
+    where (account, number) > (:account::text, :number::bigint)
+    order by account, number
+    limit :limit::bigint
 ) as l
+join offpath.ledger_posting p on p.id = l.posting
+order by l.account, l.number
 
 -- name: ledger_postings_by_id
--- These postings with their links.
-select coalesce(json_agg(x), '[]')::text
+-- These postings, a row for each of their links.
+select
+    p.seq, p.at, l.account, l.number, p.id, l.amount, array_to_json(l.entries)::text, l.balance, l.raised,
+    l.prev, l.hash, l.source, l.at, p.meta
 from (
-    select p.seq, p.id, p.meta, p.at, (
-        select coalesce(json_agg(l order by l.account), '[]')
-        from offpath.ledger_link l
-        where l.posting = p.id
-    ) as links
+    select f.*
     from json_array_elements_text(:ids::text::json) as b (id)
-    join offpath.ledger_posting p on p.id = b.id
-    where p.seq > :after::bigint
+    join offpath.ledger_posting f on f.id = b.id
+    where f.seq > :after::bigint
     limit :limit::bigint
-) as x
+) as p
+left join offpath.ledger_link l on l.posting = p.id
+order by p.seq, l.account
 
 -- name: ledger_postings_on
--- Postings in the order of their commits, with their links.
-select coalesce(json_agg(x order by x.seq), '[]')::text
+-- Postings in the order of their commits, a row for each of their links.
+select
+    p.seq, p.at, l.account, l.number, p.id, l.amount, array_to_json(l.entries)::text, l.balance, l.raised,
+    l.prev, l.hash, l.source, l.at, p.meta
 from (
-    select p.seq, p.id, p.meta, p.at, (
-        select coalesce(json_agg(l order by l.account), '[]')
-        from offpath.ledger_link l
-        where l.posting = p.id
-    ) as links
-    from (
-        select *
-        from offpath.ledger_posting
-        where seq > :after::bigint
-        order by seq
-        limit :limit::bigint
-    ) as p
-) as x
+    select *
+    from offpath.ledger_posting
+    where seq > :after::bigint
+    order by seq
+    limit :limit::bigint
+) as p
+left join offpath.ledger_link l on l.posting = p.id
+order by p.seq, l.account
 
 -- name: ledger_sides_by_id
 -- These side rows, those that also meet the other conditions. The inner limit has each looked up by
 -- its id: the planner could take a kind for rare and walk all of it.
-select coalesce(json_agg(x), '[]')::text
-from (
-    select f.*
-    from json_array_elements_text(:ids::text::json) as b (id)
-    cross join lateral (
-        select s.* from offpath.ledger_side s where s.kind = :kind::text and s.id = b.id limit 1
-    ) as f
-    where (:owner::text is null or f.owner = :owner::text)
-        and (:states::text is null or f.state = any (
-            array(select json_array_elements_text(:states::text::json))
-        ))
-        and f.id > :after::text
-    order by f.id
-    limit :limit::bigint
-) as x
+select
+    f.kind, f.id, f.owner, f.state, f.version, f.due_at, f.attempts, f.amount, f.anchor,
+    f.unique_key, f.created_at, f.touched_at, f.body
+from json_array_elements_text(:ids::text::json) as b (id)
+cross join lateral (
+    select s.* from offpath.ledger_side s where s.kind = :kind::text and s.id = b.id limit 1
+) as f
+where (:owner::text is null or f.owner = :owner::text)
+    and (:states::text is null or f.state = any (
+        array(select json_array_elements_text(:states::text::json))
+    ))
+    and f.id > :after::text
+order by f.id
+limit :limit::bigint
 
 -- name: ledger_sides_of_owner
 -- Side rows of an owner, by id.
-select coalesce(json_agg(x), '[]')::text
-from (
-    select s.*
-    from offpath.ledger_side s
-    where s.kind = :kind::text
-        and s.owner = :owner::text
-        and (:states::text is null or s.state = any (
-            array(select json_array_elements_text(:states::text::json))
-        ))
-        and s.id > :after::text
-    order by s.id
-    limit :limit::bigint
-) as x
+select
+    s.kind, s.id, s.owner, s.state, s.version, s.due_at, s.attempts, s.amount, s.anchor,
+    s.unique_key, s.created_at, s.touched_at, s.body
+from offpath.ledger_side s
+where s.kind = :kind::text
+    and s.owner = :owner::text
+    and (:states::text is null or s.state = any (
+        array(select json_array_elements_text(:states::text::json))
+    ))
+    and s.id > :after::text
+order by s.id
+limit :limit::bigint
 
 -- name: ledger_sides_of_kind
 -- Side rows of a kind, by id.
-select coalesce(json_agg(x), '[]')::text
-from (
-    select s.*
-    from offpath.ledger_side s
-    where s.kind = :kind::text
-        and (:states::text is null or s.state = any (
-            array(select json_array_elements_text(:states::text::json))
-        ))
-        and s.id > :after::text
-    order by s.id
-    limit :limit::bigint
-) as x
+select
+    s.kind, s.id, s.owner, s.state, s.version, s.due_at, s.attempts, s.amount, s.anchor,
+    s.unique_key, s.created_at, s.touched_at, s.body
+from offpath.ledger_side s
+where s.kind = :kind::text
+    and (:states::text is null or s.state = any (
+        array(select json_array_elements_text(:states::text::json))
+    ))
+    and s.id > :after::text
+order by s.id
+limit :limit::bigint
 
 -- name: ledger_bare
 -- Postings without links.
-select coalesce(json_agg(x.id order by x.id), '[]')::text
-from (
-    select p.id
-    from offpath.ledger_posting p
-    where not exists (select from offpath.ledger_link l where l.posting = p.id)
-    order by p.id
-    limit :limit::bigint
-) as x
+select p.id
+from offpath.ledger_posting p
+where not exists (select from offpath.ledger_link l where l.posting = p.id)
+order by p.id
+limit :limit::bigint
 
 -- name: ledger_key
--- What was recorded under an idempotency key.
-select to_json(k)::text from offpath.ledger_key k where k.key = :key::text
+-- The record under an idempotency key.
+select k.key, k.fingerprint, k.receipt::text, k.at
+from offpath.ledger_key k
+where k.key = :key::text
 
 -- name: ledger_totals
 -- Sums of the accounts' balances by kind, the quotes of open payouts by their rows, and what was asked
 -- to be paid out and has no end by the postings: an end is one that takes out of the reserve what the
--- request put there, and a row may be gone or altered. It reads all accounts: in
--- one pass over the table where it is planned freely, account by account where plans are pinned.
-select json_build_object(
-    'balances', (
-        select coalesce(json_object_agg(x.kind, x.total), '{}')
-        from (
-            select a.kind, sum(a.balance) as total
-            from offpath.ledger_account a
-            where a.number > 0
-            group by a.kind
-        ) as x
-    ),
-    'quotes', (
-        select coalesce(sum(s.amount), 0)
-        from offpath.ledger_side s
-        where s.kind = 'payout' and s.state in ('RESERVED', 'SUBMITTED')
-    ),
-    'requested', (
-        select coalesce(sum(replace(r.quote, '.', '')::numeric), 0)
-        from (
-            select
-                p.id, substring(p.meta from '"sagaId":"([^"\\]*)"') as payout,
-                substring(p.meta from '"payoutUsd":"USD:(\d+\.\d\d)"') as quote
-            from offpath.ledger_posting p
-            where strpos(p.meta, '"kind":"requestPayout"') > 0
-        ) as r
-        where not exists (
-            select
-            from offpath.ledger_link taken
-            join offpath.ledger_link put on put.account = taken.account
-            where taken.posting = r.payout || ':end'
-                and taken.account = 'platform:payout_reserve'
-                and put.posting = r.id
-                and put.amount = -taken.amount
-        )
+-- request put there, and a row may be gone or altered. Each in two parts, above and below 32 bits.
+-- It reads all accounts: in one pass over the table where it is planned freely, account by account
+-- where plans are pinned.
+select
+    x.of, x.name, div(x.total, 4294967296)::bigint, mod(x.total, 4294967296)::bigint
+from (
+    select 'balances' as of, a.kind as name, sum(a.balance) as total
+    from offpath.ledger_account a
+    where a.number > 0
+    group by a.kind
+    union all
+    select 'quotes', '', coalesce(sum(s.amount), 0)
+    from offpath.ledger_side s
+    where s.kind = 'payout' and s.state in ('RESERVED', 'SUBMITTED')
+    union all
+    select 'requested', '', coalesce(sum(replace(r.quote, '.', '')::numeric), 0)
+    from (
+        select
+            p.id, substring(p.meta from '"sagaId":"([^"\\]*)"') as payout,
+            substring(p.meta from '"payoutUsd":"USD:(\d+\.\d\d)"') as quote
+        from offpath.ledger_posting p
+        where strpos(p.meta, '"kind":"requestPayout"') > 0
+    ) as r
+    where not exists (
+        select
+        from offpath.ledger_link taken
+        join offpath.ledger_link put on put.account = taken.account
+        where taken.posting = r.payout || ':end'
+            and taken.account = 'platform:payout_reserve'
+            and put.posting = r.id
+            and put.amount = -taken.amount
     )
-)::text
+) as x
 
 -- name: ledger_last
 -- The number of the last posting.
 select coalesce(max(p.seq), 0) from offpath.ledger_posting p
 
 -- name: ledger_sums
--- The sums of all entries by currency.
-select coalesce(json_object_agg(x.currency, x.total), '{}')::text
+-- The sums of all entries by currency, in two parts, above and below 32 bits.
+select x.currency, div(x.total, 4294967296)::bigint, mod(x.total, 4294967296)::bigint
 from (
     select l.currency, sum(l.amount) as total from offpath.ledger_link l group by l.currency
 ) as x
@@ -262,38 +247,29 @@ select
 
 -- name: ledger_checkpoints
 -- Checkpoints, the latest first.
-select coalesce(json_agg(c order by c.n desc), '[]')::text
-from (
-    select *
-    from offpath.ledger_checkpoint
-    where :before::text = ''
-        or n < (select o.n from offpath.ledger_checkpoint o where o.id = :before::text)
-    order by n desc
-    limit :limit::bigint
-) as c
+select id, root, signature, count, at, v, sum, kid, prev, posting
+from offpath.ledger_checkpoint
+where :before::text = ''
+    or n < (select o.n from offpath.ledger_checkpoint o where o.id = :before::text)
+order by n desc
+limit :limit::bigint
 
 -- name: ledger_leaves
 -- Leaves of the last checkpoint by account.
-select coalesce(json_agg(f order by f.account), '[]')::text
-from (
-    select *
-    from offpath.ledger_leaf
-    where account > :after::text
-    order by account
-    limit :limit::bigint
-) as f
+select account, number, head, sum
+from offpath.ledger_leaf
+where account > :after::text
+order by account
+limit :limit::bigint
 
 -- name: ledger_leaves_of
 -- Leaves of these accounts.
-select coalesce(json_agg(f order by f.account), '[]')::text
-from (
-    select f.*
-    from json_array_elements_text(:ids::text::json) as b (id)
-    join offpath.ledger_leaf f on f.account = b.id
-    where f.account > :after::text
-    order by f.account
-    limit :limit::bigint
-) as f
+select f.account, f.number, f.head, f.sum
+from json_array_elements_text(:ids::text::json) as b (id)
+join offpath.ledger_leaf f on f.account = b.id
+where f.account > :after::text
+order by f.account
+limit :limit::bigint
 
 -- name: ledger_moved
 -- Accounts that are not as their leaf has them or have links behind their last one, from either side,
@@ -335,9 +311,7 @@ gone as (
     order by f.account
     limit :limit::bigint
 )
-select coalesce(json_agg(x.id order by x.id), '[]')::text
-from (
-    select id from (select id from moved union select id from gone) as both_of_them
-    order by id
-    limit :limit::bigint
-) as x
+select id
+from (select id from moved union select id from gone) as both_of_them
+order by id
+limit :limit::bigint

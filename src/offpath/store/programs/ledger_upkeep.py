@@ -1,6 +1,6 @@
 """Leases of due side rows, and checkpoints: a ledger changes by them besides by posting.
 
-The removal of old attempts and keys is each database's own (``ledger_pruning``): SQLite looks for
+The removal of old attempts and keys is each database's own (``ledger.py``): SQLite looks for
 them where that holds up no write.
 """
 

@@ -15,6 +15,7 @@ from offpath.store.programs import (
     groups,
     health,
     jobs,
+    ledger_reading,
     ledger_upkeep,
     letters,
     messages,
@@ -34,10 +35,33 @@ _ASKED: Final = How(reads=True, call=True)
 """A read that a request waits for."""
 
 
-class SqlStore:
-    """The transitions that are the same program in every SQL database."""
+class SqlLedgerReads:
+    """Reads of a ledger, of the present or of the one moment that the runner sees."""
 
     runner: Runner
+
+    ledger_accounts = transition(ledger_reading.accounts, _ASKED)
+    ledger_debts = transition(ledger_reading.debts, _ASKED)
+    ledger_links = transition(ledger_reading.links, _ASKED)
+    ledger_walk = transition(ledger_reading.walk, _ASKED)
+    ledger_since = transition(ledger_reading.since, _ASKED)
+    ledger_tails = transition(ledger_reading.tails, _ASKED)
+    ledger_postings = transition(ledger_reading.postings, _ASKED)
+    ledger_sides = transition(ledger_reading.sides, _ASKED)
+    ledger_bare = transition(ledger_reading.bare, _ASKED)
+    ledger_key = transition(ledger_reading.key, _ASKED)
+    # one pass over the accounts, where a pinned plan would look up each of them
+    ledger_totals = transition(ledger_reading.totals, How(reads=True, unpinned=True))
+    ledger_last = transition(ledger_reading.last, _ASKED)
+    ledger_sums = transition(ledger_reading.sums, _ASKED)
+    ledger_counts = transition(ledger_reading.counts, _ASKED)
+    ledger_checkpoints = transition(ledger_reading.checkpoints, _ASKED)
+    ledger_leaves = transition(ledger_reading.leaves, _ASKED)
+    ledger_moved = transition(ledger_reading.moved, _ASKED)
+
+
+class SqlStore(SqlLedgerReads):
+    """The transitions that are the same program in every SQL database."""
 
     # -- schedules -------------------------------------------------------------------------
 

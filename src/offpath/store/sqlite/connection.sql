@@ -74,3 +74,7 @@ pragma database_list
 -- name: copy_into
 -- One snapshot of the whole file, log included; writers go on meanwhile.
 vacuum into :file
+
+-- name: begin_snapshot
+-- Several reads of one moment, which is that of the first.
+begin deferred

@@ -36,7 +36,7 @@ from offpath.store.sqlite.inserting import (
     inserts,
     row_of,
 )
-from offpath.store.sqlite.ledger_posting import together_steps
+from offpath.store.sqlite.ledger_post import together_steps
 from offpath.store.sqlite.limits import agreed
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER

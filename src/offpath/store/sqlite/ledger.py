@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from offpath.errors import StoreUnavailable
 from offpath.model.ledger.decision import Decided, LedgerOp
+from offpath.runtime.threads import in_own_thread
 from offpath.store.ledger import LedgerReads
-from offpath.store.sqlite import ledger_pruning as pruning
-from offpath.store.sqlite.ledger_posting import post_steps
-from offpath.store.sqlite.ledger_reading import LedgerReading, LedgerSnapshot
+from offpath.store.programs.dialect import Dialect, How, Steps
+from offpath.store.programs.store import SqlLedgerReads
+from offpath.store.sqlite.dialect import SqliteDialect
+from offpath.store.sqlite.ledger_post import post_steps
+from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.part import Part
-from offpath.store.sqlite.session import Session
+from offpath.store.sqlite.session import SQL, Session
 
 T = TypeVar("T")
 
 
-class Ledgering(Part, LedgerReading):
-    """The part of the store that implements :class:`~offpath.store.ledger.LedgerStore`."""
+class SqliteLedger(Part):
+    """Accounts, postings, side rows and checkpoints on SQLite."""
 
     def _connect_reader(self) -> Session:
         """A connection that only reads."""
@@ -40,19 +45,106 @@ class Ledgering(Part, LedgerReading):
         self, *, attempts_before: int, keys_before: int | None, limit: int
     ) -> int:
         """Remove old attempts and keys. They are looked for where that holds up no write."""
-        gone = await self._read(
-            lambda session: pruning.old(session, attempts_before, keys_before, limit)
-        )
+        gone = await self._read(lambda session: _old(session, attempts_before, keys_before, limit))
         if not gone.attempts and not gone.keys:
             return 0
-        return await self._write(lambda session: pruning.forget(session, gone))
+        return await self._write(lambda session: _forget(session, gone))
 
     @asynccontextmanager
     async def ledger_snapshot(self) -> AsyncIterator[LedgerReads]:
         """Reads of one moment, on a connection of their own."""
-        snapshot = LedgerSnapshot(await self._block(self._connect_reader), self._block)
+        moment = LedgerMoment(await self._block(self._connect_reader), self._block)
         try:
-            await snapshot.begin()
-            yield snapshot
+            await moment.runner.begin()
+            yield moment
         finally:
-            await snapshot.close()
+            await moment.runner.close()
+
+
+class LedgerMoment(SqlLedgerReads):
+    """The ledger at one moment, whatever is posted meanwhile."""
+
+    def __init__(self, session: Session, block: Callable[[Callable[[], Any]], Any]) -> None:
+        self.runner: MomentRunner = MomentRunner(session, block)
+
+
+class MomentRunner:
+    """Runs programs that only read, on a connection of their own, in one transaction."""
+
+    def __init__(
+        self, session: Session, block: Callable[[Callable[[], Any]], Awaitable[Any]]
+    ) -> None:
+        self._session = session
+        self._block = block
+        self._using = threading.Lock()
+        self._closed = False
+
+    async def begin(self) -> None:
+        """From now on nothing that is committed is seen."""
+        await self._alone(_begin)
+
+    async def run(
+        self,
+        program: Callable[[Dialect], Steps[T]],
+        how: How,  # noqa: ARG002 - it only reads
+        peek: Callable[[Dialect], Steps[T | None]] | None = None,  # noqa: ARG002 - so it has no lock
+    ) -> T:
+        """The answer of ``program``; reads of a ledger do not ask for the time."""
+        return await self._alone(lambda session: session.perform(program(SqliteDialect(0))))
+
+    async def close(self) -> None:
+        """End it. A read that is still running, since its caller was cancelled, is aborted."""
+        self._closed = True
+        self._session.interrupt()
+        await in_own_thread(self._end)
+
+    def _end(self) -> None:
+        with self._using:
+            self._session.close()
+
+    async def _alone(self, work: Callable[[Session], T]) -> T:
+        """Run ``work`` while nobody else uses the connection."""
+
+        def locked() -> T:
+            with self._using:
+                if self._closed:
+                    message = "the snapshot has ended: read within its `async with`"
+                    raise StoreUnavailable(message)
+                return work(self._session)
+
+        answer: T = await self._block(locked)
+        return answer
+
+
+def _begin(session: Session) -> None:
+    session.control(SQL["begin_snapshot"])
+    session.run(SQL["ledger_last"]())  # the moment is that of the first read
+
+
+class Old(NamedTuple):
+    """Rows that may go, by ``seq``."""
+
+    attempts: list[int]
+    keys: list[int]
+
+
+def _old(session: Session, attempts_before: int, keys_before: int | None, limit: int) -> Old:
+    """What may be pruned; once it may, it always may."""
+    query = SQL["ledger_attempts_old"](before=attempts_before, limit=max(limit, 0))
+    attempts = [seq for (seq,) in session.run(query)]
+    if keys_before is None:
+        return Old(attempts, [])
+    query = SQL["ledger_keys_old"](before=keys_before, limit=max(limit, 0))
+    return Old(attempts, [seq for (seq,) in session.run(query)])
+
+
+def _forget(session: Session, gone: Old) -> int:
+    """Remove it, as far as nobody else has; how many there were."""
+    removed = 0
+    for name, seqs in (
+        ("prune_ledger_attempts", gone.attempts),
+        ("prune_ledger_keys", gone.keys),
+    ):
+        if seqs:
+            removed += len(session.run(SQL[name](seqs=batch(seqs))))
+    return removed

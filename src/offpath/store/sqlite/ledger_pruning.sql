@@ -4,7 +4,7 @@ select seq
 from (select seq, at from offpath_ledger_key order by seq limit :limit)
 where at < :before
 
--- name: ledger_keys_forget
+-- name: prune_ledger_keys
 -- Keys that can be used again.
 delete from offpath_ledger_key where seq in (select value from json_each(:seqs)) returning seq
 
@@ -24,6 +24,6 @@ where
 order by old.seq
 limit :limit
 
--- name: ledger_attempts_forget
+-- name: prune_ledger_attempts
 -- Attempts that no window reaches.
 delete from offpath_ledger_attempt where seq in (select value from json_each(:seqs)) returning seq

@@ -1,25 +1,26 @@
--- name: ledger_accounts_some
+-- name: ledger_accounts_by_id
 -- Accounts of these ids. What no posting touched is not there, unless it has a balance all the same.
-select id, balance, raised, head, number, kind, currency, side, guarded
+select id, balance, raised, head, number, kind, currency, guarded, side
 from offpath_ledger_account
 where id in (select value from json_each(:ids)) and id > :after
+    and substr(id, 1, length(:prefix)) = :prefix
     and (number <> 0 or balance <> 0 or raised <> 0)
 order by id
 limit :limit
 
--- name: ledger_accounts_all
--- Accounts whose id begins so: nothing sorts behind the last letter that there is.
-select id, balance, raised, head, number, kind, currency, side, guarded
+-- name: ledger_accounts_by_prefix
+-- Accounts whose id begins so. A blob sorts behind every text.
+select id, balance, raised, head, number, kind, currency, guarded, side
 from offpath_ledger_account
 where
-    id > :after and id >= :prefix and id < :prefix || char(1114111)
+    id > :after and id >= :prefix and id < coalesce(:beyond, x'')
     and (number <> 0 or balance <> 0 or raised <> 0)
 order by id
 limit :limit
 
 -- name: ledger_debts
 -- Accounts of what users owe, through an index of these alone.
-select id, balance, raised, head, number, kind, currency, side, guarded
+select id, balance, raised, head, number, kind, currency, guarded, side
 from offpath_ledger_account indexed by offpath_ledger_account_owed
 where kind = 'owed' and balance <> 0 and id > :after
 order by id
@@ -28,20 +29,20 @@ limit :limit
 -- name: ledger_links_on
 -- The links of an account from a number on.
 select
-    link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
-    link.hash, posting.id, posting.at, posting.source, posting.meta
+    link.account, link.number, posting.id, link.amount, link.entries, link.balance, link.raised,
+    link.prev, link.hash, posting.source, posting.at, posting.meta
 from offpath_ledger_link as link indexed by offpath_ledger_link_chain
 cross join offpath_ledger_posting as posting
 where link.account = :account and link.number > :after and posting.seq = link.id >> 16
 order by link.number
 limit :limit
 
--- name: ledger_links_tails
+-- name: ledger_tails
 -- The links of several accounts, each from behind a number up to another; they are given sorted.
 select
-    link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
-    link.hash, posting.id, posting.at, posting.source, posting.meta
-from json_each(:batch) as tail
+    link.account, link.number, posting.id, link.amount, link.entries, link.balance, link.raised,
+    link.prev, link.hash, posting.source, posting.at, posting.meta
+from json_each(:tails) as tail
 cross join offpath_ledger_link as link indexed by offpath_ledger_link_chain
 cross join offpath_ledger_posting as posting
 where
@@ -52,40 +53,57 @@ order by tail.key, link.number
 -- name: ledger_links_back
 -- The links of an account from a number down.
 select
-    link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
-    link.hash, posting.id, posting.at, posting.source
+    link.account, link.number, posting.id, link.amount, link.entries, link.balance, link.raised,
+    link.prev, link.hash, posting.source, posting.at, posting.meta
 from offpath_ledger_link as link indexed by offpath_ledger_link_chain
 cross join offpath_ledger_posting as posting
 where link.account = :account and link.number < :before and posting.seq = link.id >> 16
 order by link.number desc
 limit :limit
 
--- name: ledger_links_walk
+-- name: ledger_walk
 -- Every link, by account and number.
 select
-    link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
-    link.hash, posting.id, posting.at, posting.source, posting.meta
+    link.account, link.number, posting.id, link.amount, link.entries, link.balance, link.raised,
+    link.prev, link.hash, posting.source, posting.at, posting.meta
 from offpath_ledger_link as link indexed by offpath_ledger_link_chain
 cross join offpath_ledger_posting as posting
 where (link.account, link.number) > (:account, :number) and posting.seq = link.id >> 16
 order by link.account, link.number
 limit :limit
 
--- name: ledger_postings_on
--- Postings in the order of their commits, with their links; the metadata comes with the first one.
+-- name: ledger_postings_by_id
+-- These postings, a row for each of their links; the metadata comes with the first one.
 select
-    posting.seq, posting.id, posting.at, posting.source,
-    case link.id & 65535 when 0 then posting.meta end,
-    link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
-    link.hash
+    one.seq, one.at, link.account, link.number, one.id, link.amount, link.entries, link.balance,
+    link.raised, link.prev, link.hash, one.source, one.at,
+    case link.id & 65535 when 0 then one.meta end
+from (
+    select posting.seq, posting.id, posting.at, posting.source, posting.meta
+    from json_each(:ids) as wanted
+    cross join offpath_ledger_posting as posting
+        indexed by sqlite_autoindex_offpath_ledger_posting_1
+    where posting.id = wanted.value and posting.seq > :after
+    limit :limit
+) as one
+left join offpath_ledger_link as link
+    on link.id between one.seq * 65536 and one.seq * 65536 + 65535
+order by one.seq, link.id
+
+-- name: ledger_postings_on
+-- Postings in the order of their commits, a row for each of their links; the metadata comes with the
+-- first one.
+select
+    posting.seq, posting.at, link.account, link.number, posting.id, link.amount, link.entries,
+    link.balance, link.raised, link.prev, link.hash, posting.source, posting.at,
+    case link.id & 65535 when 0 then posting.meta end
 from offpath_ledger_posting as posting
-cross join offpath_ledger_link as link
-where
-    posting.seq > :after and posting.seq <= :after + :limit
-    and link.id between posting.seq * 65536 and posting.seq * 65536 + 65535
+left join offpath_ledger_link as link
+    on link.id between posting.seq * 65536 and posting.seq * 65536 + 65535
+where posting.seq > :after and posting.seq <= :after + :limit
 order by posting.seq, link.id
 
--- name: ledger_sides_some
+-- name: ledger_sides_by_id
 -- Rows of a kind by id.
 select
     kind, id, owner, state, version, due_at, attempts, amount, anchor, unique_key, created_at,
@@ -98,7 +116,7 @@ where
 order by id
 limit :limit
 
--- name: ledger_sides_owned
+-- name: ledger_sides_of_owner
 -- Rows of a kind and an owner.
 select
     kind, id, owner, state, version, due_at, attempts, amount, anchor, unique_key, created_at,
@@ -110,7 +128,7 @@ where
 order by id
 limit :limit
 
--- name: ledger_sides_all
+-- name: ledger_sides_of_kind
 -- Rows of a kind.
 select
     kind, id, owner, state, version, due_at, attempts, amount, anchor, unique_key, created_at,
@@ -133,6 +151,58 @@ where
     )
 order by posting.id
 limit :limit
+
+-- name: ledger_key
+-- The record under an idempotency key.
+select key, fingerprint, receipt, at
+from offpath_ledger_key
+where key = :key
+
+-- name: ledger_totals
+-- Sums of the accounts' balances by kind, the quotes of open payouts by their rows, and what was asked
+-- to be paid out and has no end by the postings: an end is one that takes out of the reserve what the
+-- request put there. Each in two parts, above and below 32 bits: they may have more than 64.
+with request as (
+    select
+        posting.seq as seq, posting.meta ->> '$.sagaId' as payout,
+        cast(replace(substr(posting.meta ->> '$.payoutUsd', 5), '.', '') as integer) as quote
+    from offpath_ledger_posting as posting indexed by offpath_ledger_posting_request
+    where
+        instr(posting.meta, '"kind":"requestPayout"') > 0
+        and posting.meta ->> '$.kind' = 'requestPayout'
+        and posting.meta ->> '$.payoutUsd' glob 'USD:[0-9]*.[0-9][0-9]'
+)
+select 'balances', kind, sum(balance >> 32), sum(balance & 4294967295)
+from offpath_ledger_account
+where number > 0
+group by kind
+union all
+select 'quotes', '', coalesce(sum(amount >> 32), 0), coalesce(sum(amount & 4294967295), 0)
+from offpath_ledger_side indexed by offpath_ledger_side_quote
+where kind = 'payout' and (state = 'RESERVED' or state = 'SUBMITTED')
+union all
+select
+    'requested', '', coalesce(sum(request.quote >> 32), 0),
+    coalesce(sum(request.quote & 4294967295), 0)
+from request
+where
+    not exists (
+        select 1
+        from offpath_ledger_posting as done
+        cross join offpath_ledger_link as taken
+        cross join offpath_ledger_link as put
+        where
+            done.id = request.payout || ':end'
+            and taken.id between done.seq * 65536 and done.seq * 65536 + 65535
+            and taken.account = 'platform:payout_reserve'
+            and put.id between request.seq * 65536 and request.seq * 65536 + 65535
+            and put.account = 'platform:payout_reserve'
+            and put.amount = -taken.amount
+    )
+
+-- name: ledger_last
+-- The number of the last posting; also the first read of a snapshot.
+select coalesce(max(seq), 0) from offpath_ledger_posting
 
 -- name: ledger_sums
 -- The sum of all entries by currency, by halves of 32 bits: on the way it may have more than 64.
@@ -165,19 +235,19 @@ where
 order by seq desc
 limit :limit
 
--- name: ledger_leaves_some
--- The leaves of these accounts.
-select account, number, head, sum
-from offpath_ledger_leaf
-where account in (select value from json_each(:ids)) and account > :after
-order by account
-limit :limit
-
--- name: ledger_leaves_all
+-- name: ledger_leaves
 -- The leaves of the last checkpoint.
 select account, number, head, sum
 from offpath_ledger_leaf
 where account > :after
+order by account
+limit :limit
+
+-- name: ledger_leaves_of
+-- The leaves of these accounts.
+select account, number, head, sum
+from offpath_ledger_leaf
+where account in (select value from json_each(:ids)) and account > :after
 order by account
 limit :limit
 
@@ -229,11 +299,3 @@ select id from (
 )
 order by 1
 limit :limit
-
--- name: ledger_snapshot
--- Several reads of one moment, which is that of the first.
-begin deferred
-
--- name: ledger_seen
--- The first read of a snapshot.
-select max(seq) from offpath_ledger_posting

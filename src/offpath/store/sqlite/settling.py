@@ -30,7 +30,7 @@ from offpath.store.sqlite.groups import Ended, JoinedGroups
 from offpath.store.sqlite.histories import failure_steps
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.isolating import isolating
-from offpath.store.sqlite.ledger_posting import together_steps
+from offpath.store.sqlite.ledger_post import together_steps
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER
 from offpath.store.sqlite.session import SQL, Session

@@ -47,7 +47,7 @@ from offpath.store.sqlite.enqueue import enqueue_steps, is_lone_job, on_file, wh
 from offpath.store.sqlite.eventing import Eventing
 from offpath.store.sqlite.file import DatabaseFile
 from offpath.store.sqlite.flowing import Flowing
-from offpath.store.sqlite.ledger import Ledgering
+from offpath.store.sqlite.ledger import SqliteLedger
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
 from offpath.store.sqlite.session import Session, connect, file_path, require_version
@@ -67,7 +67,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class SqliteStore(Eventing, Flowing, Ledgering, SqlStore):
+class SqliteStore(Eventing, Flowing, SqliteLedger, SqlStore):
     """A :class:`~offpath.store.protocol.Store` in one SQLite file, shared by any processes.
 
     Writes go through one thread with group commit, reads through others; the event loop waits

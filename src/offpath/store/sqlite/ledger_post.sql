@@ -54,22 +54,6 @@ where
         limit 1
     )
 
--- name: ledger_postings_of
--- Postings by id with their links; the metadata comes with the first one.
-select
-    posting.seq, posting.id, posting.at, posting.source,
-    case link.id & 65535 when 0 then posting.meta end,
-    link.account, link.number, link.amount, link.entries, link.balance, link.raised, link.prev,
-    link.hash
-from json_each(:ids) as wanted
-cross join offpath_ledger_posting as posting
-    indexed by sqlite_autoindex_offpath_ledger_posting_1
-cross join offpath_ledger_link as link
-where
-    posting.id = wanted.value
-    and link.id between posting.seq * 65536 and posting.seq * 65536 + 65535
-order by link.id
-
 -- name: ledger_keys_of
 -- Idempotency keys.
 select known.key, known.fingerprint, known.receipt, known.at
@@ -233,56 +217,13 @@ from json_each(:wanted) as wanted
 cross join offpath_ledger_attempt as attempt indexed by offpath_ledger_attempt_key
 where attempt.subject = wanted.value ->> 0 and attempt.key = wanted.value ->> 1
 
--- name: ledger_balances
--- Sums of balances by kind, by halves of 32 bits: they may have more than 64.
-select kind, sum(balance >> 32), sum(balance & 4294967295)
-from offpath_ledger_account
-where number > 0
-group by kind
-
--- name: ledger_quotes
--- The sum of the quotes of open payouts, by halves.
-select coalesce(sum(amount >> 32), 0), coalesce(sum(amount & 4294967295), 0)
-from offpath_ledger_side indexed by offpath_ledger_side_quote
-where kind = 'payout' and (state = 'RESERVED' or state = 'SUBMITTED')
-
--- name: ledger_requested
--- What was asked to be paid out and has no end, by the postings, by halves. An end is one that takes
--- out of the reserve what the request put there.
-with request as (
-    select
-        posting.seq as seq, posting.meta ->> '$.sagaId' as payout,
-        cast(replace(substr(posting.meta ->> '$.payoutUsd', 5), '.', '') as integer) as quote
-    from offpath_ledger_posting as posting indexed by offpath_ledger_posting_request
-    where
-        instr(posting.meta, '"kind":"requestPayout"') > 0
-        and posting.meta ->> '$.kind' = 'requestPayout'
-        and posting.meta ->> '$.payoutUsd' glob 'USD:[0-9]*.[0-9][0-9]'
-)
-select coalesce(sum(request.quote >> 32), 0), coalesce(sum(request.quote & 4294967295), 0)
-from request
-where
-    not exists (
-        select 1
-        from offpath_ledger_posting as done
-        cross join offpath_ledger_link as taken
-        cross join offpath_ledger_link as put
-        where
-            done.id = request.payout || ':end'
-            and taken.id between done.seq * 65536 and done.seq * 65536 + 65535
-            and taken.account = 'platform:payout_reserve'
-            and put.id between request.seq * 65536 and request.seq * 65536 + 65535
-            and put.account = 'platform:payout_reserve'
-            and put.amount = -taken.amount
-    )
-
--- name: ledger_account_add
+-- name: make_accounts
 -- Accounts that something is about to be posted to.
 insert into offpath_ledger_account (id, kind, currency, side, guarded)
 select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
-from json_each(:batch)
+from json_each(:accounts)
 
--- name: ledger_posting_bare
+-- name: drop_bare_postings
 -- Postings without links do not keep the id that another needs, such as that of a payout's end.
 delete from offpath_ledger_posting
 where
@@ -326,16 +267,16 @@ select
     value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12
 from json_each(:batch)
 
--- name: ledger_side_release
+-- name: give_up_unique_keys
 -- Gives up the keys of rows that are about to be written, so that they can change hands.
 update offpath_ledger_side indexed by offpath_ledger_side_id set unique_key = null
-from (select value from json_each(:batch) limit -1) as one
+from (select value from json_each(:sides) limit -1) as one
 where
     offpath_ledger_side.kind = one.value ->> 0 and offpath_ledger_side.id = one.value ->> 1
     and offpath_ledger_side.unique_key is not null
     and offpath_ledger_side.unique_key is not one.value ->> 9
 
--- name: ledger_side_change
+-- name: change_sides
 -- Rows as they are from now on, if nobody else has written them. A batch with a limit is read
 -- first, whatever the planner believes of the table.
 update offpath_ledger_side indexed by offpath_ledger_side_id set
@@ -350,7 +291,7 @@ update offpath_ledger_side indexed by offpath_ledger_side_id set
     created_at = one.value ->> 10,
     touched_at = one.value ->> 11,
     body = one.value ->> 12
-from (select value from json_each(:batch) limit -1) as one
+from (select value from json_each(:sides) limit -1) as one
 where
     offpath_ledger_side.kind = one.value ->> 0 and offpath_ledger_side.id = one.value ->> 1
     and offpath_ledger_side.version = one.value ->> 13
@@ -368,7 +309,7 @@ insert or replace into offpath_ledger_attempt (subject, key, amount, at, total)
 select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
 from json_each(:batch)
 
--- name: ledger_attempts_fall
+-- name: fall_attempts
 -- One will count later: those after it no longer have it in their totals.
 update offpath_ledger_attempt as later
 set total = later.total - old.amount
@@ -377,7 +318,7 @@ from (
 ) as old
 where later.subject = :subject and later.at >= old.at and (later.at, later.seq) > (old.at, old.seq)
 
--- name: ledger_attempt_move
+-- name: move_attempt
 -- It becomes the last one of its subject.
 update offpath_ledger_attempt as old
 set
