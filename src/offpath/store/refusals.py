@@ -27,6 +27,11 @@ def no_position() -> InvalidArgument:
     return InvalidArgument("after= is not a position: give the `next` of the page before")
 
 
+def no_start(start: object) -> InvalidArgument:
+    """A router begins at the beginning, at the present or at a position."""
+    return InvalidArgument(f"start is `beginning`, `now` or a position, not {start!r}")
+
+
 def no_cursor(router: str, partition: int) -> Conflict:
     """The error for a router that is not there, or has fewer partitions."""
     return Conflict(f"there is no router {router!r} with a partition {partition}: declare it first")

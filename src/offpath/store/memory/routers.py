@@ -28,7 +28,7 @@ from offpath.store.memory.log import LogRow, MemoryEventLog
 from offpath.store.memory.moments import later
 from offpath.store.memory.router_tables import MemoryCursor, MemoryRouter
 from offpath.store.memory.tables import Tables
-from offpath.store.refusals import no_cursor, other_router
+from offpath.store.refusals import no_cursor, no_start, other_router
 
 _LISTED = 1_000
 _FAILED = AttemptStatus.FAILED
@@ -65,7 +65,7 @@ def _start(log: MemoryEventLog, start: str | int) -> int:
         case "now":
             return log.horizon
         case _:
-            raise InvalidArgument(f"start is `beginning`, `now` or a position, not {start!r}")
+            raise no_start(start)
 
 
 def _merged(known: Sequence[Route], declared: Sequence[Route]) -> tuple[Route, ...]:

@@ -6,16 +6,27 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
+from offpath.errors import WrongConnection
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued
 from offpath.runtime.clock import Clock
 from offpath.store.postgres.aftermath import conclude_steps
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.ledger_post import OperationsFailed
+from offpath.store.postgres.log import Horizon, look_steps
 from offpath.store.postgres.session import Database, Pin
 from offpath.store.postgres.steps import ids_json, job_id, moment, to_json
 from offpath.store.programs.aftermath import Aftermath, End, Overdue
-from offpath.store.programs.dialect import Announced, Dialect, How, Steps, ask, embed
+from offpath.store.programs.dialect import (
+    Announced,
+    Dialect,
+    How,
+    Queries,
+    Sight,
+    Steps,
+    ask,
+    embed,
+)
 from offpath.store.programs.instants import micros
 from offpath.store.sql import Catalogue, Query, Row
 
@@ -25,13 +36,18 @@ T = TypeVar("T")
 class PostgresDialect:
     """Times are ISO texts, batches JSON; without a time that was given, the server's clock."""
 
-    __slots__ = ("_now", "announced", "now", "sql")
+    __slots__ = ("_horizon", "_now", "announced", "now", "sql")
 
-    def __init__(self, sql: Catalogue, now: datetime | None) -> None:
+    home: Final = "public"
+
+    def __init__(
+        self, sql: Catalogue, now: datetime | None, horizon: Horizon | None = None
+    ) -> None:
         self.sql: Final = sql
         self.now: Final = moment(now)
         self.announced: Final = Announced()
         self._now = now
+        self._horizon = horizon or Horizon()
 
     @property
     def milliseconds(self) -> int | None:
@@ -106,6 +122,27 @@ class PostgresDialect:
     def prune_limits(self, limit: int) -> Steps[None]:
         """One statement reads what a rate remembers."""
         yield from ask(self.sql["prune_limits"](limit=limit, now=self.now))
+
+    def add(self, effects: Effects) -> Queries[None]:
+        """Write effects as the last of anybody's transaction."""
+        if effects:
+            _, work = yield from carry_out({0: effects}, self._now, sql=self.sql)
+            yield from work.writing(self._now, sql=self.sql)
+
+    def settled(self) -> Queries[Sight]:
+        """Look at who may still write what was given to them."""
+        sight = yield from look_steps(self._horizon, sql=self.sql)
+        return sight.told()
+
+    def require_present(self) -> Queries[None]:
+        """A snapshot would hide events below positions that are settled."""
+        ((isolation,),) = yield self.sql["isolation"]()
+        if isolation != "read committed":
+            message = (
+                f"a router cannot run in a transaction that is {isolation}: it sees the log as it "
+                "was when it began, and would pass events that it cannot see; use read committed"
+            )
+            raise WrongConnection(message)
 
 
 class PostgresRunner:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Final
 
 from offpath.errors import OffpathError, StoreBusy
@@ -16,7 +15,6 @@ from offpath.model.message import (
     MessageSettlement,
 )
 from offpath.model.route import (
-    Cursor,
     Decisions,
     LogPage,
     RouterFacts,
@@ -24,15 +22,16 @@ from offpath.model.route import (
     RouterSpec,
 )
 from offpath.model.settlement import Released, Retry
-from offpath.model.table import TablePage
 from offpath.store.events import Decide
 from offpath.store.hints import Hint
-from offpath.store.postgres import deliveries, routing
-from offpath.store.postgres.log import Horizon, Lookout, Sight, look_steps
+from offpath.store.postgres import deliveries
+from offpath.store.postgres.dialect import PostgresDialect
+from offpath.store.postgres.log import Horizon, LogLook, Lookout, look_steps
 from offpath.store.postgres.part import Part
 from offpath.store.postgres.parting import settle_apart
-from offpath.store.programs.dialect import embed, one
-from offpath.store.sql import Row
+from offpath.store.programs import events as log
+from offpath.store.programs import routers
+from offpath.store.programs.dialect import WRITES, How, Runner, embed, one
 
 NOW_PATIENCE: Final = 5.0
 """Seconds that a new router waits for open writers of the log, to begin at the present."""
@@ -42,6 +41,7 @@ FACTS_PATIENCE: Final = 1.0
 class EventTables(Part):
     """Messages, log, routers and endpoints on Postgres; each method is one transaction."""
 
+    runner: Runner
     _horizon: Horizon
     _lookout: Lookout
 
@@ -92,16 +92,11 @@ class EventTables(Part):
     async def declare_router(self, spec: RouterSpec) -> RouterRecord:
         """Add a router, or the routes that it lacks."""
         start = await self._start_of(spec)
-        now = self._now()
-        return await self._database.write(
-            lambda: routing.declare_steps(spec, start, now, sql=self._sql)
-        )
+        return await self.runner.run(lambda d: routers.declare(d, spec, start), WRITES)
 
     async def _start_of(self, spec: RouterSpec) -> int:
-        if isinstance(spec.start, int):
-            return spec.start
-        if spec.start == "beginning":
-            return 0
+        if spec.start != "now":
+            return routers.begun(spec.start)
         known = self._sql["router_shape"](name=spec.name)
         if await self._database.write(lambda: one(known)):
             return 0  # it has begun long ago
@@ -117,22 +112,13 @@ class EventTables(Part):
 
     async def read_log(self, router: str, partition: int, *, after: int, limit: int) -> LogPage:
         """Settled events above ``after``."""
-        sight = await self._lookout.look()
+        sight = (await self._lookout.look()).told()
         if sight.horizon <= after:
             return LogPage(events=(), horizon=sight.horizon, waiting_for=sight.waiting_for)
-        return await self._database.write(
-            lambda: embed(routing.read_steps(router, partition, after, limit, sight, sql=self._sql))
+        return await self.runner.run(
+            lambda d: log.of_router(d, router, partition, after=after, limit=limit, sight=sight),
+            WRITES,
         )
-
-    async def advance(self, cursor: Cursor, decisions: Decisions) -> bool:
-        """Write what was decided and move the cursor on."""
-        now = self._now()
-        moved = await self._database.write(
-            lambda: routing.advance_steps(cursor, decisions, now, sql=self._sql)
-        )
-        if moved:
-            self._tell_effects(decisions.effects)
-        return moved
 
     async def route_within(
         self,
@@ -146,8 +132,8 @@ class EventTables(Part):
         """One step of a router in the caller's transaction."""
         from offpath.store.within import run_within
 
-        now, sql = self._now(), self._sql
-        steps = routing.route_steps(router, partition, limit, decide, self._horizon, now, sql=sql)
+        d = PostgresDialect(self._sql, self._now(), self._horizon)
+        steps = routers.route(d, router, partition, limit, decide)
         return await run_within(connection, steps, dialect="postgres")
 
     def route_within_blocking(
@@ -162,38 +148,20 @@ class EventTables(Part):
         """Route as :meth:`route_within` does, for a blocking connection."""
         from offpath.store.within import run_within_blocking
 
-        now, sql = self._now(), self._sql
-        steps = routing.route_steps(router, partition, limit, decide, self._horizon, now, sql=sql)
+        d = PostgresDialect(self._sql, self._now(), self._horizon)
+        steps = routers.route(d, router, partition, limit, decide)
         return run_within_blocking(connection, steps, dialect="postgres")
 
-    async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:
-        """The columns of a table of the user's own."""
-        return await self._database.write(lambda: routing.columns_steps(table, sql=self._sql))
-
-    async def read_table(self, page: TablePage) -> list[Row]:
-        """Rows of a table of the user's own."""
-        return await self._database.write(lambda: routing.table_steps(page))
-
     async def router_facts(self, router: str) -> RouterFacts:
-        """The facts that ``verify`` compares."""
-        sight = await self._lookout.settled(FACTS_PATIENCE)
-        now, sql = self._now(), self._sql
-        return await self._database.read(
-            lambda: routing.facts_steps(router, sight.horizon, now, sql=sql), "limit"
+        """The numbers that ``verify`` compares."""
+        sight = (await self._lookout.settled(FACTS_PATIENCE)).told()
+        return await self.runner.run(
+            lambda d: routers.facts(d, router, sight=sight), How(reads=True, unpinned=True)
         )
-
-    async def trim_log(self, *, before: datetime, limit: int) -> int:
-        """Remove old events. What may go is looked up first, so that the table's lock is short."""
-        positions = await self._database.write(
-            lambda: routing.trimmable_steps(before, limit, sql=self._sql)
-        )
-        if not positions:
-            return 0
-        return await self._database.write(lambda: routing.trim_steps(positions, sql=self._sql))
 
     # -- inside ----------------------------------------------------------------------------
 
-    async def _look(self) -> Sight:
+    async def _look(self) -> LogLook:
         return await self._database.write(lambda: embed(look_steps(self._horizon, sql=self._sql)))
 
     async def _learn_horizon(self) -> None:

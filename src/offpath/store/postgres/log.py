@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from offpath.store.programs.dialect import Queries
+from offpath.store.programs.dialect import Queries, Sight
 from offpath.store.sql import Catalogue
 
 _PREPARED: Final = "-1/"
@@ -44,13 +44,17 @@ class LogWriter(Struct, frozen=True):
         return "a prepared transaction" if self.prepared else f"pid {self.pid}"
 
 
-class Sight(Struct, frozen=True):
+class LogLook(Struct, frozen=True):
     """The result of one look: everything up to ``horizon`` is settled."""
 
     given: int
     """The highest position that was given to anybody."""
     horizon: int
     waiting_for: tuple[str, ...] = ()
+
+    def told(self) -> Sight:
+        """The part of it that readers of the log are told."""
+        return Sight(self.horizon, self.waiting_for)
 
 
 class Horizon:
@@ -76,7 +80,7 @@ class Horizon:
         """Everything up to here is settled."""
         return self._settled
 
-    def observe(self, given: int, writers: Sequence[LogWriter]) -> Sight:
+    def observe(self, given: int, writers: Sequence[LogWriter]) -> LogLook:
         """Take in a look: the highest position given, and then who was writing."""
         with self._guard:
             if given < self._settled:  # another server than before, or an older look
@@ -86,7 +90,7 @@ class Horizon:
             self._keep(given, frozenset(one.transaction for one in writers))
             blocking = _blocking(self._looks[0][1], writers) if self._looks else []
             waiting = tuple(sorted({one.shown for one in blocking}))
-            return Sight(given, self._settled, waiting)
+            return LogLook(given, self._settled, waiting)
 
     def _keep(self, given: int, present: frozenset[str]) -> None:
         if given <= max(self._settled, self._looks[-1][0] if self._looks else 0):
@@ -117,14 +121,14 @@ class Lookout:
     have begun before what they have just been told of was committed.
     """
 
-    def __init__(self, look: Callable[[], Awaitable[Sight]]) -> None:
+    def __init__(self, look: Callable[[], Awaitable[LogLook]]) -> None:
         self._look = look
         self._lock = asyncio.Lock()
         self._begun = 0
-        self._seen: tuple[int, Sight] | None = None
+        self._seen: tuple[int, LogLook] | None = None
 
-    async def look(self) -> Sight:
-        """The sight of a look that began after this call."""
+    async def look(self) -> LogLook:
+        """The result of a look that began after this call."""
         ticket = self._begun
         async with self._lock:
             if self._seen is not None and self._seen[0] > ticket:
@@ -135,7 +139,7 @@ class Lookout:
             self._seen = (begun, sight)
             return sight
 
-    async def settled(self, patience: float, pause: float = 0.02) -> Sight:
+    async def settled(self, patience: float, pause: float = 0.02) -> LogLook:
         """Look until everything that had been given at first is settled, or for ``patience``
         seconds; the last look.
         """
@@ -150,17 +154,17 @@ class Lookout:
         return sight
 
 
-def look_steps(horizon: Horizon, *, sql: Catalogue) -> Queries[Sight]:
+def look_steps(horizon: Horizon, *, sql: Catalogue) -> Queries[LogLook]:
     """Look at the log. Two statements, for the order matters; one where nothing is new.
 
     What the transaction that looks has written itself is settled for itself, and only for itself.
     """
     ((given,),) = yield sql["log_given"]()
     if given == horizon.settled:
-        return Sight(given, given)
+        return LogLook(given, given)
     rows = yield sql["log_writers"]()
     writers = [LogWriter(transaction, pid, bool(own)) for transaction, pid, own in rows]
     sight = horizon.observe(given, writers)
     if writers and all(one.own for one in writers):
-        return Sight(given, given)
+        return LogLook(given, given)
     return sight

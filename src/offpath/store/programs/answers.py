@@ -212,6 +212,20 @@ class CursorRow(NamedTuple):
     mark: str | None
 
 
+class FactsRow(NamedTuple):
+    """The numbers that the verification of a router compares. The lag is in microseconds."""
+
+    head: int
+    events_passed: int
+    events_with_attempt: int
+    attempts_without_event: int
+    attempts_ahead: int
+    failed_without_letter: int
+    letters_without_failure: int
+    open_letters: int
+    oldest_lag: int
+
+
 class EventRow(NamedTuple):
     """An event of the log, and whether the router that asks has decided about it."""
 

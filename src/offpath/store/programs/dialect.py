@@ -12,7 +12,17 @@ import functools
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    overload,
+)
 
 from offpath.model.effects import Effects
 from offpath.model.job import TERMINAL, Enqueued, JobState
@@ -72,6 +82,14 @@ class Announced:
         return sorted(hints)
 
 
+class Sight(NamedTuple):
+    """The part of the log that is settled: no event can appear at or below ``horizon`` any more."""
+
+    horizon: int
+    waiting_for: tuple[str, ...] = ()
+    """The open transactions that hold it back, as an operator finds them."""
+
+
 class Dialect(Protocol):
     """One database's way to say a program, for one transaction."""
 
@@ -93,6 +111,11 @@ class Dialect(Protocol):
     @property
     def stalled(self) -> bool:
         """True if workers that live could not renew their leases just now."""
+        ...
+
+    @property
+    def home(self) -> str:
+        """The schema of a table of the user's own that is named without one."""
         ...
 
     @property
@@ -162,6 +185,18 @@ class Dialect(Protocol):
 
     def prune_limits(self, limit: int) -> Steps[None]:
         """Remove the limits that no job needs, and whose rates remember nothing that counts."""
+        ...
+
+    def add(self, effects: Effects) -> Queries[None]:
+        """Write effects as the last of anybody's transaction."""
+        ...
+
+    def settled(self) -> Queries[Sight]:
+        """Look at how far the log is settled. Asked before the log is read, and never after."""
+        ...
+
+    def require_present(self) -> Queries[None]:
+        """Raise ``WrongConnection`` in a transaction that does not see what others commit."""
         ...
 
 

@@ -1,16 +1,27 @@
-"""Events of the log, for looking at."""
+"""Events of the log: looking at them, reading them for a router, and trimming them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from msgspec.structs import replace
 
-from offpath.model.route import LogEvent
+from offpath.model.route import LogEvent, LogPage
 from offpath.store.programs.answers import EventRow
-from offpath.store.programs.dialect import Dialect, Steps, one
+from offpath.store.programs.dialect import (
+    Dialect,
+    Queries,
+    Send,
+    Sight,
+    Steps,
+    ask,
+    embed,
+    one,
+)
 from offpath.store.programs.instants import instant
+from offpath.store.refusals import no_cursor
 from offpath.store.unreadable import Shape, mark
 
 _MOST: Final = 10_000
@@ -36,6 +47,50 @@ def read(
     else:
         query = d.sql["read_domain_events"](domain=domain, after=after, limit=page(limit))
     return EVENTS.all((yield from one(query)))
+
+
+def of_router(
+    d: Dialect,
+    router: str,
+    partition: int,
+    *,
+    after: int,
+    limit: int,
+    sight: Sight | None = None,
+) -> Steps[LogPage]:
+    """Settled events of a router's partition above a position."""
+    return (yield from embed(settled(d, router, partition, after, limit, sight)))
+
+
+def settled(
+    d: Dialect, router: str, partition: int, after: int, limit: int, sight: Sight | None
+) -> Queries[LogPage]:
+    """The same in anybody's transaction."""
+    if sight is None:
+        sight = yield from d.settled()
+    rows = yield d.sql["read_log"](
+        router=router,
+        partition=partition,
+        after=after,
+        horizon=sight.horizon,
+        limit=max(limit, 0),
+    )
+    if not rows:
+        raise no_cursor(router, partition)
+    there = EVENTS.all(row for row in rows if row[0] is not None)
+    return LogPage(events=tuple(there), horizon=sight.horizon, waiting_for=sight.waiting_for)
+
+
+def trim(d: Dialect, *, before: datetime, limit: int) -> Steps[int]:
+    """Remove old events that every router has passed, and the attempts at them."""
+    rows = yield from ask(d.sql["trimmable"](before=d.at(before), limit=page(limit)))
+    if not rows:
+        return 0
+    gone = d.sql["trim_log"](positions=d.batch([position for position, _ in rows]))
+    attempts = d.sql["trim_attempts"](events=d.batch([id_ for _, id_ in rows]))
+    # found before the first lock is taken: who has it counts as a writer of the log
+    removed, _ = yield Send((gone, attempts), last=True)
+    return len(removed)
 
 
 def event(row: EventRow) -> LogEvent:

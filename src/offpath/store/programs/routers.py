@@ -1,16 +1,31 @@
-"""Routers as operators see them, their switches, and who has their cursors."""
+"""Routers: declaring and switching them, who has their cursors, and what they decide."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
-from offpath.model.route import Cursor, Route, RouterRecord
-from offpath.store.programs.answers import CursorRow, RouterRow
-from offpath.store.programs.dialect import Dialect, Steps, ask, one
+from offpath.model.route import (
+    Attempt,
+    Cursor,
+    Decisions,
+    Letter,
+    Route,
+    RouterFacts,
+    RouterRecord,
+    RouterSpec,
+)
+from offpath.model.table import TablePage, quoted
+from offpath.store.events import Decide
+from offpath.store.hints import hints_of
+from offpath.store.programs import events
+from offpath.store.programs.answers import CursorRow, FactsRow, RouterRow
+from offpath.store.programs.dialect import Dialect, Queries, Send, Sight, Steps, ask, embed, one
 from offpath.store.programs.instants import readable
-from offpath.store.refusals import no_cursor
+from offpath.store.refusals import no_cursor, no_router, no_start, other_router
+from offpath.store.sql import Query, Row, statement
 from offpath.store.unreadable import Shape
 
 
@@ -39,6 +54,53 @@ class _Cursor(msgspec.Struct):
 
 _routes: Final = msgspec.json.Decoder(list[_Route]).decode
 _cursors: Final = msgspec.json.Decoder(list[_Cursor]).decode
+
+
+def declare(d: Dialect, spec: RouterSpec, start: int | None = None) -> Steps[RouterRecord]:
+    """Add a router that begins at ``start``, or the routes that it lacks."""
+    if start is None:
+        start = yield from _start(d, spec)
+    added = yield from ask(
+        d.sql["add_router"](
+            now=d.now, name=spec.name, domain=spec.domain, partitions=spec.partitions
+        )
+    )
+    if added:
+        yield from ask(
+            d.sql["add_cursors"](
+                router=spec.name, partitions=spec.partitions, position=start, mark=spec.mark
+            )
+        )
+    else:
+        ((domain, partitions),) = yield from ask(d.sql["router_shape"](name=spec.name))
+        if (domain, partitions) != (spec.domain, spec.partitions):
+            raise other_router(spec.name, domain, partitions)
+    if spec.routes:
+        # by name, as everybody who writes routes takes their rows
+        routes = sorted(map(_declared, range(len(spec.routes)), spec.routes))
+        yield from ask(d.sql["add_routes"](router=spec.name, routes=d.batch(routes)))
+    (row,) = yield from ask(d.sql["routers"](now=d.now, name=spec.name), last=True)
+    return ROUTERS.one(row)
+
+
+def _start(d: Dialect, spec: RouterSpec) -> Steps[int]:
+    if spec.start == "now":
+        return (yield from embed(d.settled())).horizon
+    return begun(spec.start)
+
+
+def begun(start: str | int) -> int:
+    """The position at which a router begins that does not begin at the present."""
+    if isinstance(start, int):
+        return start
+    if start == "beginning":
+        return 0
+    raise no_start(start)
+
+
+def _declared(place: int, route: Route) -> tuple[Any, ...]:
+    switches = int(route.enabled), int(route.dry_run)
+    return (route.name, place, route.type, route.stream, route.deliver, *switches)
 
 
 def listed(d: Dialect) -> Steps[list[RouterRecord]]:
@@ -101,6 +163,119 @@ def move_cursor(d: Dialect, router: str, partition: int, position: int) -> Steps
     """Put a cursor elsewhere; False: unknown."""
     query = d.sql["move_cursor"](router=router, partition=partition, position=position)
     return bool((yield from one(query)))
+
+
+# -- deciding --------------------------------------------------------------------------------
+
+
+def advance(d: Dialect, cursor: Cursor, decisions: Decisions) -> Steps[bool]:
+    """Write what was decided and move the cursor; False: somebody else has it."""
+    effects = decisions.effects
+    queries = _decided(d, cursor, decisions, cursor.holder or "")
+    moved, *_ = yield Send(queries, last=not effects)
+    if not moved:
+        return False
+    yield from embed(d.add(effects))
+    d.announced.tell(*hints_of(effects))
+    return True
+
+
+def route(
+    d: Dialect, router: str, partition: int, limit: int, decide: Decide
+) -> Queries[Decisions | None]:
+    """One step of a router in a caller's transaction; None while somebody has its cursor."""
+    yield from d.require_present()
+    locked = yield d.sql["lock_cursor"](now=d.now, router=router, partition=partition)
+    if not locked:
+        if not (yield d.sql["has_cursor"](router=router, partition=partition)):
+            raise no_cursor(router, partition)
+        return None
+    free = cursor(router, partition, CursorRow._make(locked[0]))
+    (row,) = yield d.sql["routers"](now=d.now, name=router)
+    page = yield from events.settled(d, router, partition, free.position, limit, None)
+    decisions = decide(ROUTERS.one(row), page.events)
+    for query in _decided(d, free, decisions, None):  # noqa: UP028 - a tuple takes no answers
+        yield query
+    yield from d.add(decisions.effects)
+    return decisions
+
+
+def _decided(
+    d: Dialect, cursor: Cursor, decisions: Decisions, holder: str | None
+) -> tuple[Query, ...]:
+    """Statements that go out together: the later ones look whether the first has moved."""
+    fence = {
+        "now": d.now,
+        "router": cursor.router,
+        "partition": cursor.partition,
+        "holder": holder,
+    }
+    queries = [
+        d.sql["advance"](
+            position=decisions.position,
+            passed=decisions.passed,
+            summary=decisions.summary,
+            mark=decisions.mark,
+            **fence,
+        )
+    ]
+    if decisions.attempts:
+        # in the order in which rows are locked
+        attempts = sorted(decisions.attempts, key=lambda one: (one.event, one.number))
+        batch = d.batch([_attempt_row(one) for one in attempts])
+        queries.append(d.sql["add_attempts"](batch=batch, **fence))
+    if decisions.letters:
+        batch = d.batch([_letter_row(d, one) for one in decisions.letters])
+        queries.append(d.sql["add_letters"](batch=batch, **fence))
+    return tuple(queries)
+
+
+def _attempt_row(one: Attempt) -> tuple[Any, ...]:
+    status = one.status.value
+    return (one.router, one.event, one.number, one.position, status, one.route, one.detail)
+
+
+def _letter_row(d: Dialect, one: Letter) -> tuple[Any, ...]:
+    event = one.event
+    document = d.json(replace(event, decided=False))
+    head = (one.id, one.router, event.id, event.position, one.number)
+    return (*head, one.route, one.reason, one.detail, document)
+
+
+def facts(d: Dialect, router: str, *, sight: Sight | None = None) -> Steps[RouterFacts]:
+    """The numbers that ``verify`` compares."""
+    if sight is None:
+        sight = yield from embed(d.settled())
+    for row in (yield from ask(d.sql["router_facts"](now=d.now, router=router), last=True)):
+        numbers = FactsRow._make(row)._asdict()
+        lag = numbers.pop("oldest_lag") / 1_000_000
+        return RouterFacts(horizon=sight.horizon, oldest_lag=lag, **numbers)
+    raise no_router(router)
+
+
+# -- a table of the user's own ---------------------------------------------------------------
+
+
+def table_columns(d: Dialect, table: tuple[str, ...]) -> Steps[dict[str, bool]]:
+    """The columns of a table, and whether each may be null."""
+    schema, name = _placed(d, table)
+    rows = yield from one(d.sql["table_columns"](schema=schema, name=name))
+    return {column: bool(may) for column, may in rows}
+
+
+def read_table(d: Dialect, page: TablePage) -> Steps[list[Row]]:
+    """Rows of a table."""
+    placed = ".".join(map(quoted, _placed(d, page.table)))
+    return (yield from one(statement("table_page", page.text(placed))(**page.values)))
+
+
+def _placed(d: Dialect, table: tuple[str, ...]) -> tuple[str, str]:
+    """A table's schema and name: nothing of the user's is looked up by our search path."""
+    *schema, name = table
+    return (schema[0] if schema else d.home), name
+
+
+# -- rows ------------------------------------------------------------------------------------
 
 
 def cursor(router: str, partition: int, row: CursorRow) -> Cursor:

@@ -98,9 +98,13 @@ class SqlStore(SqlLedgerReads):
 
     find_events = transition(events.found, READS)
     read_events = transition(events.read, READS)
+    trim_log = transition(events.trim)
+    table_columns = transition(routers.table_columns, READS)
+    read_table = transition(routers.read_table, READS)
     set_gate = transition(routers.set_gate)
     set_route = transition(routers.set_route)
     lease_cursor = transition(routers.lease_cursor)
+    advance = transition(routers.advance)
     release_cursor = transition(routers.release_cursor)
     move_cursor = transition(routers.move_cursor)
     attempts = transition(letters.attempts, READS)

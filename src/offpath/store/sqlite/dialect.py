@@ -10,7 +10,7 @@ from offpath.model.effects import Effects
 from offpath.model.job import Enqueued
 from offpath.store.hints import Hints
 from offpath.store.programs.aftermath import Aftermath, End, Overdue
-from offpath.store.programs.dialect import Announced, Dialect, How, Steps, embed
+from offpath.store.programs.dialect import Announced, Dialect, How, Queries, Sight, Steps, embed
 from offpath.store.programs.instants import micros
 from offpath.store.sql import Catalogue, Query, Row
 from offpath.store.sqlite.aftermath import conclude_steps
@@ -29,6 +29,7 @@ class SqliteDialect:
     __slots__ = ("announced", "now", "stalled")
 
     sql: Final[Catalogue] = SQL
+    home: Final = "main"
 
     def __init__(self, now: int, *, stalled: bool = False) -> None:
         self.now: Final = now
@@ -103,6 +104,20 @@ class SqliteDialect:
     def prune_limits(self, limit: int) -> Steps[None]:
         """Python reads what a rate remembers; keys that are needed are looked at again later."""
         return embed(prune_steps(self.now, limit))
+
+    def add(self, effects: Effects) -> Queries[None]:
+        """Write effects."""
+        yield from effect_steps(effects, self.now)
+
+    def settled(self) -> Queries[Sight]:
+        """All that was given is settled: whoever writes has the file alone."""
+        for (given,) in (yield SQL["log_horizon"]()):
+            return Sight(given)
+        return Sight(0)
+
+    def require_present(self) -> Queries[None]:
+        """A transaction that takes the write lock has seen what others committed."""
+        yield from ()
 
 
 def _nothing() -> Steps[None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from offpath.model.effects import Effects
@@ -13,27 +12,22 @@ from offpath.model.message import (
     MessageSettled,
     MessageSettlement,
 )
-from offpath.model.route import (
-    Cursor,
-    Decisions,
-    LogPage,
-    RouterFacts,
-    RouterRecord,
-    RouterSpec,
-)
-from offpath.model.table import TablePage
+from offpath.model.route import Decisions
 from offpath.store.events import Decide
 from offpath.store.hints import Hint
-from offpath.store.programs.dialect import Queries
-from offpath.store.programs.instants import micros
-from offpath.store.sql import Row
-from offpath.store.sqlite import deliveries, routing
+from offpath.store.programs import events as log
+from offpath.store.programs import routers
+from offpath.store.programs.dialect import READS, Queries, Runner, transition
+from offpath.store.sqlite import deliveries
+from offpath.store.sqlite.dialect import SqliteDialect
 from offpath.store.sqlite.enqueue import on_file
 from offpath.store.sqlite.part import Part
 
 
 class Eventing(Part):
     """The part of the store that implements :class:`~offpath.store.events.EventStore`."""
+
+    runner: Runner
 
     # -- messages --------------------------------------------------------------------------
 
@@ -59,25 +53,9 @@ class Eventing(Part):
 
     # -- the log and its routers -------------------------------------------------------------
 
-    async def declare_router(self, spec: RouterSpec) -> RouterRecord:
-        """Add a router, or the routes that it lacks."""
-        return await self._write(lambda session: routing.declare(session, self._now(), spec))
-
-    async def read_log(self, router: str, partition: int, *, after: int, limit: int) -> LogPage:
-        """Settled events of a partition."""
-        place = router, partition
-        return await self._read(
-            lambda session: routing.read_log(session, self._now(), place, after, limit)
-        )
-
-    async def advance(self, cursor: Cursor, decisions: Decisions) -> bool:
-        """Write decisions and move the cursor."""
-        moved = await self._write(
-            lambda session: routing.advance(session, self._now(), cursor, decisions)
-        )
-        if moved:
-            self._tell_of_jobs(decisions.effects)
-        return moved
+    declare_router = transition(routers.declare)
+    read_log = transition(log.of_router, READS)
+    router_facts = transition(routers.facts, READS)
 
     async def route_within(
         self,
@@ -112,24 +90,8 @@ class Eventing(Part):
     def _route_steps(
         self, router: str, partition: int, limit: int, decide: Decide
     ) -> Queries[Decisions | None]:
-        place = router, partition
-        return on_file(self.path, routing.route_steps(place, limit, decide, self._now()))
-
-    async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:
-        """The columns of a table of the user's own."""
-        return await self._read(lambda session: routing.columns(session, table))
-
-    async def read_table(self, page: TablePage) -> list[Row]:
-        """Rows of a table of the user's own."""
-        return await self._read(lambda session: routing.read_table(session, page))
-
-    async def router_facts(self, router: str) -> RouterFacts:
-        """Count what ``verify`` compares."""
-        return await self._read(lambda session: routing.facts(session, self._now(), router))
-
-    async def trim_log(self, *, before: datetime, limit: int) -> int:
-        """Remove old events that everybody has passed."""
-        return await self._write(lambda session: routing.trim(session, micros(before), limit))
+        d = SqliteDialect(self._now())
+        return on_file(self.path, routers.route(d, router, partition, limit, decide))
 
     def _tell_of_jobs(self, *effects: Effects) -> None:
         if any(each.jobs for each in effects):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from offpath.store.postgres.log import Horizon, LogWriter, Lookout, Sight, look_steps
+from offpath.store.postgres.log import Horizon, LogLook, LogWriter, Lookout, look_steps
 from offpath.store.postgres.migrating import PACKAGE
 from offpath.store.sql import catalogue
 
@@ -16,38 +16,38 @@ PREPARED = LogWriter("-1/700", 0)
 
 def test_without_writers_all_that_was_given_is_settled() -> None:
     horizon = Horizon()
-    assert horizon.observe(7, ()) == Sight(7, 7)
+    assert horizon.observe(7, ()) == LogLook(7, 7)
     assert horizon.settled == 7
 
 
 def test_a_writer_that_was_there_is_waited_for_and_named() -> None:
     horizon = Horizon()
     horizon.observe(3, ())
-    assert horizon.observe(5, (A,)) == Sight(5, 3, ("pid 10",))
-    assert horizon.observe(6, (A, B)) == Sight(6, 3, ("pid 10",))
-    assert horizon.observe(6, ()) == Sight(6, 6)
+    assert horizon.observe(5, (A,)) == LogLook(5, 3, ("pid 10",))
+    assert horizon.observe(6, (A, B)) == LogLook(6, 3, ("pid 10",))
+    assert horizon.observe(6, ()) == LogLook(6, 6)
 
 
 def test_those_who_came_later_hold_back_only_what_was_given_later() -> None:
     horizon = Horizon()
     horizon.observe(5, (A,))
-    assert horizon.observe(8, (B,)) == Sight(8, 5, ("pid 11",))
-    assert horizon.observe(9, (A,)) == Sight(9, 8, ("pid 10",))
+    assert horizon.observe(8, (B,)) == LogLook(8, 5, ("pid 11",))
+    assert horizon.observe(9, (A,)) == LogLook(9, 8, ("pid 10",))
 
 
 def test_each_look_waits_for_its_own_writers() -> None:
     horizon = Horizon()
     horizon.observe(5, (A,))
     horizon.observe(8, (A, B))
-    assert horizon.observe(9, (B,)) == Sight(9, 5, ("pid 11",))
-    assert horizon.observe(9, (LogWriter("5/1", 12),)) == Sight(9, 9)
+    assert horizon.observe(9, (B,)) == LogLook(9, 5, ("pid 11",))
+    assert horizon.observe(9, (LogWriter("5/1", 12),)) == LogLook(9, 9)
 
 
 def test_a_look_that_was_slow_to_tell_says_nothing_of_a_later_one() -> None:
     horizon = Horizon()
     horizon.observe(5, (A,))
     assert horizon.observe(4, ()).horizon == 0
-    assert horizon.observe(5, ()) == Sight(5, 5)
+    assert horizon.observe(5, ()) == LogLook(5, 5)
 
 
 def test_very_many_looks_are_not_all_kept() -> None:
@@ -60,15 +60,15 @@ def test_very_many_looks_are_not_all_kept() -> None:
 def test_a_writer_may_have_become_a_prepared_transaction() -> None:
     horizon = Horizon()
     horizon.observe(5, (A,))
-    assert horizon.observe(5, (PREPARED,)) == Sight(5, 0, ("a prepared transaction",))
-    assert horizon.observe(5, ()) == Sight(5, 5)
+    assert horizon.observe(5, (PREPARED,)) == LogLook(5, 0, ("a prepared transaction",))
+    assert horizon.observe(5, ()) == LogLook(5, 5)
 
 
 def test_positions_that_go_back_are_another_server() -> None:
     horizon = Horizon()
     horizon.observe(50, ())
-    assert horizon.observe(4, (A,)) == Sight(4, 0, ("pid 10",))
-    assert horizon.observe(4, ()) == Sight(4, 4)
+    assert horizon.observe(4, (A,)) == LogLook(4, 0, ("pid 10",))
+    assert horizon.observe(4, ()) == LogLook(4, 4)
 
 
 def test_a_look_asks_for_the_highest_position_before_it_asks_who_writes() -> None:
@@ -78,7 +78,7 @@ def test_a_look_asks_for_the_highest_position_before_it_asks_who_writes() -> Non
     assert looking.send([(7,)]).statement.name == "log_writers"
     with pytest.raises(StopIteration) as ended:
         looking.send([("3/1", 10, 0)])
-    assert ended.value.value == Sight(7, 0, ("pid 10",))
+    assert ended.value.value == LogLook(7, 0, ("pid 10",))
 
 
 class Looks:
@@ -89,12 +89,12 @@ class Looks:
         self.started = asyncio.Event()
         self.gate = asyncio.Event()
 
-    async def __call__(self) -> Sight:
+    async def __call__(self) -> LogLook:
         self.begun += 1
         self.started.set()
         number = self.begun
         await self.gate.wait()
-        return Sight(number, number)
+        return LogLook(number, number)
 
 
 async def test_who_comes_during_a_look_shares_the_next_one() -> None:
