@@ -27,10 +27,12 @@ from offpath.model.message import (
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
 from offpath.store.postgres.aftermath import dead, told
 from offpath.store.postgres.effects import carry_out
-from offpath.store.postgres.steps import NEVER, from_micros, moment, to_json
+from offpath.store.postgres.steps import NEVER, moment, to_json
+from offpath.store.programs.answers import DueRow, OutlookRow
+from offpath.store.programs.deliveries import handed
 from offpath.store.programs.dialect import Send, Steps, ask, embed
+from offpath.store.programs.instants import instant
 from offpath.store.sql import Catalogue, Query, Row
-from offpath.store.unreadable import Shape, mark
 
 _STATES: Final = {
     Succeeded: MessageState.DONE,
@@ -38,25 +40,7 @@ _STATES: Final = {
     Dead: MessageState.DEAD,
     Released: MessageState.PENDING,
 }
-
-_COLUMNS: Final = (
-    "now",
-    "due",
-    "hidden",
-    "due_at",
-    "id",
-    "stream",
-    "topic",
-    "payload",
-    "attempt",
-    "deliveries",
-    "position",
-    "created_at",
-    "key",
-    "headers",
-    "due_before",
-)
-_PLAIN: Final = (0, 0, 0, None, "", "", "", "", 1, 1, 0, 0, None, "{}", 0)
+_OUTLOOK: Final = len(OutlookRow._fields)
 
 
 class Handed(Struct, frozen=True):
@@ -158,8 +142,10 @@ def share_out(dues: Sequence[Row], limit: int) -> dict[str, int]:
     """The share of each stream, of ``(stream, due, since)``: as even as its due messages allow;
     what cannot be shared evenly goes to the streams that have waited longest.
     """
-    shares = dict.fromkeys((row[0] for row in dues), 0)
-    wanting = [(row[0], row[1]) for row in sorted(dues, key=lambda row: (row[2], row[0]))]
+    lanes = [DueRow._make(row) for row in dues]
+    shares = dict.fromkeys((lane.stream for lane in lanes), 0)
+    lanes.sort(key=lambda lane: (lane.oldest, lane.stream))
+    wanting = [(lane.stream, lane.due) for lane in lanes]
     while limit > 0 and (wanting := [one for one in wanting if shares[one[0]] < one[1]]):
         each = max(limit // len(wanting), 1)
         for stream, due in wanting:
@@ -194,65 +180,24 @@ def _handed(
     more = hidden = False
     now = 0
     for rows in answers:
-        now, due, behind, due_at = rows[0][:4]
-        some = _shape(request).all(_in_turn(rows, ordered))
-        more = more or due > len(some)
-        hidden = hidden or behind > 0
+        outlook = OutlookRow._make(rows[0][:_OUTLOOK])
+        now = outlook.now
+        given = (row[_OUTLOOK:] for row in rows)
+        some = handed(request, (row for row in given if row[0] is not None), ordered)
+        more = more or outlook.due > len(some)
+        hidden = hidden or outlook.hidden > 0
         messages += some
-        if due_at is not None and due_at != NEVER:
-            waits.append(max(due_at - now, 0) / 1_000_000)
+        if outlook.due_at is not None and outlook.due_at != NEVER:
+            waits.append(max(outlook.due_at - now, 0) / 1_000_000)
     if messages:
         waits.append(request.lease_seconds)
     answer = LeasedMessages(
         messages=tuple(messages),
-        now=from_micros(now),
+        now=instant(now),
         more=more,
         due_in=0.0 if more else min(waits, default=None),
     )
     return Handed(answer, hidden)
-
-
-def _in_turn(rows: Sequence[Row], ordered: frozenset[str]) -> list[Row]:
-    """Of rows by position those with a message, the longest due first; in an ordered stream each
-    counts as due when the last one of its key before it does.
-    """
-    latest: dict[tuple[str, str], int] = {}
-    turns: list[tuple[int, int, Row]] = []
-    for row in rows:
-        if row[4] is None:
-            continue
-        due, key = row[14], row[12]
-        if key is not None and row[5] in ordered:
-            due = latest[row[5], key] = max(due, latest.get((row[5], key), due))
-        turns.append((due, row[10], row))
-    turns.sort(key=lambda turn: turn[:2])
-    return [row for _, _, row in turns]
-
-
-def _shape(request: MessageRequest) -> Shape[LeasedMessage]:
-    """The way in which the rows of a lease are read, one by one if need be."""
-    return Shape(lambda row: _leased(row, request), _COLUMNS, _PLAIN, _marked)
-
-
-def _marked(message: LeasedMessage, bad: dict[str, str]) -> LeasedMessage:
-    return msgspec.structs.replace(message, unreadable=mark(bad))
-
-
-def _leased(row: Row, request: MessageRequest) -> LeasedMessage:
-    return LeasedMessage(
-        id=row[4],
-        box=request.box,
-        stream=row[5],
-        topic=row[6],
-        payload=row[7],
-        holder=request.holder,
-        attempt=row[8],
-        deliveries=row[9],
-        position=row[10],
-        created_at=from_micros(row[11]),
-        key=row[12],
-        headers=row[13],
-    )
 
 
 # -- ending ----------------------------------------------------------------------------------
@@ -264,7 +209,7 @@ def settle_steps(
     """End attempts; messages first, by id, then what their effects write."""
     query = _ends(settlements, now, sql)
     plain = not any(one.effects for one in settlements)
-    applied = {row[0] for row in (yield from ask(query, last=plain))}
+    applied = {n for (n,) in (yield from ask(query, last=plain))}
     effects = {n: carried for n in sorted(applied) if (carried := _carried(settlements[n]))}
     enqueued, work = yield from embed(carry_out(effects, now, sql=sql))
     left = yield from work.lasting(now, sql=sql)

@@ -88,6 +88,47 @@ class MessageRow(NamedTuple):
     failure: str | None
 
 
+class HandedRow(NamedTuple):
+    """A message that is handed out, and when it was due before that."""
+
+    id: str
+    stream: str
+    topic: str
+    payload: str
+    attempt: int
+    deliveries: int
+    position: int
+    created_at: int
+    key: str | None
+    headers: str
+    due_before: int
+
+
+class OutlookRow(NamedTuple):
+    """What is left in the streams that were asked for, on Postgres, beside each message."""
+
+    now: int
+    due: int
+    hidden: int
+    due_at: int | None
+
+
+class LaneRow(NamedTuple):
+    """When the first message of a stream is due on SQLite: of those first of a key, and behind."""
+
+    stream: str
+    leading: int | None
+    behind: int | None
+
+
+class DueRow(NamedTuple):
+    """How many messages of a stream are due on Postgres, and since when the first is."""
+
+    stream: str
+    due: int
+    oldest: int
+
+
 class MessageBacklogRow(NamedTuple):
     """The number that waits in one stream."""
 

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, assert_never
 
 import msgspec
-from msgspec.structs import replace
 
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, Failure
 from offpath.model.message import (
-    Box,
     LeasedMessage,
     LeasedMessages,
     MessageRequest,
@@ -21,6 +19,8 @@ from offpath.model.message import (
     StreamRoom,
 )
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
+from offpath.store.programs.answers import LaneRow
+from offpath.store.programs.deliveries import handed
 from offpath.store.programs.instants import instant
 from offpath.store.refusals import refuse_contributions
 from offpath.store.sql import Row
@@ -30,11 +30,9 @@ from offpath.store.sqlite.isolating import isolating
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import failure_text
 from offpath.store.sqlite.session import SQL, Session
-from offpath.store.unreadable import Shape, mark
 
 _LAST: Final = 2**63 - 1
 _failure: Final = msgspec.json.Decoder(Failure).decode
-_BOXES: Final = {box.value: box for box in Box}
 _STATES: Final = {state.value: state for state in MessageState}
 _PENDING: Final = MessageState.PENDING.value
 _DONE: Final = 3
@@ -61,7 +59,8 @@ class _Lane(NamedTuple):
 def _lanes(session: Session, request: MessageRequest) -> list[_Lane]:
     rooms = {room.stream: room for room in request.streams if room.limit > 0}
     query = SQL["due_streams"](box=request.box.value, streams=batch(list(rooms)))
-    return [_Lane(rooms[row[0]], row[1], row[2]) for row in session.run(query)]
+    lanes = map(LaneRow._make, session.run(query))
+    return [_Lane(rooms[lane.stream], lane.leading, lane.behind) for lane in lanes]
 
 
 def _left(lanes: Sequence[_Lane], now: int) -> tuple[bool, float | None]:
@@ -116,64 +115,7 @@ def _take(
         until=until,
         limit=limit,
     )
-    rows = session.run(query)
-    return _LEASED.all(_in_turn(rows) if room.ordered else sorted(rows, key=_rank))
-
-
-def _rank(row: Row) -> tuple[int, int]:
-    return row[12], row[8]
-
-
-def _in_turn(rows: list[Row]) -> list[Row]:
-    """By due time, but of a key by position: none is due before those that stand before it."""
-    latest: dict[str, int] = {}
-    ranked = []
-    for row in sorted(rows, key=lambda row: row[8]):
-        due = row[12]
-        if row[10] is not None:
-            due = latest[row[10]] = max(due, latest.get(row[10], due))
-        ranked.append((due, row[8], row))
-    ranked.sort(key=lambda each: each[:2])
-    return [row for _, _, row in ranked]
-
-
-def _leased(row: Row) -> LeasedMessage:
-    return LeasedMessage(
-        id=row[0],
-        box=_BOXES[row[1]],
-        stream=row[2],
-        topic=row[3],
-        payload=row[4],
-        holder=row[5],
-        attempt=row[6],
-        deliveries=row[7],
-        position=row[8],
-        created_at=instant(row[9]),
-        key=row[10],
-        headers=row[11],
-    )
-
-
-_LEASED: Final = Shape(
-    _leased,
-    (
-        "id",
-        "box",
-        "stream",
-        "topic",
-        "payload",
-        "holder",
-        "attempt",
-        "deliveries",
-        "position",
-        "created_at",
-        "key",
-        "headers",
-        "due_at",
-    ),
-    ("", "out", "", "", "", "", 1, 1, 0, 0, None, "{}", 0),
-    lambda message, bad: replace(message, unreadable=mark(bad)),
-)
+    return handed(request, session.run(query), {room.stream} if room.ordered else ())
 
 
 # -- settle ----------------------------------------------------------------------------------------
@@ -217,7 +159,7 @@ def _settle(
     for name, rows in (("done_messages", done), ("settle_messages", others)):
         if rows:
             found += session.run(SQL[name](batch=batch(rows), now=now))
-    applied = {row[0]: row[1] for row in found}
+    applied = {message: state for message, state, _ in found}
     if any(state == _PENDING or keyed for _, state, keyed in found):
         session.stirred = True  # it, or what stood behind it, is due
     enqueued = _carry_out(session, now, [one for one in settlements if one.message.id in applied])

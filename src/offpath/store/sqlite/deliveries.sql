@@ -88,8 +88,8 @@ where position in (
     limit :limit
 )
 returning
-    id, box, stream, topic, payload, holder, attempt, deliveries, position, created_at, key,
-    headers, free_due_at
+    id, stream, topic, payload, attempt, deliveries, position, created_at, key, headers,
+    free_due_at
 
 -- name: lease_ordered
 -- As lease_messages, in the order of each key. The queue of the recursion holds the next message of
@@ -129,8 +129,8 @@ where position in (
     select position from turn
 )
 returning
-    id, box, stream, topic, payload, holder, attempt, deliveries, position, created_at, key,
-    headers, free_due_at
+    id, stream, topic, payload, attempt, deliveries, position, created_at, key, headers,
+    free_due_at
 
 -- name: done_messages
 -- Messages that succeeded, the most frequent case. The fence is in the condition; `+` keeps the

@@ -194,9 +194,9 @@ where
         where
             done.id = request.payout || ':end'
             and taken.id between done.seq * 65536 and done.seq * 65536 + 65535
-            and taken.account = 'platform:payout_reserve'
+            and +taken.account = 'platform:payout_reserve'
             and put.id between request.seq * 65536 and request.seq * 65536 + 65535
-            and put.account = 'platform:payout_reserve'
+            and +put.account = 'platform:payout_reserve'
             and put.amount = -taken.amount
     )
 
