@@ -20,7 +20,6 @@ SHARED = {
     "declarations",
     "endpoints",
     "events",
-    "findings",
     "flow",
     "health",
     "jobs",

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from offpath.errors import UniqueConflict
 from offpath.model.announce import BITS, announced
+from offpath.model.changes import ChangedJob
 from offpath.model.job import (
     Count,
     DeadReason,
@@ -31,7 +32,6 @@ from offpath.model.settlement import (
     Snoozed,
     Succeeded,
 )
-from offpath.store.changes import ChangedJob
 from offpath.store.protocol import Backlog
 from tests.conformance.builders import failure, uid
 

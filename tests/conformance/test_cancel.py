@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from offpath.model.changes import ChangedJob
 from offpath.model.job import JobState
 from offpath.model.settlement import Released, Retry, Settlement, Snoozed
 from offpath.runtime.clock import ManualClock
-from offpath.store.changes import ChangedJob
 from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     START,

@@ -28,12 +28,12 @@ from hypothesis.stateful import (
 from msgspec.structs import replace
 
 from offpath.errors import OffpathError
+from offpath.model.changes import ChangedJob
 from offpath.model.effects import Effects
 from offpath.model.job import JobFilter, JobRecord, JobState, LeasedJob, NewJob
 from offpath.model.lease import Leased, LeaseRequest, Rescued
 from offpath.model.settlement import Outcome, Settlement, SettleStatus, Snoozed, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.changes import ChangedJob
 from offpath.store.memory import MemoryStore
 from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.backends import Backend

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from offpath.model.changes import ChangedJob
 from offpath.model.job import JobFilter, JobState
 from offpath.model.settlement import Retry
 from offpath.runtime.clock import ManualClock
-from offpath.store.changes import ChangedJob
 from offpath.store.protocol import Store
 from tests.conformance.builders import (
     START,

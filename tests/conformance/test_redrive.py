@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from offpath.model.changes import ChangedJob
 from offpath.model.job import DeadReason, JobState
 from offpath.model.settlement import Dead, Retry, Settlement, Snoozed
 from offpath.runtime.clock import ManualClock
-from offpath.store.changes import ChangedJob
 from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     START,

@@ -17,7 +17,6 @@ import pytest
 from offpath.model.ledger.needs import AttemptNeed, LotsNeed, Needs, RaisedNeed
 from offpath.model.ledger.records import SideKey
 from offpath.store.postgres import PostgresStore
-from offpath.store.postgres.ledger import prune_steps
 from offpath.store.postgres.ledger_post import BatchNeeds
 from offpath.store.postgres.steps import to_json
 from offpath.store.programs import ledger_upkeep
@@ -180,7 +179,11 @@ def _keep() -> tuple[Query, ...]:
         for kind in ("payout", "subscription", "promo")
     )
     steps = ledger_upkeep.save_checkpoint(D, checkpoint("c1"), ())
-    pruned = next(prune_steps(90_000, 90_000, BATCH, sql=SQL)).queries
+    found = next(ledger_upkeep.old(D, 90_000, 90_000, BATCH)).queries
+    attempts = [(f"out:usr_{n % 1000}", n, n) for n in range(1, BATCH)]
+    keys = [f"key_{n}" for n in range(1, BATCH)]
+    gone = ledger_upkeep.Old(to_json(attempts), to_json(keys), 90_000)
+    pruned = (*found, *next(ledger_upkeep.prune(D, gone)).queries)
     leaves = [{"account": _user(n), "number": 5, "head": _head(5), "sum": 1} for n in range(BATCH)]
     return (
         *(query for lease in leases for query in lease),

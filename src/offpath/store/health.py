@@ -1,7 +1,8 @@
-"""The part of the store that health asks: what died lately, and how far behind routers are.
+"""The part of the store that health asks, and where it keeps what it has found.
 
 The rules of the store's protocol hold here too. All is asked for every few seconds by somebody,
-so each call reads a bounded number of rows from an index.
+so each call reads a bounded number of rows from an index. A finding is kept so that every process,
+and whoever looks an hour later, knows of what one pass of one worker has seen.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from datetime import datetime
 from typing import Protocol
 
 from offpath.model.deaths import Deaths
+from offpath.model.finding import FindingRecord
 from offpath.model.limit import LimitHolder
 from offpath.model.route import RouterLag
 
@@ -36,5 +38,36 @@ class HealthStore(Protocol):
 
         Committed, not settled: an event behind an open writer waits too. A partition whose next
         ten thousand events of the domain are all others' is taken to have none.
+        """
+        ...
+
+
+class FindingStore(Protocol):
+    """Findings that stand, by name: what is wrong, since when, and who accepted it."""
+
+    async def findings(self) -> list[FindingRecord]:
+        """The findings that stand, accepted ones too, by name: at most 1,000."""
+        ...
+
+    async def record_finding(self, name: str, text: str, *, new_id: str) -> FindingRecord:
+        """Note that something was found; the finding as it stands now.
+
+        One of this name that stands is seen again, and gets this text; its id and its ``since``
+        stay. One that was accepted with another text ends, and what was found is a new one, of the
+        id ``new_id``. So is one of a name of which none stands. A repeat changes only ``seen_at``.
+        """
+        ...
+
+    async def end_finding(self, name: str) -> bool:
+        """Note that it is not so any more. False: none of this name stands.
+
+        One that was accepted is kept for audits; one that was not is forgotten.
+        """
+        ...
+
+    async def accept_finding(self, finding: str, reason: str) -> FindingRecord | None:
+        """Accept the finding of this id; as it is then. None: none of this id stands.
+
+        Accepted again, it stays as it was accepted first.
         """
         ...

@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
+from offpath.model.changes import ChangedJob
 from offpath.model.effects import Effects
 from offpath.model.job import Count, Enqueued, JobFilter, JobRecord, JobState, LeasedJob, Page
 from offpath.model.lease import (
@@ -34,12 +35,10 @@ from offpath.model.lease import (
 )
 from offpath.model.settlement import Settled, Settlement
 from offpath.store.capabilities import Capabilities
-from offpath.store.changes import ChangedJob
 from offpath.store.declarations import DeclarationStore
 from offpath.store.events import EventStore
-from offpath.store.findings import FindingStore
 from offpath.store.flow import FlowStore
-from offpath.store.health import HealthStore
+from offpath.store.health import FindingStore, HealthStore
 from offpath.store.hints import Hint
 from offpath.store.ledger import LedgerStore
 from offpath.store.schedules import ScheduleStore

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from offpath.model.changes import ChangedJob
 from offpath.model.effects import Effects
 from offpath.model.gate import GateRecord
 from offpath.model.group import GroupRecord
 from offpath.model.job import LeasedJob
 from offpath.model.wait import NewSignal, Undoing
-from offpath.store.changes import ChangedJob
 
 
 class WorkflowStore(Protocol):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from offpath.model.ledger.faults import ChainBroken
-from offpath.store.findings import FindingStore
+from offpath.store.health import FindingStore
 from offpath.store.ledger import LedgerStore
 
 if TYPE_CHECKING:

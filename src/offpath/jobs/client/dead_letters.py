@@ -11,8 +11,8 @@ from offpath.errors import JobNotFound
 from offpath.jobs.client.jobs_view import act, chosen
 from offpath.jobs.client.selection import Where, filter_of, ids_of, page_limit, position
 from offpath.model import checks
+from offpath.model.changes import ChangedJob
 from offpath.model.job import JobRecord, JobState, Page
-from offpath.store.changes import ChangedJob
 from offpath.store.protocol import JobRedrive
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from offpath.errors import InvalidArgument, JobNotFound
 from offpath.jobs.client.group_events import Group
 from offpath.jobs.client.selection import page_limit, position
+from offpath.model.changes import ChangedJob
 from offpath.model.job import JobFilter, JobState, Page
 from offpath.runtime.ids import parse_id
-from offpath.store.changes import ChangedJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

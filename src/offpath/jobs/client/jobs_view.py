@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from offpath.errors import InvalidArgument, JobNotFound
 from offpath.jobs.client.selection import Where, filter_of, ids_of, page_limit, position
+from offpath.model.changes import ChangedJob
 from offpath.model.checks import seconds
 from offpath.model.job import LIVE, TERMINAL, Count, JobFilter, JobRecord, JobState, Page
-from offpath.store.changes import ChangedJob
 from offpath.store.protocol import JobRedrive
 
 if TYPE_CHECKING:

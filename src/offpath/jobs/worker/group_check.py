@@ -16,8 +16,8 @@ from offpath.model.tally import Tally, Turn, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from offpath.model.changes import ChangedJob
     from offpath.model.wait import Undoing
-    from offpath.store.changes import ChangedJob
     from offpath.store.protocol import Store
 
 CHECK_EVERY = 1.0

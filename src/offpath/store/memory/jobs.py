@@ -9,10 +9,10 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
+from offpath.model.changes import ChangedJob
 from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJob
 from offpath.model.lease import Rescued, loss_text
 from offpath.model.suspicion import LossVerdict, Lost, judged
-from offpath.store.changes import ChangedJob
 from offpath.store.memory import gates, limits, signals
 from offpath.store.memory.moments import later, maybe_later
 from offpath.store.memory.records import (

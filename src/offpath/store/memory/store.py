@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from offpath.errors import CapabilityMissing
+from offpath.model.changes import ChangedJob
 from offpath.model.effects import Effects
 from offpath.model.job import (
     TERMINAL,
@@ -30,7 +31,6 @@ from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.capabilities import Capabilities
-from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint, Hints
 from offpath.store.memory import (
     claims,
@@ -47,9 +47,8 @@ from offpath.store.memory import effects as doors
 from offpath.store.memory.schedules import MemorySchedules
 from offpath.store.memory.store_declarations import MemoryDeclarations
 from offpath.store.memory.store_events import MemoryEvents, no_transactions
-from offpath.store.memory.store_findings import MemoryFindings
 from offpath.store.memory.store_flow import MemoryFlow
-from offpath.store.memory.store_health import MemoryHealth
+from offpath.store.memory.store_health import MemoryFindings, MemoryHealth
 from offpath.store.memory.store_ledger import MemoryLedger
 from offpath.store.memory.store_workflows import MemoryWorkflows
 from offpath.store.memory.tables import Tables

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from offpath.model.changes import ChangedJob
 from offpath.model.effects import Effects
 from offpath.model.gate import GateRecord
 from offpath.model.group import GroupRecord
 from offpath.model.job import LeasedJob
 from offpath.model.wait import NewSignal, Undoing
-from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint
 from offpath.store.memory import gates, groups, jobs, signals, steps, undoing
 from offpath.store.memory.part import Part

@@ -7,9 +7,9 @@ from datetime import datetime
 
 import msgspec
 
+from offpath.model.changes import ChangedJob
 from offpath.model.gate import GateState
 from offpath.model.job import TERMINAL, DeadReason, JobState
-from offpath.store.changes import ChangedJob
 from offpath.store.postgres.gates import count_ends, count_left_ends, move_jobs, released
 from offpath.store.postgres.groups import GroupWork, Left
 from offpath.store.postgres.limits import hold_again_steps

@@ -23,7 +23,7 @@ from offpath.store.postgres.aftermath import dead, told
 from offpath.store.postgres.enqueue import add_jobs, independent, join_roots, replacing_keys
 from offpath.store.postgres.gates import add_gates, require_gates
 from offpath.store.postgres.groups import GroupWork
-from offpath.store.postgres.mailing import add_messages, require_keys
+from offpath.store.postgres.mailbox import add_messages, require_keys
 from offpath.store.postgres.steps import chunks, ids_json, moment, to_json
 from offpath.store.programs.dialect import Queries
 from offpath.store.refusals import refuse_contributions

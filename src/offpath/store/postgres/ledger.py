@@ -13,7 +13,7 @@ from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.ledger_post import KnownAccounts, post_steps
 from offpath.store.postgres.part import Part
 from offpath.store.postgres.session import Snapshot
-from offpath.store.programs.dialect import Dialect, How, Send, Steps
+from offpath.store.programs.dialect import Dialect, How, Steps
 from offpath.store.programs.store import SqlLedgerReads
 from offpath.store.sql import Catalogue
 
@@ -68,28 +68,8 @@ class LedgerTables(Part):
             self._tell(Hint.MESSAGES)
         return posted.decided
 
-    async def prune_ledger(
-        self, *, attempts_before: int, keys_before: int | None, limit: int
-    ) -> int:
-        """Remove old attempts and old keys."""
-        return await self._database.write(
-            lambda: prune_steps(attempts_before, keys_before, limit, sql=self._sql)
-        )
-
     @asynccontextmanager
     async def ledger_snapshot(self) -> AsyncIterator[LedgerReads]:
         """The ledger as it is now, on a connection that is held until the end."""
         async with self._database.snapshot() as snapshot:
             yield LedgerMoment(snapshot, self._sql)
-
-
-def prune_steps(
-    attempts_before: int, keys_before: int | None, limit: int, *, sql: Catalogue
-) -> Steps[int]:
-    """Remove old attempts and keys; how many."""
-    bound = max(limit, 0)
-    queries = [sql["prune_ledger_attempts"](before=attempts_before, limit=bound)]
-    if keys_before is not None:
-        queries.append(sql["prune_ledger_keys"](before=keys_before, limit=bound))
-    answers = yield Send(tuple(queries), last=True)
-    return sum(count for [[count]] in answers)

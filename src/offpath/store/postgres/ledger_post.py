@@ -36,7 +36,7 @@ from offpath.model.ledger.records import (
     SideRow,
     Totals,
 )
-from offpath.store.postgres.mailing import message_queries
+from offpath.store.postgres.mailbox import message_queries
 from offpath.store.postgres.steps import to_json
 from offpath.store.programs.dialect import Queries, Rows, Send, Steps
 from offpath.store.programs.instants import micros

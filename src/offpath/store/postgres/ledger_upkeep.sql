@@ -58,3 +58,55 @@ from json_to_recordset(:batch::text::json)
     as b (account text, number bigint, head text, sum bigint)
 on conflict (account) do update
 set number = excluded.number, head = excluded.head, sum = excluded.sum
+
+-- name: old_attempts
+-- Attempts from before a time that have another of their subject behind them.
+select a.subject, a.at, a.seq
+from offpath.ledger_attempt a
+where a.at < :before::bigint
+    and exists (
+        select
+        from offpath.ledger_attempt later
+        where later.subject = a.subject and (later.at, later.seq) > (a.at, a.seq)
+    )
+order by a.at
+limit :limit::bigint
+
+-- name: old_keys
+-- Idempotency keys from before a time.
+select k.key
+from offpath.ledger_key k
+where k.at < :before::bigint
+order by k.at
+limit :limit::bigint
+
+-- name: prune_attempts
+-- Removes attempts that no window reaches. One that counts anew has another number; one that somebody
+-- has locked is left for the next time.
+with gone as materialized (
+    select a.subject, a.at, a.seq
+    from jsonb_array_elements(:attempts::text::jsonb) as b
+    join offpath.ledger_attempt a
+        on a.subject = b.value ->> 0
+        and a.at = (b.value ->> 1)::bigint
+        and a.seq = (b.value ->> 2)::bigint
+    order by a.subject, a.at, a.seq
+    for update of a skip locked
+)
+delete from offpath.ledger_attempt a
+using gone g
+where a.subject = g.subject and a.at = g.at and a.seq = g.seq
+returning a.seq
+
+-- name: prune_keys
+-- Removes idempotency keys, unless they were used again; one that is locked is left.
+with gone as materialized (
+    select k.key
+    from offpath.ledger_key k
+    where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+        and k.at < :before::bigint
+    order by k.key
+    for update skip locked
+)
+delete from offpath.ledger_key k using gone g where k.key = g.key
+returning k.key

@@ -1,4 +1,4 @@
-"""Questions of health: what died lately, who holds a limit, how far behind routers are."""
+"""Health: what died lately, who holds a limit, how far behind routers are, and what was found."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from offpath.model.deaths import Deaths, Whose
+from offpath.model.finding import FindingRecord
 from offpath.model.limit import LimitHolder
 from offpath.model.route import RouterLag
-from offpath.store.programs.dialect import Dialect, Steps, one
-from offpath.store.programs.instants import readable
+from offpath.store.programs.answers import FindingRow
+from offpath.store.programs.dialect import Dialect, Rows, Send, Steps, one
+from offpath.store.programs.instants import instant, readable
 
 
 def deaths(
@@ -36,3 +38,51 @@ def router_lags(d: Dialect) -> Steps[Sequence[RouterLag]]:
         RouterLag(router=router, open=bool(opened), oldest_at=readable(oldest_at))
         for router, opened, oldest_at in rows
     ]
+
+
+# -- findings --------------------------------------------------------------------------------
+
+
+def findings(d: Dialect) -> Steps[list[FindingRecord]]:
+    """Findings that stand, by name."""
+    return _records((yield from one(d.sql["findings"]())))
+
+
+def record_finding(d: Dialect, name: str, text: str, *, new_id: str) -> Steps[FindingRecord]:
+    """Note that something was found.
+
+    Two statements, since the second one must see that the first has ended an accepted one.
+    """
+    passed = d.sql["pass_finding"](name=name, text=text, now=d.now)
+    found = d.sql["record_finding"](name=name, text=text, id=new_id, now=d.now)
+    _, rows = yield Send((passed, found), last=True)
+    return _records(rows)[0]
+
+
+def end_finding(d: Dialect, name: str) -> Steps[bool]:
+    """Note that it is not so any more: kept if somebody accepted it, else forgotten."""
+    forget = d.sql["forget_finding"](name=name)
+    forgotten, ended = yield Send((forget, d.sql["end_finding"](name=name, now=d.now)), last=True)
+    return bool(forgotten or ended)
+
+
+def accept_finding(d: Dialect, finding: str, reason: str) -> Steps[FindingRecord | None]:
+    """Accept the finding of this id; who accepted it first did."""
+    query = d.sql["accept_finding"](id=finding, reason=reason, now=d.now)
+    return next(iter(_records((yield from one(query)))), None)
+
+
+def _records(rows: Rows) -> list[FindingRecord]:
+    return [_record(FindingRow._make(row)) for row in rows]
+
+
+def _record(row: FindingRow) -> FindingRecord:
+    return FindingRecord(
+        id=row.id,
+        name=row.name,
+        text=row.text,
+        since=instant(row.since),
+        seen_at=instant(row.seen_at),
+        accepted_at=instant(row.accepted_at),
+        reason=row.reason,
+    )

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
+from offpath.model.changes import ChangedJob
 from offpath.model.job import JobState
-from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint
 from offpath.store.programs.aftermath import End
 from offpath.store.programs.answers import STATES, GoneRow, HeldRow, RedrivenRow

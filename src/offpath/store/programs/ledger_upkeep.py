@@ -1,14 +1,13 @@
-"""Leases of due side rows, and checkpoints: a ledger changes by them besides by posting.
+"""Leases of due side rows, checkpoints, and the removal of what is old.
 
-The removal of old attempts and keys is each database's own (``ledger.py``): SQLite looks for
-them where that holds up no write.
+A ledger changes by them besides by posting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import asdict
 
@@ -87,3 +86,35 @@ def save_checkpoint(
     for at in range(0, len(ordered), CHUNK):
         yield from ask(d.sql["put_leaves"](batch=d.batch(ordered[at : at + CHUNK])))
     return True
+
+
+class Old(NamedTuple):
+    """Rows that may go, as JSON lists: attempts by subject, time and number, keys by name."""
+
+    attempts: str
+    keys: str
+    before: int | None
+
+
+def old(d: Dialect, attempts_before: int, keys_before: int | None, limit: int) -> Steps[Old | None]:
+    """Rows that may be pruned; once they may, they always may. None: there are none.
+
+    It is a read of its own, since it walks past rows that stay and would hold up a writer.
+    """
+    bound = max(limit, 0)
+    queries = [d.sql["old_attempts"](before=attempts_before, limit=bound)]
+    if keys_before is not None:
+        queries.append(d.sql["old_keys"](before=keys_before, limit=bound))
+    attempts, *keys = yield Send(tuple(queries), last=True)
+    names = [key for rows in keys for (key,) in rows]
+    if not attempts and not names:
+        return None
+    return Old(d.batch(attempts), d.batch(names), keys_before)
+
+
+def prune(d: Dialect, gone: Old) -> Steps[int]:
+    """Remove these, as far as nobody has removed or renewed them; how many there were."""
+    attempts = d.sql["prune_attempts"](attempts=gone.attempts)
+    keys = d.sql["prune_keys"](keys=gone.keys, before=gone.before)
+    answers = yield Send((attempts, keys), last=True)
+    return sum(map(len, answers))

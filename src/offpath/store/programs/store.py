@@ -9,7 +9,6 @@ from offpath.store.programs import (
     declarations,
     endpoints,
     events,
-    findings,
     flow,
     gates,
     groups,
@@ -29,7 +28,7 @@ from offpath.store.programs import (
     undo,
     workers,
 )
-from offpath.store.programs.dialect import READS, How, Runner, transition
+from offpath.store.programs.dialect import READS, WRITES, How, Runner, transition
 
 _ASKED: Final = How(reads=True, call=True)
 """A read that a request waits for."""
@@ -123,9 +122,9 @@ class SqlStore(SqlLedgerReads):
 
     # -- findings and health ---------------------------------------------------------------
 
-    record_finding = transition(findings.record)
-    end_finding = transition(findings.end)
-    accept_finding = transition(findings.accept)
+    record_finding = transition(health.record_finding)
+    end_finding = transition(health.end_finding)
+    accept_finding = transition(health.accept_finding)
     deaths = transition(health.deaths, READS)
     limit_holders = transition(health.limit_holders, READS)
     router_lags = transition(health.router_lags, READS)
@@ -169,6 +168,17 @@ class SqlStore(SqlLedgerReads):
     lease_sides = transition(ledger_upkeep.lease_sides, peek=ledger_upkeep.nothing_due)
     save_checkpoint = transition(ledger_upkeep.save_checkpoint)
 
+    async def prune_ledger(
+        self, *, attempts_before: int, keys_before: int | None, limit: int
+    ) -> int:
+        """Remove old attempts and keys: two transactions, since looking for them is the work."""
+        gone = await self.runner.run(
+            lambda d: ledger_upkeep.old(d, attempts_before, keys_before, limit), READS
+        )
+        if gone is None:
+            return 0
+        return await self.runner.run(lambda d: ledger_upkeep.prune(d, gone), WRITES)
+
     # -- last, since these are the names of modules too: above here they mean the module ----
 
     declarations = transition(declarations.listed, READS)
@@ -178,7 +188,7 @@ class SqlStore(SqlLedgerReads):
     endpoints = transition(endpoints.listed, READS)
     routers = transition(routers.listed, READS)
     letters = transition(letters.listed, READS)
-    findings = transition(findings.listed, READS)
+    findings = transition(health.findings, READS)
     signals = transition(workers.signals, READS)
     steps = transition(steps.recorded, READS)
     workers = transition(workers.listed, _ASKED)

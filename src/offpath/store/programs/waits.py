@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
+from offpath.model.changes import ChangedJob
 from offpath.model.job import DeadReason, Failure, JobState
-from offpath.store.changes import ChangedJob
 from offpath.store.hints import Hint
 from offpath.store.programs.aftermath import Aftermath, End, Overdue
 from offpath.store.programs.answers import STATES, DueRow, GivenUpRow, MissedRow, WokenRow

@@ -38,10 +38,10 @@ from offpath.store.sqlite.inserting import (
 )
 from offpath.store.sqlite.ledger_post import together_steps
 from offpath.store.sqlite.limits import agreed
+from offpath.store.sqlite.mailbox import Writing
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER
 from offpath.store.sqlite.session import SQL
-from offpath.store.sqlite.writing import Writing
 
 T = TypeVar("T")
 

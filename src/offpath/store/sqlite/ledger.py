@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from offpath.errors import StoreUnavailable
 from offpath.model.ledger.decision import Decided, LedgerOp
@@ -15,7 +15,6 @@ from offpath.store.programs.dialect import Dialect, How, Steps
 from offpath.store.programs.store import SqlLedgerReads
 from offpath.store.sqlite.dialect import SqliteDialect
 from offpath.store.sqlite.ledger_post import post_steps
-from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import SQL, Session
 
@@ -40,15 +39,6 @@ class SqliteLedger(Part):
             return posted.decided
 
         return await self._write(decide)
-
-    async def prune_ledger(
-        self, *, attempts_before: int, keys_before: int | None, limit: int
-    ) -> int:
-        """Remove old attempts and keys. They are looked for where that holds up no write."""
-        gone = await self._read(lambda session: _old(session, attempts_before, keys_before, limit))
-        if not gone.attempts and not gone.keys:
-            return 0
-        return await self._write(lambda session: _forget(session, gone))
 
     @asynccontextmanager
     async def ledger_snapshot(self) -> AsyncIterator[LedgerReads]:
@@ -119,32 +109,3 @@ class MomentRunner:
 def _begin(session: Session) -> None:
     session.control(SQL["begin_snapshot"])
     session.run(SQL["ledger_last"]())  # the moment is that of the first read
-
-
-class Old(NamedTuple):
-    """Rows that may go, by ``seq``."""
-
-    attempts: list[int]
-    keys: list[int]
-
-
-def _old(session: Session, attempts_before: int, keys_before: int | None, limit: int) -> Old:
-    """What may be pruned; once it may, it always may."""
-    query = SQL["ledger_attempts_old"](before=attempts_before, limit=max(limit, 0))
-    attempts = [seq for (seq,) in session.run(query)]
-    if keys_before is None:
-        return Old(attempts, [])
-    query = SQL["ledger_keys_old"](before=keys_before, limit=max(limit, 0))
-    return Old(attempts, [seq for (seq,) in session.run(query)])
-
-
-def _forget(session: Session, gone: Old) -> int:
-    """Remove it, as far as nobody else has; how many there were."""
-    removed = 0
-    for name, seqs in (
-        ("prune_ledger_attempts", gone.attempts),
-        ("prune_ledger_keys", gone.keys),
-    ):
-        if seqs:
-            removed += len(session.run(SQL[name](seqs=batch(seqs))))
-    return removed

@@ -38,9 +38,9 @@ from offpath.model.ledger.requested import END
 from offpath.store.programs.dialect import Queries
 from offpath.store.programs.ledger_reading import key_record, posted, records, summed
 from offpath.store.sql import Query, Row
+from offpath.store.sqlite.mailbox import Writing
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL
-from offpath.store.sqlite.writing import Writing
 
 MILLISECOND: Final = 1_000
 """Microseconds, in which the store's clock counts."""

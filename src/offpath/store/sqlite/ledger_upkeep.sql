@@ -43,3 +43,37 @@ on conflict (account) do update set
     number = excluded.number,
     head = excluded.head,
     sum = excluded.sum
+
+-- name: old_attempts
+-- Attempts from before a time that have another of their subject behind them. It walks past the last
+-- ones of subjects that do nothing any more, so it is for a connection that holds up nobody.
+select old.subject, old.at, old.seq
+from offpath_ledger_attempt as old
+where
+    old.at < :before
+    and exists (
+        select 1 from offpath_ledger_attempt as newer
+        where
+            newer.subject = old.subject and newer.at >= old.at
+            and (newer.at > old.at or newer.seq > old.seq)
+    )
+order by old.seq
+limit :limit
+
+-- name: old_keys
+-- Keys from before a time, looked for among the oldest: they are in the order of their commits.
+select key
+from (select seq, key, at from offpath_ledger_key order by seq limit :limit)
+where at < :before
+
+-- name: prune_attempts
+-- Removes attempts that no window reaches. One that counts anew has another number.
+delete from offpath_ledger_attempt
+where seq in (select value ->> 2 from json_each(:attempts))
+returning seq
+
+-- name: prune_keys
+-- Removes idempotency keys, unless they were used again.
+delete from offpath_ledger_key
+where key in (select value from json_each(:keys)) and at < :before
+returning key

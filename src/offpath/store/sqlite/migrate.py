@@ -16,7 +16,7 @@ KNOWN: Final = steps("offpath.store.sqlite.migrations")
 
 
 def applied(session: Session) -> list[Migration]:
-    """What the file says was applied, oldest first."""
+    """The migrations that the file has as applied, oldest first."""
     if not session.run(SQL["has_record"]()):
         return []
     return [

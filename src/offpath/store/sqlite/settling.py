@@ -31,10 +31,10 @@ from offpath.store.sqlite.histories import failure_steps
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.isolating import isolating
 from offpath.store.sqlite.ledger_post import together_steps
+from offpath.store.sqlite.mailbox import Writing
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.rows import OUTER
 from offpath.store.sqlite.session import SQL, Session
-from offpath.store.sqlite.writing import Writing
 
 _CANCELLED: Final = JobState.CANCELLED.value
 _SUCCEEDED: Final = JobState.SUCCEEDED.value

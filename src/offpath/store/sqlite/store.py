@@ -44,7 +44,7 @@ from offpath.store.sqlite import (
 from offpath.store.sqlite.diagnosing import diagnose
 from offpath.store.sqlite.dialect import SqliteDialect, SqliteRunner
 from offpath.store.sqlite.enqueue import enqueue_steps, is_lone_job, on_file, whole
-from offpath.store.sqlite.eventing import Eventing
+from offpath.store.sqlite.events import SqliteEvents
 from offpath.store.sqlite.file import DatabaseFile
 from offpath.store.sqlite.flowing import Flowing
 from offpath.store.sqlite.ledger import SqliteLedger
@@ -67,7 +67,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class SqliteStore(Eventing, Flowing, SqliteLedger, SqlStore):
+class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
     """A :class:`~offpath.store.protocol.Store` in one SQLite file, shared by any processes.
 
     Writes go through one thread with group commit, reads through others; the event loop waits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offpath.store.changes import ChangedJob
+from offpath.model.changes import ChangedJob
 from offpath.store.programs.dialect import Dialect, Steps, ask
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct, json
 
+from offpath.model.changes import ChangedJob
 from offpath.model.event import EventKind, JobEvent
 from offpath.model.job import TERMINAL, DeadReason, Failure, JobState, LeasedJob, NewJob, Progress
 from offpath.model.settlement import (
@@ -26,7 +27,6 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
-from offpath.store.changes import ChangedJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

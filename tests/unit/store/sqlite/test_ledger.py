@@ -69,8 +69,8 @@ HOT = (
     "due_sides",
     "hold_sides",
     "ledger_checkpoints",
-    "prune_ledger_keys",
-    "prune_ledger_attempts",
+    "prune_keys",
+    "prune_attempts",
 )
 """Statements that cost what they find, however much there is."""
 

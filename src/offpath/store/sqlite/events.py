@@ -24,7 +24,7 @@ from offpath.store.sqlite.enqueue import on_file
 from offpath.store.sqlite.part import Part
 
 
-class Eventing(Part):
+class SqliteEvents(Part):
     """The part of the store that implements :class:`~offpath.store.events.EventStore`."""
 
     runner: Runner

@@ -38,7 +38,7 @@ class Writing:
         """Write them; what became of the messages."""
         answers: list[Enqueued] = []
         if self._insert is not None:
-            fresh = {row[0] for row in (yield self._insert)}
+            fresh = {message for (message,) in (yield self._insert)}
             known = () if len(fresh) == len(self._messages) else (yield self._known())
             answers = _answers(self._messages, fresh, known)
         if self._events is not None:
@@ -58,8 +58,8 @@ def _answers(
 ) -> list[Enqueued]:
     """Of a doubled id or key the first was written, the others are repeats of it."""
     left = set(fresh)
-    ids = {row[0] for row in known}
-    accepted = {(row[1], row[2]): row[0] for row in known}
+    ids = {message for message, _, _ in known}
+    accepted = {(stream, key): message for message, stream, key in known}
     answers = []
     for new in messages:
         created = new.id in left
