@@ -28,7 +28,7 @@ from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succee
 from offpath.store.postgres.aftermath import dead, told
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.steps import NEVER, moment, to_json
-from offpath.store.programs.answers import DueRow, OutlookRow
+from offpath.store.programs.answers import DueStreamRow, OutlookRow
 from offpath.store.programs.deliveries import handed
 from offpath.store.programs.dialect import Send, Steps, ask, embed
 from offpath.store.programs.instants import instant
@@ -40,7 +40,6 @@ _STATES: Final = {
     Dead: MessageState.DEAD,
     Released: MessageState.PENDING,
 }
-_OUTLOOK: Final = len(OutlookRow._fields)
 
 
 class Handed(Struct, frozen=True):
@@ -142,7 +141,7 @@ def share_out(dues: Sequence[Row], limit: int) -> dict[str, int]:
     """The share of each stream, of ``(stream, due, since)``: as even as its due messages allow;
     what cannot be shared evenly goes to the streams that have waited longest.
     """
-    lanes = [DueRow._make(row) for row in dues]
+    lanes = [DueStreamRow._make(row) for row in dues]
     shares = dict.fromkeys((lane.stream for lane in lanes), 0)
     lanes.sort(key=lambda lane: (lane.oldest, lane.stream))
     wanting = [(lane.stream, lane.due) for lane in lanes]
@@ -180,10 +179,10 @@ def _handed(
     more = hidden = False
     now = 0
     for rows in answers:
-        outlook = OutlookRow._make(rows[0][:_OUTLOOK])
+        outlook = OutlookRow._make(rows[0][: len(OutlookRow._fields)])
         now = outlook.now
-        given = (row[_OUTLOOK:] for row in rows)
-        some = handed(request, (row for row in given if row[0] is not None), ordered)
+        given = [message for _, _, _, _, *message in rows if message[0] is not None]
+        some = handed(request, given, ordered)
         more = more or outlook.due > len(some)
         hidden = hidden or outlook.hidden > 0
         messages += some

@@ -110,5 +110,5 @@ def _dead_rows(rows: Rows) -> Finding:
 def _rows(name: str, rows: Rows, what: str, level: Level = Level.WARNING) -> Finding:
     if not rows:
         return _fine(name, "as they should be")
-    ids = ", ".join(f"{job} ({state})" for job, state, *_ in rows)
+    ids = ", ".join(f"{id_} ({detail})" for id_, detail, *_ in rows)
     return Finding(name=name, level=level, message=f"{what}: {ids}")

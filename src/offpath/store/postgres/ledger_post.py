@@ -239,7 +239,7 @@ def _deal(asked: BatchNeeds, answers: Sequence[Rows]) -> _Deal:
         totals,
     )
     bare = tuple(sorted(one.id for one in found.postings if not one.links))
-    return _Deal(Book(loaded), held, [row[0] for row in made], bare)
+    return _Deal(Book(loaded), held, [account for (account,) in made], bare)
 
 
 def _all(asked: BatchNeeds, deal: _Deal) -> bool:

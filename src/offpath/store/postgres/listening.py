@@ -236,8 +236,8 @@ class Ear:
         text = query.statement.pyformat.encode()
         async with asyncio.timeout(_PATIENCE):
             cursor = await connection.execute(text, query.params or None)
-            row = await cursor.fetchone()
-        return int(row[0]) if row else 0
+            (number,) = await cursor.fetchone() or (0,)
+        return int(number)
 
     def _lose(self) -> list[int]:
         lost = sorted(self._held)

@@ -121,7 +121,7 @@ class LaneRow(NamedTuple):
     behind: int | None
 
 
-class DueRow(NamedTuple):
+class DueStreamRow(NamedTuple):
     """How many messages of a stream are due on Postgres, and since when the first is."""
 
     stream: str

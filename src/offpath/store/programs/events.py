@@ -77,7 +77,8 @@ def settled(
     )
     if not rows:
         raise no_cursor(router, partition)
-    there = EVENTS.all(row for row in rows if row[0] is not None)
+    [[first, *_], *_] = rows
+    there = [] if first is None else EVENTS.all(rows)
     return LogPage(events=tuple(there), horizon=sight.horizon, waiting_for=sight.waiting_for)
 
 

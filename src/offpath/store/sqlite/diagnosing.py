@@ -85,5 +85,5 @@ def _log_size(path: Path) -> Finding:
 def _rows(name: str, rows: Sequence[Row], what: str, level: Level = Level.WARNING) -> Finding:
     if not rows:
         return Finding(name=name, level=Level.FINE, message="as they should be")
-    ids = ", ".join(f"{job} ({state})" for job, state, *_ in rows)
+    ids = ", ".join(f"{id_} ({detail})" for id_, detail, *_ in rows)
     return Finding(name=name, level=level, message=f"{what}: {ids}")

@@ -222,6 +222,7 @@ where attempt.subject = wanted.value ->> 0 and attempt.key = wanted.value ->> 1
 insert into offpath_ledger_account (id, kind, currency, side, guarded)
 select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
 from json_each(:accounts)
+returning id
 
 -- name: drop_bare_postings
 -- Postings without links do not keep the id that another needs, such as that of a payout's end.
