@@ -21,8 +21,8 @@ from offpath.model.ledger.records import (
     Totals,
 )
 from offpath.store.ledger import Counts
-from offpath.store.programs.answers import AccountRow, LinkRow, PostingRow
 from offpath.store.programs.dialect import Dialect, Steps, one
+from offpath.store.programs.ledger_answers import AccountRow, LinkRow, PostingRow
 from offpath.store.sql import Query, Row
 
 S = TypeVar("S", bound=Struct)
