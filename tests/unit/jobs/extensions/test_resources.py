@@ -242,3 +242,18 @@ async def test_asking_for_the_function_itself_says_what_to_give(app: offpath.App
     await drain(app)
     with pytest.raises(offpath.JobDead, match=r"what app\.resource"):
         await handle.result()
+
+
+async def test_a_child_of_a_fork_shares_nothing_and_closes_nothing_of_its_parents(
+    app: offpath.App,
+) -> None:
+    http = app.resource(open_http)
+    parents = app._shared()
+    await parents.get(http)
+    kept = app._forked()
+    assert isinstance(kept, tuple)
+    assert parents in kept  # as long as the process lives, so that nothing is closed by collection
+    await app._shared().close(1.0)
+    assert NOTES == ["open http"]
+    await parents.close(1.0)
+    assert NOTES == ["open http", "close http"]
