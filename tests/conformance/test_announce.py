@@ -112,6 +112,13 @@ async def _die(store: Store, clock: ManualClock, bits: int) -> Made:
     return job.id, lambda: die(store, job)
 
 
+async def _overdue(store: Store, clock: ManualClock, bits: int) -> Made:
+    job = new_job(announce=bits, deadline_in=5)
+    await enqueue(store, job)
+    clock.advance(6)
+    return job.id, lambda: store.expire_blocked(limit=10)
+
+
 async def _end_cancelled(store: Store, clock: ManualClock, bits: int) -> Made:
     job = await start(store, announce=bits)
     await store.cancel([job.id])
@@ -171,6 +178,7 @@ CHANGES: dict[str, tuple[Scene, JobState | None, JobState]] = {
     "release": (_settling(Released()), RUNNING, QUEUED),
     "cancel waiting": (_cancel_waiting, QUEUED, CANCELLED),
     "cancel scheduled": (_cancel_scheduled, QUEUED, CANCELLED),
+    "be given up": (_overdue, QUEUED, DEAD),
     "rescue": (_rescuing(9), RUNNING, QUEUED),
     "rescue for the last time": (_rescuing(1), RUNNING, DEAD),
     "rescue as asked": (_rescuing(9, asked=True), RUNNING, CANCELLED),

@@ -17,9 +17,9 @@ from offpath.runtime.ids import new_id
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.groups import GroupWork
-from offpath.store.postgres.leasing import Reach, lease_steps
+from offpath.store.postgres.lease import Reach, lease_steps
 from offpath.store.postgres.migrating import PACKAGE
-from offpath.store.postgres.settling import settle_steps, succeed_steps
+from offpath.store.postgres.settle import settle_steps, succeed_steps
 from offpath.store.programs import jobs, reading, workers
 from offpath.store.protocol import JobRedrive
 from offpath.store.sql import Query, catalogue
@@ -127,7 +127,9 @@ def _gates(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
 
 
 def _expire(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
-    ids = json.dumps(_ids(connection, "blocked"))
+    blocked = _ids(connection, "blocked")
+    ids = json.dumps(blocked)
+    over = json.dumps([{"id": job, "fate": "deadline"} for job in blocked])
     return (
         SQL["due_blocked"](now=None, limit=BATCH),
         SQL["due_queued"](now=None, limit=BATCH),
@@ -136,7 +138,8 @@ def _expire(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
         SQL["missed_signals"](now=None, limit=BATCH),
         SQL["expire_signals"](now=None, limit=BATCH),
         SQL["time_out_gates"](now=None, ids=ids),
-        SQL["give_up"](now=None, ids=ids, keep=None),
+        SQL["judge_waits"](now=None, ids=ids),
+        SQL["give_up"](now=None, batch=over, keep=None),
         SQL["undoing"](limit=BATCH, after=None),
         SQL["undoing"](limit=BATCH, after=_ids(connection, "dead")[0]),
         SQL["wake_sleeper"](now=None, target="nobody", event="e"),

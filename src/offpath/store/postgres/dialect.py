@@ -55,6 +55,11 @@ class PostgresDialect:
         return None if self._now is None else micros(self._now) // 1000
 
     @property
+    def failures_first(self) -> bool:
+        """The trigger that writes the message about an end reads the failures that are there."""
+        return True
+
+    @property
     def stalled(self) -> bool:
         """The server lets others write meanwhile, so nobody waits for its lock."""
         return False

@@ -96,14 +96,14 @@ set state = 'timed_out'
 from held h
 where g.id = h.id
 
--- name: give_up
--- Ends what these blocked or queued jobs, which are held, wait for: with their deadline or with their
+-- name: judge_waits
+-- What becomes of these blocked or queued jobs, which are held: with their deadline or with their
 -- gate they die, with their wait for a signal they become due.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
 judged as materialized (
-    select j.id, case
+    select j.id, j.attempt, j.deliveries, case
         when j.deadline <= (select clock.now from clock) then 'deadline'
         when j.state || '' <> 'blocked' then null
         when j.reason = 'signal' then 'woken'
@@ -115,27 +115,35 @@ judged as materialized (
     where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
         and j.state || '' in ('blocked', 'scheduled', 'ready')
 )
+select d.id::text, d.fate, d.attempt, d.deliveries
+from judged d
+where d.fate is not null
+
+-- name: give_up
+-- Ends what these jobs, which are held, wait for, as it was judged.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
 update offpath.job j
 set state = case when d.fate = 'woken' then 'ready' else 'dead' end,
     reason = nullif(d.fate, 'woken'),
-    run_at = case when d.fate = 'woken' then (select clock.now from clock) else j.run_at end,
+    run_at = case when d.fate = 'woken' then clock.now else j.run_at end,
     watched = case when d.fate <> 'woken' and j.watched = 1 then 2 else j.watched end,
     blocked_until = null,
-    finished_at = case when d.fate <> 'woken' then (select clock.now from clock) end,
+    finished_at = case when d.fate <> 'woken' then clock.now end,
     expires_at = case
-        when d.fate <> 'woken'
-            then (select clock.now from clock) + :keep::double precision * interval '1 second'
+        when d.fate <> 'woken' then clock.now + :keep::double precision * interval '1 second'
     end,
     unique_held = case
         when j.unique_key is null then false
         else offpath.may_hold(
             j.id, j.unique_key, j.unique_states, j.unique_until,
-            case when d.fate = 'woken' then 'queued' else 'dead' end,
-            (select clock.now from clock)
+            case when d.fate = 'woken' then 'queued' else 'dead' end, clock.now
         )
     end
-from judged d
-where j.id = d.id and d.fate is not null
+from jsonb_to_recordset(:batch::text::jsonb) as d (id uuid, fate text)
+cross join clock
+where j.id = d.id
 returning
     j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), j.state, j.attempt, j.parent,
-    j.grouped::int, j.announce, j.watched, j.redrives, j.deliveries, j.reason
+    j.grouped::int, j.announce, j.watched, j.redrives, j.reason

@@ -445,6 +445,15 @@ class DueRow(NamedTuple):
     gate_state: str | None
 
 
+class OverRow(NamedTuple):
+    """A job whose wait is over, and its fate: the reason of its death, or ``woken``."""
+
+    id: str
+    fate: str
+    attempt: int
+    deliveries: int
+
+
 class GivenUpRow(NamedTuple):
     """A job whose wait was ended: it is dead, or due."""
 
@@ -459,5 +468,4 @@ class GivenUpRow(NamedTuple):
     announce: int
     watched: int
     redrives: int
-    deliveries: int
     reason: str | None

@@ -119,6 +119,15 @@ class Dialect(Protocol):
         ...
 
     @property
+    def failures_first(self) -> bool:
+        """True if a failure is written before the end that it explains, so that a message tells it.
+
+        The message about an end is written by a trigger: one reads the failures that are there, the
+        other waits for the failure.
+        """
+        ...
+
+    @property
     def announced(self) -> Announced:
         """Takes in what the transition changes for others."""
         ...

@@ -110,6 +110,9 @@ def _orphan(row: Row, max_deliveries: int) -> _Orphan:
 
 def _move_on(d: Dialect, orphans: Sequence[_Orphan], keep: float | None) -> Steps[None]:
     """Write what becomes of them, and why those died that did."""
+    telling = _telling(d, orphans)
+    if telling and d.failures_first:
+        yield Send(telling)
     # In SQLite one statement looks at each job as if it were alone, and passes over all but the
     # first of those that would take one unique key: run again, they see who has it.
     left = [orphan.fate for orphan in orphans]
@@ -118,28 +121,29 @@ def _move_on(d: Dialect, orphans: Sequence[_Orphan], keep: float | None) -> Step
         *_, moved = yield Send((*d.told_the_time(), query))
         known = {job for (job,) in moved}
         left = [fate for fate in left if fate.id not in known] if known else []
-    queries = [*_clearing(d, orphans), *_telling(d, orphans)]
-    if queries:
-        yield Send(tuple(queries))
+    if telling and not d.failures_first:
+        yield Send(telling)
+    if clearing := _clearing(d, orphans):
+        yield Send(clearing)
 
 
-def _clearing(d: Dialect, orphans: Sequence[_Orphan]) -> list[Query]:
+def _clearing(d: Dialect, orphans: Sequence[_Orphan]) -> tuple[Query, ...]:
     """Suspects that were not in the half that crashed again are cleared."""
     crashes = sorted({one.row.crash for one in orphans if one.row.crash and one.row.begun})
-    return [d.sql["clear_suspects"](crashes=d.batch(crashes))] if crashes else []
+    return (d.sql["clear_suspects"](crashes=d.batch(crashes)),) if crashes else ()
 
 
-def _telling(d: Dialect, orphans: Sequence[_Orphan]) -> list[Query]:
+def _telling(d: Dialect, orphans: Sequence[_Orphan]) -> tuple[Query, ...]:
     """The failures of those that died."""
     dead = [orphan for orphan in orphans if orphan.state is JobState.DEAD]
     if not dead:
-        return []
+        return ()
     batch = [Failed(one.job.id, one.job.deliveries, _worker_lost(one)) for one in dead]
     ids = d.ids(one.job.id for one in dead)
-    return [
+    return (
         d.sql["add_failures"](batch=d.batch(batch), now=d.now),
         d.sql["trim_failures"](ids=ids, keep=KEPT_FAILURES),
-    ]
+    )
 
 
 def _worker_lost(orphan: _Orphan) -> Failure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -11,7 +11,7 @@ from offpath.model.changes import ChangedJob
 from offpath.model.job import DeadReason, Failure, JobState
 from offpath.store.hints import Hint
 from offpath.store.programs.aftermath import Aftermath, End, Overdue
-from offpath.store.programs.answers import STATES, DueRow, GivenUpRow, MissedRow, WokenRow
+from offpath.store.programs.answers import STATES, DueRow, GivenUpRow, MissedRow, OverRow, WokenRow
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask
 from offpath.store.programs.rescue import KEPT_FAILURES, Failed
 
@@ -24,6 +24,17 @@ GIVEN_UP: Final = {
     DeadReason.GATE_TIMEOUT: ("GateTimeout", "its gate had not fired when its time was over"),
 }
 """The failure of a job that died of its waiting."""
+
+
+_WOKEN: Final = "woken"
+"""The fate of a job that waited for a signal: it becomes due without one."""
+
+
+class _Over(msgspec.Struct):
+    """A job whose wait is over, as ``give_up`` takes it."""
+
+    id: str
+    fate: str
 
 
 class _Address(msgspec.Struct):
@@ -49,7 +60,6 @@ def expire(d: Dialect, *, limit: int, keep: float | None = None) -> Steps[list[C
     were = dict.fromkeys((job.id for job in due), JobState.BLOCKED)
     were |= dict.fromkeys((job for (job,) in queued), JobState.QUEUED)
     moved = yield from _give_up(d, list(were)[:most], keep)
-    yield from _record(d, moved)
     ends = [_end(job) for job in moved if _died(job)]
     # SQLite's workers of the version before may have left jobs at a gate that has fired
     fired = sorted({job.gate for job in due if job.gate and job.gate_state == "fired"})
@@ -88,32 +98,36 @@ def _give_up(d: Dialect, due: Sequence[str], keep: float | None) -> Steps[list[G
     if not due:
         return []
     ids = d.ids(due)
-    yield Send(
+    *_, judged = yield Send(
         (
             *d.told_the_time(),
             d.sql["lock_gates_of"](ids=ids),
             d.sql["time_out_gates"](ids=ids, now=d.now),
+            d.sql["judge_waits"](ids=ids, now=d.now),
         )
     )
+    over = [OverRow(*row) for row in judged]
+    dead = [job for job in over if job.fate != _WOKEN]
+    if d.failures_first:
+        yield from _record(d, dead)
     moved: list[GivenUpRow] = []
-    left: Collection[str] = due
+    left = [_Over(job.id, job.fate) for job in over]
     while left:  # of those that would take one unique key SQLite passes over all but the first
-        query = d.sql["give_up"](ids=d.ids(left), keep=d.span(keep), now=d.now)
+        query = d.sql["give_up"](batch=d.batch(left), keep=d.span(keep), now=d.now)
         rows = [GivenUpRow(*row) for row in (yield from ask(query))]
         moved += rows
         known = {row.id for row in rows}
-        left = [job for job in left if job not in known] if known else ()
+        left = [job for job in left if job.id not in known] if known else []
+    if not d.failures_first:
+        yield from _record(d, dead)
     return sorted(moved)
 
 
-def _record(d: Dialect, moved: Iterable[GivenUpRow]) -> Steps[None]:
-    """Write why those died that did."""
-    dead = [job for job in moved if _died(job)]
+def _record(d: Dialect, dead: Sequence[OverRow]) -> Steps[None]:
+    """Write why they die."""
     if not dead:
         return
-    failures = [
-        Failed(job.id, job.deliveries, given_up(job.reason or "", job.attempt)) for job in dead
-    ]
+    failures = [Failed(job.id, job.deliveries, given_up(job.fate, job.attempt)) for job in dead]
     ids = d.ids(job.id for job in dead)
     yield Send(
         (

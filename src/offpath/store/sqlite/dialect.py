@@ -37,6 +37,11 @@ class SqliteDialect:
         self.announced: Final = Announced()
 
     @property
+    def failures_first(self) -> bool:
+        """A failure completes the message of the newest change, so it comes behind that."""
+        return False
+
+    @property
     def milliseconds(self) -> int:
         """The store's time in milliseconds."""
         return self.now // 1000

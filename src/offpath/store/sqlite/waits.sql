@@ -72,42 +72,12 @@ where
             and (waiting.deadline is null or waiting.deadline > :now)
     )
 
--- name: give_up
--- Ends what these blocked or queued jobs wait for: with their deadline or with their gate they die,
--- with their wait for a signal they become due. One whose unique key another of them takes is
--- passed over.
-update or ignore offpath_job set
-    state = case judged.fate when 'woken' then 'ready' else 'dead' end,
-    reason = nullif(judged.fate, 'woken'),
-    run_at = case judged.fate when 'woken' then :now else run_at end,
-    finished_at = case when judged.fate <> 'woken' then :now end,
-    expires_at = case when judged.fate <> 'woken' then :now + :keep end,
-    blocked_until = null,
-    wait_target = null,
-    wait_event = case when judged.fate <> 'woken' then wait_event end,
-    wait_since = case when judged.fate <> 'woken' then wait_since end,
-    called_target = case when judged.fate <> 'woken' then called_target end,
-    called_event = case when judged.fate <> 'woken' then called_event end,
-    changed_at = case judged.fate when 'woken' then :now else changed_at end,
-    watched = case when judged.fate <> 'woken' then 2 * (watched > 0) else watched end,
-    unique_slot = case
-        when unique_key is null then null
-        when
-            not instr(
-                unique_states, case judged.fate when 'woken' then 'scheduled,ready' else 'dead' end
-            )
-            then null
-        when unique_slot is not null then unique_slot
-        when
-            (unique_until is null or unique_until > :now)
-            and not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
-    end
+-- name: judge_waits
+-- What becomes of these blocked or queued jobs: with their deadline or with their gate they die,
+-- with their wait for a signal they become due.
+select judged.id, judged.fate, judged.attempt, judged.deliveries
 from (
-    select waiting.seq as place, case
+    select waiting.id, waiting.attempt, waiting.deliveries, case
         when waiting.deadline <= :now then 'deadline'
         when waiting.state <> 'blocked' then null
         when waiting.reason = 'signal' then 'woken'
@@ -122,13 +92,49 @@ from (
         and waiting.finished_at is null
         and +waiting.state <> 'running'
 ) as judged
-where offpath_job.seq = judged.place and judged.fate is not null
+where judged.fate is not null
+
+-- name: give_up
+-- Ends what these jobs wait for, as it was judged. One whose unique key another of them takes is
+-- passed over.
+update or ignore offpath_job set
+    state = case judged.value ->> 'fate' when 'woken' then 'ready' else 'dead' end,
+    reason = nullif(judged.value ->> 'fate', 'woken'),
+    run_at = case judged.value ->> 'fate' when 'woken' then :now else run_at end,
+    finished_at = case when judged.value ->> 'fate' <> 'woken' then :now end,
+    expires_at = case when judged.value ->> 'fate' <> 'woken' then :now + :keep end,
+    blocked_until = null,
+    wait_target = null,
+    wait_event = case when judged.value ->> 'fate' <> 'woken' then wait_event end,
+    wait_since = case when judged.value ->> 'fate' <> 'woken' then wait_since end,
+    called_target = case when judged.value ->> 'fate' <> 'woken' then called_target end,
+    called_event = case when judged.value ->> 'fate' <> 'woken' then called_event end,
+    changed_at = case judged.value ->> 'fate' when 'woken' then :now else changed_at end,
+    watched = case when judged.value ->> 'fate' <> 'woken' then 2 * (watched > 0) else watched end,
+    unique_slot = case
+        when unique_key is null then null
+        when
+            not instr(
+                unique_states, case judged.value ->> 'fate' when 'woken' then 'scheduled,ready' else 'dead' end
+            )
+            then null
+        when unique_slot is not null then unique_slot
+        when
+            (unique_until is null or unique_until > :now)
+            and not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key
+            )
+            then unique_key
+    end
+from json_each(:batch) as judged
+where offpath_job.id = judged.value ->> 'id'
 returning
     id, task, queue, group_id, state, attempt, parent,
     exists (
         select 1 from offpath_group as counting where counting.id = offpath_job.group_id
     ),
-    announce, watched, redrives, deliveries, reason
+    announce, watched, redrives, reason
 
 -- name: signals_to_pass_on
 -- Whether jobs have ended without taking the signal that they were woken for.

@@ -49,6 +49,7 @@ STATEMENTS = (
     "missed_signals",
     "due_blocked",
     "due_queued",
+    "judge_waits",
     "give_up",
     "time_out_gates",
     "met_signal",
