@@ -17,9 +17,9 @@ from offpath.runtime.ids import new_id
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.groups import GroupWork
-from offpath.store.postgres.lease import Reach, lease_steps
+from offpath.store.postgres.leasing import Reach, lease_steps
 from offpath.store.postgres.migrating import PACKAGE
-from offpath.store.postgres.settle import settle_steps, succeed_steps
+from offpath.store.postgres.settling import settle_steps, succeed_steps
 from offpath.store.programs import jobs, reading, workers
 from offpath.store.protocol import JobRedrive
 from offpath.store.sql import Query, catalogue
