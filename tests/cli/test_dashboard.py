@@ -126,7 +126,7 @@ def test_others_are_not_let_in_without_a_token(run: Run, url: str, host: str) ->
         (("--url", "sqlite:///a.db", "--token-file", "nowhere"), "cannot read nowhere"),
         (("--name", "a/b=sqlite:///a.db"), "name of a database"),
         (("--url", "sqlite:///a.db", "--accent", "pink"), "accent is one of"),
-        (("--url", "sqlite:///a.db", "--port", "99999"), "cannot listen"),
+        (("--url", "sqlite:///a.db", "--port", "99999"), "not in the range"),
     ],
 )
 def test_bad_input_is_told_before_anything_listens(

@@ -63,7 +63,13 @@ _terms = option_group(
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=PORT, show_default=True, help="The port; 0 takes a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=PORT,
+    show_default=True,
+    help="The port; 0 takes a free one.",
+)
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path),
@@ -107,12 +113,13 @@ def dashboard(
             "the dashboard needs more packages: pip install 'offpath[dashboard]'"
         ) from error
     known = auth.token(given or secrets.token_urlsafe(24))
-    listener = listen(host, port)
     code = None if given else OneTimeCode("token", time.monotonic)
     terms = Terms(title=terms.title, accent=terms.accent, loopback=local)
     app = prefixed(mounted(shown, known, terms, code), prefix)
-    link = _link(host, listener.getsockname()[1], prefix, None if code is None else code.text)
-    serve(app, listener, lambda: _tell(link, once=code is not None, opens=opens))
+    with listen(host, port) as listener:
+        taken = listener.getsockname()[1]
+        link = _link(host, taken, prefix, None if code is None else code.text)
+        serve(app, listener, lambda: _tell(link, once=code is not None, opens=opens))
     return 0
 
 
