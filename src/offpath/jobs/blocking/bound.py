@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
-    from offpath.jobs.blocking.client import BlockingClient
     from offpath.jobs.blocking.views import BlockingHandle
     from offpath.jobs.values.gates import Gate
     from offpath.jobs.values.job import Job
@@ -15,12 +14,28 @@ S = TypeVar("S")
 G = TypeVar("G")
 
 
+class BlockingWrites(Protocol):
+    """The client's verbs that write. The client itself makes what is bound, so it stands above."""
+
+    @property
+    def enqueue(self) -> Any:  # noqa: ANN401 - the overloads are those of the caller
+        """Writing of jobs and gates."""
+
+    @property
+    def publish(self) -> Any:  # noqa: ANN401 - as above
+        """Writing of outbox messages."""
+
+    @property
+    def append(self) -> Any:  # noqa: ANN401 - as above
+        """Writing of log events."""
+
+
 class BlockingBound:
     """The blocking form of :class:`offpath.Bound`, for code without an event loop."""
 
     __slots__ = ("_client", "connection")
 
-    def __init__(self, client: BlockingClient[Any], connection: object) -> None:
+    def __init__(self, client: BlockingWrites, connection: object) -> None:
         self._client = client
         self.connection = connection
         """The connection or session that was given."""
@@ -51,9 +66,10 @@ class BlockingBound:
         headers: Mapping[str, str] | None = None,
     ) -> str:
         """Write an event to the outbox; see :meth:`offpath.App.publish`."""
-        return self._client.publish(
+        written: str = self._client.publish(
             topic, payload, key=key, stream=stream, headers=headers, within=self.connection
         )
+        return written
 
     def append(
         self,
@@ -65,4 +81,7 @@ class BlockingBound:
         key: str | None = None,
     ) -> str:
         """Append an event to the log; see ``app.log.append``."""
-        return self._client.append(domain, type, stream, payload, key=key, within=self.connection)
+        written: str = self._client.append(
+            domain, type, stream, payload, key=key, within=self.connection
+        )
+        return written
