@@ -100,6 +100,7 @@ class Claimer:
 
     def slot_freed(self) -> None:
         """Ask again if there was more than could be taken."""
+        # Otherwise the answer would be empty: an idle fleet must not ask at each end of a job.
         if self._left_behind:
             self.wake()
 
@@ -112,6 +113,7 @@ class Claimer:
         if not self.open:
             self._left_behind = True
             return _SHUT
+        # A worker without room asks nobody, so the user's function is not called for nothing.
         rest = await self._brake.rest() if self._hand.free or self._hand.joinable else 0.0
         if rest > 0:
             self._left_behind = True
@@ -136,6 +138,7 @@ class Claimer:
         quarantine = self._quarantine
         if not self.open or quarantine.occupied or quarantine.due_in() > 0:
             return 0
+        # Suspects are looked for before other jobs: they begin only while nothing else runs.
         room = min(quarantine.room(), limit)
         request = self._request_of(room, self._hand.rooms_when_empty(self._resting()), apart=True)
         leased = await self._asked(request)
@@ -190,6 +193,8 @@ class Claimer:
             return await self._store.lease(request)
         except BaseException:
             self._left_behind = True
+            # The lease may have been carried out although its answer is lost. Its jobs would then
+            # run nowhere until the lease is over, so they are looked for.
             self._doubt_until = self._clock.monotonic() + DOUBT
             raise
         finally:

@@ -127,6 +127,7 @@ class Engine:
 
     def close_door(self) -> None:
         """Take no more jobs; those that an answer on its way still brings are given back."""
+        # The heartbeat as well: its next renewal would open the claimer again.
         self.stopping = self.heartbeat.stopping = True
         self.claimer.open = False
         self._put_back()
@@ -140,6 +141,7 @@ class Engine:
 
         Whatever the handler still does is without effect.
         """
+        # The handler may still return. By this mark its attempt then writes no second end.
         run.given_up = run.over = True
         self._ended(run, self.judge.settlement(run, self.judge.stopped(run)))
 
@@ -149,6 +151,8 @@ class Engine:
         """Begin a leased job. ``inline``: it was enqueued to begin here, whatever runs already;
         ``apart``: it begins when nothing else runs.
         """
+        # The store hands out a job again only when the lease was lost: an older run of it here is
+        # interrupted below.
         older = self.hand.take(run)
         if run.job.limit_key is not None:
             self.admission.saw()
@@ -215,6 +219,7 @@ class Engine:
         except BaseException as error:  # noqa: BLE001 - our own fault: the job must still end
             self.report(error, "execute")
             settlement = self.executor.broken(run, error)
+        # Before the end: once the end is written, the fence refuses the last progress.
         if run.context is not None and run.context.unwritten and settlement is not None:
             await self.progress.write(run)
         if not run.given_up:
@@ -223,6 +228,8 @@ class Engine:
     def _ended(self, run: Run, settlement: Settlement | None) -> None:
         if run.running is not None:
             self._tell_end(run, None if settlement is None else settlement.outcome)
+        # The slot is free before the end is recorded: the next job runs while the commit is on its
+        # way.
         self.hand.free_slot(run)
         if run.batch is None:  # of a batch, the time of one job is not known
             self.foresight.ended(run)
@@ -260,12 +267,16 @@ class Engine:
             return
         self._let_go(run)
         if answer.status is SettleStatus.APPLIED:
+            # A cancel may have reached the store first; then that is how the job ended, whatever we
+            # sent.
             cancelled = answer.state is JobState.CANCELLED
             name = "cancelled" if cancelled else _COUNT_OF[type(settlement.outcome)]
             setattr(self.counts, name, getattr(self.counts, name) + 1)
             if not cancelled:
                 self._tally(run.job.task, settlement.outcome)
             if answer.closing or answer.state in _FAILED:
+                # Members to cancel and steps to undo may follow; they need not wait for the next
+                # second.
                 self.failed()
             if run.lane is not None:
                 run.lane.judged(settlement.outcome)

@@ -78,6 +78,7 @@ class LoopGuard:
         self._runs = runs
         self._renewed_at = renewed_at
         self._renew = renew
+        # As the heartbeat's: a blocked loop must not shorten the lease that others see.
         self._renew_after = lease_seconds / 3
         self._blocked_after = min(BLOCKED, self._renew_after)
         self._loop: asyncio.AbstractEventLoop | None = None

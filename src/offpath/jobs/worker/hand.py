@@ -37,6 +37,8 @@ class Hand:
         self._queue_limits = dict(queue_limits or {})
         self.changed = asyncio.Event()
         """Set whenever a slot was freed or a job was let go; cleared by who waits for that."""
+        # Ends are written in batches, so short jobs are held for longer than they run. The bound is
+        # what a worker may lose to another one when it dies before their commit.
         self._most_held = max(2 * capacity, 1_000)
         self.unrecorded_for: Callable[[], float] = lambda: 0.0
         """For how many seconds the oldest end has not been recorded; set by who records them."""
@@ -162,6 +164,7 @@ class Hand:
         """
         older = self._held.get(run.job.id)
         if older is not None:
+            # Its handler may still run and use its slot, so it is counted until it ends.
             self._stale.add(older)
         self._held[run.job.id] = run
         self._busy += 1

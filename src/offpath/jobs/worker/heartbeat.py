@@ -85,6 +85,8 @@ class Heartbeat:
         if self.renewed_at == -math.inf:
             await self.register()
         at = self._clock.monotonic()
+        # The time was read before the call: the store's lease begins later, so ours never outlasts
+        # it.
         answer = await self._store.extend(
             self._info,
             lease_seconds=self._lease_seconds,

@@ -117,6 +117,8 @@ class Loops:
     def _kept(self, loop: Loop) -> float | None:
         due = loop.revival
         if due is None:
+            # A turn of an added loop is code that we do not know: a cancel might leave it half
+            # done.
             if loop.name not in self._added:
                 self._end_hanging(loop)
             return None
@@ -135,6 +137,7 @@ class Loops:
 
     def _loop_died(self, name: str) -> None:
         self.wake(KEEPER)
+        # It may be the keeper itself that died, so those that look after it are woken, too.
         for name_of_other in KEEPERS_KEEPERS:
             self.wake(name_of_other)
         self._died(name)

@@ -89,6 +89,8 @@ class Settler:
 
     def _next_in_line(self) -> tuple[Run, ...]:
         try:
+            # Asked from the guard's thread as well, while the loop's thread takes ends out of the
+            # line.
             return (self._line[0][0],)
         except IndexError:
             return ()
@@ -126,6 +128,8 @@ class Settler:
         return Turn(verdict=Verdict.DEGRADED, again=again, cause=cause)
 
     async def _send(self, batch: list[Ending]) -> None:
+        # On their way they are in no line. A flush that is cancelled finds them here and loses
+        # none.
         self._sent = dict(batch)
         try:
             await self._settle(batch)
@@ -168,6 +172,8 @@ class Settler:
 
     async def _settle_beside(self, batch: list[Ending], error: Exception) -> None:
         """The store has trouble of its own: with all ends, if the first alone has it too."""
+        # An outage fails the first end, too, and costs one try instead of one for each end. If only
+        # some rows are bad, halves find them in few tries.
         first, rest = batch[:1], batch[1:]
         if not rest:
             self._set_aside(batch, error)
@@ -203,8 +209,10 @@ class Settler:
     def _answered(self, run: Run, settlement: Settlement, answer: Settled) -> None:
         del self._sent[run]
         if answer.status is SettleStatus.BUSY:
+            # Another transaction holds the row. The others of the batch must not wait for that.
             self._locked.add(run, settlement)
             return
+        # A lost job is another worker's: rewriting its end would only meet the fence.
         if answer.status is SettleStatus.REFUSED and run.interrupted is not Interruption.LOST:
             self._refused(run, settlement, answer)
             return

@@ -80,6 +80,7 @@ class Stopper:
 
     async def leave(self, loops: Iterable[Loop]) -> None:
         """End the loops, and tell the store that this worker is gone, if the store listens."""
+        # The loops first: a heartbeat behind the goodbye would register the worker again.
         await self._briefly(asyncio.gather(*(loop.stop() for loop in loops)))
         await self._briefly(self._engine.store.deregister(self._engine.info.id))
 

@@ -314,6 +314,7 @@ class Worker:
         engine.watch.wake = loops.own("limits", engine.watch.step).wake
         engine.settler.wake = loops.own("settle", engine.settler.flush).wake
         engine.progress.wake = loops.own("progress", engine.progress.step).wake
+        # A third of the lease: two beats may fail before it is over.
         loops.own("heartbeat", self._beat, self._settings.lease_seconds / 3)
         loops.own("signals", self._look, LOOK_EVERY)
         loops.own(KEEPER, self._keep, KEEP_EVERY)
@@ -337,6 +338,7 @@ class Worker:
         engine.claimer.wake = loops.own("claim", engine.claimer.step, settings.poll_interval).wake
         engine.admission.wake = loops.own("admission", engine.admission.step, ADMIT_EVERY).wake
         engine.failed = loops.own(GROUP_CHECK, self._group_check.step, CHECK_EVERY).wake
+        # Jobs of a dead worker wait little longer than its lease, even where that is short.
         rescue_every = min(RESCUE_EVERY, settings.lease_seconds / 10)
         loops.own("rescue", maintenance.rescue, rescue_every)
         loops.own("prune", maintenance.prune, settings.prune_every)

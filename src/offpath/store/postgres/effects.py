@@ -122,6 +122,8 @@ def carry_out(
     jobs = [job for effects in carried.values() for job in effects.jobs]
     gates = [gate for effects in carried.values() for gate in effects.gates]
     gated = bool(gates) or any(job.gate is not None for job in jobs)
+    # A settlement has locked these with its own jobs. And a plain job waits for nobody who could
+    # wait for a root, so it is spared the round trip.
     if not settled and (gated or any(job.unique for job in jobs)):
         yield from _hold_others(jobs, gates, sql)
     if gated:
@@ -129,6 +131,7 @@ def carry_out(
     answers, work = yield from add_jobs(jobs, now, gates, sql=sql)
     work.more.update(dict.fromkeys(joining, 0))
     work.operations = {n: one.operations for n, one in carried.items() if one.operations}
+    # Rows of jobs still come before messages and gates: see the lock order.
     yield from join_roots(work, settled, sql=sql)
     written = yield from add_messages(
         [one for effects in carried.values() for one in effects.messages], now, sql=sql
@@ -161,6 +164,8 @@ def add_log(
     """Append events in their order; those whose id is there already are left out."""
     for piece in chunks(events, _CHUNK):
         batch = [_event(n, one) for n, one in enumerate(piece, 1)]
+        # Writers of the same events meet at their ids in one order; ``n`` keeps the order of
+        # writing.
         batch.sort(key=lambda one: (one.id, one.n))
         yield sql["add_log"](now=moment(now), count=len(piece), batch=to_json(batch))
 

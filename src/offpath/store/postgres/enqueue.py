@@ -192,6 +192,8 @@ class _EnqueueBatch:
         self.added.update(times)
         left = []
         for at in self.left:
+            # Taken out: of several jobs with one id the first has made it, and the others repeat
+            # it.
             run_at = times.pop(self.ids[at], None)
             if run_at is None:
                 left.append(at)
@@ -254,6 +256,7 @@ def add_jobs(
             yield from _resolve(batch, now, sql)
         except (Conflict, StoreBusy):
             if batch.added:
+                # The transaction may be the caller's, who goes on after this error.
                 yield sql["withdraw"](ids=ids_json(batch.added))
             raise
         yield from _replace(batch, now, sql)
@@ -345,6 +348,8 @@ def _insert(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Queri
 def _resolve(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Queries[None]:
     """Answer for the jobs that could not be added, or raise their conflict."""
     for _ in range(_ROUNDS):
+        # Ids before keys: a repeat holds its own key, and must be answered as a repeat instead of
+        # meeting itself. Each round looks anew, since holders may have ended meanwhile.
         rows = yield sql["same_ids"](ids=ids_json(batch.ids[at] for at in batch.left))
         _answer_repeats(batch, rows)
         keys = sorted({claim.key for at in batch.left if (claim := batch.jobs[at].unique)})
@@ -354,6 +359,7 @@ def _resolve(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Quer
             holders = dict(map(_Holder.of, rows))
             _answer_unique(batch, holders)
             if any(holder.over for holder in holders.values()):
+                # Nothing runs when a period ends, so the next one that wants the key takes it away.
                 yield sql["release_keys"](keys=to_json(keys), now=moment(now))
         if batch.left:
             yield from _insert(batch, now, sql)

@@ -94,6 +94,7 @@ class GroupWork:
             self.failed_before[root] += 1
         if standing == 0 and root not in settled:
             self.values[root] = result
+        # It has reported the end of its group while it was alone; a second report would be wrong.
         if redrives > 0 or (standing <= 0 and root not in settled):
             self.done.add(root)
 
@@ -138,6 +139,8 @@ class GroupWork:
 
     def _last(self, now: datetime | None, sql: Catalogue) -> Steps[dict[str, Left]]:
         if any(one.fold for given in self.given.values() for one in given):
+            # The value so far must be read under the lock, or two ends could fold into the same
+            # value.
             return (yield from self._fold(now, sql))
         queries = self.queries(now, sql=sql)
         if not queries:

@@ -22,6 +22,7 @@ WriteEach = Callable[[Sequence[NewJob]], Awaitable[list["Enqueued | None"]]]
 """Writes each job that nothing stands in the way of; None for the others."""
 _Waiting = tuple[Effects, "asyncio.Future[list[Enqueued]]"]
 
+# A caller is answered after the commit, so a larger one would make the first wait for the last.
 MOST_JOBS: Final = 1000
 """Jobs, messages and events in one shared commit; a single caller's may be more."""
 

@@ -16,6 +16,7 @@ from offpath.store.postgres.steps import NEVER, from_micros, moment, to_json
 from offpath.store.programs.dialect import Announced, Rows, Send, Steps, ask
 from offpath.store.sql import Catalogue
 
+# Jobs that come due together are made ready over several leases: no lease pays for all.
 PROMOTED_AT_ONCE: Final = 500
 _MOST: Final = 8
 
@@ -75,6 +76,8 @@ def lease_steps(
     )
     _, candidates, *_ = rows[1][0]
     leased = _leased(request, rows[1], announced)
+    # Fewer than there were candidates: others have taken them meanwhile. A lack of candidates is
+    # not a crowd, and must not make the next lease read more.
     reach.learn(short=len(leased.jobs) < min(limit, candidates))
     return replace(leased, more=candidates > len(leased.jobs))
 

@@ -58,6 +58,8 @@ def take_steps(
 ) -> Steps[tuple[Rows, Choice]]:
     """Choose and take; the rows are those of a lease."""
     reach = limit + 1
+    # By age and by turn there is a list for each priority or fair key, and most are not used up. A
+    # choice that did use one up is made again from longer lists.
     few = reach if request.order is Order.PRIORITY else max(limit // 16, 4)
     balanced = request.order is Order.BALANCED
     counts = (sql["running_by_fair_key"](),) if balanced else ()
@@ -172,6 +174,7 @@ def choose(
             if queues[one.queue] <= 0:
                 del lines[one.queue]
     if request.order is not Order.BALANCED:
+        # The turns of the queues decide which jobs are taken; of these the best still begins first.
         chosen.sort()
     return Choice([job for _, job in chosen], _best(lines, tasks, served) is not None, cut)
 

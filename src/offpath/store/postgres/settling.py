@@ -35,6 +35,7 @@ from offpath.store.postgres.steps import ids_json, moment, to_json, told_the_tim
 from offpath.store.programs.dialect import Announced, Send, Steps, ask, embed
 from offpath.store.sql import Catalogue, Query, Row
 
+# A job that is retried for ever must not grow a history for ever.
 KEPT_FAILURES: Final = 50
 _SKIPPED: Final = 8
 """Batches that do not try the quick way after one that tried in vain."""
@@ -139,7 +140,12 @@ def settle_steps(
     sql: Catalogue,
 ) -> Steps[list[Settled]]:
     """Settle anything. Jobs first, then what they enqueue, then gates, then their groups."""
+    # The turns of signals come first: their sender may wait for a unique key that these ends give
+    # up. Then all rows of jobs in one statement: two batches whose effects touch the other's jobs
+    # would otherwise wait for each other.
     first = (*lock_signals(settlements, sql), *_lock_others(settlements, sql))
+    # The trigger on jobs writes one note for each end. For many ends of few keys one note for each
+    # key is cheaper, here and for the admission that reads them.
     if together := many(one.job.limit_key for one in settlements):
         first = (*first, sql["nudge_together"]())
     rows = yield from told_the_time(_settle(settlements, now, sql), now, sql, first=first)
@@ -150,8 +156,11 @@ def settle_steps(
     if together:
         over = (settlements[n] for n, one in batch.ended.items() if one.over)
         yield from _free_rooms(over, sql)
+    # Under the turns that were taken above: no signal can come between this look and the wait.
     yield from _catch_signals(batch, now, sql)
     carried = batch.carried()
+    # New jobs come behind the ends, which have given up their unique keys: a handler may enqueue a
+    # job with the key of its own.
     enqueued, work = yield from embed(
         carry_out(
             carried,
@@ -163,14 +172,20 @@ def settle_steps(
         )
     )
     yield from _trim(batch, sql)
+    # From the first gate on no row of a job is waited for, so nothing about jobs may follow.
     moved = yield from embed(count_ends(batch.watched(), batch.keep(), now, sql=sql))
+    # Applied ones only: a worker that has lost its lease must not close a key for the fleet.
     cooled = cool_downs(settlements[n] for n in batch.applied)
     yield from cool_down_steps(cooled, now, sql=sql)
+    # A job that was put back is ready at once. If its key is closed, no admission would look at it
+    # again, and it would start.
     if perhaps_closed := [*batch.given_back(), *cooled]:
         batch.hold((yield from hold_again_steps(perhaps_closed, now, sql=sql)))
     batch.count(work, moved)
     if announced is not None:
         announced.moved |= released(moved)
+    # Rows of groups are where the members of a large group meet. They are locked last, so that they
+    # are held for the shortest time.
     left = yield from work.lasting(now, sql=sql)
     return batch.answers(enqueued, left, dead([*work.moved, *moved]))
 
@@ -186,6 +201,7 @@ def _settle(settlements: Sequence[Settlement], now: datetime | None, sql: Catalo
     if all(type(one.outcome) is Succeeded for one in settlements):
         return sql["succeed_in_company"](now=moment(now), batch=_successes(settlements))
     ends = [_end(n, one) for n, one in enumerate(settlements)]
+    # The statement locks in this order. A late batch of a lost worker may name the same jobs.
     ends.sort(key=_by_id)
     return sql["settle"](now=moment(now), batch=to_json(ends))
 
@@ -208,6 +224,7 @@ def _lock_others(settlements: Sequence[Settlement], sql: Catalogue) -> tuple[Que
     """Effects that touch other jobs of the store: then all are locked first, in one order."""
     busy = [one for one in settlements if one.effects is not NOTHING]
     others = {each for one in busy for each in _touched(one)}
+    # What this transaction makes has no row yet that could be locked.
     others -= {job.id for one in busy for job in one.effects.jobs}
     keys = replacing_keys(job for one in busy for job in one.effects.jobs)
     if not others and not keys:
@@ -308,6 +325,7 @@ def _trim(batch: AppliedBatch, sql: Catalogue) -> Steps[None]:
     often = [job.id for job in jobs.values() if job.deliveries > KEPT_FAILURES]
     if often:
         yield from ask(sql["trim_failures"](ids=ids_json(often), keep=KEPT_FAILURES))
+    # What undoes a success is never run, and would keep the job from being pruned.
     well = [
         jobs[n].id
         for n, one in batch.ended.items()

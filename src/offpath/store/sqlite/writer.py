@@ -226,6 +226,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - whatever it is, every caller must be told
             self._fail(requests, error)
         _answer(requests)
+        # Behind the answers: no caller waits for the log to be moved.
         self._checkpoints.after_commit(self._session)
 
     def _fail(self, requests: list[Request], error: Exception) -> None:
@@ -275,6 +276,8 @@ def _peeked(session: Session, requests: list[Request]) -> bool:
 def _transact(session: Session, requests: list[Request]) -> None:
     """All requests in one transaction; when one fails, again with each behind a savepoint."""
     try:
+        # Without savepoints at first: they cost two statements for each request, and few requests
+        # fail.
         _attempt(session, requests, _plainly)
     except Exception as error:
         session.rollback()
@@ -300,6 +303,7 @@ def _attempt_isolated(session: Session, requests: list[Request]) -> None:
 def _attempt(
     session: Session, requests: list[Request], run: Callable[[Session, list[Request]], None]
 ) -> None:
+    # Before BEGIN: SQLite does not change this inside of a transaction.
     session.sync(durably=not all(request.relaxed for request in requests))
     session.control(SQL["begin"])
     run(session, requests)
@@ -330,6 +334,8 @@ def _behind_a_savepoint(session: Session, request: Request) -> None:
         request.result, request.error = request.work(session), None
     except Exception as error:
         fault = translated(error)
+        # Some errors have rolled the whole transaction back, and then there is no savepoint to go
+        # to.
         if is_environment(fault) or not session.in_transaction:
             raise
         session.control(SQL["rollback_to_savepoint"])
