@@ -17,7 +17,7 @@ CLAUSES = frozenset(
     }
 )
 """First words of a docstring that leave the reader to find the noun."""
-CEILING = 40
+CEILING = 10
 """Docstrings of the package that may begin so. Lower it with each that is rewritten."""
 
 

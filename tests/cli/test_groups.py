@@ -12,7 +12,7 @@ import pytest
 import offpath
 from offpath import App, Context, Limit, Plan
 from offpath.model.job import JobState
-from offpath.operating.waiting import _names
+from offpath.operating.job_waits import _names
 from tests.cli.conftest import Run, document
 
 KEY = "the order's key"

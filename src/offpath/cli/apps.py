@@ -14,7 +14,7 @@ from offpath.app import App
 from offpath.config import MEMORY_URL, Settings, load_settings, normal_url
 from offpath.errors import ConfigurationError, OffpathError
 from offpath.model.redact import redact_text, redact_url
-from offpath.operating.opening import require_schema
+from offpath.operating.schema_check import require_schema
 
 
 def store_settings(url: str | None) -> Settings:

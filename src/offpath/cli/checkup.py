@@ -21,7 +21,7 @@ from offpath.jobs.schedules.ticker import KIND
 from offpath.model.deaths import Whose
 from offpath.model.job import JobState
 from offpath.model.lease import WorkerRecord
-from offpath.operating.opening import require_schema
+from offpath.operating.schema_check import require_schema
 from offpath.store.protocol import Backlog, Finding, Level
 
 __all__ = ["Finding", "Level", "examine"]

@@ -28,7 +28,7 @@ from offpath.model.health import Condition
 from offpath.model.json_text import decode_json
 from offpath.operating import views
 from offpath.operating.documents.health import describe
-from offpath.operating.opening import require_schema
+from offpath.operating.schema_check import require_schema
 
 HEALTHY, UNHEALTHY, UNREACHABLE = range(3)
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - told apart

@@ -19,7 +19,7 @@ from offpath.cli.frame import framed, option_group, url_option
 from offpath.config import normal_url
 from offpath.errors import ConfigurationError, MissingExtra
 from offpath.web import auth
-from offpath.web.mounting import Terms, mounted
+from offpath.web.mount import DashboardTerms, mounted
 
 PORT = 8787
 _TOKEN = "OFFPATH_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable
@@ -55,7 +55,7 @@ _databases = option_group(
 )
 _terms = option_group(
     "terms",
-    Terms,
+    DashboardTerms,
     click.option("--title", default="offpath", help="The words above the menu.", show_default=True),
     click.option("--accent", metavar="COLOUR", help="A colour for this database, as red or green."),
 )
@@ -87,7 +87,7 @@ def dashboard(
     token_file: Path | None,
     prefix: str,
     opens: bool,
-    terms: Terms,
+    terms: DashboardTerms,
     shown: Shown,
 ) -> int:
     r"""Look at jobs, queues, workers and schedules in a browser.
@@ -107,14 +107,14 @@ def dashboard(
         )
     try:
         from offpath.dashboard.serving import listen, prefixed, serve
-        from offpath.web.console.signing_in import OneTimeCode
+        from offpath.web.console.sign_in import OneTimeCode
     except ImportError as error:
         raise MissingExtra(
             "the dashboard needs more packages: pip install 'offpath[dashboard]'"
         ) from error
     known = auth.token(given or secrets.token_urlsafe(24))
     code = None if given else OneTimeCode("token", time.monotonic)
-    terms = Terms(title=terms.title, accent=terms.accent, loopback=local)
+    terms = DashboardTerms(title=terms.title, accent=terms.accent, loopback=local)
     app = prefixed(mounted(shown, known, terms, code), prefix)
     with listen(host, port) as listener:
         taken = listener.getsockname()[1]

@@ -15,8 +15,8 @@ from offpath.operating.documents import faults, health, schedules
 from offpath.operating.documents.faults import FaultsDocument
 from offpath.operating.documents.health import HealthDocument
 from offpath.operating.documents.schedules import ScheduleDocument
+from offpath.operating.queue_service import QueueStanding, describe_queues
 from offpath.operating.redaction import PLAIN, Redaction
-from offpath.operating.serving import QueueStanding, describe_queues
 
 MOST_DEAD = 500
 """Dead letters that are looked at for their faults; what is older is said to be there."""

@@ -7,7 +7,7 @@ from shlex import quote
 from offpath.model.job import JobState
 from offpath.model.limit import QueueRecord
 from offpath.operating.documents.jobs import JobStanding
-from offpath.operating.serving import QueueStanding
+from offpath.operating.queue_service import QueueStanding
 
 
 class JobShown(JobStanding, frozen=True, kw_only=True):

@@ -13,8 +13,8 @@ from offpath.model.job import JobRecord, JobState
 from offpath.operating.documents import groups, jobs
 from offpath.operating.documents.groups import GroupStanding
 from offpath.operating.documents.jobs import JobPage, JobStanding
+from offpath.operating.job_waits import holder_problems, steps_of, wait_of, waited_for
 from offpath.operating.redaction import PLAIN, Redaction
-from offpath.operating.waiting import holder_problems, steps_of, wait_of, waited_for
 from offpath.runtime.ids import parse_id
 
 _OPEN: Final = (JobState.BLOCKED, JobState.QUEUED, JobState.RUNNING)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from offpath.web.mounting import dashboard
+from offpath.web.mount import dashboard
 
 __all__ = ["dashboard"]

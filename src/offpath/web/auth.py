@@ -82,7 +82,7 @@ class Token:
 
 
 def token(tokens: str | Mapping[str, str], *, can: Iterable[Can] = OPERATOR) -> Token:
-    """Who sends ``Authorization: Bearer …``, or has given the token on the sign-in page.
+    """The viewer who sends ``Authorization: Bearer …``, or has given the token on the sign-in page.
 
     ``tokens`` is one, or a mapping from the name of its holder to each. Raises ``InvalidArgument``
     for one of fewer than 16 characters.
@@ -132,7 +132,8 @@ class Basic:
 
 
 def basic(hashes: Mapping[str, str], *, can: Iterable[Can] = OPERATOR) -> Basic:
-    """Who gives a name and its password. ``hashes`` are by name, from :func:`hash_password`.
+    """The viewer who gives a name and its password. ``hashes`` are by name, from
+    :func:`hash_password`.
 
     Raises ``InvalidArgument`` for what is no such hash.
     """
@@ -183,7 +184,8 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def header(name: str, *, proxies: Iterable[str], can: Iterable[Can] = OPERATOR) -> Header:
-    """Whom a header names, set by a proxy that has signed people in: ``x-forwarded-user``.
+    """The viewer whom a header names, set by a proxy that has signed people in:
+    ``x-forwarded-user``.
 
     ``proxies`` are the addresses or networks from which it is believed; without any, whoever
     reaches the dashboard could name himself. Raises ``InvalidArgument``.
@@ -214,7 +216,7 @@ class Session:
 
 
 def session(find: Authenticate, *, login_url: str | None = None) -> Session:
-    """Whom the app's own login knows: ``find(asked)`` gives a :class:`Viewer`, or None.
+    """The viewer whom the app's own login knows: ``find(asked)`` gives a :class:`Viewer`, or None.
 
     With ``login_url`` pages send people there; JSON answers 401.
     """

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 
 
-class Header(Struct, frozen=True, kw_only=True, tag="header", tag_field="type"):
+class FirstLine(Struct, frozen=True, kw_only=True, tag="header", tag_field="type"):
     """The first line."""
 
     format: int = FORMAT
@@ -64,7 +64,7 @@ class LastLine(Struct, frozen=True, kw_only=True, tag="end", tag_field="type"):
     links: int
 
 
-Line = Header | AccountLine | LinkLine | LastLine
+Line = FirstLine | AccountLine | LinkLine | LastLine
 _DECODER: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 
 
@@ -94,7 +94,7 @@ async def export(store: LedgerStore) -> AsyncIterator[bytes]:
     """The lines of a ledger as it is at this moment, each with its newline."""
     async with store.ledger_snapshot() as reads:
         checkpoints = await reads.ledger_checkpoints(limit=1)
-        yield _line(Header(checkpoint=checkpoints[0] if checkpoints else None))
+        yield _line(FirstLine(checkpoint=checkpoints[0] if checkpoints else None))
         links = all_links(reads)
         pending = await anext(links, None)
         accounts = linked = 0
@@ -127,7 +127,7 @@ def verify_lines(lines: Iterable[bytes], keys: SealVerifier | None) -> Exported:
 class _Replay:
     def __init__(self, keys: SealVerifier | None) -> None:
         self._keys = keys
-        self._header: Header | None = None
+        self._header: FirstLine | None = None
         self._walk: ChainWalk | None = None
         self._line: AccountLine | None = None
         self._whole = True
@@ -139,10 +139,10 @@ class _Replay:
         self._end: LastLine | None = None
 
     def take(self, line: Line, number: int) -> None:
-        if (self._header is None) != isinstance(line, Header):
+        if (self._header is None) != isinstance(line, FirstLine):
             raise MalformedOperation(f"line {number}: this is no exported ledger")
         match line:
-            case Header():
+            case FirstLine():
                 if line.format != FORMAT:
                     raise MalformedOperation(
                         f"line {number}: it is of format {line.format}, and this release reads "

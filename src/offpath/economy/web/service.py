@@ -55,7 +55,7 @@ class RateLimiter(Protocol):
         ...
 
 
-class Stop(Exception):
+class ServiceStop(Exception):
     """Ends a request with a problem."""
 
     def __init__(self, found: Problem, **headers: str) -> None:
@@ -116,7 +116,7 @@ class Service:
         """The answer to who asks too often; None lets it through."""
         try:
             await self._admit(request)
-        except Stop as stop:
+        except ServiceStop as stop:
             return self._problem(request, stop.problem, stop.headers)
         return None
 
@@ -133,7 +133,7 @@ class Service:
             self._economy.app.metrics.counter(DEGRADED).add()
             return
         if whole is not None:
-            raise Stop(problem(429, "RATE_LIMITED", retryable=True), retry_after=str(whole))
+            raise ServiceStop(problem(429, "RATE_LIMITED", retryable=True), retry_after=str(whole))
 
     async def _submitted(self, request: Request) -> Any:  # noqa: ANN401 - JSON
         await self._admit(request)
@@ -160,18 +160,18 @@ class Service:
     def _guard(self, request: Request) -> None:
         """Refuse what only a page of somebody else would have a browser send."""
         if self._authenticate is False and not to_loopback(request.headers):
-            raise Stop(problem(403, "HOST.NOT_LOOPBACK"))
+            raise ServiceStop(problem(403, "HOST.NOT_LOOPBACK"))
         if foreign(request.headers, self._origins):
-            raise Stop(problem(403, "ORIGIN.FOREIGN"))
+            raise ServiceStop(problem(403, "ORIGIN.FOREIGN"))
         if not says_json(request.headers):
-            raise Stop(problem(415, "BODY_NOT_JSON"), accept="application/json")
+            raise ServiceStop(problem(415, "BODY_NOT_JSON"), accept="application/json")
 
     async def _ready(self, _: Request) -> Any:  # noqa: ANN401 - JSON
         try:
             await self._economy.read.balance("platform:trust_cash")
         except Exception as error:
             _log.warning("not ready: %s", type(error).__name__)
-            raise Stop(problem(503, "NOT_READY", retryable=True)) from error
+            raise ServiceStop(problem(503, "NOT_READY", retryable=True)) from error
         return {"status": "ready"}
 
     async def _actor(self, request: Request) -> Actor | None:
@@ -179,7 +179,7 @@ class Service:
             return None
         actor: object = await asked(self._authenticate, asked_of(request))
         if actor is None:
-            raise Stop(problem(401, "AUTH.UNAUTHORIZED"), www_authenticate="Bearer")
+            raise ServiceStop(problem(401, "AUTH.UNAUTHORIZED"), www_authenticate="Bearer")
         if not isinstance(actor, Actor):
             raise TaskError(
                 f"authenticate returned {type(actor).__name__}: return an Actor, None for nobody"
@@ -191,7 +191,7 @@ class Service:
     ) -> Response:
         try:
             return self._json(request, 200, await work(request))
-        except Stop as stop:
+        except ServiceStop as stop:
             return self._problem(request, stop.problem, stop.headers)
         except TooLargeBody:
             return self._problem(request, problem(413, "BODY_TOO_LARGE"))

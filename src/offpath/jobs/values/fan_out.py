@@ -86,7 +86,7 @@ def queued_by(piece: LeasedJob | JobRecord, jobs: Sequence[NewJob]) -> tuple[New
 # -- the text ------------------------------------------------------------------------------------
 
 
-class _Held(msgspec.Struct, frozen=True):
+class _JobColumns(msgspec.Struct, frozen=True):
     """Jobs by columns: what all have in common is there once."""
 
     shared: dict[str, Any]
@@ -107,12 +107,12 @@ def encoded(jobs: Sequence[NewJob]) -> str:
             shared[name] = values[0]
         else:
             columns[name] = values
-    packed = zlib.compress(msgspec.json.encode(_Held(shared, columns)), level=1)
+    packed = zlib.compress(msgspec.json.encode(_JobColumns(shared, columns)), level=1)
     return f'"{base64.b64encode(packed).decode()}"'
 
 
 def decoded(text: str) -> list[NewJob]:
-    """What :func:`encoded` wrote. Raises ``ValueError`` kinds for anything else."""
+    """The jobs that :func:`encoded` wrote. Raises ``ValueError`` kinds for anything else."""
     packed = base64.b64decode(msgspec.json.decode(text, type=str), validate=True)
     unpacking = zlib.decompressobj()
     try:
@@ -121,7 +121,7 @@ def decoded(text: str) -> list[NewJob]:
         raise ValueError(f"this is no piece of a fan-out: {error}") from None
     if not unpacking.eof:
         raise ValueError("this is no piece of a fan-out: it is cut off, or unpacks without end")
-    held = msgspec.json.decode(plain, type=_Held)
+    held = msgspec.json.decode(plain, type=_JobColumns)
     rows = zip(*held.columns.values(), strict=True)
     made = [{**held.shared, **dict(zip(held.columns, row, strict=True))} for row in rows]
     return msgspec.convert(made, type=list[NewJob])

@@ -126,6 +126,7 @@ class Batches:
             return
         call = BatchCall(spec)
         conduct = self._conduct(call, run.job.task)
+        # A clean context, as for single jobs: it must not see the job whose lease made it.
         call.runner = asyncio.get_running_loop().create_task(conduct, context=Context())
         self._collecting[run.job.task] = call
         self._hand.joined()

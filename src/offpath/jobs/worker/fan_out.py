@@ -46,7 +46,7 @@ async def _queue(ctx: JobContext, jobs: list[NewJob]) -> None:
     ctx.plan(Effects(jobs=queued_by(piece, jobs)))
 
 
-class FanOut:
+class FanOutTask:
     """The task, as the worker sees tasks."""
 
     name = TASK
@@ -75,7 +75,7 @@ class FanOut:
 
 def with_fan_out(tasks: Mapping[str, Runnable]) -> Mapping[str, Runnable]:
     """The tasks that a worker runs: an app's, those that it will define too, and this one."""
-    return ChainMap({TASK: FanOut()}, cast("MutableMapping[str, Runnable]", tasks))
+    return ChainMap({TASK: FanOutTask()}, cast("MutableMapping[str, Runnable]", tasks))
 
 
 def ours(run: Run) -> bool:

@@ -61,6 +61,7 @@ class Foresight:
         oldest = self._hand.oldest_waiting
         if oldest is None:
             return
+        # The line moves, so its oldest has waited for less than the patience: look again later.
         if oldest is not then:
             self.waits(loop, put_back)
             return

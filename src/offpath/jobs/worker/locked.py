@@ -33,6 +33,7 @@ class Locked:
 
     def add(self, run: Run, settlement: Settlement) -> None:
         """Have one wait for its next try."""
+        # At the end of the line, so one row that stays locked does not keep the others from a try.
         self._waiting.append((self._monotonic() + RETRY, run, settlement))
 
     def due(self) -> list[tuple[Run, Settlement]]:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from offpath.runtime.recent_ends import RecentEnds
     from offpath.store.protocol import Store
 
+# Rescued rows stay locked until the commit; more of them are taken by the next pass at once.
 RESCUE_BATCH = 500
+# Small enough to hold up no settlement, and repeated at once while there is more.
 PRUNE_BATCH = 1_000
 MOST_COUNTED = 10_000
 """Due jobs of one lane, and held ones, that are counted: more are told as this many."""
@@ -45,6 +47,8 @@ class Maintenance:
         """Give jobs of dead workers to the living; returns whether there may be more at once."""
         if self._unsure():  # the living could not renew their leases either, or not yet
             return NOTHING
+        # Deaths that can be seen are noted before leases are judged: a seen death need not wait for
+        # the end of its lease.
         if self._store.capabilities.presence:
             await self._store.notice_deaths()
         rescued = await self._store.rescue(

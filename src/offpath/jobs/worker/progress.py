@@ -51,6 +51,7 @@ class ProgressWriter:
         wait = self._may_write_at - self._clock.monotonic()
         if wait > 0:
             return wait
+        # From the beginning of a round: a slow store must not be asked more often for being slow.
         self._may_write_at = self._clock.monotonic() + PAUSE
         reported, self._reported = self._reported, {}
         written = [await self.write(run) for run in reported if not run.over]
@@ -66,6 +67,7 @@ class ProgressWriter:
 
         Returns whether there was none.
         """
+        # Before the text is taken: what is reported during the write is noted again, and not lost.
         self._reported.pop(run, None)
         text = None if run.context is None else run.context.take_progress()
         if text is None:

@@ -109,6 +109,8 @@ class Quarantine:
             async with self._turn:
                 if run in self._begun:
                     return True
+                # The store is told before the first of them runs: if the process dies, it knows
+                # that just this set was running.
                 if self._alone and not await self._begin(run):
                     return False
             if run not in self._begun:

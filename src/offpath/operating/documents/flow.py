@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from offpath.model.limit import Algorithm, LimitRecord, QueueRecord
-from offpath.operating.documents.filling import filled
+from offpath.operating.documents.fields import filled
 from offpath.operating.times import when
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from offpath.jobs.values.group_codecs import unsigned
 from offpath.model.group import GroupPolicy, GroupRecord
 from offpath.model.job import Count
-from offpath.operating.documents.filling import filled
+from offpath.operating.documents.fields import filled
 from offpath.operating.documents.jobs import JobPage
 from offpath.operating.redaction import PLAIN, Redaction
 

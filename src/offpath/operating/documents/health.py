@@ -11,7 +11,7 @@ from offpath.model.deaths import Whose
 from offpath.model.finding import FindingRecord
 from offpath.model.tally import Verdict
 from offpath.operating.documents import workers
-from offpath.operating.documents.filling import filled
+from offpath.operating.documents.fields import filled
 from offpath.operating.documents.flow import (
     LimitDocument,
     QueueDocument,

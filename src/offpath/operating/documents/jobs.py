@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from offpath.model.job import Failure, JobRecord, JobState, Page
 from offpath.model.redact import redact_text
-from offpath.operating.documents.filling import filled
+from offpath.operating.documents.fields import filled
 from offpath.operating.redaction import PLAIN, Redaction
 
 

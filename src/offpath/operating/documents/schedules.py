@@ -16,7 +16,7 @@ from offpath.model.schedule import (
     Timing,
     TimingKind,
 )
-from offpath.operating.documents.filling import filled
+from offpath.operating.documents.fields import filled
 from offpath.operating.redaction import PLAIN, Redaction
 
 

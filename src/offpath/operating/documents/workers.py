@@ -9,7 +9,7 @@ from msgspec import Struct
 from offpath.health.fleet import FleetMember, WorkerPresence
 from offpath.model.health import WorkerReport
 from offpath.model.lease import WorkerInfo
-from offpath.operating.documents.filling import filled
+from offpath.operating.documents.fields import filled
 
 
 class WorkerDocument(Struct, frozen=True, kw_only=True):

@@ -78,7 +78,7 @@ def _catch_up(
 
 
 def _ends_group(end: End, last: Mapping[str, str], left: Mapping[str, Left]) -> bool:
-    """Whether the end of this job ended its group, for the first time."""
+    """True if the end of this job ended its group, for the first time."""
     if not end.grouped:
         return end.redrives == 0
     return _is_done(left, end.group_id) and last[end.group_id] == end.id
@@ -87,7 +87,7 @@ def _ends_group(end: End, last: Mapping[str, str], left: Mapping[str, Left]) -> 
 def told(
     rows: Sequence[MovedRow], left: Mapping[str, Left], elsewhere: Collection[str] = ()
 ) -> list[ChangedJob]:
-    """What is told of changed jobs; the last of a group that is done says so.
+    """The report of changed jobs; the last of a group that is done says so.
 
     The ends of the groups of ``elsewhere`` are told by another answer.
     """
@@ -124,12 +124,12 @@ def change(row: MovedRow) -> ChangedJob:
 
 
 def ended(row: MovedRow) -> bool:
-    """Whether the change is the end of the job."""
+    """True if the change is the end of the job."""
     return row.was != row.state and public(row.state) in TERMINAL
 
 
 def dead(rows: Iterable[MovedRow]) -> list[MovedRow]:
-    """Those that have died."""
+    """The rows of jobs that have died."""
     return [row for row in rows if row.state == JobState.DEAD.value]
 
 

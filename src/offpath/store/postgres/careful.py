@@ -48,6 +48,8 @@ class Care:
             answers = await self._settle_free(settlements, free)
             self._needed = any(one.status is SettleStatus.BUSY for one in answers)
             return answers
+        # Looking for locks before each batch would cost every one a round trip, and a lock that
+        # lasts is rare. So a batch is looked after only when it takes long.
         settling = asyncio.ensure_future(at_once(settlements))
         try:
             while not (await asyncio.wait((settling,), timeout=MOMENT))[0]:
@@ -87,6 +89,8 @@ def settle_free_steps(
     """Settle those whose rows nobody has locked. The locks are taken in the written order."""
     ids = ids_json(one.job.id for one in settlements)
     first = (sql["briefly"](), *lock_signals(settlements, sql))
+    # Two looks, for a job that is not in the second may be locked, or may be gone: a gone one must
+    # be answered as lost, and not be tried for ever.
     *_, there, unlocked = yield Send(
         (*first, sql["jobs_there"](ids=ids), sql["free_jobs"](ids=ids))
     )

@@ -44,10 +44,14 @@ def require_gates(
             raise no_gate(job.id, job.gate)
     there: set[str] = set()
     if watched:
+        # Locked, and not only read: a job that ended between this look and the row of the gate
+        # would be counted by neither side.
         rows = yield sql["lock_jobs"](ids=ids_json(watched))
         there = {job for job, _ in rows}
     for gate in gates:
         missing = [each for each in gate.on if each in watched and job_id(each) not in there]
+        # With a timeout the gate ends by itself, and a known gate is a repeat whose jobs may have
+        # been pruned. Any other gate would wait for ever.
         if missing and gate.timeout is None and job_id(gate.id) not in known:
             raise nothing_to_watch(gate.id, missing[0])
 
@@ -103,6 +107,8 @@ def follow(
     moved: list[MovedRow] = []
     while decided:
         batch = [{"id": gate, "state": state.value} for gate, state in sorted(decided.items())]
+        # Before their jobs move: a job that is added meanwhile must meet a decided gate. The chain
+        # that follows skips gates which others hold, so it never waits behind a gate it holds.
         yield sql["decide_gates"](batch=to_json(batch))
         rows = yield from move_jobs(decided, keep, now, sql=sql)
         moved += rows
@@ -123,6 +129,7 @@ def move_jobs(
     if over:
         rows = yield sql["end_gated"](now=moment(now), ids=to_json(over), keep=keep)
         moved += [MovedRow(*row) for row in rows]
+    # Jobs that another transaction holds were skipped. This mark is what the expiry finds them by.
     yield sql["note_behind"](ids=to_json(sorted(decided)))
     return moved
 
@@ -149,9 +156,11 @@ def _make(
         standing = dict(map(tuple, rows))
     missing = others - standing.keys()
     batch = [_new_gate(gate, watched[gate.id], standing) for gate in gates]
+    # Two callers that make the same gates meet at them in one order.
     batch.sort(key=lambda one: one["id"])
     rows = yield sql["add_gates"](now=moment(now), batch=to_json(batch))
     new = {gate for (gate,) in rows}
+    # A repeat watches nothing again: its jobs may be counted already.
     fresh = [one for one in batch if one["id"] in new]
     if not fresh:
         return {}, set()
@@ -160,6 +169,7 @@ def _make(
         one["known"] |= {each: "early" for each in one["on"] if each in missing}
     yield sql["add_watches"](batch=to_json(fresh))
     if standing:
+        # The mark spares the end of every other job the look for gates.
         yield sql["watch_jobs"](ids=ids_json(standing))
     states = {one["id"]: _verdict_of(one) for one in fresh}
     return {gate: one for gate, one in states.items() if one is not GateState.OPEN}, new
@@ -223,6 +233,7 @@ def _count_now(ended: Mapping[str, bool], sql: Catalogue) -> Queries[dict[str, G
     if not ended:
         return {}
     rows = yield _count("count_gates_now", ended, sql)
+    # Not where a gate was skipped: an ended job without the mark is counted by the next expiry.
     yield sql["note_counted"](ids=ids_json(ended))
     return _decided(rows)
 

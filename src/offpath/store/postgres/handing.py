@@ -48,7 +48,7 @@ ANNOUNCE: Final = HandedRow._fields.index("announce")
 
 
 def shape_of(worker: str) -> Shape[LeasedJob]:
-    """How the rows of a lease by ``worker`` are read, one by one if need be."""
+    """The way in which the rows of a lease by ``worker`` are read, one by one if need be."""
     return Shape(lambda row: job_of(row, worker), HandedRow._fields, HandedRow(), _marked)
 
 

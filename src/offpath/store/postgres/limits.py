@@ -24,6 +24,7 @@ from offpath.store.unreadable import UNREADABLE
 
 AT_ONCE: Final = 1000
 """Jobs that a pass which nobody asked for admits at most."""
+# A pass holds the rows of its keys until its commit, and a cool-down waits for them.
 _KEYS_AT_ONCE: Final = 200
 
 _rate = msgspec.json.Decoder(RateSpec)
@@ -52,6 +53,8 @@ def admit_steps(
     if not turns or limit <= 0:
         return Admitted(jobs=0, more=bool(turns), next_in=(yield from _outlook(given, now, sql)))
     names = to_json(turns)
+    # The keys come first, for their counts are what is decided by. Jobs that somebody holds are
+    # skipped (pick_held), so a pass that holds keys never waits for a job.
     *_, rates, _, picked = yield Send(
         (
             sql["make_limits"](keys=names),

@@ -92,6 +92,7 @@ class Ear:
         self._wanted.add(key)
         if not await self.listens():
             return False
+        # A second lock of the same key would have to be given back twice.
         if key not in self._held and await self._command(self._sql["hold_presence"](key=key)):
             self._held.add(key)
         return key in self._held
@@ -145,6 +146,8 @@ class Ear:
             except (psycopg.Error, OSError, TimeoutError) as error:
                 was_connected = self.hears
                 lost = self._lose()
+                # At once after a cut, since the locks are free now and others may take the jobs. A
+                # server that stays away is then asked ever more seldom.
                 delay = 0.0 if was_connected else min(max(delay * 2, _FIRST_DELAY), _LONGEST_DELAY)
                 await self._after_loss(lost, error, delay)
 
@@ -156,6 +159,7 @@ class Ear:
                 _log.info("the listening connection is cut (%s): polling", type(error).__name__)
                 with contextlib.suppress(Exception):
                     await self._on_deaf(sorted(self._wanted | set(lost)))
+            # Spread, or every process of the fleet would come back at the same moment.
             await asyncio.sleep(_chance.uniform(delay / 2, delay))
 
     async def _session(self) -> None:
@@ -212,6 +216,7 @@ class Ear:
 
     def _hear(self, notify: psycopg.Notify) -> None:
         hint = self._channels.get(notify.channel)
+        # What this process has done was told to its own listeners without the way over the server.
         if hint is not None and notify.pid not in self.own_pids:
             self._emit(hint)
 

@@ -159,12 +159,15 @@ def look_steps(horizon: Horizon, *, sql: Catalogue) -> Queries[LogLook]:
 
     What the transaction that looks has written itself is settled for itself, and only for itself.
     """
+    # Given before writers: a writer that comes between the two holds the table's lock in the second
+    # answer. The other way round its position would count as settled.
     ((given,),) = yield sql["log_given"]()
     if given == horizon.settled:
         return LogLook(given, given)
     rows = yield sql["log_writers"]()
     writers = [LogWriter(transaction, pid, bool(own)) for transaction, pid, own in rows]
     sight = horizon.observe(given, writers)
+    # Its own positions would otherwise wait for its own end.
     if writers and all(one.own for one in writers):
         return LogLook(given, given)
     return sight

@@ -142,6 +142,8 @@ class Database:
             try:
                 done = await self._attempt(make(), pin, self._call_patience if call else _PATIENCE)
             except (psycopg.Error, CounterBehind) as error:
+                # A restored table may have rows above its counter. Each try would meet the same
+                # position again, so the counter is moved on first.
                 late = behind(error)
                 if late is not None and attempt < _TRIES:
                     await self._attempt(one(self._sql[late.catch_up]()), "pin", _PATIENCE)
@@ -155,6 +157,8 @@ class Database:
             else:
                 self._outage.over()
                 return done
+            # By chance, and longer each time: two that broke each other's locks would otherwise
+            # meet again.
             await asyncio.sleep(_chance.uniform(0.0, _WAIT * 2**attempt))
         raise AssertionError("unreachable")
 
@@ -225,6 +229,8 @@ class Database:
         try:
             while True:
                 send = next(steps) if answer is None else steps.send(answer)
+                # The server makes a transaction of it by itself, which saves the two statements
+                # around it.
                 if connection.direct and _whole(send, opening):
                     answer = await self._pipeline(connection, send.queries)
                     continue
@@ -233,6 +239,7 @@ class Database:
                 answer = rows[len(opening) : len(opening) + len(send.queries)]
                 opening = ()
         except StopIteration as done:
+            # The steps ended without a last statement, so COMMIT could not travel with one.
             if connection.info.transaction_status != TransactionStatus.IDLE:
                 await self._pipeline(connection, closing)
             result: T = done.value

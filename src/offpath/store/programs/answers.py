@@ -411,7 +411,9 @@ class GoneRow(NamedTuple):
 
 
 class OrphanRow(NamedTuple):
-    """What the rules ask of a job that its worker has left, behind the columns of a leased job."""
+    """The facts that the rules need of a job that its worker has left, behind the columns of a
+    leased job.
+    """
 
     cancel_requested: int
     announce: int

@@ -84,7 +84,7 @@ LEASED: Final = Shape(
 """The columns of a job in a worker's hand; one that cannot be read is marked."""
 
 WIDTH: Final = len(LEASED.columns)
-"""How many columns these are: rows of a lease say more behind them."""
+"""The number of these columns: rows of a lease say more behind them."""
 
 JOB: Final = LEASED.columns.index("id")
 PRIORITY: Final = LEASED.columns.index("priority")

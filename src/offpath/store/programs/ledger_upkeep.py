@@ -80,6 +80,7 @@ def save_checkpoint(
     if not added:
         return False
     if anew:
+        # Under the turn of checkpoints, so nobody seals on top of half of the leaves.
         yield from ask(d.sql["clear_leaves"]())
     # by account, as everybody who writes leaves takes their rows
     ordered = sorted(leaves, key=attrgetter("account"))

@@ -76,6 +76,7 @@ def redoable(
 
 def redo(d: Dialect, attempt: Attempt, letter: Letter | None, effects: Effects) -> Steps[bool]:
     """Write one more attempt at an event, unless there is one of that number."""
+    # The attempt's number is the fence: of two that redo one event only the first adds a row.
     if not (yield from ask(_add_attempt(d, attempt))):
         return False
     if letter is not None:
@@ -114,6 +115,7 @@ def replay(
     query = d.sql["replay_letter"](
         now=d.now, id=letter.id, number=letter.number, resolution=resolution
     )
+    # The letter's number is the fence: of two replays only the first finds it.
     if not (yield from ask(query)):
         return False
     yield from ask(_add_attempt(d, attempt), last=not effects)

@@ -144,6 +144,7 @@ def lease_cursor(
     )
     for row in (yield from ask(query)):
         return cursor(router, partition, CursorRow._make(row))
+    # Asked only when there was no row: a held cursor and an unknown one give the same answer.
     known = d.sql["has_cursor"](router=router, partition=partition)
     if not (yield from ask(known, last=True)):
         raise no_cursor(router, partition)

@@ -71,6 +71,7 @@ def _change(
             Occurrence(schedule=schedule.name, at=instant(at), outcome=OccurrenceOutcome.SKIPPED)
             for (at,) in due
         ]
+        # Before the new times are written, by which these could no longer be told.
         yield from _add(d, schedule.name, skipped)
     last_at = d.at(skipped[0].at) if skipped else None
     yield from ask(d.sql["change_schedule"](retimed=int(retimed), last_at=last_at, **values))
@@ -107,11 +108,13 @@ def delete(d: Dialect, name: str) -> Steps[bool]:
 def fire(d: Dialect, firing: Firing) -> Steps[FiringStatus]:
     """Write occurrences, their jobs and the next time; or nothing."""
     record = yield from _locked(d, firing.schedule)
+    # Another worker may have fired it, or a release changed it, since this firing was planned.
     if record is None or rules.is_stale(record, firing):
         return FiringStatus.STALE
     status = rules.status_of(record, firing)
     if status is FiringStatus.HELD:
         return status
+    # An occurrence is made once, whoever planned it: those that are there are left out.
     times = d.batch([d.at(each.at) for each in firing.occurrences])
     rows = yield from ask(d.sql["known_occurrences"](name=firing.schedule, times=times))
     fresh = rules.fresh(firing, {instant(at) for (at,) in rows}, status)

@@ -13,7 +13,7 @@ from offpath.store.refusals import no_uuid
 from offpath.store.sql import Query
 
 
-class _Address(msgspec.Struct):
+class _SignalAddress(msgspec.Struct):
     """A signal that somebody may wait for, as ``lock_signals`` takes it."""
 
     target: str
@@ -73,7 +73,7 @@ def take(d: Dialect, job: LeasedJob, *, target: str, event: str, step: str) -> S
 
 
 def _lock(d: Dialect, target: str, event: str) -> Query:
-    return d.sql["lock_signals"](batch=d.batch([_Address(target, event)]))
+    return d.sql["lock_signals"](batch=d.batch([_SignalAddress(target, event)]))
 
 
 def _add(d: Dialect, signal: NewSignal) -> Query:

@@ -21,6 +21,7 @@ def put(d: Dialect, job: LeasedJob, name: str, undo: str) -> Steps[None]:
     """Record what undoes a step, once."""
     yield from hold(d, job)
     d.batch([name, undo])  # raises for what would not come back as it was
+    # Together: a recorded undo without the mark on its job would never be found.
     put_undo = d.sql["put_undo"](id=job.id, name=name, undo=undo)
     yield Send((put_undo, d.sql["mark_undo"](id=job.id)), last=True)
 
@@ -35,6 +36,7 @@ def compensate(d: Dialect, job_id: str, effects: Effects) -> Steps[bool]:
     """Commit what undoes a job, once, and forget what it had recorded."""
     refuse_contributions(effects)
     known = d.id(job_id)
+    # It locks the job and takes the mark away in one, so of two that undo it one finds nothing.
     if known is None or not (yield from ask(d.sql["take_undo"](id=known))):
         return False
     yield from ask(d.sql["forget_steps"](id=known))

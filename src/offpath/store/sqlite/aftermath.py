@@ -1,4 +1,4 @@
-"""What follows from ends: gates that count them, jobs that die along, groups that are done."""
+"""The consequences of ends: gates that count them, jobs that die along, groups that are done."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from offpath.store.programs.dialect import Announced, Queries
 from offpath.store.sqlite import groups
 from offpath.store.sqlite.gating import End as Outcome
 from offpath.store.sqlite.gating import Following
-from offpath.store.sqlite.groups import Ended, JoinedGroups
+from offpath.store.sqlite.groups import EndedJob, JoinedGroups
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL
@@ -20,7 +20,7 @@ from offpath.store.sqlite.session import SQL
 
 def aftermath_steps(
     following: Following,
-    ended: Sequence[Ended],
+    ended: Sequence[EndedJob],
     *,
     watched: Sequence[Outcome],
     joined: JoinedGroups | None = None,
@@ -32,7 +32,9 @@ def aftermath_steps(
     """
     if watched:
         yield from following.count(watched)
-    fallen = [Ended(each.id, each.group_id, "dead", each.redrives) for each, _ in following.fallen]
+    fallen = [
+        EndedJob(each.id, each.group_id, "dead", each.redrives) for each, _ in following.fallen
+    ]
     closed = yield from groups.count_steps([*fallen, *ended], joined, ensured)
     along = [
         (each.told(group_done=each.id in closed.done), cause) for each, cause in following.fallen
@@ -62,7 +64,7 @@ def conclude_steps(
     there = (yield from groups.there_steps(closing)) if closing else []
     after, _ = yield from aftermath_steps(
         following,
-        [Ended(end.id, end.group_id, "dead", end.redrives) for end in ends],
+        [EndedJob(end.id, end.group_id, "dead", end.redrives) for end in ends],
         watched=watched,
         ensured=there,
     )

@@ -24,7 +24,7 @@ from offpath.store.programs.instants import instant, micros
 from offpath.store.refusals import id_taken, refuse_contributions
 from offpath.store.sql import Row
 from offpath.store.sqlite import gating
-from offpath.store.sqlite.groups import Ended, JoinedGroups, count_steps
+from offpath.store.sqlite.groups import EndedJob, JoinedGroups, count_steps
 from offpath.store.sqlite.inserting import (
     FINGERPRINT,
     ID,
@@ -98,7 +98,9 @@ def effect_steps(effects: Effects, now: int) -> Queries[list[Enqueued]]:
     following = gating.Following(now)
     if known is not gating.NO_GATES:
         yield from following.made(known, jobs, answers)
-    fallen = [Ended(each.id, each.group_id, "dead", each.redrives) for each, _ in following.fallen]
+    fallen = [
+        EndedJob(each.id, each.group_id, "dead", each.redrives) for each, _ in following.fallen
+    ]
     joined = joining(jobs, inserted)
     if fallen or joined is not None:
         closed = yield from count_steps(fallen, joined)

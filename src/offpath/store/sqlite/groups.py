@@ -20,7 +20,7 @@ from offpath.store.sqlite.session import SQL, Session
 _FAILED = frozenset({"dead", "cancelled"})
 
 
-class Ended(NamedTuple):
+class EndedJob(NamedTuple):
     """A job that has ended."""
 
     id: str
@@ -50,7 +50,7 @@ class Closed(NamedTuple):
 
 
 def count_steps(
-    ended: Sequence[Ended],
+    ended: Sequence[EndedJob],
     joined: JoinedGroups | None = None,
     ensured: Collection[str] = (),
 ) -> Queries[Closed]:
@@ -73,7 +73,7 @@ def count_steps(
 
 
 def _ensure(
-    joined: JoinedGroups, ended: Sequence[Ended], ensured: Collection[str]
+    joined: JoinedGroups, ended: Sequence[EndedJob], ensured: Collection[str]
 ) -> Queries[None]:
     fast = set(joined.fail_fast)
     groups = dict.fromkeys([*joined.added, *joined.fail_fast, *ensured])
@@ -95,7 +95,9 @@ def _ensure(
         yield SQL["adopt_groups"](ids=batch(adopted))
 
 
-def _changes(ended: Sequence[Ended], joined: JoinedGroups) -> list[tuple[str, int, int, int, int]]:
+def _changes(
+    ended: Sequence[EndedJob], joined: JoinedGroups
+) -> list[tuple[str, int, int, int, int]]:
     opened = Counter(joined.added)
     opened.update(joined.roots)
     joining = set(opened)
@@ -108,7 +110,7 @@ def _changes(ended: Sequence[Ended], joined: JoinedGroups) -> list[tuple[str, in
 
 
 def there_steps(groups: Sequence[str]) -> Queries[list[str]]:
-    """Those of these groups that have a job."""
+    """The groups among these that have a job."""
     rows = yield SQL["groups_there"](ids=batch(list(groups)))
     return [group for (group,) in rows]
 

@@ -48,7 +48,7 @@ def nothing_to_lease(session: Session, now: int, request: LeaseRequest) -> Lease
 
 
 def _any_ready(session: Session, now: int, request: LeaseRequest) -> bool:
-    """Whether there is something to hand out, at least of what is ready already."""
+    """True if there is something to hand out, at least of what is ready already."""
     lanes = [(queue, task) for queue, task in _lanes(session, now, "ready_lanes", request)]
     if not lanes or not request.declined:
         return bool(lanes)

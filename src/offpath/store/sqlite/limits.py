@@ -47,7 +47,7 @@ class _Last(NamedTuple):
 
 
 class _Took(NamedTuple):
-    """What a pass has done to a key: the state of its rate, and its turn."""
+    """The change that a pass has made to a key: the state of its rate, and its turn."""
 
     name: str
     rate_state: str | None

@@ -110,7 +110,7 @@ def _deepening(
 
 
 def _running(session: Session, keys: set[str]) -> dict[str, int]:
-    """How many jobs of these fair keys run in the fleet."""
+    """The number of jobs of these fair keys that run in the fleet."""
     named = session.run(SQL["running_by_fair_key"](keys=batch(sorted(keys - {""}))))
     running: dict[str, int] = {key: number for key, number in named}  # noqa: C416 - typed rows
     if "" in keys:

@@ -26,7 +26,7 @@ from offpath.store.programs.instants import instant, micros
 from offpath.store.sqlite import gating, groups, limits
 from offpath.store.sqlite.aftermath import aftermath_steps
 from offpath.store.sqlite.enqueue import insert_steps, joining
-from offpath.store.sqlite.groups import Ended, JoinedGroups
+from offpath.store.sqlite.groups import EndedJob, JoinedGroups
 from offpath.store.sqlite.histories import failure_steps
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.isolating import isolating
@@ -136,7 +136,7 @@ class _Batch:
         after, rows = self._session.drive(
             aftermath_steps(
                 self._following,
-                [Ended(each.id, each.group_id, each.state, each.redrives) for each in ended],
+                [EndedJob(each.id, each.group_id, each.state, each.redrives) for each in ended],
                 watched=[(each.id, _counted(each)) for each in ended if each.watched],
                 joined=joined,
                 ensured=[one.job.group_id for one in mine if self._needs_row(one)],

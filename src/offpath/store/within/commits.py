@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 Act = Callable[[], None]
-_HELD: weakref.WeakKeyDictionary[Any, _Held] = weakref.WeakKeyDictionary()
+_HELD: weakref.WeakKeyDictionary[Any, _HeldCommit] = weakref.WeakKeyDictionary()
 """The acts that wait for the commit of each session."""
 
 
@@ -33,7 +33,7 @@ def after_commit(connection: Any, act: Act) -> bool:  # noqa: ANN401 - of whiche
         return False
     held = _HELD.get(session)
     if held is None:
-        held = _HELD[session] = _Held(session)
+        held = _HELD[session] = _HeldCommit(session)
     held.add(session, act)
     return True
 
@@ -50,7 +50,7 @@ def _django(connection: Any, act: Act) -> bool:  # noqa: ANN401 - a connection o
     return True
 
 
-class _Held:
+class _HeldCommit:
     """The acts that wait for one session's commit, each with the transaction it was said in."""
 
     def __init__(self, session: Any) -> None:  # noqa: ANN401 - a Session

@@ -16,7 +16,7 @@ from offpath.web.problem import MEDIA_TYPE, problem
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from offpath.web.console.rendering import Pages
+    from offpath.web.console.renderer import Pages
 
 
 def json_answer(request: Request, document: Any, status: int = 200) -> Response:  # noqa: ANN401 - any JSON

@@ -22,14 +22,14 @@ from offpath.web.auth import Token
 from offpath.web.body import CutBody, SlowBody, TooLargeBody, read_body
 from offpath.web.console.answers import json_answer, marked
 from offpath.web.console.attempts import Attempts
-from offpath.web.console.doors import Doors, Rules, too_many
+from offpath.web.console.doors import DoorRules, Doors, too_many
 from offpath.web.console.openapi import document as openapi
 from offpath.web.console.places import Place
-from offpath.web.console.queries import JOB_NAMES, Query, field_text, searched
-from offpath.web.console.readings import READINGS, Asking, Reading, reading
-from offpath.web.console.rendering import Pages, asset
+from offpath.web.console.queries import JOB_NAMES, RequestQuery, field_text, searched
+from offpath.web.console.readings import READINGS, Asking, DocumentReading, reading
+from offpath.web.console.renderer import Pages, asset
 from offpath.web.console.runbooks import runbook, runbook_of
-from offpath.web.console.signing_in import Cookies, OneTimeCode
+from offpath.web.console.sign_in import Cookies, OneTimeCode
 from offpath.web.console.stops import Stop, unknown_page
 from offpath.web.console.visits import base_of, visit_of
 from offpath.web.viewers import Can
@@ -88,7 +88,7 @@ class Console:
         self._attempts = attempts
         self._code = code
 
-    def app(self, rules: Rules) -> ASGIApp:
+    def app(self, rules: DoorRules) -> ASGIApp:
         """The whole, behind its doors."""
         routes = [
             Route("/healthz", self.healthz),
@@ -210,13 +210,13 @@ class Console:
 
     # -- what is read ----------------------------------------------------------------------------
 
-    def _data(self, place: Place, one: Reading) -> Answer:
+    def _data(self, place: Place, one: DocumentReading) -> Answer:
         async def answer(request: Request) -> Response:
             return json_answer(request, await self._read(place, one, request))
 
         return answer
 
-    def _page(self, place: Place, one: Reading) -> Answer:
+    def _page(self, place: Place, one: DocumentReading) -> Answer:
         async def answer(request: Request) -> Response:
             if one.name == "jobs" and (text := dict(parse_qsl(request.url.query)).get("q")):
                 path, query = searched(text)
@@ -233,10 +233,16 @@ class Console:
 
         return answer
 
-    def _around(self, place: Place, one: Reading | None, request: Request) -> dict[str, Any]:
+    def _around(
+        self, place: Place, one: DocumentReading | None, request: Request
+    ) -> dict[str, Any]:
         """The values that every page has beside its document."""
         visit = visit_of(request)
-        query = Query(request.url.query, JOB_NAMES) if one and one.names else Query("", ())
+        query = (
+            RequestQuery(request.url.query, JOB_NAMES)
+            if one and one.names
+            else RequestQuery("", ())
+        )
         return {
             "base": base_of(request),
             "top": visit.top,
@@ -255,13 +261,15 @@ class Console:
         }
 
     async def _read(
-        self, place: Place, one: Reading, request: Request, *, query: str | None = None
+        self, place: Place, one: DocumentReading, request: Request, *, query: str | None = None
     ) -> Any:  # noqa: ANN401 - a plain document
         """The plain document of a reading, for this viewer."""
         seen = self._seen(place, request)
         given = request.url.query if query is None else query
         try:
-            asking = Asking(query=Query(given, one.names), path=request.path_params, seen=seen)
+            asking = Asking(
+                query=RequestQuery(given, one.names), path=request.path_params, seen=seen
+            )
             if one.shared:
                 found: Struct = await place.shared(
                     f"{one.name} {given}", lambda app: one.read(app, asking)
@@ -300,7 +308,7 @@ def console(
     places: list[Place],
     look: Look,
     pages: Pages,
-    rules: Rules,
+    rules: DoorRules,
     *,
     code: OneTimeCode | None = None,
     monotonic: Callable[[], float] = time.monotonic,
@@ -321,11 +329,11 @@ def _matching(path: str) -> str:
     return path.replace("{name}", "{name:path}")
 
 
-def _paged(one: Reading) -> bool:
+def _paged(one: DocumentReading) -> bool:
     return all(one.name not in beside for beside in _BESIDE.values())
 
 
-def _json_url(one: Reading | None, request: Request) -> str | None:
+def _json_url(one: DocumentReading | None, request: Request) -> str | None:
     if one is None:
         return None
     path = one.path

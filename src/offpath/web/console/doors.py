@@ -20,8 +20,8 @@ from offpath.runtime.seats import asked as answer_of
 from offpath.web.asked import asked_of
 from offpath.web.console.answers import stopped
 from offpath.web.console.attempts import Attempts
-from offpath.web.console.rendering import Pages
-from offpath.web.console.signing_in import COOKIE, Cookies
+from offpath.web.console.renderer import Pages
+from offpath.web.console.sign_in import COOKIE, Cookies
 from offpath.web.console.stops import Stop
 from offpath.web.console.visits import Visit, keep, route_of, wants_json
 from offpath.web.viewers import OPERATOR, Authenticate, Viewer
@@ -52,7 +52,7 @@ NOBODY: Final = Viewer("somebody on this machine", OPERATOR)
 """The viewer where nobody is asked who he is."""
 
 
-class Rules(Struct, frozen=True, kw_only=True):
+class DoorRules(Struct, frozen=True, kw_only=True):
     """The rules of the doors."""
 
     authenticate: Authenticate | Literal[False]
@@ -70,7 +70,7 @@ class Doors:
     def __init__(
         self,
         inner: ASGIApp,
-        rules: Rules,
+        rules: DoorRules,
         *,
         pages: Pages,
         cookies: Cookies | None,
@@ -243,4 +243,4 @@ def _leaving(send: Send) -> Send:
     return sent
 
 
-__all__ = ["COOKIE", "Doors", "Rules", "too_many"]
+__all__ = ["COOKIE", "DoorRules", "Doors", "too_many"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from offpath.web.console.readings import READINGS, Reading
+from offpath.web.console.readings import READINGS, DocumentReading
 from offpath.web.problem import MEDIA_TYPE
 
 _REF = "#/components/schemas/{name}"
@@ -30,7 +30,7 @@ def document() -> dict[str, Any]:
     }
 
 
-def _operation(one: Reading) -> dict[str, Any]:
+def _operation(one: DocumentReading) -> dict[str, Any]:
     inside = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in re.findall(r"{(\w+)}", one.path)

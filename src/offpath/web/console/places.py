@@ -20,7 +20,7 @@ from offpath.app import App
 from offpath.config import MEMORY_URL, load_settings
 from offpath.errors import AppClosed, OffpathError, SchemaError, StoreBusy, StoreUnavailable
 from offpath.model.redact import SECRET_NAMES, redact_text
-from offpath.operating.opening import require_schema
+from offpath.operating.schema_check import require_schema
 from offpath.store.backends import looking_store
 from offpath.web.console.stops import Stop
 
@@ -61,7 +61,7 @@ class Place:
         return self._given
 
     async def ask(self, read: Read[T]) -> T:
-        """What ``read`` finds. Raises ``Stop`` when the store is away, too slow, or not ours."""
+        """The answer of ``read``. Raises ``Stop`` when the store is away, too slow, or not ours."""
         try:
             async with asyncio.timeout(PATIENCE):
                 return await self._asked(read)
@@ -75,7 +75,7 @@ class Place:
             raise Stop(503, error.code.upper(), _told(error)) from error
 
     async def shared(self, key: str, read: Read[T]) -> T:
-        """As :meth:`ask`, once a second for everybody."""
+        """The answer of :meth:`ask`, once a second for everybody."""
         now = asyncio.get_running_loop().time()
         kept = self._shared.get(key)
         if kept is not None and now - kept[0] < SHARED_FOR:

@@ -19,7 +19,7 @@ _LONGEST: Final = 200
 ROWS: Final = 50
 
 
-class Query:
+class RequestQuery:
     """The fields of one request's query."""
 
     def __init__(self, text: str, known: Collection[str]) -> None:

@@ -28,10 +28,10 @@ from offpath.operating.documents.jobs import JobDocument, JobPage
 from offpath.operating.documents.schedules import ScheduleDocument, ScheduleStanding
 from offpath.operating.documents.workers import WorkerDocument
 from offpath.operating.overview import Overview
+from offpath.operating.queue_service import QueueList, QueueStanding, describe_queues
 from offpath.operating.reasons import JobShown, commands_of, reasons_of
 from offpath.operating.redaction import Redaction
-from offpath.operating.serving import QueueList, QueueStanding, describe_queues
-from offpath.web.console.queries import JOB_NAMES, Query
+from offpath.web.console.queries import JOB_NAMES, RequestQuery
 
 _UPCOMING: Final = 5
 _HISTORY: Final = 50
@@ -42,7 +42,7 @@ _MOST_WORKERS: Final = 200
 class Asking(Struct, frozen=True, kw_only=True):
     """The part of a request that a reading is given."""
 
-    query: Query
+    query: RequestQuery
     path: Mapping[str, str]
     seen: Redaction
 
@@ -92,7 +92,7 @@ class WorkerShown(WorkerDocument, frozen=True, kw_only=True):
     held: tuple[HeldJob, ...]
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class DocumentReading(Struct, frozen=True, kw_only=True):
     """One thing that may be read: its path, its document, and how it is read."""
 
     name: str
@@ -212,8 +212,8 @@ async def _health(app: App, _: Asking) -> HealthDocument:
     return health.describe(await views.fleet_of(app))
 
 
-READINGS: Final[tuple[Reading, ...]] = (
-    Reading(
+READINGS: Final[tuple[DocumentReading, ...]] = (
+    DocumentReading(
         name="overview",
         path="/overview",
         page="/",
@@ -221,7 +221,7 @@ READINGS: Final[tuple[Reading, ...]] = (
         document=Overview,
         read=_overview,
     ),
-    Reading(
+    DocumentReading(
         name="jobs",
         path="/jobs",
         summary="Jobs, newest first.",
@@ -229,14 +229,14 @@ READINGS: Final[tuple[Reading, ...]] = (
         read=_jobs,
         names=JOB_NAMES,
     ),
-    Reading(
+    DocumentReading(
         name="job",
         path="/jobs/{id}",
         summary="One job, its attempts, and why it is where it is.",
         document=JobShown,
         read=_job,
     ),
-    Reading(
+    DocumentReading(
         name="faults",
         path="/faults",
         summary="Dead letters by fault, of the newest ones.",
@@ -244,7 +244,7 @@ READINGS: Final[tuple[Reading, ...]] = (
         read=_faults,
         shared=True,
     ),
-    Reading(
+    DocumentReading(
         name="dead",
         path="/dead",
         summary="Dead jobs, newest first.",
@@ -252,7 +252,7 @@ READINGS: Final[tuple[Reading, ...]] = (
         read=_dead,
         names=tuple(one for one in JOB_NAMES if one != "state"),
     ),
-    Reading(
+    DocumentReading(
         name="group",
         path="/groups/{id}",
         summary="A job and everything that it queued.",
@@ -260,7 +260,7 @@ READINGS: Final[tuple[Reading, ...]] = (
         read=_group,
         names=("limit",),
     ),
-    Reading(
+    DocumentReading(
         name="queues",
         path="/queues",
         summary="Queues: what waits in each, and who serves it.",
@@ -268,28 +268,28 @@ READINGS: Final[tuple[Reading, ...]] = (
         read=_queues,
         shared=True,
     ),
-    Reading(
+    DocumentReading(
         name="queue",
         path="/queues/{name}",
         summary="One queue.",
         document=QueueStanding,
         read=_queue,
     ),
-    Reading(
+    DocumentReading(
         name="schedules",
         path="/schedules",
         summary="Schedules: what comes next, how the last went.",
         document=ScheduleList,
         read=_schedules,
     ),
-    Reading(
+    DocumentReading(
         name="schedule",
         path="/schedules/{name}",
         summary="One schedule, its next and latest occurrences.",
         document=ScheduleShown,
         read=_schedule,
     ),
-    Reading(
+    DocumentReading(
         name="limits",
         path="/limits",
         summary="Limits by key: what runs, what is held.",
@@ -297,7 +297,7 @@ READINGS: Final[tuple[Reading, ...]] = (
         read=_limits,
         names=("after", "limit"),
     ),
-    Reading(
+    DocumentReading(
         name="workers",
         path="/workers",
         summary="Workers: how their loops go, and what they run.",
@@ -305,14 +305,14 @@ READINGS: Final[tuple[Reading, ...]] = (
         read=_workers,
         shared=True,
     ),
-    Reading(
+    DocumentReading(
         name="worker",
         path="/workers/{id}",
         summary="One worker, its loops and the jobs that it holds.",
         document=WorkerShown,
         read=_worker,
     ),
-    Reading(
+    DocumentReading(
         name="health",
         path="/health",
         summary="Healthy, or each reason why not.",
@@ -323,6 +323,6 @@ READINGS: Final[tuple[Reading, ...]] = (
 )
 
 
-def reading(name: str) -> Reading:
+def reading(name: str) -> DocumentReading:
     """The reading of a name."""
     return next(one for one in READINGS if one.name == name)

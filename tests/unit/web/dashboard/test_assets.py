@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from offpath.web.console.rendering import asset
+from offpath.web.console.renderer import asset
 from offpath.web.console.runbooks import runbook, runbook_of
 from tests.architecture.sources import PACKAGE, ROOT
 

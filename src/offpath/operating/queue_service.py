@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from offpath.health.fleet import FleetMember, WorkerPresence
 from offpath.model.limit import QueueRecord
-from offpath.operating.documents.filling import filled
+from offpath.operating.documents.fields import filled
 from offpath.operating.documents.flow import QueueDocument, queue_state
 from offpath.store.protocol import Backlog
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from offpath.app import App
-    from offpath.web.console.signing_in import OneTimeCode
+    from offpath.web.console.sign_in import OneTimeCode
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _TAKEN = frozenset({"assets", "healthz", "readyz", "sign-in", "sign-out"})
@@ -53,7 +53,7 @@ def dashboard(
 
     Raises ``InvalidArgument``, and ``MissingExtra`` without ``offpath[dashboard]``.
     """
-    terms = Terms(
+    terms = DashboardTerms(
         payloads=payloads,
         redact=frozenset(redact),
         links=dict(links or {}),
@@ -66,7 +66,7 @@ def dashboard(
     return mounted(app, auth, terms)
 
 
-class Terms(Struct, frozen=True, kw_only=True):
+class DashboardTerms(Struct, frozen=True, kw_only=True):
     """The terms on which a dashboard is shown."""
 
     payloads: str = "redacted"
@@ -83,14 +83,14 @@ class Terms(Struct, frozen=True, kw_only=True):
 def mounted(
     app: App | str | Mapping[str, App | str],
     auth: Authenticate | Literal[False],
-    terms: Terms,
+    terms: DashboardTerms,
     code: OneTimeCode | None = None,
 ) -> ASGIApp:
-    """As :func:`dashboard`; ``code`` is of a link that signs in once."""
+    """The dashboard of :func:`dashboard`; ``code`` is of a link that signs in once."""
     _check(auth, terms)
     given = _named(app)
     try:
-        from offpath.web.console import application, doors, places, rendering
+        from offpath.web.console import application, doors, places, renderer
     except ImportError as error:
         raise MissingExtra(
             "the dashboard needs starlette, jinja2 and others: pip install 'offpath[dashboard]'"
@@ -98,12 +98,12 @@ def mounted(
     look = application.Look(
         hidden=terms.payloads == "hidden", names=terms.redact, links=terms.links
     )
-    pages = rendering.Pages(title=terms.title, accent=terms.accent, refresh=terms.refresh)
-    rules = doors.Rules(authenticate=auth, hosts=terms.hosts, loopback=terms.loopback)
+    pages = renderer.Pages(title=terms.title, accent=terms.accent, refresh=terms.refresh)
+    rules = doors.DoorRules(authenticate=auth, hosts=terms.hosts, loopback=terms.loopback)
     return application.console(places.places_of(given), look, pages, rules, code=code)
 
 
-def _check(auth: object, terms: Terms) -> None:
+def _check(auth: object, terms: DashboardTerms) -> None:
     if auth is not False and not callable(auth):
         raise InvalidArgument(
             "auth says who may look: auth.token('…'), auth.session(…), or a function of your own; "
