@@ -71,8 +71,9 @@ HELD = {
     "change_sides": ("lock_sides",),
     "fired_schedule": ("lock_schedule",),
     "give_up": ("due_blocked", "due_queued"),
+    "redrive": ("hold_jobs",),
     "note_counted": (
-        *("cancel", "end_gated", "give_up", "lock_jobs", "rescue", "settle", "succeed_in_company"),
+        *("hold_jobs", "end_gated", "give_up", "lock_jobs", "rescue", "settle", "succeed_in_company"),
     ),
     "watch_jobs": ("enqueue", "lock_jobs"),
     "withdraw": ("enqueue",),
@@ -83,9 +84,7 @@ HELD = {
 LATE = {
     ("join_roots", "key"): "without keys and gates a new job waits for nobody but its own id",
     ("lock_jobs", "key"): "the holder of a key is known only once a new job has met it",
-    ("redrive", "key"): "a holder whose period is over: who meets it so is repeated",
-    ("redrive", "group"): "rows that an older release removed are added, and no others",
-    ("uncount_gates", "group"): "as above",
+    ("uncount_gates", "group"): "a row that an older release removed is restored before",
 }
 """Statements that may wait behind a higher kind all the same, each with the reason."""
 

@@ -138,13 +138,15 @@ def redrive(d: Dialect, redrives: Sequence[JobRedrive]) -> Steps[list[ChangedJob
         (
             # a holder whose period is over stands in nobody's way
             d.sql["lapse_keys"](ids=ids, now=d.now),
+            d.sql["hold_jobs"](ids=ids),
+            # behind the jobs, as rows of groups are locked, and before they are open again, since
+            # it counts those that are open
             d.sql["restore_groups"](ids=ids, now=d.now),
             *d.told_the_time(),
-            d.sql["hold_jobs"](ids=ids),
             d.sql["redrive"](batch=batch, now=d.now),
         )
     )
-    before = {job.id: job for job in _held(answers[-2])}
+    before = {job.id: job for job in _held(answers[1])}
     rows = sorted(RedrivenRow(*row) for row in answers[-1])
     yield from _reopen(d, [job for row in rows if STATES[(job := before[row.id]).state].terminal])
     d.announced.hear(before[row.id].announce for row in rows)
