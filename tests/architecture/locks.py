@@ -73,7 +73,15 @@ HELD = {
     "give_up": ("due_blocked", "due_queued"),
     "redrive": ("hold_jobs",),
     "note_counted": (
-        *("hold_jobs", "end_gated", "give_up", "lock_jobs", "rescue", "settle", "succeed_in_company"),
+        *(
+            "hold_jobs",
+            "end_gated",
+            "give_up",
+            "lock_jobs",
+            "rescue",
+            "settle",
+            "succeed_in_company",
+        ),
     ),
     "watch_jobs": ("enqueue", "lock_jobs"),
     "withdraw": ("enqueue",),

@@ -86,7 +86,7 @@ def test_statements_are_parted_into_their_transactions() -> None:
     [
         (["hold_job", "lock_gates", "lock_groups"], []),
         (["lock_groups", "lock_gates"], ["lock_gates (gate) behind lock_groups (group)"]),
-        (["lock_accounts", "cancel"], ["cancel (subject) behind lock_accounts (ledger)"]),
+        (["lock_accounts", "hold_jobs"], ["hold_jobs (subject) behind lock_accounts (ledger)"]),
         (["lock_limits", "pick_held", "admit_jobs"], []),
         (["lock_limits", "admit_jobs"], ["admit_jobs (subject) behind lock_limits (limit)"]),
     ],

@@ -93,6 +93,8 @@ def lease_steps(
     rooms = {one.stream: one for one in request.streams if min(one.limit, request.limit) > 0}
     ordered = [name for name, one in rooms.items() if one.ordered]
     shares = {name: min(one.limit, request.limit) for name, one in rooms.items()}
+    # In a statement of its own: one that has waited still sees other tables as of before its wait,
+    # and would hand out what the last holder of the stream has committed.
     locks = (_locks(request.box, ordered, sql),) if ordered else ()
     if sum(shares.values()) > request.limit:
         counted = sql["count_due"](
@@ -148,6 +150,7 @@ def share_out(dues: Sequence[Row], limit: int) -> dict[str, int]:
     while limit > 0 and (wanting := [one for one in wanting if shares[one[0]] < one[1]]):
         each = max(limit // len(wanting), 1)
         for stream, due in wanting:
+            # Never more than what is due: room that one stream does not need goes to the others.
             some = min(each, due - shares[stream], limit)
             shares[stream] += some
             limit -= some
@@ -235,6 +238,7 @@ def _ends(settlements: Sequence[MessageSettlement], now: datetime | None, sql: C
         ]
         done.sort(key=_by_id)
         return sql["done_messages"](now=moment(now), batch=to_json(done))
+    # By id, as all that lock messages: late ends of a lost holder may name the same ones.
     ends = sorted((_end(n, one) for n, one in enumerate(settlements)), key=_by_id)
     return sql["settle_messages"](now=moment(now), batch=to_json(ends))
 

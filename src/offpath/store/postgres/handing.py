@@ -15,7 +15,7 @@ from offpath.store.unreadable import Shape, mark
 _dependents: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-class HandedRow(NamedTuple):
+class LeasedRow(NamedTuple):
     """A job that is handed out, behind what the statement says of all; without a job its id is
     None.
     """
@@ -42,14 +42,14 @@ class HandedRow(NamedTuple):
     limit_key: str | None = None
 
 
-JOB: Final = HandedRow._fields.index("id")
-ANNOUNCE: Final = HandedRow._fields.index("announce")
+JOB: Final = LeasedRow._fields.index("id")
+ANNOUNCE: Final = LeasedRow._fields.index("announce")
 """Places in a row: a lease makes no object of each beside the job itself."""
 
 
 def shape_of(worker: str) -> Shape[LeasedJob]:
     """The way in which the rows of a lease by ``worker`` are read, one by one if need be."""
-    return Shape(lambda row: job_of(row, worker), HandedRow._fields, HandedRow(), _marked)
+    return Shape(lambda row: job_of(row, worker), LeasedRow._fields, LeasedRow(), _marked)
 
 
 def _marked(job: LeasedJob, bad: dict[str, str]) -> LeasedJob:

@@ -105,7 +105,7 @@ class HandedRow(NamedTuple):
 
 
 class OutlookRow(NamedTuple):
-    """What is left in the streams that were asked for, on Postgres, beside each message."""
+    """The messages left in the streams that were asked for, on Postgres, beside each message."""
 
     now: int
     due: int
@@ -114,7 +114,9 @@ class OutlookRow(NamedTuple):
 
 
 class LaneRow(NamedTuple):
-    """When the first message of a stream is due on SQLite: of those first of a key, and behind."""
+    """The time when the first message of a stream is due on SQLite: of those first of a key, and
+    behind.
+    """
 
     stream: str
     leading: int | None
@@ -122,7 +124,9 @@ class LaneRow(NamedTuple):
 
 
 class DueStreamRow(NamedTuple):
-    """How many messages of a stream are due on Postgres, and since when the first is."""
+    """The number of a stream's messages that are due on Postgres, and the time since when the first
+    is.
+    """
 
     stream: str
     due: int

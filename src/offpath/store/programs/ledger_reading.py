@@ -157,7 +157,7 @@ def sums(d: Dialect) -> Steps[dict[str, int]]:
 
 
 def counts(d: Dialect) -> Steps[Counts]:
-    """How much there is."""
+    """The numbers of rows."""
     [[accounts, postings, links]] = yield from one(d.sql["ledger_counts"]())
     return Counts(accounts=accounts, postings=postings, links=links)
 

@@ -26,7 +26,7 @@ Spared = Callable[[Dialect], Steps[Collection[str]]]
 
 
 class _Fate(msgspec.Struct):
-    """What becomes of an orphan, as ``rescue`` takes it."""
+    """The fate of an orphan, as ``rescue`` takes it."""
 
     id: str
     state: str
@@ -36,7 +36,7 @@ class _Fate(msgspec.Struct):
     suspected: str | None
 
 
-class Failed(msgspec.Struct):
+class FailedAttempt(msgspec.Struct):
     """A failure of a job, as ``add_failures`` takes it."""
 
     id: str
@@ -138,7 +138,7 @@ def _telling(d: Dialect, orphans: Sequence[_Orphan]) -> tuple[Query, ...]:
     dead = [orphan for orphan in orphans if orphan.state is JobState.DEAD]
     if not dead:
         return ()
-    batch = [Failed(one.job.id, one.job.deliveries, _worker_lost(one)) for one in dead]
+    batch = [FailedAttempt(one.job.id, one.job.deliveries, _worker_lost(one)) for one in dead]
     ids = d.ids(one.job.id for one in dead)
     return (
         d.sql["add_failures"](batch=d.batch(batch), now=d.now),

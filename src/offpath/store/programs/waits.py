@@ -13,7 +13,7 @@ from offpath.store.hints import Hint
 from offpath.store.programs.aftermath import Aftermath, End, Overdue
 from offpath.store.programs.answers import STATES, DueRow, GivenUpRow, MissedRow, OverRow, WokenRow
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask
-from offpath.store.programs.rescue import KEPT_FAILURES, Failed
+from offpath.store.programs.rescue import KEPT_FAILURES, FailedAttempt
 
 GIVEN_UP: Final = {
     DeadReason.DEADLINE: ("DeadlineExceeded", "its deadline passed while it waited"),
@@ -127,7 +127,9 @@ def _record(d: Dialect, dead: Sequence[OverRow]) -> Steps[None]:
     """Write why they die."""
     if not dead:
         return
-    failures = [Failed(job.id, job.deliveries, given_up(job.fate, job.attempt)) for job in dead]
+    failures = [
+        FailedAttempt(job.id, job.deliveries, given_up(job.fate, job.attempt)) for job in dead
+    ]
     ids = d.ids(job.id for job in dead)
     yield Send(
         (

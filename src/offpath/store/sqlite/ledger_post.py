@@ -53,7 +53,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class PostedOperations(NamedTuple):
-    """What became of operations, and whether they wrote messages."""
+    """The outcome of operations, and a mark if they wrote messages."""
 
     decided: list[Decided]
     stirred: bool
@@ -216,7 +216,7 @@ def _add(name: str, some: Iterable[Any]) -> Query:
 
 
 def _new_account(account: str) -> tuple[Any, ...]:
-    """What the chart says of an account."""
+    """The chart's fields of an account."""
     known = chart(account)
     side = 1 if known.debit_grows else -1
     return (account, known.kind, known.currency.value, side, int(known.guarded))
