@@ -48,7 +48,7 @@ def test_jobs_are_listed_shown_cancelled_and_retried(run: Run, migrated: str) ->
     changed = document(run("jobs", "cancel", "--queue", "mail", "--yes", "--json", *url))
     assert [(one["id"], one["state"]) for one in changed["changed"]] == [(first, "cancelled")]
     assert run("jobs", "cancel", first, *url).exit_code == 3
-    assert run("jobs", "retry", first, *url).exit_code == 0
+    assert run("jobs", "redrive", first, *url).exit_code == 0
     assert document(run("jobs", "show", first, "--json", *url))["state"] == "queued"
 
 

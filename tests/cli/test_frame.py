@@ -40,7 +40,7 @@ def printed(value: Value, *words: str) -> Result:
         ("jobs", "cancel"),
         ("jobs", "cancel", "--task", "add"),
         ("dead", "discard", "--all"),
-        ("outbox", "retry", "x", "--key", "k"),
+        ("outbox", "redrive", "x", "--key", "k"),
         ("outbox", "replay", "--since", "yesterday"),
         ("endpoints", "replay", "shop", "--since", "yesterday", "--yes"),
         ("endpoints", "remove", "shop"),

@@ -90,7 +90,7 @@ def test_one_is_shown_whole_with_its_secrets_hidden(run: Run, taken: Taken) -> N
 def test_many_are_revived_without_those_that_were_rejected(
     run: Run, taken: Taken, options: list[str]
 ) -> None:
-    told = document(run("inbox", "revive", *options, "--yes", "--url", taken.url, "--json"))
+    told = document(run("inbox", "redrive", *options, "--yes", "--url", taken.url, "--json"))
     assert told["changed"] == [taken.ids["broken"]]
     assert taken.states() == {
         "applied": "done",
@@ -103,14 +103,14 @@ def test_many_are_revived_without_those_that_were_rejected(
 @pytest.mark.parametrize("options", [["--rejected"], ["--reason", "rejected"]])
 def test_rejected_ones_are_revived_by_name(run: Run, taken: Taken, options: list[str]) -> None:
     told = document(
-        run("inbox", "revive", "--source", "bank", *options, "--yes", "--url", taken.url, "--json")
+        run("inbox", "redrive", "--source", "bank", *options, "--yes", "--url", taken.url, "--json")
     )
     assert told["changed"] == [taken.ids["rejected"]]
     assert taken.states()["broken"] == "dead"
 
 
 def test_a_rejected_one_is_revived_by_id(run: Run, taken: Taken) -> None:
-    done = run("inbox", "revive", taken.ids["rejected"], "--url", taken.url)
+    done = run("inbox", "redrive", taken.ids["rejected"], "--url", taken.url)
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "1 pending again")
     assert taken.states()["rejected"] == "pending"
 
@@ -132,10 +132,10 @@ def test_dead_ones_are_deleted_and_their_keys_are_free(run: Run, taken: Taken) -
 @pytest.mark.parametrize(
     "args",
     [
-        ["revive"],
-        ["revive", "--all"],
-        ["revive", "some-id", "--rejected"],
-        ["revive", "--rejected", "--reason", "exhausted", "--yes"],
+        ["redrive"],
+        ["redrive", "--all"],
+        ["redrive", "some-id", "--rejected"],
+        ["redrive", "--rejected", "--reason", "exhausted", "--yes"],
         ["discard", "some-id"],
     ],
 )

@@ -112,13 +112,13 @@ def test_what_is_not_in_the_outbox_is_not_found_there(run: Run, sent: Sent, name
 
 def test_dead_events_are_put_back_by_id(run: Run, sent: Sent) -> None:
     asked = [sent.ids[name] for name in ("bad", "good", "inbox")]
-    told = document(run("outbox", "retry", *asked, "nope", "--url", sent.url, "--json"))
+    told = document(run("outbox", "redrive", *asked, "nope", "--url", sent.url, "--json"))
     assert told == {
         "changed": [sent.ids["bad"]],
         "unchanged": [sent.ids["good"], sent.ids["inbox"], "nope"],
     }
     assert sent.states()["bad"] == "pending"
-    again = run("outbox", "retry", sent.ids["bad"], "--url", sent.url)
+    again = run("outbox", "redrive", sent.ids["bad"], "--url", sent.url)
     assert (again.exit_code, again.stdout.splitlines()[-1]) == (3, "0 pending again")
 
 
@@ -126,10 +126,10 @@ def test_dead_events_are_put_back_by_id(run: Run, sent: Sent) -> None:
 def test_dead_events_are_put_back_by_filter_when_that_is_confirmed(
     run: Run, sent: Sent, options: list[str]
 ) -> None:
-    refused = run("outbox", "retry", *options, "--url", sent.url)
+    refused = run("outbox", "redrive", *options, "--url", sent.url)
     assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
     assert sent.states()["bad"] == "dead"
-    done = run("outbox", "retry", *options, "--yes", "--url", sent.url)
+    done = run("outbox", "redrive", *options, "--yes", "--url", sent.url)
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "1 pending again")
     assert sent.states() == {
         "good": "done",
@@ -160,10 +160,10 @@ def test_dead_events_are_deleted_when_that_is_confirmed(run: Run, sent: Sent) ->
 @pytest.mark.parametrize(
     "args",
     [
-        ["retry"],
-        ["retry", "some-id", "--stream", "mail"],
-        ["retry", "--all", "--stream", "mail", "--yes"],
-        ["retry", "--reason", "boredom", "--yes"],
+        ["redrive"],
+        ["redrive", "some-id", "--stream", "mail"],
+        ["redrive", "--all", "--stream", "mail", "--yes"],
+        ["redrive", "--reason", "boredom", "--yes"],
         ["discard", "--yes"],
         ["replay", "--since", "yesterday", "--yes"],
         ["replay", "--since", "2026-11-27T09:00", "--yes"],

@@ -194,11 +194,11 @@ def test_letters_are_replayed_by_the_app(service: Service) -> None:
     service.open()
     service.json("run", "iu", app=True, code=3)
     letter = service.letter()
-    assert service.json("replay", "iu", letter, app=True, code=1)["counts"] == {"failed": 1}
+    assert service.json("redrive", "iu", letter, app=True, code=1)["counts"] == {"failed": 1}
     (service.here / "mended").touch()
-    told = service.json("replay", "iu", "--yes", app=True)
+    told = service.json("redrive", "iu", "--yes", app=True)
     assert told["buckets"] == {"sent": [letter]}
-    told = service.json("replay", "iu", letter, app=True, code=1)
+    told = service.json("redrive", "iu", letter, app=True, code=1)
     assert (told["buckets"], told["unchanged"]) == ({}, [letter])
     assert service.json("letters", "iu") == {"items": [], "next": None}
     (one,) = service.json("letters", "iu", "--all")["items"]
@@ -287,8 +287,8 @@ def test_a_router_that_the_app_lacks_is_not_found(service: Service) -> None:
         ["enable", "iu", "--live"],
         ["enable", "iu", "--route", "nope"],
         ["run", "iu"],
-        ["replay", "iu", "--yes"],
-        ["replay", "iu"],
+        ["redrive", "iu", "--yes"],
+        ["redrive", "iu"],
         ["attempts", "iu", "--after", "here"],
         ["resolve", "iu", "id", "--resolution", ""],
     ],

@@ -127,7 +127,7 @@ async def test_one_that_fails_is_a_dead_letter_that_replay_delivers(service: Ser
     (letter,) = await service.app.routers.stored("iu").letters()
     assert letter.number == 2
     service.broken = False
-    assert (await service.router.replay()).counts == {"sent": 1}
+    assert (await service.router.redrive()).counts == {"sent": 1}
     assert service.got == [("a", 3)]
 
 
@@ -138,7 +138,7 @@ async def test_a_letter_that_was_resolved_by_a_dry_run_does_not_hide_the_next(
     service.broken = True
     await service.logged("a")
     await service.router.switch("call", dry_run=True)
-    assert (await service.router.replay()).counts == {"dry_run": 1}
+    assert (await service.router.redrive()).counts == {"dry_run": 1}
     await service.live()
     assert (await service.router.redo()).counts == {"failed": 1}
     (letter,) = await service.app.routers.stored("iu").letters()
@@ -176,5 +176,5 @@ class _Empty:
 
 @pytest.mark.parametrize("status", ["failed", "sent", "", "dry"])
 async def test_other_statuses_are_refused(service: Service, status: str) -> None:
-    with pytest.raises(InvalidArgument, match="replay"):
+    with pytest.raises(InvalidArgument, match="redrive"):
         await service.router.redo(status)

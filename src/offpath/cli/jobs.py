@@ -9,6 +9,7 @@ import click
 
 from offpath.app import App
 from offpath.cli.apps import given_app
+from offpath.cli.former import former
 from offpath.cli.frame import (
     Filters,
     after_option,
@@ -58,7 +59,7 @@ _ALL = "All dead jobs."
 
 @click.group()
 def jobs() -> None:
-    """List, show, cancel, retry and signal jobs."""
+    """List, show, cancel, redrive and signal jobs."""
 
 
 @jobs.command("list")
@@ -111,20 +112,56 @@ async def cancel_jobs(app: App, *, which: Selection) -> Changed:
     return changed_jobs(await app.jobs.cancel(*which.ids, **which.where), which, "cancelled")
 
 
-@jobs.command("retry")
+@jobs.command("redrive")
+@_jobs.chosen("Redrive")
+@yes_option
+@store_command
+async def redrive_jobs(app: App, *, which: Selection) -> Changed:
+    r"""Put dead or cancelled jobs back as fresh, by id or by filter.
+
+    Attempt 1, a fresh deadline, the errors kept.
+
+    \b
+    offpath jobs redrive 0198c0de-…
+    offpath jobs redrive --state cancelled --task send_mail --yes
+    """
+    return changed_jobs(await app.jobs.redrive(*which.ids, **which.where), which, "redriven")
+
+
+@jobs.command("run-now")
+@_jobs.chosen("Run now")
+@yes_option
+@store_command
+async def run_jobs_now(app: App, *, which: Selection) -> Changed:
+    r"""Make queued jobs due now, by id or by filter.
+
+    Those that wait for their time: delayed, retrying, snoozed. Their attempts stay counted.
+
+    \b
+    offpath jobs run-now 0198c0de-…
+    offpath jobs run-now --task send_mail --yes
+    """
+    return changed_jobs(await app.jobs.run_now(*which.ids, **which.where), which, "due now")
+
+
+@click.command("retry")
 @_jobs.chosen("Retry")
 @yes_option
 @store_command
-async def retry_jobs(app: App, *, which: Selection) -> Changed:
-    r"""Run jobs again, by id or by filter.
+async def _retry_jobs(app: App, *, which: Selection) -> Changed:
+    """Redrive dead and cancelled jobs, and make queued ones due now."""
+    ended = await app.jobs.redrive(*which.ids, **which.where)
+    again = [one for one in which.ids if one not in {each.id for each in ended}]
+    waiting = await app.jobs.run_now(*again, **which.where) if again or not which.ids else []
+    return changed_jobs([*ended, *waiting], which, "queued")
 
-    Dead and cancelled ones start as fresh; waiting ones become due now.
 
-    \b
-    offpath jobs retry 0198c0de-…
-    offpath jobs retry --state cancelled --task send_mail --yes
-    """
-    return changed_jobs(await app.jobs.retry(*which.ids, **which.where), which, "queued")
+former(
+    jobs,
+    "retry",
+    _retry_jobs,
+    advice="offpath jobs redrive, or offpath jobs run-now",
+)
 
 
 def _coding_app(module: str | None, url: str | None) -> AbstractAsyncContextManager[App]:

@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from offpath.app import App
+from offpath.cli.former import former
 from offpath.cli.frame import (
     Filters,
     Option,
@@ -56,10 +57,10 @@ class _Kind(Struct, frozen=True, kw_only=True):
     reasons: str
     listed: str
     """An example of a filter."""
-    verb: str
-    """The command that puts dead messages back."""
+    former: str
+    """The former name of the command that puts dead messages back."""
     examples: tuple[str, ...]
-    revived: str
+    redriven: str
     discarded: str
 
     @property
@@ -98,9 +99,9 @@ _OUT = _Kind(
     names=(_stream, _topic, _key),
     reasons="exhausted, aborted, worker_lost",
     listed="--stream mail --state pending --limit 10",
-    verb="retry",
+    former="retry",
     examples=("0198c0de-…", "--stream mail --yes"),
-    revived="Put dead events back as fresh.\n\nDue at once, attempt 1, the oldest first.",
+    redriven="Put dead events back as fresh.\n\nDue at once, attempt 1, the oldest first.",
     discarded="Delete dead events for good.",
 )
 _IN = _Kind(
@@ -109,9 +110,9 @@ _IN = _Kind(
     names=(_source, _key),
     reasons="exhausted, aborted, rejected, bad_input",
     listed="--source stripe --key evt_1",
-    verb="revive",
+    former="revive",
     examples=("0198c0de-…", "--source stripe --yes", "--source stripe --rejected --yes"),
-    revived="Put dead messages back as fresh.\n\nDue at once, attempt 1, the oldest first. Those "
+    redriven="Put dead messages back as fresh.\n\nDue at once, attempt 1, the oldest first. Those "
     "that a handler rejected only by id or with --rejected.",
     discarded="Delete dead messages for good. Their keys are free again: a repeat is accepted as "
     "new.",
@@ -123,7 +124,7 @@ def messages(kind: _Kind, about: str) -> click.Group:
     group = click.Group(BOXES[kind.box], help=about)
     _add_list(group, kind)
     _add_show(group, kind)
-    _add_revive(group, kind)
+    _add_redrive(group, kind)
     _add_discard(group, kind)
     return group
 
@@ -160,18 +161,21 @@ def _add_show(group: click.Group, kind: _Kind) -> None:
         return message_shown(found)
 
 
-def _add_revive(group: click.Group, kind: _Kind) -> None:
-    examples = [f"{kind.verb} {one}" for one in kind.examples]
+def _add_redrive(group: click.Group, kind: _Kind) -> None:
+    examples = [f"redrive {one}" for one in kind.examples]
     more = (_rejected,) if kind.box is Box.IN else ()
 
-    @group.command(kind.verb, help=kind.help(kind.revived, *examples))
-    @kind.dead.chosen(kind.verb.capitalize(), *more, all_of=kind.all_of)
+    @group.command("redrive", help=kind.help(kind.redriven, *examples))
+    @kind.dead.chosen("Redrive", *more, all_of=kind.all_of)
     @most_option
     @yes_option
     @store_command
-    async def revive_messages(app: App, *, which: Selection, limit: int | None) -> Changed:
-        changed = await _act(app.messages.revive, app, kind.box, which, limit)
+    async def redrive_messages(app: App, *, which: Selection, limit: int | None) -> Changed:
+        changed = await _act(app.messages.redrive, app, kind.box, which, limit)
         return _changed(changed, which.ids, "pending again")
+
+    advice = f"offpath {BOXES[kind.box]} redrive"
+    former(group, kind.former, redrive_messages, advice=advice)
 
 
 def _add_discard(group: click.Group, kind: _Kind) -> None:
@@ -210,8 +214,8 @@ def _changed(changed: list[str], asked: tuple[str, ...], verb: str) -> Changed:
     return Changed(dict.fromkeys(changed, verb), asked, verb, "unknown, or not dead")
 
 
-outbox = messages(_OUT, "Events on their way out: list, show, retry, replay, discard.")
-inbox = messages(_IN, "Messages that were taken in: list, show, revive, discard.")
+outbox = messages(_OUT, "Events on their way out: list, show, redrive, replay, discard.")
+inbox = messages(_IN, "Messages that were taken in: list, show, redrive, discard.")
 
 
 @outbox.command("replay")

@@ -1,6 +1,6 @@
 """``offpath router``: its gates and routes, its runs, and what became of each event.
 
-Running and replaying need the app, whose routes deliver; everything else works from the store
+Running and redriving need the app, whose routes deliver; everything else works from the store
 alone, also for routers that other services declared.
 """
 
@@ -14,6 +14,7 @@ import click
 
 from offpath.app import App
 from offpath.cli.apps import given_app, load_shared_app
+from offpath.cli.former import former
 from offpath.cli.frame import (
     after_option,
     app_option,
@@ -30,11 +31,11 @@ from offpath.cli.option_values import past_time, read_by
 from offpath.cli.router_views import (
     attempt_page,
     letter_page,
+    letters_redriven,
     letters_shown,
     router_checks,
     router_list,
     router_redone,
-    router_replayed,
     router_run,
     router_status,
     router_switched,
@@ -75,7 +76,7 @@ _name = click.argument("name")
 
 @click.group()
 def router() -> None:
-    """Routers of the event log: run, status, verify, enable, replay."""
+    """Routers of the event log: run, status, verify, enable, redrive."""
 
 
 @router.command("list")
@@ -240,7 +241,7 @@ def _letters(name: str, ids: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     return name, ids
 
 
-@router.command("replay")
+@router.command("redrive")
 @option_group("letters", _letters, _name, click.argument("ids", metavar="[LETTER]…", nargs=-1))
 @click.option(
     "--limit",
@@ -252,19 +253,22 @@ def _letters(name: str, ids: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 @yes_option
 @warnings_logged
 @_routing_command
-async def replay(app: App, *, letters: tuple[str, tuple[str, ...]], limit: int) -> Shown:
+async def redrive(app: App, *, letters: tuple[str, tuple[str, ...]], limit: int) -> Shown:
     r"""Deliver dead letters of a router again.
 
     These, or all unresolved, the oldest first. Exit code 0 when all were resolved, 3 when some
     failed again, 1 when all did.
 
     \b
-    offpath router replay iu 0198c0de-… --app myservice.jobs:app
-    offpath router replay iu --yes --app myservice.jobs:app
+    offpath router redrive iu 0198c0de-… --app myservice.jobs:app
+    offpath router redrive iu --yes --app myservice.jobs:app
     """
     name, ids = letters
-    tally = await _declared(app, name).replay(ids, limit=max(limit, len(ids)))
-    return router_replayed(name, tally, ids)
+    tally = await _declared(app, name).redrive(ids, limit=max(limit, len(ids)))
+    return letters_redriven(name, tally, ids)
+
+
+former(router, "replay", redrive, advice="offpath router redrive")
 
 
 @router.command("redo")
@@ -383,7 +387,7 @@ async def attempts(
 )
 @_command
 async def resolve(app: App, *, name: str, letter: str, resolution: str) -> Shown:
-    r"""End a dead letter of the router NAME without a replay. It is kept, with the resolution.
+    r"""End a dead letter of the router NAME without a redrive. It is kept, with the resolution.
 
     \b
     offpath router resolve iu 0198c0de-… --resolution 'paid by hand'

@@ -200,15 +200,15 @@ def router_switched(record: RouterRecord, route: str | None, *, on: bool) -> Sai
     return Said(record, text, notes)
 
 
-def router_replayed(name: str, tally: Tally, asked: Sequence[str]) -> Shown:
-    """The outcome of a replay, and the given letters that could not be replayed."""
+def letters_redriven(name: str, tally: Tally, asked: Sequence[str]) -> Shown:
+    """The outcome of a redrive, and the given letters that could not be redriven."""
     seen = {one for ids in tally.buckets.values() for one in ids}
     left = [one for one in asked if one not in seen]
     counts = {"router": name, "counts": tally.counts, "buckets": tally.buckets}
     lines = [f"{one}  {bucket}" for bucket, ids in tally.buckets.items() for one in ids]
     lines += [f"{one}  left alone: unknown, or resolved before" for one in left]
     total = ", ".join(f"{number} {bucket}" for bucket, number in tally.counts.items())
-    lines.append(total or "there was no dead letter to replay")
+    lines.append(total or "there was no dead letter to redrive")
     none = bool(asked) and len(left) == len(asked)
     return Shown({**counts, "unchanged": left}, lines, exit=FAILED if none else _exit(tally))
 

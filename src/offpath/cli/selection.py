@@ -30,9 +30,9 @@ class Rows:
     """A kind of rows, and the options that choose among them."""
 
     many: str
-    """Their name in a question, as in `Retry all dead jobs?`."""
+    """Their name in a question, as in `Redrive all dead jobs?`."""
     every: str
-    """The same for those that a filter matches, as in `Retry every dead job that matches?`."""
+    """The same for those that a filter matches, as in `Redrive every dead job that matches?`."""
     missing: str
     """The advice when nothing chooses."""
     ids: Option

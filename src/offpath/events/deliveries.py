@@ -36,7 +36,7 @@ class RoutedEvent(Quiet, frozen=True, kw_only=True):
     delivery: str
     """The same at every attempt of this router: what a receiver drops duplicates by."""
     attempt: int = 1
-    """1, and one more for each replay."""
+    """1, and one more for each redrive of its letter."""
 
 
 Outside = Callable[[RoutedEvent], "Awaitable[None] | None"]

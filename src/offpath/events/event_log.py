@@ -65,7 +65,7 @@ class EventVerbs:
     settings: Settings
     _events: Events
     messages: MessagesView
-    """The messages of outbox and inbox: get, find, revive, replay, discard."""
+    """The messages of outbox and inbox: get, find, redrive, replay, discard."""
     log: EventLog
     """The append-only log that routers read."""
 

@@ -73,7 +73,7 @@ class Duplicate(Struct, frozen=True):
 class Rejected(Abort):
     """Raise in an inbox handler: a terminal no, which trying again would not change.
 
-    The message is dead at once, and is revived only when asked for by name.
+    The message is dead at once, and is redriven only when asked for by name.
     """
 
     code = "rejected"

@@ -12,6 +12,7 @@ from offpath.errors import InvalidArgument, MessageNotFound
 from offpath.model import checks
 from offpath.model.job import DeadReason
 from offpath.model.message import Box, MessageFilter, MessageState
+from offpath.runtime.former import Former, former_names
 
 if TYPE_CHECKING:
     from offpath.model.message import MessagePage, MessageRecord
@@ -64,7 +65,7 @@ class MessagesView:
             message_filter(where), limit=limit, after=after, newest=newest
         )
 
-    async def revive(
+    async def redrive(
         self,
         *ids: str,
         limit: int | None = None,
@@ -105,10 +106,13 @@ class MessagesView:
         everything: bool = False,
         **where: Unpack[MessageWhere],
     ) -> list[str]:
-        """Delete dead messages for good; chosen as for :meth:`revive`, rejected ones included."""
+        """Delete dead messages for good; chosen as for :meth:`redrive`, rejected ones included."""
         _require_choice(ids, where, everything=everything)
         chosen = replace(message_filter(where), ids=ids, states=(MessageState.DEAD,))
         return await self._each(chosen, limit, (await self._store()).delete_messages)
+
+    if not TYPE_CHECKING:
+        __getattr__ = former_names("app.messages", {"revive": Former("redrive", "redrive")})
 
     async def _each(
         self,

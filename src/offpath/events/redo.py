@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from offpath.errors import InvalidArgument
-from offpath.events.replay import MARGIN
+from offpath.events.letter_redrive import MARGIN
 from offpath.events.router_run import closed_gate
 from offpath.events.router_step import REFUSED, Courier, RouterStep, letter_of
 from offpath.model.effects import NOTHING
@@ -38,7 +38,7 @@ def logged(status: str | Sequence[str]) -> tuple[AttemptStatus, ...]:
         asked = ", ".join(str(one)[:40] for one in odd) if wanted else "none"
         raise InvalidArgument(
             f"redo takes events whose last attempt is {', '.join(known)}, not {asked}: a failed "
-            "one has a dead letter, which replay delivers again"
+            "one has a dead letter, which redrive delivers again"
         )
     return tuple(known[one] for one in dict.fromkeys(wanted))
 

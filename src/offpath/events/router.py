@@ -16,8 +16,8 @@ from offpath.errors import Conflict, InvalidArgument
 from offpath.events.cursors import Holding
 from offpath.events.declarations import pattern, refuse_changed
 from offpath.events.deliveries import Delivery, Maker, delivery_of
+from offpath.events.letter_redrive import LetterRedrive
 from offpath.events.redo import LOGGED, Redoer, logged
-from offpath.events.replay import Replayer
 from offpath.events.router_run import (
     CursorLost,
     RouterRun,
@@ -50,6 +50,7 @@ from offpath.model.route import (
     RouterSpec,
 )
 from offpath.model.tally import Tally, Turn
+from offpath.runtime.former import Former, former_names
 from offpath.runtime.ids import derive_id
 from offpath.runtime.loop import LoopSpec
 
@@ -384,15 +385,15 @@ class Router:
             most_lag=most_lag,
         )
 
-    async def replay(self, ids: Sequence[str] = (), *, limit: int = 100) -> Tally:
+    async def redrive(self, ids: Sequence[str] = (), *, limit: int = 100) -> Tally:
         """Deliver dead letters again: these, or all that are unresolved, oldest first.
 
-        A letter is resolved when its route sends it or is a dry run. Replaying one twice at once
+        A letter is resolved when its route sends it or is a dry run. Redriving one twice at once
         resolves it once. Buckets: ``sent``, ``dry_run``, ``failed``, ``skipped``.
         """
         store = await self._declared()
         record = await self.record()
-        return await Replayer(store, self._courier, self._host.new_id).replay(
+        return await LetterRedrive(store, self._courier, self._host.new_id)(
             record, ids, limit=checks.integer(limit, "limit", least=1, most=10_000)
         )
 
@@ -419,6 +420,9 @@ class Router:
         return await redoer.redo(await self.record(), wanted, begun, limit)
 
     # -- inside ----------------------------------------------------------------------------
+
+    if not TYPE_CHECKING:
+        __getattr__ = former_names("router", {"replay": Former("redrive", "redrive")})
 
     async def _declared(self) -> Store:
         store = await self._host.opened_store()

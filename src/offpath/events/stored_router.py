@@ -125,7 +125,7 @@ class StoredRouter:
         )
 
     async def resolve(self, letter: str, resolution: str) -> None:
-        """End a dead letter without a replay, saying how.
+        """End a dead letter without a redrive, saying how.
 
         Raises :class:`LetterNotFound` when it is none of this router's, or resolved before.
         """

@@ -73,7 +73,7 @@ def _checks(
     yield _lag(record, facts, most_lag) if own_log else _own("lag")
     yield _routes(record, deliverable)
     letters = facts.open_letters
-    yield "no unresolved dead letters", letters == 0, f"{letters} wait: offpath router replay"
+    yield "no unresolved dead letters", letters == 0, f"{letters} wait: offpath router redrive"
 
 
 def _own(name: str) -> tuple[str, bool | None, str]:

@@ -59,7 +59,7 @@ class LeasedMessage(Quiet, frozen=True, kw_only=True, gc=False):
     attempt: int
     """1 for the first; only a counted failure raises it."""
     deliveries: int
-    """Times it was handed out since it was new or revived, this one included."""
+    """Times it was handed out since it was new, redriven or replayed, this one included."""
     position: int
     """Grows in the order of writing; the order of delivery within a key."""
     created_at: datetime

@@ -144,7 +144,7 @@ class AttemptStatus(StrEnum):
 
 
 class Attempt(Quiet, frozen=True, kw_only=True, gc=False):
-    """The one decision of a router about an event, and those that replays add."""
+    """The one decision of a router about an event, and those that redrives of its letter add."""
 
     router: str
     event: str
@@ -153,7 +153,7 @@ class Attempt(Quiet, frozen=True, kw_only=True, gc=False):
     status: AttemptStatus
     route: str = NO_ROUTE
     number: int = 1
-    """1 for the run's own; each replay adds one."""
+    """1 for the run's own; each redrive of the letter adds one."""
     detail: str | None = None
     """Why it failed, in a line without secrets."""
     at: datetime | None = None

@@ -125,7 +125,7 @@ async def test_f6_a_deadline_goes_on_while_nobody_works() -> None:
         record = await handle.status()
         assert (record.state, record.reason, record.deadline) == ("dead", "deadline", first)
         assert runs == []
-        await app.jobs.retry(handle.id)
+        await app.jobs.redrive(handle.id)
         assert (await handle.status()).deadline == clock.now() + timedelta(seconds=60)
         await app.worker().run_until_idle()
     assert runs == [1]

@@ -107,7 +107,7 @@ async def test_b6_08_an_unknown_job_is_a_definite_answer(bench: Bench) -> None:
     with pytest.raises(JobNotFound):
         await bench.app.jobs.get(unknown)
     assert await bench.app.jobs.cancel(unknown) == []
-    assert await bench.app.jobs.retry(unknown) == []
+    assert await bench.app.jobs.redrive(unknown) == []
     assert await bench.app.jobs.delete(unknown) == []
 
 

@@ -109,7 +109,7 @@ async def test_what_a_handler_asks_for_commits_with_the_mark(app: offpath.App) -
         await app.drain("stripe").run_once()
     assert await app.jobs.count() == 0
     assert await app.store().read_events() == []
-    await app.messages.revive(accepted.id)  # it is not dead: nothing happens
+    await app.messages.redrive(accepted.id)  # it is not dead: nothing happens
     record = await app.messages.get(accepted.id)
     assert (record.attempt, record.state) == (2, "pending")
 
@@ -166,7 +166,7 @@ async def test_a_sync_handler_runs_in_a_thread_and_gets_a_checked_payload(
     assert "$.amount" in dead.failure.message
 
 
-async def test_a_rejected_message_is_dead_and_revived_only_by_name(app: offpath.App) -> None:
+async def test_a_rejected_message_is_dead_and_redriven_only_by_name(app: offpath.App) -> None:
     refusing = True
 
     @app.inbox("stripe")
@@ -187,9 +187,9 @@ async def test_a_rejected_message_is_dead_and_revived_only_by_name(app: offpath.
     reasons = [(await app.messages.get(one.id)).reason for one in (no, broken)]
     assert reasons == ["rejected", "aborted"]
     refusing = False
-    assert await app.messages.revive(streams=["stripe"]) == [broken.id]
-    assert await app.messages.revive(everything=True) == []
-    assert await app.messages.revive(streams=["stripe"], reasons=["rejected"]) == [no.id]
+    assert await app.messages.redrive(streams=["stripe"]) == [broken.id]
+    assert await app.messages.redrive(everything=True) == []
+    assert await app.messages.redrive(streams=["stripe"], reasons=["rejected"]) == [no.id]
     tally = await app.drain("stripe").run_once()
     assert tally.buckets == {"applied": (broken.id, no.id)}
 

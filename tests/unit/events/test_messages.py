@@ -55,8 +55,8 @@ async def test_more_than_a_page_is_revived_oldest_first(
 ) -> None:
     monkeypatch.setattr(messages, "PAGE", 2)
     ids = await dead(app, 5)
-    assert await app.messages.revive(streams=["broken"], limit=3) == ids[:3]
-    assert await app.messages.revive(everything=True) == ids[3:]
+    assert await app.messages.redrive(streams=["broken"], limit=3) == ids[:3]
+    assert await app.messages.redrive(everything=True) == ids[3:]
     record = await app.messages.get(ids[0])
     assert (record.state, record.attempt, record.deliveries) == ("pending", 1, 0)
 
@@ -87,7 +87,7 @@ async def test_what_is_not_understood_changes_nothing(
 ) -> None:
     (letter,) = await dead(app, 1)
     with pytest.raises(offpath.InvalidArgument):
-        await app.messages.revive(**where)
+        await app.messages.redrive(**where)
     assert (await app.messages.get(letter)).state == "dead"
 
 

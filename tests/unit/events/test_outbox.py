@@ -194,7 +194,7 @@ async def test_undeliverable_is_dead_at_once_and_can_be_revived(app: offpath.App
     assert dead.failure is not None
     assert dead.failure.message == "no such endpoint"
     broken = False
-    assert await app.messages.revive(event_id) == [event_id]
+    assert await app.messages.redrive(event_id) == [event_id]
     await app.worker().run_until_idle()
     assert seen == [event_id]
 

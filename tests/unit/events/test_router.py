@@ -322,10 +322,10 @@ async def test_a_replay_resolves_once_and_adds_an_attempt(app: offpath.App) -> N
         await _opened(app, router)
         await _append(app, 1)
         await router.run_once()
-        assert (await router.replay()).counts == {"failed": 1}
+        assert (await router.redrive()).counts == {"failed": 1}
         broken = False
-        tallies = await asyncio.gather(router.replay(), router.replay())
-        assert (await router.replay()).total == 0
+        tallies = await asyncio.gather(router.redrive(), router.redrive())
+        assert (await router.redrive()).total == 0
         (letter,) = await app.store().letters("iu", unresolved=False)
         numbers = [(attempt.number, attempt.status) for attempt in await _attempts(app)]
     assert sorted(tally.counts.get("sent", 0) for tally in tallies) == [0, 1]

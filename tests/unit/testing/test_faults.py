@@ -178,7 +178,7 @@ async def test_cancel_retry_delete_once(app: App, memory: Memory, kind: str) -> 
     await twice(handle.cancel)
     assert (await handle.status()).state is JobState.CANCELLED
     fault(memory, kind, "redrive")
-    await twice(lambda: app.jobs.retry(handle.id))
+    await twice(lambda: app.jobs.redrive(handle.id))
     record = await handle.status()
     assert (record.state, record.redrives) == (JobState.QUEUED, 1)
     assert (await drain(app)).succeeded == 1

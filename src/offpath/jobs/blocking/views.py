@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 from offpath.jobs.blocking.twin import Twin, blocking
 from offpath.jobs.client.dead_letters import DeadLetters
 from offpath.jobs.client.flow import LimitKeys, Queues
-from offpath.jobs.client.jobs_view import JobsView
+from offpath.jobs.client.jobs_view import FORMER, JobsView
 from offpath.jobs.schedules.schedules import Schedules
 from offpath.jobs.values.handle import Handle
 from offpath.jobs.values.job import G_co, S_co
+from offpath.runtime.former import former_names
 
 
 class BlockingJobs(Twin[JobsView]):
@@ -24,8 +25,13 @@ class BlockingJobs(Twin[JobsView]):
     count = blocking(JobsView.count)
     counts = blocking(JobsView.counts)
     cancel = blocking(JobsView.cancel)
-    retry = blocking(JobsView.retry)
+    redrive = blocking(JobsView.redrive)
+    run_now = blocking(JobsView.run_now)
     delete = blocking(JobsView.delete)
+    _again = blocking(JobsView._again)  # noqa: SLF001 - behind a former name, as there
+
+    if not TYPE_CHECKING:
+        __getattr__ = former_names("app.blocking.jobs", FORMER)
 
 
 class BlockingDead(Twin[DeadLetters]):

@@ -11,6 +11,7 @@ from offpath.jobs.client.selection import Where, filter_of, ids_of, page_limit, 
 from offpath.model.changes import ChangedJob
 from offpath.model.checks import seconds
 from offpath.model.job import LIVE, TERMINAL, Count, JobFilter, JobRecord, JobState, Page
+from offpath.runtime.former import Former, former_names
 from offpath.store.protocol import JobRedrive
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.client.session import StoreSession
 
+FORMER = {"retry": Former("_again", "redrive (dead, cancelled) or run_now (queued)")}
 CHUNK = 500
 """Jobs acted on in one call to the store."""
 
@@ -85,21 +87,38 @@ class JobsView:
         keep = session.keep_cancelled
         return await act(session, what, lambda chunk: session.store.cancel(chunk, keep=keep))
 
-    async def retry(
+    async def redrive(
         self, *ids: str, delay: float | timedelta = 0.0, **where: Unpack[Where]
     ) -> list[ChangedJob]:
-        """Put dead or cancelled jobs back as fresh; make waiting ones due, ``delay`` from now.
+        """Put dead or cancelled jobs back as fresh, due ``delay`` from now.
 
-        Returns those it changed. Succeeded and running jobs are left alone, and so are those
-        whose unique key another job holds by now.
+        Returns those it changed. Jobs in other states are left alone, and so are jobs whose unique
+        key another job holds already. ``app.dead.redrive`` does it to many at a chosen rate.
         """
-        what = chosen(ids, filter_of(where), allowed=_RETRYABLE)
-        wait = seconds(delay, "delay")
+        return await self._due(ids, where, _ENDED, seconds(delay, "delay"))
+
+    async def run_now(self, *ids: str, **where: Unpack[Where]) -> list[ChangedJob]:
+        """Make queued jobs due now that wait for their time: delayed, retrying, snoozed.
+
+        Returns those it changed. Jobs in other states are left alone.
+        """
+        return await self._due(ids, where, _QUEUED, 0.0)
+
+    async def _again(
+        self, *ids: str, delay: float | timedelta = 0.0, **where: Unpack[Where]
+    ) -> list[ChangedJob]:
+        """Do what ``retry`` did, until that name goes."""
+        return await self._due(ids, where, _ENDED | _QUEUED, seconds(delay, "delay"))
+
+    async def _due(
+        self, ids: tuple[str, ...], where: Where, allowed: frozenset[JobState], delay: float
+    ) -> list[ChangedJob]:
+        what = chosen(ids, filter_of(where), allowed=allowed)
         store = (session := await self._opened()).store
         return await act(
             session,
             what,
-            lambda chunk: store.redrive([JobRedrive(id=i, delay=wait) for i in chunk]),
+            lambda chunk: store.redrive([JobRedrive(id=i, delay=delay) for i in chunk]),
         )
 
     async def delete(self, *ids: str, **where: Unpack[Where]) -> list[ChangedJob]:
@@ -113,9 +132,13 @@ class JobsView:
             session, chosen(ids, filter_of(where), allowed=TERMINAL), session.store.delete
         )
 
+    if not TYPE_CHECKING:
+        __getattr__ = former_names("app.jobs", FORMER)
+
 
 _ANY = JobFilter()
-_RETRYABLE = frozenset({JobState.DEAD, JobState.CANCELLED, JobState.QUEUED})
+_ENDED = frozenset({JobState.DEAD, JobState.CANCELLED})
+_QUEUED = frozenset({JobState.QUEUED})
 
 
 def chosen(

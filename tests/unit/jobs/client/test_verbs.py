@@ -205,7 +205,7 @@ async def test_jobs_are_found_counted_and_acted_on(still: App) -> None:
     assert len([record async for record in still.jobs.each(task="b")]) == 3
     cancelled = await still.jobs.cancel(task="b")
     assert {each.state for each in cancelled} == {JobState.CANCELLED}
-    back = await still.jobs.retry(cancelled[0].id)
+    back = await still.jobs.redrive(cancelled[0].id)
     assert [each.state for each in back] == [JobState.QUEUED]
     assert await still.jobs.count(state=JobState.CANCELLED) == 2
     assert len(await still.jobs.delete(state="cancelled")) == 2
@@ -213,7 +213,7 @@ async def test_jobs_are_found_counted_and_acted_on(still: App) -> None:
 
 
 async def test_nothing_is_chosen_by_accident(still: App) -> None:
-    for act in (still.jobs.cancel, still.jobs.retry, still.jobs.delete, still.dead.redrive):
+    for act in (still.jobs.cancel, still.jobs.redrive, still.jobs.delete, still.dead.redrive):
         with pytest.raises(InvalidArgument, match="ids or a filter"):
             await act()
     with pytest.raises(InvalidArgument, match="chosen by 'tsak'"):

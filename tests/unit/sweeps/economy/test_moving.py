@@ -305,7 +305,7 @@ async def test_an_event_is_kept_once(rig: Rig) -> None:
     assert await rig.balance("fan:spendable") == "10.00"
 
 
-async def test_dead_ones_are_revived_but_never_applied_ones(rig: Rig) -> None:
+async def test_dead_ones_are_redriven_but_never_applied_ones(rig: Rig) -> None:
     """§16.86. One that was rejected comes back only when it is asked for."""
     submitting(rig, ChainBroken("altered"), times=2)
     first = await rig.accept("e1", top_up("e1"))
@@ -315,8 +315,8 @@ async def test_dead_ones_are_revived_but_never_applied_ones(rig: Rig) -> None:
     await drain_inbox(rig)
     applied = await rig.accept("e4", top_up("e4"))
     await drain_inbox(rig)
-    assert await rig.app.messages.revive(limit=1, everything=True) == [first.id]
-    assert await rig.app.messages.revive(everything=True) == [second.id]
+    assert await rig.app.messages.redrive(limit=1, everything=True) == [first.id]
+    assert await rig.app.messages.redrive(everything=True) == [second.id]
     assert (await rig.app.messages.get(first.id)).deliveries == 0
     assert set((await drain_inbox(rig)).applied) == {first.id, second.id}
     assert (await rig.app.messages.get(applied.id)).state is MessageState.DONE

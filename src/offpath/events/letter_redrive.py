@@ -25,7 +25,7 @@ Nobody else delivers it meanwhile. Who is killed holds it up for as long.
 _RESOLVES: Final = {AttemptStatus.SENT, AttemptStatus.DRY_RUN}
 
 
-class Replayer:
+class LetterRedrive:
     """Takes letters one by one, each in its own error boundary and transaction."""
 
     def __init__(self, store: Store, courier: Courier, new_id: Callable[[], str]) -> None:
@@ -33,16 +33,17 @@ class Replayer:
         self._courier = courier
         self._new_id = new_id
 
-    async def replay(self, record: RouterRecord, ids: Sequence[str], *, limit: int) -> Tally:
-        """Replay these letters, or all unresolved; see :meth:`Router.replay`."""
+    async def __call__(self, record: RouterRecord, ids: Sequence[str], *, limit: int) -> Tally:
+        """Deliver these letters again, or all unresolved; see :meth:`Router.redrive`."""
         letters = await self._store.letters(record.name, ids=ids, limit=limit)
         buckets: defaultdict[str, list[str]] = defaultdict(list)
         for letter in letters:
-            buckets[await self._replay(record, letter)].append(letter.id)
+            buckets[await self._redriven(record, letter)].append(letter.id)
         return Tally(buckets={name: tuple(found) for name, found in buckets.items()})
 
-    async def _replay(self, record: RouterRecord, letter: Letter) -> str:
+    async def _redriven(self, record: RouterRecord, letter: Letter) -> str:
         """Deliver one letter again; returns the bucket that it belongs in."""
+        # Processes of the release before know the claim by this name.
         claim = f"offpath.replay:{letter.id}:{letter.number + 1}"
         if not await self._store.claim(claim, self._new_id(), ttl=self._courier.patience + MARGIN):
             return "skipped"
