@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 from offpath.config import Settings, load_settings
 from offpath.errors import InvalidArgument
-from offpath.events.event_log import EventLog, EventVerbs
+from offpath.events.event_log import EventLog, EventVerbs, accepted
 from offpath.events.event_writer import MessageWriter
 from offpath.events.messages import MessagesView
 from offpath.events.registry import Events
 from offpath.events.verbs import RoutingVerbs
 from offpath.jobs.blocking.client import BlockingClient
 from offpath.jobs.client.client import Client
+from offpath.jobs.client.core import AppCore
 from offpath.jobs.client.dead_letters import DeadLetters
 from offpath.jobs.client.fates import Fates
 from offpath.jobs.client.flow import FlowVerbs
@@ -36,7 +37,6 @@ from offpath.jobs.define.task_verbs import AnyTask, TaskVerbs
 from offpath.jobs.schedules.schedules import Schedules
 from offpath.jobs.schedules.ticker import Ticker
 from offpath.jobs.schedules.verbs import ScheduleVerbs
-from offpath.jobs.values.handle import Handle
 from offpath.model import checks
 from offpath.model.options import AppOptions, OptionLevel, Options, checked
 from offpath.model.redrive import Redrive, checked_redrive
@@ -58,9 +58,10 @@ if TYPE_CHECKING:
     from offpath.jobs.client.groups import GroupsView
     from offpath.jobs.values.offers import WorkerOverrides
     from offpath.jobs.values.runnable import Around, LogContext, OnError, OnEvent, OnFailure
-    from offpath.jobs.values.services import EventWriter
     from offpath.jobs.worker.app_worker import AppWorker, MessageMover
+    from offpath.model.effects import Effects
     from offpath.model.group import GroupRecord
+    from offpath.model.job import Enqueued
     from offpath.runtime.extension import Extension
     from offpath.runtime.loop import LoopSpec
     from offpath.store.protocol import Migration, Store
@@ -153,10 +154,22 @@ class App(
         self._lifecycle: Lifecycle[StoreSession] = Lifecycle(
             self._start, self._finish, self._forked
         )
-        self.client = Client(self._session)
         writer = MessageWriter(self._codec, self.new_id, self.settings.max_input_bytes)
+        self._core = AppCore(
+            client=Client(self._session),
+            writer=writer,
+            accepted=accepted,
+            report=self._report,
+            opened=self._opened,
+            loop=lambda: self._lifecycle.loop,
+            send=self._send,
+            new_id=self.new_id,
+            max_input_bytes=self.settings.max_input_bytes,
+            sweep_added=self._sweep_added,
+            swap_store=self._swap_store,
+        )
         self._events = self._made_events(writer)
-        self.log = EventLog(writer, self.commit)
+        self.log = EventLog(writer, self._commit)
         self.messages = MessagesView(self._opened)
         self.jobs = JobsView(self._session)
         """Every job of the fleet: get, find, count, cancel, retry."""
@@ -165,8 +178,6 @@ class App(
         self.schedules = Schedules(self._opened, self.new_id)
         """The schedules of the fleet: list, create, change, pause, trigger."""
         self.sweeps = SweepRegistry(self._own_sweeps)
-        self.economies: list[Any] = []
-        """The economy on this app. It adds itself when it is made: the core does not import it."""
         self.blocking = BlockingClient(self)
         """The same verbs for code without an event loop."""
 
@@ -222,8 +233,11 @@ class App(
         own = any(worker.called_by_handler() for worker in self._workers)
         await self._lifecycle.close(wait=not own)
 
-    def _event_writer(self) -> EventWriter:
-        return self.writer
+    async def _commit(self, effects: Effects, within: object = None) -> Sequence[Enqueued]:
+        return await self._core.client.commit(effects, within)
+
+    def _sender(self) -> AppCore:
+        return self._core
 
     async def _opened(self) -> Store:
         return (await self._session()).store
@@ -255,17 +269,9 @@ class App(
     @property
     def economy(self) -> Any:  # noqa: ANN401 - the core does not know what stands on it
         """The app's economy. Raises ``InvalidArgument`` when it has none."""
-        if not self.economies:
+        if not self._core.economies:
             raise InvalidArgument("this app has no economy: make one with Economy(app, ...)")
-        return self.economies[0]
-
-    def add_economy(self, economy: object) -> None:
-        """Called by an economy that is made. Raises ``InvalidArgument`` for a second one: both
-        would share one ledger with two sets of rules.
-        """
-        if self.economies:
-            raise InvalidArgument("this app has an economy already: use app.economy")
-        self.economies.append(economy)
+        return self._core.economies[0]
 
     async def migrate(self) -> list[Migration]:
         """Apply pending schema steps; returns those applied. The app need not be open for it."""
@@ -281,32 +287,10 @@ class App(
 
     # -- for the parts that it is made of -----------------------------------------------------
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop in which it is open; None while it is not."""
-        return self._lifecycle.loop
-
-    @property
-    def max_input_bytes(self) -> int:
-        """The largest input, in bytes as it is stored."""
-        return self.settings.max_input_bytes
-
     def new_id(self) -> str:
         """A new id, checked: the generator may be the user's own."""
         made = self._id_generator()
         return made if self._id_generator is new_id else parse_id(made, "a generated id")
-
-    def _sender(self) -> Self:
-        return self
-
-    def handle(
-        self,
-        job_id: str,
-        decode: Callable[[str | None], Any],
-        decode_group: Callable[[str | None], Any] | None = None,
-    ) -> Handle[Any, Any]:
-        """The handle of a job that was enqueued before; tasks offer it with its type."""
-        return Handle(job_id, self.client, decode, decode_group, created=False)
 
     def store(self) -> Store:
         """The store behind this app, open or not, seen by metrics and hooks."""
@@ -433,7 +417,7 @@ class App(
             threads=Threads(settings.handler_threads),
             report=self._report,
             new_id=self.new_id,
-            writer=self.writer,
+            writer=self._core.writer,
             random=random.random,
             metrics=self.metrics,
             codec=self._codec,
@@ -455,7 +439,7 @@ class App(
                 store, settings, queues=settings.served_queues, served=self._events.served
             ),
         )
-        hooks = self.worker_hooks(hooks_in(overrides))
+        hooks = self._merged_hooks(hooks_in(overrides))
         terms = worker_terms(settings, self._on_failure, hooks, takes=takes)
         movers = self._movers if settings.relays else None
         worker = AppWorker(opened, parts, self.tasks, terms, movers, sweeps)

@@ -33,6 +33,7 @@ from offpath.economy import (
     usd,
 )
 from offpath.economy.web import economy_service
+from offpath.jobs.client.core import core_of
 from tests.unit.economy.marketplace import BANK, START, Marketplace, committed
 from tests.unit.web.asgi import ask
 
@@ -73,7 +74,7 @@ async def market() -> AsyncIterator[Marketplace]:
 
 async def refused(market: Marketplace, *requests: Any) -> None:
     """None of it goes, and nothing has changed."""
-    store = await market.app._opened()
+    store = await core_of(market.app).opened()
     before = await store.ledger_accounts()
     for request in requests:
         with pytest.raises(LedgerError) as found:
@@ -203,7 +204,7 @@ WIRE: list[dict[str, Any]] = [
 
 async def test_over_http_each_is_400_with_a_code(market: Marketplace) -> None:
     service = economy_service(market.economy, authenticate=lambda _: BANK)
-    store = await market.app._opened()
+    store = await core_of(market.app).opened()
     before = await store.ledger_accounts()
     for document in WIRE:
         answer = await ask(service, "POST", "/submit", json.dumps(document).encode())

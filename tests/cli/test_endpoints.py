@@ -13,6 +13,7 @@ import pytest
 import offpath
 from offpath.events import Verifier
 from offpath.events.webhook.signature import new_key_pair, signer
+from offpath.jobs.client.core import core_of
 from offpath.model.effects import Effects
 from offpath.model.endpoint import stream_of
 from offpath.model.new import Box, NewMessage
@@ -129,7 +130,7 @@ async def _written(url: str, count: int) -> None:
             )
             for _ in range(count)
         ]
-        await app.commit(Effects(messages=tuple(messages)))
+        await core_of(app).client.commit(Effects(messages=tuple(messages)))
 
 
 async def _ended(url: str) -> None:

@@ -29,6 +29,7 @@ from offpath.economy import (
     rate,
 )
 from offpath.economy.ledger.operations.steps_promos import promo_expired
+from offpath.jobs.client.core import core_of
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.unit.economy.marketplace import OPS, RATES, Marketplace, committed
@@ -244,7 +245,7 @@ async def test_promo_credits_that_outlived_their_grant_come_back_with_an_end(
     row = await first.row("promo", str(refunded.id))
     assert (row.state, row.amount) == ("OPEN", 200)  # the grant that is open covers one
     first.clock.advance(31 * 86_400)
-    store = await second.app._opened()
+    store = await core_of(second.app).opened()
     assert [one.id for one in await store.lease_sides("promo", limit=9, hold=1.0)] == [row.id]
     row = await first.row("promo", row.id)
     taken = await second.step(promo_expired(row, second.economy.new_id))

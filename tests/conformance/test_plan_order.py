@@ -9,6 +9,7 @@ import pytest
 
 import offpath
 from offpath import App, Context, Plan
+from offpath.model.unsent import unsent
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.builders import START
@@ -51,7 +52,7 @@ async def test_children_run_in_the_listed_order(world: World) -> None:
     @world.app.task
     async def parent(ctx: Context) -> Plan[None, None]:
         made = world.jobs(sorted(LISTED))  # the order of listing counts, not that of making
-        made.sort(key=lambda job: LISTED.index(int(job.new.input.strip('{"number: }'))))
+        made.sort(key=lambda job: LISTED.index(int(unsent(job).new.input.strip('{"number: }'))))
         return ctx.queue(*made)
 
     await parent.enqueue()

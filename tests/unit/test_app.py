@@ -13,6 +13,7 @@ import pytest
 
 from offpath import App, InvalidArgument, JobEvent, JobState, StoreUnavailable
 from offpath.errors import AppClosed, CapabilityMissing, ConfigurationError
+from offpath.jobs.client.core import core_of
 from offpath.records import EventKind
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore
@@ -223,7 +224,7 @@ async def test_another_store_can_take_its_place_for_a_while(still: App) -> None:
     async def never() -> None: ...
 
     real = await never.enqueue()
-    restore = still.swap_store(MemoryStore(), clock=ManualClock())
+    restore = core_of(still).swap_store(MemoryStore(), clock=ManualClock())
     assert await still.jobs.count() == 0
     await never.enqueue()
     assert await still.jobs.count() == 1

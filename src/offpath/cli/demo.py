@@ -26,6 +26,7 @@ from offpath.model.job import JobState
 from offpath.model.options import Unique
 from offpath.model.redact import redact_url
 from offpath.model.retry import RetryOptions
+from offpath.model.unsent import unsent
 
 GREETINGS = 240
 RESIZES = 30
@@ -92,7 +93,7 @@ async def _run(url: str, *, live: bool) -> tuple[DemoTally, Board]:
         jobs = workload(app)
         handles = await app.enqueue(jobs)
         # A unique key that is taken gives the handle of the job that has it.
-        tasks = {handle.id: job.new.task for handle, job in zip(handles, jobs, strict=True)}
+        tasks = {handle.id: unsent(job).new.task for handle, job in zip(handles, jobs, strict=True)}
         async with app.worker(concurrency=20) as worker:
             with _display(live=live) as show:
                 while _open(board := await _look(app, tasks)):

@@ -15,6 +15,7 @@ from offpath.cli.option_values import given_only
 from offpath.cli.program import failure
 from offpath.cli.values import Failed, Said
 from offpath.errors import InvalidArgument, JobEnded, WaitTimeout
+from offpath.jobs.client.core import core_of
 from offpath.jobs.values.handle import Handle
 from offpath.model.json_text import decode_json
 from offpath.model.options import Options
@@ -102,7 +103,7 @@ async def enqueue(
     if not any(task in one.info.tasks for one in await app.workers() if not one.late):
         tell("no worker knows this task now; waiting for one")
     # The result as it is stored: JSON, whatever type the task makes of it.
-    return await _waited(app.handle(handle.id, output.decoded), timeout)
+    return await _waited(core_of(app).handle(handle.id, output.decoded), timeout)
 
 
 async def _waited(waiting: Handle[Any, Any], timeout: float | None) -> Said | Failed:  # noqa: ASYNC109 - the user's limit

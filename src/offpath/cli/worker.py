@@ -27,6 +27,7 @@ from offpath.config import Settings
 from offpath.errors import StoreUnavailable
 from offpath.health.probe import Probe, require_token
 from offpath.health.supervisor import Sibling
+from offpath.jobs.client.core import core_of
 from offpath.jobs.worker.worker import Worker
 from offpath.model.lease import Order
 from offpath.model.served import by_queue
@@ -273,7 +274,7 @@ def _greeting(app: App, worker_id: str, probe: Probe | None) -> str:
 
 
 def _without_tasks(app: App) -> str:
-    if app.economies:
+    if core_of(app).economies:
         return "no tasks, and the sweeps of its economy"
     return "no tasks: is the module that defines them imported?"
 

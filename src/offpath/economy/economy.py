@@ -19,6 +19,7 @@ from offpath.economy.ledger.reads import EconomyReading
 from offpath.economy.ledger.rules import rules_of
 from offpath.economy.ledger.submission import NO_HEADERS, Submitting
 from offpath.economy.passes import EconomyVerbs
+from offpath.jobs.client.core import core_of
 from offpath.model.correlation import CARRIED
 from offpath.model.ledger.faults import EconomyConfigInvalid, LedgerError
 from offpath.model.ledger.rates import Rates
@@ -110,7 +111,7 @@ class Economy(EconomyVerbs):
             now=self._now,
             cleared=None if self.ports.directory is None else self._cleared,
         )
-        app.add_economy(self)
+        core_of(app).add_economy(self)
         self.register_sweeps()
         register_inbox(self)
 
@@ -191,8 +192,7 @@ class Economy(EconomyVerbs):
         return now
 
     async def _opened(self) -> Store:
-        store: Store = await self.app._opened()  # noqa: SLF001 - the economy is a part of its app
-        return store
+        return await core_of(self.app).opened()
 
     async def _post(self, operations: Sequence[LedgerOp]) -> list[Decided]:
         return await (await self._opened()).post(operations)

@@ -27,6 +27,7 @@ from offpath.economy.sweeps.summaries import (
     VerifySummary,
 )
 from offpath.economy.worker import EconomyWorker
+from offpath.jobs.client.core import core_of
 from offpath.model.health import window_of
 from offpath.model.tally import Tally
 from offpath.sweeps.context import SweepContext
@@ -71,7 +72,7 @@ class EconomyVerbs:
 
     def report(self, error: BaseException, phase: str) -> None:
         """Tell the app's ``on_error`` and log of an error that is survived."""
-        self.app._report(error, phase)  # noqa: SLF001 - the economy is a part of its app
+        core_of(self.app).report(error, phase)
 
     @cached_property
     def sweeps(self) -> EconomySweeps:
@@ -134,7 +135,7 @@ class EconomyVerbs:
         )
         driven = name not in _DRIVEN_BY_THE_APP
         self.app.sweeps.add(Sweep(info=info, target=target, driven=driven))
-        self.app._sweep_added(info.name)  # noqa: SLF001 - as the app's own verb does
+        core_of(self.app).sweep_added(info.name)
 
 
 class AppSweep:

@@ -69,8 +69,7 @@ class EventVerbs:
     log: EventLog
     """The append-only log that routers read."""
 
-    async def commit(self, effects: Effects, within: object = None) -> Sequence[Enqueued]:
-        """Write effects in one commit, in the caller's transaction if ``within`` is given."""
+    async def _commit(self, effects: Effects, within: object = None) -> Sequence[Enqueued]:
         raise NotImplementedError
 
     async def _opened(self) -> EventStore:
@@ -97,7 +96,7 @@ class EventVerbs:
         message = self._events.writer.message(
             topic, payload, key=key, stream=stream, headers=headers
         )
-        await self.commit(effects_of(message=message), within)
+        await self._commit(effects_of(message=message), within)
         return message.id
 
     @overload
@@ -224,8 +223,8 @@ class EventVerbs:
         transaction. Raises as :meth:`publish` does.
         """
         message = self._events.writer.inbound(source, key, payload, headers=headers)
-        (answer,) = await self.commit(effects_of(message=message), within)
-        return self.accepted(answer)
+        (answer,) = await self._commit(effects_of(message=message), within)
+        return accepted(answer)
 
     def drain(self, source: str, /) -> Drain:
         """A drain to drive by hand: ``tally = await app.drain("stripe").run_once()``."""
@@ -239,16 +238,10 @@ class EventVerbs:
         """
         return await (await self._opened()).message_backlog(limit=limit)
 
-    # -- for the parts that it is made of ----------------------------------------------------------
 
-    @property
-    def writer(self) -> event_writer.MessageWriter:
-        """Makes events; for parts that write effects themselves."""
-        return self._events.writer
-
-    def accepted(self, answer: Enqueued) -> Accepted:
-        """The meaning of the store's answer to an inbound message."""
-        return Accepted(id=answer.job_id, new=answer.created)
+def accepted(answer: Enqueued) -> Accepted:
+    """The meaning of the store's answer to an inbound message."""
+    return Accepted(id=answer.job_id, new=answer.created)
 
 
 def refuse_bare(name: object, verb: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
@@ -35,6 +35,7 @@ from offpath.model.relay import MoveRules
 from offpath.model.retry import RetryPolicy
 from offpath.model.settlement import Dead, Succeeded
 from offpath.model.tally import Tally
+from offpath.model.unsent import Made, unsent
 from offpath.runtime.failures import failure_of
 from offpath.runtime.parameters import parameters
 from offpath.runtime.seats import check_seat, seated, threaded
@@ -99,15 +100,6 @@ class InboxMessage(Struct, frozen=True, kw_only=True):
         return f"<InboxMessage {self.source}:{self.key} {self.id} attempt={self.attempt}>"
 
 
-class Unsent(Protocol):
-    """A job that is not sent."""
-
-    @property
-    def new(self) -> NewJob:
-        """The job as the store takes it."""
-        ...
-
-
 class InboxContext:
     """The verbs of an inbox handler. Their effects happen when, and only when, the message is
     applied.
@@ -131,11 +123,11 @@ class InboxContext:
         """Show the message's id."""
         return f"<InboxContext {self.id} attempt={self.attempt}>"
 
-    def enqueue(self, jobs: Unsent | Iterable[Unsent], /) -> None:
+    def enqueue(self, jobs: Made | Iterable[Made], /) -> None:
         """Enqueue jobs, as ``task.job(...)`` makes them."""
         self._require_going()
         several = jobs if isinstance(jobs, Iterable) else (jobs,)
-        self._jobs.extend([job.new for job in several])
+        self._jobs.extend([unsent(job).new for job in several])
 
     def publish(
         self,

@@ -20,6 +20,7 @@ from offpath.events.table import TableReader
 from offpath.model.effects import Effects
 from offpath.model.new import Box, NewMessage
 from offpath.model.tally import Tally
+from offpath.model.unsent import unsent
 from offpath.runtime.ids import derive_id
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class Routers:
 
     def job_for(self, task: Any, event: RoutedEvent) -> Effects:  # noqa: ANN401 - any task
         """A job of ``task`` whose one argument is the event."""
-        new = structs.replace(task.job(event).new, id=_id_of(event))
+        new = structs.replace(unsent(task.job(event)).new, id=_id_of(event))
         return Effects(jobs=(new,))
 
     def message_for(self, stream: str, event: RoutedEvent) -> Effects:

@@ -13,6 +13,7 @@ from offpath.errors import InvalidArgument
 from offpath.jobs.define.task import Task
 from offpath.jobs.values.job import Job
 from offpath.model.redact import redact, redact_text
+from offpath.model.unsent import unsent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -81,7 +82,7 @@ def _name(wanted: object) -> str:
 
 
 def _same(record: JobRecord, wanted: Wanted) -> bool:
-    return not isinstance(wanted, Job) or record.fingerprint == wanted.new.fingerprint
+    return not isinstance(wanted, Job) or record.fingerprint == unsent(wanted).new.fingerprint
 
 
 def _has(task: Task[..., Any, Any] | None, record: JobRecord, inputs: Mapping[str, Any]) -> bool:

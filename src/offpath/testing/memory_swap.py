@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from offpath.errors import InvalidArgument
+from offpath.jobs.client.core import core_of
 from offpath.runtime.clock import Clock, ManualClock
 from offpath.store.memory import MemoryStore
 from offpath.testing.faults import FlakyStore
@@ -68,7 +69,7 @@ class MemorySwap(Generic[ClockT]):
         """Put the memory store in place. The app's own store stays as it is, open or not."""
         if self._restore is not None:
             raise InvalidArgument("this swap is in place already: make another one to nest")
-        self._restore = self.app.swap_store(
+        self._restore = core_of(self.app).swap_store(
             self.store, clock=self.clock, auto_start=self._auto_start
         )
 
@@ -84,7 +85,7 @@ class MemorySwap(Generic[ClockT]):
         A loop that has ended has taken its tasks along.
         """
         self.app.blocking.close()
-        loop = self.app.loop
+        loop = core_of(self.app).loop()
         if loop is not None and not loop.is_closed():
             if loop.is_running():
                 raise InvalidArgument("the app is open in another thread's loop: close it there")

@@ -12,6 +12,7 @@ from offpath.config import normal_url
 from offpath.errors import ConfigurationError
 from offpath.model.redact import redact_url
 from offpath.model.settlement import Succeeded
+from offpath.model.unsent import unsent
 from offpath.store.postgres.address import parse_address
 
 MARK = "correct-horse-battery"
@@ -73,7 +74,15 @@ async def test_no_value_of_a_job_shows_what_its_user_put_in() -> None:
     assert MARK in str(records[0].result) + str(records[0].progress)
     assert MARK in str(records[1].failure and records[1].failure.message)
     new = good.job(MARK)
-    shown = [*records, page, events, new, new.new, Succeeded(result=MARK), records[1].failure]
+    shown = [
+        *records,
+        page,
+        events,
+        new,
+        unsent(new).new,
+        Succeeded(result=MARK),
+        records[1].failure,
+    ]
     for one in shown:
         assert MARK not in repr(one)
     assert "good" in repr(records[0])

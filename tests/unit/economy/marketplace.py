@@ -29,6 +29,7 @@ from offpath.economy import (
     rate,
 )
 from offpath.economy.ledger.operations.steps_payouts import payout_submitted
+from offpath.jobs.client.core import core_of
 from offpath.model.ledger.decision import Decided, LedgerOp, raised_by
 from offpath.model.ledger.posting import verified
 from offpath.model.ledger.records import SideRow
@@ -183,7 +184,7 @@ class Marketplace:
         return await self.balance(f"platform:{name}")
 
     async def row(self, kind: str, row_id: str) -> SideRow:
-        store = await self.app._opened()
+        store = await core_of(self.app).opened()
         (row,) = await store.ledger_sides(kind, ids=(row_id,))
         return row
 
@@ -192,11 +193,11 @@ class Marketplace:
         return [record.topic for record in found.items]
 
     async def postings(self) -> int:
-        return (await (await self.app._opened()).ledger_counts()).postings
+        return (await (await core_of(self.app).opened()).ledger_counts()).postings
 
     async def sound(self) -> None:
         """Every posting hashes and balances, all sums are zero, no user's wallet is below zero."""
-        store = await self.app._opened()
+        store = await core_of(self.app).opened()
         assert set((await store.ledger_sums()).values()) <= {0}
         for record in await store.ledger_postings(limit=10_000):
             verified(record)

@@ -42,6 +42,7 @@ from offpath.economy.ledger.operations.maturity import young
 from offpath.economy.ledger.rows import PayoutBody, body
 from offpath.economy.sweeps.prune import PruneLedger
 from offpath.economy.testing import FakeProvider, Killed, Mode
+from offpath.jobs.client.core import core_of
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.money import Currency, Money
@@ -296,7 +297,7 @@ class World:
     # -- looking ---------------------------------------------------------------------------------
 
     async def picked(self, kind: str, pick: int) -> Any:
-        rows = await (await self.market.app._opened()).ledger_sides(kind, limit=1_000)
+        rows = await (await core_of(self.market.app).opened()).ledger_sides(kind, limit=1_000)
         return rows[pick % len(rows)] if rows else None
 
     async def wealth(self, user: str) -> int:
@@ -306,7 +307,7 @@ class World:
     async def hold(self) -> None:
         """What must be true at every moment."""
         await self.market.sound()
-        store = await self.market.app._opened()
+        store = await core_of(self.market.app).opened()
         totals = await store.ledger_totals()
         balances = totals.balances
         payouts = await store.ledger_sides("payout", limit=1_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from offpath.economy import Actor, RequestPayout, credits
 from offpath.economy.ledger.operations.steps_payouts import payout_dead_lettered, payout_submitted
+from offpath.jobs.client.core import core_of
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import Marketplace, committed, rejected
 
@@ -29,7 +30,7 @@ async def test_a_payout_that_fails_does_not_hide_the_one_that_was_paid(open_mark
     row = await market.row("payout", second)
     rules, new_id = market.economy.rules, market.economy.new_id
     third = RequestPayout(key="k", actor=Actor.user("sel"), user="sel", amount=credits(10))
-    gone, asked = await (await market.app._opened()).post(
+    gone, asked = await (await core_of(market.app).opened()).post(
         [
             payout_dead_lettered(row, "x", rules, new_id),
             await market.economy.prepare(third),

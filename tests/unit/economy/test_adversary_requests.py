@@ -32,6 +32,7 @@ from offpath.economy import (
 )
 from offpath.economy.ledger.rows import SaleBody, body
 from offpath.errors import InvalidArgument
+from offpath.jobs.client.core import core_of
 from offpath.model.ledger.decision import Decided, LedgerOp, OperationRefusal, raised_by
 from offpath.model.ledger.money import CEILING, Currency
 from offpath.model.ledger.needs import Needs
@@ -223,7 +224,7 @@ async def test_a_decision_with_a_bug_harms_only_itself(market: Marketplace) -> N
     good = await market.economy.prepare(
         TopUp(key="good", actor=BANK, user="ann", amount=Money.parse("1"), source="card")
     )
-    store = await market.app._opened()
+    store = await core_of(market.app).opened()
     answers = await store.post([bad, good])
     assert isinstance(answers[0].error, ZeroDivisionError)
     assert answers[1].receipt is not None

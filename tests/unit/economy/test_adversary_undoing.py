@@ -19,6 +19,7 @@ from offpath.economy import (
 )
 from offpath.economy.ledger.operations.steps_promos import promo_expired
 from offpath.economy.sweeps.prune import PruneLedger
+from offpath.jobs.client.core import core_of
 from offpath.model.ledger.decision import Decided, LedgerOp
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import OPS, START, Marketplace, committed, duplicate
@@ -190,7 +191,7 @@ async def test_a_sale_reversed_in_its_own_batch_is_not_refunded_too(market: Mark
 
 
 async def _together(market: Marketplace, *ops: LedgerOp) -> list[Decided]:
-    return await (await market.app._opened()).post(ops)
+    return await (await core_of(market.app).opened()).post(ops)
 
 
 async def test_every_wallet_can_be_adjusted(market: Marketplace) -> None:

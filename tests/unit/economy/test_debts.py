@@ -24,6 +24,7 @@ from offpath.economy import (
 )
 from offpath.economy.ledger.operations.steps_subscriptions import subscription_renewed
 from offpath.economy.ledger.operations.undo_keys import order_undone
+from offpath.jobs.client.core import core_of
 from offpath.model.ledger.chart import chart, owed
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import BANK, OPS, Marketplace, committed, duplicate, rejected
@@ -199,7 +200,7 @@ async def test_a_refund_that_is_undone_gives_a_seller_back_what_paid_his_debt(
     committed(await market.spend("ann", "10.00", "sue"))
     assert await stands(market, "sue") == (0, 0, 0)
     committed(await market.top_up("ann", "20.00"))
-    key = await (await market.app._opened()).ledger_key(order_undone("o1"))
+    key = await (await core_of(market.app).opened()).ledger_key(order_undone("o1"))
     assert key is not None
     undo = Reverse(key="u", actor=OPS, posting_id=str(key.receipt.id), reason="x")
     committed(await market.economy.submit(undo))

@@ -25,6 +25,7 @@ from offpath.economy import (
 )
 from offpath.economy.ledger.operations.events import ALLOWED
 from offpath.economy.ledger.operations.plans import fingerprint
+from offpath.jobs.client.core import core_of
 from offpath.model.ledger.records import MoveAttempt
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import (
@@ -333,7 +334,7 @@ async def test_a_prepared_operation_commits_with_other_things(market: Marketplac
     await market.top_up("ann", "4.00")
     order = market.order("ann", "4.00")
     op = await market.economy.prepare(order)
-    await market.app.commit(Effects(operations=(op,)))
+    await core_of(market.app).client.commit(Effects(operations=(op,)))
     assert await market.balance("ann:spendable") == 0
     assert isinstance(await market.economy.submit(order), Duplicate)
 

@@ -21,6 +21,7 @@ from offpath.economy.ledger.operations.steps_promos import promo_expired
 from offpath.economy.ledger.operations.steps_subscriptions import subscription_renewed
 from offpath.economy.ledger.rows import PromoBody, body, moved
 from offpath.economy.sweeps.prune import PruneLedger
+from offpath.jobs.client.core import core_of
 from offpath.model.ledger.records import SideRow
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import OPS, START, Marketplace, committed, duplicate
@@ -66,7 +67,7 @@ async def test_a_subscription_whose_first_payment_is_undone_ends(market: Marketp
     assert await market.balance("ann:spendable") == 3000
     assert (await market.topics()).count("economy.subscription.canceled") == 1
     market.at(5_000)
-    store = await market.app._opened()
+    store = await core_of(market.app).opened()
     assert await store.lease_sides("subscription", limit=10, hold=1.0) == []
     committed(await market.subscribe("ann", "10.00"))
     assert await market.economy.read.owns("ann", "perk")
@@ -114,7 +115,7 @@ async def test_a_subscription_that_was_altered_is_not_undone(market: Marketplace
 async def test_a_renewal_that_is_undone_ends_nothing(market: Marketplace) -> None:
     _, subscription = await subscribed(market)
     await renewed(market, subscription)
-    store = await market.app._opened()
+    store = await core_of(market.app).opened()
     last = (await store.ledger_postings(limit=100))[-1]
     assert last.facts["kind"] == "subscriptions.renew"
     committed(await reverse(market, Receipt(id=last.id)))
@@ -219,7 +220,7 @@ async def expired(market: Marketplace, grant: str) -> str:
 
 
 async def promos(market: Marketplace) -> list[SideRow]:
-    store = await market.app._opened()
+    store = await core_of(market.app).opened()
     return await store.ledger_sides("promo", states=("OPEN",))
 
 
@@ -356,7 +357,7 @@ async def test_a_grant_of_a_refund_that_was_altered_takes_nothing(
         "expires": moved(row, 1, content=PromoBody(expires_at=1)),
         "anchor": moved(row, 1, anchor=other.id),
     }[change]
-    store = await market.app._opened()
+    store = await core_of(market.app).opened()
     posting = await store.ledger_postings(ids=(str(forged.anchor),))
     assert body(row, PromoBody) == proved_promo(
         row, (await store.ledger_postings(ids=(str(row.anchor),)))[0]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from offpath.economy import InvalidAmount, Rates, Share, credits, rate
 from offpath.economy.ledger.obligations import sweepable
+from offpath.jobs.client.core import core_of
 from offpath.model.ledger.rates import fee_of, share_of
 from offpath.model.ledger.records import Totals
 from tests.unit.economy.conftest import Opens
@@ -49,7 +50,7 @@ async def test_a_payouts_fee_rounds_down(open_market: Opens) -> None:
     payout = str(asked.facts["payout_id"])
     await market.submitted(payout)
     paid = committed(await market.settle(payout))
-    store = await market.app._opened()
+    store = await core_of(market.app).opened()
     (dollars,) = await store.ledger_postings(ids=paid.postings[1:])
     told = {name: dollars.facts[name] for name in ("payoutUsd", "fee", "net")}
     assert told == {"payoutUsd": "USD:1.01", "fee": "USD:0.01", "net": "USD:1.00"}

@@ -27,6 +27,7 @@ from offpath.economy import (
     usd,
 )
 from offpath.economy.sweeps.summaries import Breach
+from offpath.jobs.client.core import core_of
 from offpath.runtime.clock import ManualClock
 from tests.unit.economy.marketplace import OPS, START, Marketplace, committed
 
@@ -43,7 +44,7 @@ async def fund(economy: Economy, amount: Any, **given: Any) -> Any:
 
 async def refunded(market: Marketplace) -> None:
     """Undo the only order that there is."""
-    (sale,) = await (await market.app._opened()).ledger_sides("sale")
+    (sale,) = await (await core_of(market.app).opened()).ledger_sides("sale")
     committed(await market.refund(sale.id))
 
 

@@ -36,6 +36,7 @@ from offpath.economy.ledger.operations.steps_payouts import payout_dead_lettered
 from offpath.economy.ledger.operations.steps_promos import promo_expired
 from offpath.economy.ledger.operations.steps_subscriptions import subscription_renewed
 from offpath.economy.ledger.shortfalls import explained
+from offpath.jobs.client.core import core_of
 from offpath.model.ledger.decision import LedgerOp
 from offpath.model.ledger.money import Currency, Money
 from tests.unit.economy.marketplace import BANK, OPS, Marketplace
@@ -223,7 +224,7 @@ class Stream:
             await self.step(promo_expired(row, self.economy.new_id))
 
     async def reverse(self, pick: int) -> Any:
-        store = await self.market.app._opened()
+        store = await core_of(self.market.app).opened()
         postings = await store.ledger_postings(limit=1_000)
         if not postings:
             return None
@@ -240,7 +241,7 @@ class Stream:
         assert (await self.economy.run_op(op)).error is None
 
     async def picked(self, kind: str, pick: int) -> Any:
-        store = await self.market.app._opened()
+        store = await core_of(self.market.app).opened()
         rows = await store.ledger_sides(kind, limit=1_000)
         return rows[pick % len(rows)] if rows else None
 
@@ -251,7 +252,7 @@ setattr(Stream, "return", Stream._return)
 async def whole(market: Marketplace) -> None:
     """What must hold at every moment, whatever was asked."""
     await market.sound()
-    store = await market.app._opened()
+    store = await core_of(market.app).opened()
     reserved = quotes = 0
     for row in await store.ledger_sides("payout", limit=1_000):
         payout = await market.economy.read.payout(row.id)
@@ -274,7 +275,7 @@ async def whole(market: Marketplace) -> None:
 
 
 async def _reversed(market: Marketplace) -> bool:
-    postings = await (await market.app._opened()).ledger_postings(limit=10_000)
+    postings = await (await core_of(market.app).opened()).ledger_postings(limit=10_000)
     return any(one.facts["kind"] == "reverse" for one in postings)
 
 

@@ -23,6 +23,7 @@ from offpath.economy.ledger.operations.steps_subscriptions import (
     subscription_renewed,
 )
 from offpath.economy.ledger.rows import SubscriptionBody, body, moved
+from offpath.jobs.client.core import core_of
 from offpath.model.ledger.records import Receipt, SideRow
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import BASE, OPS, Marketplace, committed, rejected
@@ -48,7 +49,7 @@ async def renew(market: Marketplace, row: SideRow) -> Receipt:
 
 
 async def leased(market: Marketplace) -> SideRow:
-    store = await market.app._opened()
+    store = await core_of(market.app).opened()
     (row,) = await store.lease_sides("subscription", limit=10, hold=60.0)
     return row
 
@@ -303,7 +304,7 @@ async def test_an_overdue_subscription_catches_up_one_period_at_a_time(
     for number in (2, 3, 4):
         receipt = await renew(market, await leased(market))
         assert receipt.facts["period"] == number
-    store = await market.app._opened()
+    store = await core_of(market.app).opened()
     assert await store.lease_sides("subscription", limit=10, hold=60.0) == []
 
 

@@ -15,6 +15,7 @@ from offpath.model.effects import Effects
 from offpath.model.message import MessageFilter
 from offpath.model.new import Box
 from offpath.model.route import Attempt, AttemptStatus, LogEvent
+from offpath.model.unsent import unsent
 from offpath.runtime.clock import ManualClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -174,7 +175,7 @@ async def test_rows_that_the_store_refuses_are_one_events_dead_letter(
 
         def effects(self, event: RoutedEvent) -> offpath.model.effects.Effects:
             job = taken.job(event) if event.payload["n"] == bad else mail.job(event)
-            return offpath.model.effects.Effects(jobs=(job.new,))
+            return offpath.model.effects.Effects(jobs=(unsent(job).new,))
 
     router = app.router("iu", domain="iu", start="beginning")
     _live(router, Deliver())

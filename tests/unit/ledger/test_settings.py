@@ -13,6 +13,7 @@ from offpath.economy.ledger.configuration import load_economy_settings
 from offpath.economy.ledger.rules import rules_of
 from offpath.economy.ledger.settings import EconomySettings
 from offpath.errors import InvalidArgument
+from offpath.jobs.client.core import core_of
 
 
 def test_the_defaults_are_those_of_the_spec() -> None:
@@ -125,6 +126,6 @@ def test_an_app_has_one_economy() -> None:
         _ = app.economy
     economy = Economy(app)
     assert app.economy is economy
-    assert app.economies == [economy]
+    assert core_of(app).economies == [economy]
     with pytest.raises(InvalidArgument):
         Economy(app)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from offpath import App, InvalidArgument, JobState
+from offpath.jobs.client.core import core_of
 from offpath.runtime.clock import SystemClock
 from offpath.testing import ManualClock, drain, swap_to_memory
 
@@ -79,7 +80,7 @@ def test_a_loop_that_rests_is_used_to_close_it(app: App) -> None:
     try:
         with swap_to_memory(app):
             loop.run_until_complete(app.open())
-        assert app.loop is None
+        assert core_of(app).loop() is None
     finally:
         loop.close()
 

@@ -16,6 +16,7 @@ from offpath.cli.frame import after_option, app_option, framed, limit_option, op
 from offpath.cli.option_values import read_by, until_option
 from offpath.cli.values import DONE, FAILED, Listing, Said, Table, next_of
 from offpath.errors import ConfigurationError, InvalidArgument, OffpathError
+from offpath.jobs.client.core import core_of
 from offpath.model.json_text import decode_json
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def _economy(target: str | None) -> AbstractAsyncContextManager[Economy]:
     app = load_shared_app(target_of(target), None)
-    if not app.economies:
+    if not core_of(app).economies:
         raise ConfigurationError(f"{target or 'the app'} has no economy: make an Economy(app, ...)")
     return _opened(app)
 

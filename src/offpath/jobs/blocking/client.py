@@ -18,10 +18,12 @@ from offpath.jobs.blocking.views import (
     BlockingSchedules,
 )
 from offpath.jobs.client.client import as_jobs, each_job, effects_of
+from offpath.jobs.client.core import core_of
 from offpath.jobs.client.signal_verbs import SignalVerbs
 from offpath.jobs.client.worker_verbs import WorkingVerbs
 from offpath.jobs.values.gates import Gate
 from offpath.jobs.values.job import Job
+from offpath.model.unsent import unsent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -80,23 +82,12 @@ class AsyncApp(EventApp[A_co], Protocol[A_co]):
         """The limits of the fleet."""
         ...
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop in which it is open; None while it is not."""
-        ...
-
     def store(self) -> Store:
         """The store, open or not."""
         ...
 
     def by_name(self, name: str, /, options: Options | None = None) -> Sending[..., Any, Any]:
         """A task by its name."""
-        ...
-
-    async def send(
-        self, jobs: Sequence[Sent], within: object, *, inline: bool = False
-    ) -> list[Handle[Any, Any]]:
-        """Enqueue jobs, or begin one."""
         ...
 
     async def open(self) -> None:
@@ -150,7 +141,7 @@ class BlockingClient(BlockingEvents[A_co], Twin[Any]):
                 "app.blocking would block the event loop that runs here: "
                 "use the app's own verb with `await` instead"
             )
-        loop = self._app.loop or self._thread.loop()
+        loop = core_of(self._app).loop() or self._thread.loop()
         if not loop.is_running():
             raise AppClosed(
                 "the event loop in which this app was opened is not running: close the app there, "
@@ -164,7 +155,7 @@ class BlockingClient(BlockingEvents[A_co], Twin[Any]):
 
     def close(self) -> None:
         """Close the app, if it was opened here, and end the private loop. Idempotent."""
-        if self._thread.owns(self._app.loop):
+        if self._thread.owns(core_of(self._app).loop()):
             self.run(self._app.close)
         self._thread.stop()
 
@@ -243,19 +234,19 @@ class BlockingClient(BlockingEvents[A_co], Twin[Any]):
         self, jobs: Sequence[Sent], within: object, *, inline: bool
     ) -> list[Handle[Any, Any]]:
         if inline:
-            return self.run(lambda: self._app.send(jobs, within, inline=True))
+            return self.run(lambda: core_of(self._app).send(jobs, within, inline=True))
         if not jobs:
             return []
         self.set_apart(jobs)
-        return self._app.client.handles(jobs, self.commit(effects_of(jobs), within))
+        return core_of(self._app).client.handles(jobs, self.commit(effects_of(jobs), within))
 
     def set_apart(self, jobs: Sequence[Sent]) -> None:
         """See the client's; without a need for it no event loop is needed."""
-        if any(job.doubtful for job in each_job(jobs)):
-            self.run(lambda: self._app.client.set_apart(jobs))
+        if any(unsent(job).doubtful for job in each_job(jobs)):
+            self.run(lambda: core_of(self._app).client.set_apart(jobs))
 
     def commit(self, effects: Effects, within: object = None) -> Sequence[Enqueued]:
         """Write effects in one commit, in the caller's transaction if ``within`` is given."""
         if within is None:
-            return self.run(lambda: self._app.client.commit(effects))
+            return self.run(lambda: core_of(self._app).client.commit(effects))
         return self._app.store().commit_within_blocking(within, effects)

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from offpath.jobs.client.batch import Batch
+from offpath.jobs.client.core import core_of
 from offpath.model.effects import Effects
 
 if TYPE_CHECKING:
-    from offpath.jobs.client.client import Client, Sent
-    from offpath.jobs.values.services import EventWriter
+    from offpath.jobs.client.client import Sent
+    from offpath.jobs.client.core import AppCore
     from offpath.model.job import Enqueued
     from offpath.model.ledger.decision import LedgerOp
     from offpath.model.ledger.posting import NewPosting
@@ -22,15 +23,10 @@ A_co = TypeVar("A_co", covariant=True)
 class EventApp(Protocol[A_co]):
     """The app, as these verbs need it."""
 
-    client: Client
+    _core: AppCore
 
-    @property
-    def writer(self) -> EventWriter:
-        """Makes events."""
-        ...
-
-    def accepted(self, answer: Enqueued) -> A_co:
-        """The meaning of the store's answer to an inbound message."""
+    async def accept(self, source: str, key: str, payload: Any = None) -> A_co:  # noqa: ANN401
+        """Store a message once per source and key."""
         ...
 
 
@@ -63,7 +59,7 @@ class BlockingEvents(Generic[A_co]):
         within: object = None,
     ) -> str:
         """Write an event to the outbox; see :meth:`offpath.App.publish`."""
-        writer = self._app.writer
+        writer = core_of(self._app).writer
         message = writer.message(topic, payload, key=key, stream=stream, headers=headers)
         self.commit(Effects(messages=(message,)), within)
         return message.id
@@ -85,7 +81,7 @@ class BlockingEvents(Generic[A_co]):
         within: object = None,
     ) -> str:
         """Append an event to the log; as ``app.log.append``."""
-        event = self._app.writer.log_event(domain, type, stream, payload, key=key)
+        event = core_of(self._app).writer.log_event(domain, type, stream, payload, key=key)
         self.commit(Effects(log=(event,)), within)
         return event.id
 
@@ -99,14 +95,15 @@ class BlockingEvents(Generic[A_co]):
         within: object = None,
     ) -> A_co:
         """Store a message once per source and key; see :meth:`offpath.App.accept`."""
-        message = self._app.writer.inbound(source, key, payload, headers=headers)
+        message = core_of(self._app).writer.inbound(source, key, payload, headers=headers)
         (answer,) = self.commit(Effects(messages=(message,)), within)
-        return self._app.accepted(answer)
+        meaning: A_co = core_of(self._app).accepted(answer)
+        return meaning
 
     @contextmanager
     def batch(self, *, within: object = None) -> Iterator[Batch]:
         """Commit jobs, events and log entries together; see :meth:`offpath.App.batch`."""
-        batch = Batch(self._app.writer, self._app.client)
+        batch = Batch(core_of(self._app).writer, core_of(self._app).client)
         try:
             yield batch
             self.set_apart(batch.jobs)

@@ -18,6 +18,7 @@ from offpath.model.checks import seconds
 from offpath.model.effects import Effects
 from offpath.model.gate import holders, require_ends
 from offpath.model.job import Enqueued, JobFilter, JobRecord, JobState
+from offpath.model.unsent import unsent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -45,7 +46,7 @@ class Client:
         """
         if not jobs:
             return []
-        named = len(jobs) > 1 and any(job.named for job in each_job(jobs))
+        named = len(jobs) > 1 and any(unsent(job).named for job in each_job(jobs))
         await self.set_apart(jobs)
         effects = effects_of(jobs)
         if named:
@@ -54,7 +55,7 @@ class Client:
 
     async def set_apart(self, jobs: Sequence[Sent]) -> None:
         """Give jobs of a handler that runs again new ids, where its earlier runs sent theirs."""
-        if doubtful := [job for job in each_job(jobs) if job.doubtful]:
+        if doubtful := [job for job in map(unsent, each_job(jobs)) if job.doubtful]:
             gates = [one for one in jobs if isinstance(one, Gate)]
             await set_apart((await self._opened()).store, doubtful, gates)
 
@@ -72,9 +73,9 @@ class Client:
         for one in jobs:
             several = one.jobs if isinstance(one, Gate) else (one,)
             answer, *_ = [next(left) for _ in several]
-            group = one.decode_group
-            created = answer.created
-            handles.append(Handle(answer.job_id, self, several[0].decode, group, created=created))
+            first, created = unsent(several[0]), answer.created
+            group = one.decode_group if isinstance(one, Gate) else first.decode_group
+            handles.append(Handle(answer.job_id, self, first.decode, group, created=created))
         return handles
 
     async def wait(self, job_id: str, timeout: float | timedelta | None) -> JobRecord:  # noqa: ASYNC109
@@ -149,7 +150,7 @@ def effects_of(given: Iterable[Sent]) -> Effects:
             jobs += one.alone()
             gates += () if one.new is None else (one.new,)
         else:
-            jobs.append(one.new)
+            jobs.append(unsent(one).new)
     if gates:
         require_ends(gates, holders((job.id, job.gate) for job in jobs))
     return Effects(jobs=tuple(jobs), gates=tuple(gates))

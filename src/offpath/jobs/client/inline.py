@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from offpath.errors import AppClosed, InvalidArgument, UnknownTask
 from offpath.jobs.values.job import Job
 from offpath.model.job import Enqueued
+from offpath.model.unsent import unsent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -61,7 +62,7 @@ class InlineStarter:
     async def send(self, job: Job[Any, Any], client: Client) -> Handle[Any, Any]:
         """Store a job and begin it. One that is known, or attaches, is only looked up."""
         worker = await self._worker()
-        if not await worker.begin(job.new):
+        if not await worker.begin(unsent(job).new):
             (handle,) = await client.send((job,))
             return handle
         made = Enqueued(id=job.id, job_id=job.id, created=True)
@@ -109,7 +110,7 @@ def startable(
             f"no task is named {job.task!r} in this app, so its job cannot begin here: "
             "enqueue it without inline=True"
         )
-    reason = _in_the_way(job.new)
+    reason = _in_the_way(unsent(job).new)
     if reason is not None:
         raise InvalidArgument(
             f"{job!r} cannot begin at once: {reason}; enqueue it without inline=True"

@@ -183,7 +183,7 @@ _SWAPPED = (
     *("_auto_start", "_backend", "_lifecycle", "_resources", "_store", "_workers"),
     "clock",
 )
-"""The attributes that belong to a store rather than to the app; see :meth:`App.swap_store`."""
+"""The attributes that belong to a store rather than to the app; see :meth:`App._swap_store`."""
 
 
 class Swappable:
@@ -206,7 +206,7 @@ class Swappable:
 
         def _forked(self) -> object: ...
 
-    def swap_store(
+    def _swap_store(
         self, store: Store, *, clock: Clock | None = None, auto_start: bool = False
     ) -> Callable[[], None]:
         """Put another store in the place of this app's: for tests of code that imports the app.

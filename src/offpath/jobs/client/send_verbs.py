@@ -16,15 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from offpath.jobs.client.bound import Bound
-    from offpath.jobs.client.client import Client
+    from offpath.jobs.client.core import AppCore
     from offpath.jobs.client.inline import InlineStarter, InlineWorker
     from offpath.jobs.client.session import StoreSession
     from offpath.jobs.define.registry import Registry
     from offpath.jobs.define.task import Sending, Task
     from offpath.jobs.values.handle import Handle
     from offpath.jobs.values.offers import WorkerOverrides
-    from offpath.jobs.values.services import EventWriter
-    from offpath.model.job import Enqueued
     from offpath.model.ledger.decision import LedgerOp
     from offpath.model.ledger.posting import NewPosting
     from offpath.model.options import Options
@@ -36,7 +34,7 @@ G = TypeVar("G")
 class SendVerbs:
     """The verbs of an app for jobs and postings that are not sent yet."""
 
-    client: Client
+    _core: AppCore
     tasks: Registry[Task[..., Any, Any]]
     _workers: Iterable[InlineWorker]
     _inline: InlineStarter | None = None
@@ -44,8 +42,6 @@ class SendVerbs:
     if TYPE_CHECKING:
 
         async def _session(self) -> StoreSession: ...
-
-        def _event_writer(self) -> EventWriter: ...
 
         def _worker(
             self,
@@ -68,13 +64,13 @@ class SendVerbs:
         caller's transaction if ``within`` is given, and nothing when it ends by an exception.
         After it, ``b.handles`` has the jobs'. The end raises what :meth:`enqueue` does.
         """
-        batch = Batch(self._event_writer(), self.client)
+        batch = Batch(self._core.writer, self._core.client)
         try:
             yield batch
-            await self.client.set_apart(batch.jobs)
+            await self._core.client.set_apart(batch.jobs)
         finally:
             effects = batch.close()
-        batch.committed(await self.client.commit(effects, within) if effects else [])
+        batch.committed(await self._core.client.commit(effects, within) if effects else [])
 
     @overload
     async def enqueue(
@@ -117,7 +113,7 @@ class SendVerbs:
         Raises ``UniqueConflict``, ``IdConflict``, ``WrongConnection`` and ``StoreError`` kinds;
         ``InvalidArgument`` and ``UnknownTask`` for what cannot begin here at once.
         """
-        handles = await self.send(as_jobs(jobs), within, inline=inline)
+        handles = await self._send(as_jobs(jobs), within, inline=inline)
         return handles[0] if isinstance(jobs, Job | Gate) else handles
 
     async def enqueue_by_name(
@@ -142,7 +138,7 @@ class SendVerbs:
         """
         from offpath.model.ledger.plain import operation_of
 
-        await self.client.commit(Effects(operations=(operation_of(posting),)), within)
+        await self._core.client.commit(Effects(operations=(operation_of(posting),)), within)
 
     def bound(self, connection: object, /) -> Bound:
         """This app on the caller's connection or session: ``jobs = app.bound(session)``.
@@ -153,21 +149,16 @@ class SendVerbs:
 
         return Bound(self, connection)
 
-    async def commit(self, effects: Effects, within: object = None) -> list[Enqueued]:
-        """Write effects in one commit, in the caller's transaction if ``within`` is given."""
-        return await self.client.commit(effects, within)
-
-    async def send(
+    async def _send(
         self, jobs: Sequence[Job[Any, Any] | Gate[Any]], within: object, *, inline: bool = False
     ) -> list[Handle[Any, Any]]:
-        """Enqueue jobs; see :meth:`enqueue`."""
         if not inline:
-            return await self.client.send(jobs, within)
+            return await self._core.client.send(jobs, within)
         from offpath.jobs.client.inline import InlineStarter, startable
 
         job = startable(jobs, within, self.tasks)
         await self._session()
-        await self.client.set_apart(jobs)
+        await self._core.client.set_apart(jobs)
         if self._inline is None:
             self._inline = InlineStarter(lambda: self._workers, self._worker)
-        return [await self._inline.send(job, self.client)]
+        return [await self._inline.send(job, self._core.client)]

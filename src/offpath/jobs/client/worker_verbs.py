@@ -94,9 +94,9 @@ class WorkingVerbs:
         A worker's own (``app.worker(accept=...)``) count more; None takes one away. Raises
         ``InvalidArgument``.
         """
-        self._worker_hooks = self.worker_hooks(hooks)
+        self._worker_hooks = self._merged_hooks(hooks)
 
-    def worker_hooks(self, given: WorkerHooks) -> WorkerHooks:
+    def _merged_hooks(self, given: WorkerHooks) -> WorkerHooks:
         """The hooks of a worker that was given these. Raises ``InvalidArgument``."""
         for name, hook in given.items():
             if name not in HOOKS:

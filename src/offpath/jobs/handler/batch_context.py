@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from offpath.jobs.handler.context import JobContext
 from offpath.jobs.handler.durable.verbs import DurableVerbs
+from offpath.jobs.handler.notes import making
 from offpath.jobs.values.signals import Signal
 from offpath.runtime import log
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Sequence
     from datetime import datetime
 
-    from offpath.jobs.handler.host import Host
     from offpath.jobs.handler.resources import Resource
-    from offpath.jobs.values.run import Interruption, Run
     from offpath.model.job import JobState
 
 T = TypeVar("T")
-
-_making = threading.Lock()
-"""Held while a signal is made or set: see the context's."""
 
 
 class BatchItem(JobContext):
@@ -34,16 +29,7 @@ class BatchItem(JobContext):
     is committed with the end of this one job, whatever becomes of the others.
     """
 
-    __slots__ = ("_call",)
-
-    def __init__(self, run: Run, host: Host, log_fields: Mapping[str, Any] | None = None) -> None:
-        super().__init__(run, host, log_fields)
-        self._call: BatchContext | None = None
-
-    def _tell(self, why: Interruption) -> None:
-        super()._tell(why)
-        if self._call is not None:
-            self._call._told()  # noqa: SLF001 - they are one
+    __slots__ = ()
 
     @property
     def _unwanted(self) -> bool:
@@ -71,7 +57,7 @@ class BatchContext:
         self._items = tuple(items)
         self._cancelled: Signal | None = None
         for item in self._items:
-            item._call = self  # noqa: SLF001 - they are one
+            item._notes.also = self._told  # noqa: SLF001 - they are one
 
     def __repr__(self) -> str:
         """Show the task and how many jobs it is for; never their inputs."""
@@ -111,7 +97,7 @@ class BatchContext:
         An async handler is also cancelled where it awaits; a sync one should look now and then.
         One job alone that must end sets its item's, and the call goes on.
         """
-        with _making:
+        with making:
             if self._cancelled is None:
                 loop = self._items[0]._host.loop  # noqa: SLF001 - they are one
                 self._cancelled = Signal(loop, is_set=self._unwanted)
@@ -137,7 +123,7 @@ class BatchContext:
         return all(item._unwanted for item in self._items)  # noqa: SLF001 - they are one
 
     def _told(self) -> None:
-        with _making:
+        with making:
             if self._cancelled is not None and self._unwanted:
                 self._cancelled.set()
 

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import math
-import threading
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from msgspec import json, structs
 
 from offpath.errors import InvalidArgument
 from offpath.jobs.handler.durable.verbs import DurableVerbs
-from offpath.jobs.handler.plan_verbs import PlanVerbs, joined
+from offpath.jobs.handler.notes import making
+from offpath.jobs.handler.plan_verbs import PlanVerbs
 from offpath.jobs.values.job import Job
-from offpath.jobs.values.names import in_order
-from offpath.jobs.values.plan import Plan
-from offpath.jobs.values.reruns import set_apart
 from offpath.jobs.values.run import LEASE_DOUBTED, Interruption
 from offpath.jobs.values.signals import Signal, in_loop
 from offpath.model import checks
-from offpath.model.effects import NOTHING, Effects
-from offpath.model.fan_out import require_bounded
 from offpath.model.job import Progress
 from offpath.runtime import log
 from offpath.runtime.failures import clean
@@ -30,22 +23,15 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from offpath.jobs.handler.durable.book import StepBook
-    from offpath.jobs.handler.host import Host
+    from offpath.jobs.handler.notes import Notes
     from offpath.jobs.handler.resources import Resource
-    from offpath.jobs.values.run import Run
-    from offpath.jobs.values.suspension import Suspended
-    from offpath.model.job import JobState, NewJob
+    from offpath.model.job import JobState
     from offpath.model.ledger.decision import LedgerOp
     from offpath.model.ledger.posting import NewPosting
-    from offpath.model.new import NewLogEvent, NewMessage
 
 T = TypeVar("T")
 
 NOTE_LIMIT = 1_000
-
-_making = threading.Lock()
-"""Held while a signal is made or set: a thread may ask for one while the loop interrupts.
-One for all contexts, since signals are rarely asked for and one lock per job would cost more."""
 
 
 class _Ready:
@@ -68,34 +54,13 @@ class JobContext(PlanVerbs):
     when, and only when, the attempt's success (or snooze) is recorded.
     """
 
-    __slots__ = (
-        "_cancelled",
-        "_host",
-        "_jobs",
-        "_lease_lost",
-        "_log",
-        "_log_fields",
-        "_messages",
-        "_operations",
-        "_planned",
-        "_plans",
-        "_progress",
-        "_run",
-    )
+    __slots__ = ("_host", "_log_fields", "_notes", "_run")
 
-    def __init__(self, run: Run, host: Host, log_fields: Mapping[str, Any] | None = None) -> None:
-        self._run = run
-        self._host = host
+    def __init__(self, notes: Notes, log_fields: Mapping[str, Any] | None = None) -> None:
+        self._notes = notes
+        self._run = notes.run
+        self._host = notes.host
         self._log_fields = log_fields
-        self._jobs: list[Job[Any, Any]] = []
-        self._messages: list[NewMessage] = []
-        self._log: list[NewLogEvent] = []
-        self._operations: list[LedgerOp] = []
-        self._plans: list[Plan[Any, Any]] = []
-        self._planned: Effects = NOTHING
-        self._progress: Progress | None = None
-        self._cancelled: Signal | None = None
-        self._lease_lost: Signal | None = None
 
     def __repr__(self) -> str:
         """Show which attempt of which job; never its input."""
@@ -178,20 +143,22 @@ class JobContext(PlanVerbs):
 
         An async handler is also cancelled where it awaits; a sync one should look now and then.
         """
-        with _making:
-            if self._cancelled is None:
+        notes = self._notes
+        with making:
+            if notes.cancelled is None:
                 told = self._run.interrupted is not None
-                self._cancelled = Signal(self._host.loop, is_set=told)
-            return self._cancelled
+                notes.cancelled = Signal(self._host.loop, is_set=told)
+            return notes.cancelled
 
     @property
     def lease_lost(self) -> Signal:
         """Set when another worker may be running this job: nothing this attempt does counts."""
-        with _making:
-            if self._lease_lost is None:
+        notes = self._notes
+        with making:
+            if notes.lease_lost is None:
                 told = self._run.interrupted in LEASE_DOUBTED
-                self._lease_lost = Signal(self._host.loop, is_set=told)
-            return self._lease_lost
+                notes.lease_lost = Signal(self._host.loop, is_set=told)
+            return notes.lease_lost
 
     @property
     def interruption(self) -> Interruption | None:
@@ -240,7 +207,7 @@ class JobContext(PlanVerbs):
         """
         self._require_going()
         several = (jobs,) if isinstance(jobs, Job) else tuple(jobs)
-        self._jobs.extend(several)
+        self._notes.jobs.extend(several)
 
     def publish(
         self,
@@ -259,7 +226,7 @@ class JobContext(PlanVerbs):
         self._require_going()
         writer = self._host.writer
         event = writer.message(topic, payload, key=key, stream=stream, headers=headers)
-        self._messages.append(event)
+        self._notes.messages.append(event)
         return event.id
 
     def append(
@@ -277,7 +244,7 @@ class JobContext(PlanVerbs):
         """
         self._require_going()
         event = self._host.writer.log_event(domain, type, stream, payload, key=key)
-        self._log.append(event)
+        self._notes.log.append(event)
         return event.id
 
     def post(self, posting: NewPosting | LedgerOp) -> None:
@@ -293,7 +260,7 @@ class JobContext(PlanVerbs):
         from offpath.model.ledger.plain import operation_of
 
         self._require_going()
-        self._operations.append(operation_of(posting))
+        self._notes.operations.append(operation_of(posting))
 
     def _require_going(self) -> None:
         if self._run.over:
@@ -309,7 +276,7 @@ class JobContext(PlanVerbs):
         if total is not None:
             _check_amount(total, "total")
         text = None if note is None else clean(note, NOTE_LIMIT)
-        self._progress = Progress(done=done, total=total, note=text, at=self.now())
+        self._notes.progress = Progress(done=done, total=total, note=text, at=self.now())
         if in_loop(self._host.loop):
             self._host.progressed(self._run)
         else:
@@ -331,82 +298,10 @@ class JobContext(PlanVerbs):
 
         return Thread(self._host.loop).wait_for(call)
 
-    # -- the engine's side ---------------------------------------------------------------------
 
-    @property
-    def suspension(self) -> Suspended | None:
-        """The sleep or wait that ends this attempt, if there is one."""
-        return None
-
-    def _tell(self, why: Interruption) -> None:
-        with _making:
-            if self._cancelled is not None:
-                self._cancelled.set()
-            if self._lease_lost is not None and why in LEASE_DOUBTED:
-                self._lease_lost.set()
-
-    def effects(self) -> Effects:
-        """Return what is joined to the end of this attempt so far.
-
-        Nothing while it sleeps or waits: the handler runs again from its first line, and joins it
-        again.
-        """
-        if self.suspension is not None:
-            return NOTHING
-        if not (self._jobs or self._messages or self._log or self._operations):
-            return self._planned
-        noted = Effects(
-            jobs=self._enqueued(),
-            messages=tuple(self._messages),
-            log=tuple(self._log),
-            operations=tuple(self._operations),
-        )
-        return joined(noted, self._planned)
-
-    def _enqueued(self) -> tuple[NewJob, ...]:
-        parent, group = self._run.job.id, self._run.job.group_id
-        made = [structs.replace(one.new, parent=parent, group_id=group) for one in self._jobs]
-        return in_order(made)
-
-    @property
-    def named(self) -> frozenset[str]:
-        """Ids of enqueued jobs that every run of the handler gives."""
-        return frozenset(job.id for job in self._jobs if job.named)
-
-    async def set_apart(self, returned: object) -> None:
-        """See to it that no job of this run is taken for one that an earlier run has sent."""
-        plans = tuple(returned.reach()) if isinstance(returned, Plan) else ()
-        jobs = [*self._jobs, *(job for plan in plans for job in plan.jobs())]
-        if any(job.doubtful for job in jobs):
-            gates = [gate for plan in plans for gate in plan.gates()]
-            await set_apart(self._host.store, jobs, gates)
-
-    @property
-    def plans(self) -> Sequence[Plan[Any, Any]]:
-        """Every plan made so far."""
-        return self._plans
-
-    def plan(self, effects: Effects) -> None:
-        """Join the effects of the plan that the handler returned."""
-        joined(Effects(jobs=self._enqueued()), effects)
-        self._planned = effects
-
-    def require_bounded(self) -> None:
-        """Raise ``PlanError`` when more is queued at once than one transaction may make."""
-        most = self._host.max_children
-        if len(self._jobs) + len(self._planned.jobs) > most:
-            told = self.effects()
-            require_bounded(told.jobs, told.gates, self._run.job.id, most)
-
-    @property
-    def unwritten(self) -> bool:
-        """True if progress was reported that is not written yet."""
-        return self._progress is not None
-
-    def take_progress(self) -> str | None:
-        """Return what is not written yet, encoded, and forget it."""
-        latest, self._progress = self._progress, None
-        return None if latest is None else json.encode(latest).decode()
+def notes_of(ctx: JobContext) -> Notes:
+    """The engine's side of a context."""
+    return ctx._notes  # noqa: SLF001 - the one way to it
 
 
 class Context(DurableVerbs, JobContext):
@@ -416,24 +311,16 @@ class Context(DurableVerbs, JobContext):
     when, and only when, the attempt's success (or snooze) is recorded.
     """
 
-    __slots__ = ("_book",)
-
-    def __init__(self, run: Run, host: Host, log_fields: Mapping[str, Any] | None = None) -> None:
-        super().__init__(run, host, log_fields)
-        self._book: StepBook | None = None
-
-    @property
-    def suspension(self) -> Suspended | None:
-        """The sleep or wait that ends this attempt, if there is one."""
-        return None if self._book is None else self._book.suspension
+    __slots__ = ()
 
     def _opened(self) -> StepBook:
-        if self._book is None:
+        notes = self._notes
+        if notes.book is None:
             from offpath.jobs.handler.durable.book import StepBook
 
-            self._book = StepBook(self._run, self._host)
-        self._book.require_going()
-        return self._book
+            notes.book = StepBook(self._run, self._host)
+        notes.book.require_going()
+        return notes.book
 
 
 def _check_amount(value: object, name: str) -> None:

@@ -16,6 +16,8 @@ from offpath.jobs.values.plan import (
     carried_out,
     checked_items,
     level_of,
+    reach,
+    shape_of,
 )
 from offpath.model.effects import Effects
 from offpath.model.group import Contribution
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from typing import Never
 
+    from offpath.jobs.handler.notes import Notes
     from offpath.jobs.values.job import Member
     from offpath.jobs.values.run import Run
     from offpath.model.job import NewJob
@@ -47,8 +50,7 @@ class PlanVerbs:
 
     __slots__ = ()
 
-    _plans: list[Plan[Any, Any]]
-    _run: Run
+    _notes: Notes
 
     def _require_going(self) -> None:
         raise NotImplementedError
@@ -68,7 +70,7 @@ class PlanVerbs:
         """
         if append is not None and not callable(append):
             raise PlanError("append must be a function of two values, like operator.add")
-        return self._made(Plan(self, given=Given(value=value, final=final, append=append)))
+        return self._made(Plan(self._notes, given=Given(value=value, final=final, append=append)))
 
     @overload
     def queue(self, *items: Member[Never], **options: Unpack[PlanOptions]) -> Plan[None, None]: ...
@@ -155,17 +157,17 @@ class PlanVerbs:
         Raises ``PlanError`` for what cannot be queued, and for options.
         """
         level = level_of(options)
-        return self._made(Plan(self, checked_items(items, self), level=level))
+        return self._made(Plan(self._notes, checked_items(items, self._notes), level=level))
 
     def _made(self, plan: Plan[Any, Any]) -> Plan[Any, Any]:
         self._require_going()
-        self._plans.append(plan)
+        self._notes.plans.append(plan)
         return plan
 
 
 def require_returned(made: Iterable[Plan[Any, Any]], returned: object) -> None:
     """Raise ``PlanError`` when one of the plans made is not part of what was returned."""
-    kept = {id(one) for one in returned.reach()} if isinstance(returned, Plan) else set()
+    kept = {id(one) for one in reach(returned)} if isinstance(returned, Plan) else set()
     lost = [one for one in made if id(one) not in kept]
     if lost:
         raise PlanError(
@@ -179,7 +181,7 @@ def carry(run: Run, plan: Plan[Any, Any], maker: object, limit: int) -> tuple[Su
     """The end of a job that returned a plan, and the plan's effects. Raises what encoding raises,
     ``PlanError`` and ``TooLarge``.
     """
-    if plan.maker is not maker:
+    if shape_of(plan).maker is not maker:
         raise PlanError(f"the plan {MADE_ELSEWHERE}")
     carried = carried_out(plan, run.job)
     own, values = carried.own, run.task.group_values
@@ -213,22 +215,6 @@ def _contribution(given: Given, values: GroupValues, limit: int) -> Contribution
     fold = None if append is None else values.fold(append, given.value, limit)
     payload = checked_size(text, limit, "the group's value")
     return Contribution(payload=payload, final=given.final, fold=fold)
-
-
-def joined(first: Effects, second: Effects) -> Effects:
-    """The effects of both. Raises ``PlanError`` when a job is in both."""
-    if not second:
-        return first
-    if not first:
-        return second
-    if {job.id for job in first.jobs}.intersection(job.id for job in second.jobs):
-        raise PlanError("a job is in the plan and was given to ctx.enqueue: it is queued once")
-    return replace(
-        first,
-        jobs=first.jobs + second.jobs,
-        gates=first.gates + second.gates,
-        contributions=first.contributions + second.contributions,
-    )
 
 
 def named_anew(effects: Effects, deliveries: int, named: AbstractSet[str]) -> Effects:

@@ -16,6 +16,7 @@ from offpath.jobs.values.job import Job
 from offpath.model import checks
 from offpath.model.job import NewJob
 from offpath.model.schedule import Missed, Overlap, Schedule, Timing, TimingKind
+from offpath.model.unsent import unsent
 from offpath.runtime.seats import check_seat
 from offpath.runtime.zones import zone_of
 
@@ -100,7 +101,7 @@ def template_of(name: str, job: Job[Any, Any]) -> NewJob:
         raise InvalidArgument(
             f"schedule {name!r} needs an unsent job, task.job(...), not {type(job).__name__}"
         )
-    new = job.new
+    new = unsent(job).new
     if new.unique is not None:
         raise InvalidArgument(
             f"the job of schedule {name!r} has a unique key: use overlap='skip' or 'queue', and "

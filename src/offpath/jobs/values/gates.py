@@ -13,6 +13,7 @@ from offpath.jobs.values import names
 from offpath.jobs.values.job import G_co, Job, Member, Unknowable
 from offpath.model import checks
 from offpath.model.gate import Counting, NewGate, When
+from offpath.model.unsent import unsent
 from offpath.runtime.ids import new_id, parse_id
 
 if TYPE_CHECKING:
@@ -95,12 +96,12 @@ class Gate(Generic[G_co]):
 
     def alone(self) -> list[NewJob]:
         """Its jobs outside of a plan: the first one's group has them all."""
-        first, *others = (self.held(job.new) for job in self._jobs)
+        first, *others = (self.held(unsent(job).new) for job in self._jobs)
         return [first, *(replace(one, group_id=first.id) for one in others)]
 
     def decode_group(self, text: str | None) -> Any:  # noqa: ANN401 - whatever the jobs give
         """The value of the group that its jobs make, read as the first of them that can."""
-        return first_that_reads([job.decode_group for job in self._jobs], text)
+        return first_that_reads([unsent(job).decode_group for job in self._jobs], text)
 
     if TYPE_CHECKING:
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-from msgspec.structs import replace
-
-from offpath.errors import InvalidArgument
+from offpath.model.unsent import Unsent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +45,7 @@ class Job(Generic[S_co, G_co]):
     of its id from an earlier run.
     """
 
-    __slots__ = ("_again", "_decode", "_decode_group", "_name", "_new")
+    __slots__ = ("_unsent",)
 
     def __init__(
         self,
@@ -57,62 +55,21 @@ class Job(Generic[S_co, G_co]):
         again: Callable[[NewJob, OptionLevel], NewJob] | None = None,
         name: Name | None = None,
     ) -> None:
-        self._new = new
-        self._name = name
-        self._decode = decode
-        self._decode_group = decode_group or decode
-        self._again = again
+        self._unsent = Unsent(new, decode, decode_group or decode, again, name)
 
     def __repr__(self) -> str:
         """Show task and id; never the input."""
-        return f"<Job {self._new.task} {self._new.id}>"
+        return f"<Job {self.task} {self.id}>"
 
     @property
     def id(self) -> str:
         """Its id: a time-ordered UUID as text."""
-        return self._new.id
+        return self._unsent.new.id
 
     @property
     def task(self) -> str:
         """The name of its task."""
-        return self._new.task
-
-    @property
-    def new(self) -> NewJob:
-        """The job as the store takes it."""
-        return self._new
-
-    @property
-    def decode(self) -> Callable[[str | None], Any]:
-        """The reader of its result."""
-        return self._decode
-
-    @property
-    def decode_group(self) -> Callable[[str | None], Any]:
-        """The reader of the value of its group, where it is the group's first job."""
-        return self._decode_group
-
-    @property
-    def named(self) -> bool:
-        """True if a handler gives its id again at every run."""
-        return self._name is not None
-
-    @property
-    def doubtful(self) -> bool:
-        """True if a job of its id may be stored that an earlier run of the handler has sent."""
-        return self._name is not None and self._name.again
-
-    def sent_as(self, job_id: str) -> None:
-        """Fix its id from now on: it is about to be sent."""
-        self._name = None
-        if job_id != self._new.id:
-            self._new = replace(self._new, id=job_id)
-
-    def with_options(self, level: OptionLevel) -> NewJob:
-        """The job as the store takes it, with other options over its own."""
-        if self._again is None:
-            raise InvalidArgument(f"{self!r} was not made by a task: it takes no other options")
-        return self._again(self._new, level)
+        return self._unsent.new.task
 
     if TYPE_CHECKING:
 

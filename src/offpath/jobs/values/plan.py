@@ -36,6 +36,7 @@ from offpath.model.job import JobState, NewJob
 from offpath.model.limit_options import Limit
 from offpath.model.options import OptionLevel, Options, Unique
 from offpath.model.retry import RetryOptions, RetryPolicy
+from offpath.model.unsent import unsent
 from offpath.runtime.ids import derive_id
 
 if TYPE_CHECKING:
@@ -103,6 +104,71 @@ class _Link(Struct, frozen=True, kw_only=True):
     level: OptionLevel | None
 
 
+class Shape:
+    """The engine's side of a plan: what it lists, and what follows."""
+
+    __slots__ = ("given", "level", "links", "listed", "maker")
+
+    def __init__(
+        self,
+        maker: object,
+        items: tuple[Item, ...],
+        *,
+        given: Given | None,
+        level: OptionLevel | None,
+    ) -> None:
+        self.maker = maker
+        """The attempt that made it."""
+        self.listed = items
+        """The items of a ``ctx.queue``."""
+        self.given = given
+        """The value of a ``ctx.result``; None for a ``ctx.queue``."""
+        self.level = level
+        """The options of what it lists."""
+        self.links: list[_Link] = []
+        """The links that follow, in order."""
+
+    def members(self) -> Iterator[Item]:
+        """The items that it lists, and those that its ``next`` list."""
+        yield from self.listed
+        for link in self.links:
+            yield from link.items
+
+    @property
+    def size(self) -> int:
+        """The most jobs that it has by itself, those that its gates hold included."""
+        return sum(len(one.jobs) if isinstance(one, Gate) else 1 for one in self.members())
+
+    def jobs(self) -> Iterator[Job[Any, Any]]:
+        """The jobs of it alone, those that its gates hold included."""
+        for item in self.members():
+            if isinstance(item, Gate):
+                yield from item.jobs
+            elif isinstance(item, Job):
+                yield item
+
+    def gates(self) -> Iterator[Gate[Any]]:
+        """The gates of it alone."""
+        return (item for item in self.members() if isinstance(item, Gate))
+
+
+def shape_of(plan: Plan[Any, Any]) -> Shape:
+    """The engine's side of a plan."""
+    return plan._shape  # noqa: SLF001 - the one way to it
+
+
+def reach(plan: Plan[Any, Any]) -> Iterator[Plan[Any, Any]]:
+    """This plan and all inside it, each once."""
+    left: list[Plan[Any, Any]] = [plan]
+    seen: set[int] = set()
+    while left:
+        one = left.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            left += (item for item in shape_of(one).members() if isinstance(item, Plan))
+
+
 class Plan(Generic[S_co, G_co]):
     """The jobs that a handler asks for, to be returned from it.
 
@@ -111,7 +177,7 @@ class Plan(Generic[S_co, G_co]):
     with a ``PlanError``, unless ``strict=False`` is said (then it has no effect).
     """
 
-    __slots__ = ("_given", "_items", "_level", "_links", "_maker")
+    __slots__ = ("_shape",)
 
     def __init__(
         self,
@@ -121,16 +187,13 @@ class Plan(Generic[S_co, G_co]):
         given: Given | None = None,
         level: OptionLevel | None = None,
     ) -> None:
-        self._maker = maker
-        self._items = items
-        self._given = given
-        self._level = level
-        self._links: list[_Link] = []
+        self._shape = Shape(maker, items, given=given, level=level)
 
     def __repr__(self) -> str:
         """Show its shape; no values."""
-        what = "result" if self._given is not None else f"queue of {len(self._items)}"
-        return f"<Plan {what}, {len(self._links)} next>"
+        shape = self._shape
+        what = "result" if shape.given is not None else f"queue of {len(shape.listed)}"
+        return f"<Plan {what}, {len(shape.links)} next>"
 
     if not TYPE_CHECKING:  # for type checkers it cannot be awaited at all
 
@@ -184,74 +247,13 @@ class Plan(Generic[S_co, G_co]):
         """
         level = level_of(options)
         link = _Link(
-            items=checked_items(items, self._maker),
+            items=checked_items(items, self._shape.maker),
             when=condition(when),
             timeout=checked_timeout(timeout),
             level=level,
         )
-        self._links.append(link)
+        self._shape.links.append(link)
         return self
-
-    # -- the engine's side ---------------------------------------------------------------------
-
-    @property
-    def maker(self) -> object:
-        """The context through which it was made."""
-        return self._maker
-
-    @property
-    def given(self) -> Given | None:
-        """The value of a ``ctx.result``; None for a ``ctx.queue``."""
-        return self._given
-
-    @property
-    def listed(self) -> tuple[Item, ...]:
-        """The items of a ``ctx.queue``."""
-        return self._items
-
-    @property
-    def level(self) -> OptionLevel | None:
-        """The options of what it lists."""
-        return self._level
-
-    @property
-    def links(self) -> tuple[_Link, ...]:
-        """The links that follow, in order."""
-        return tuple(self._links)
-
-    def members(self) -> Iterator[Item]:
-        """The items that it lists, and those of its ``next``."""
-        yield from self._items
-        for link in self._links:
-            yield from link.items
-
-    @property
-    def size(self) -> int:
-        """The greatest number of jobs that it has by itself, those that its gates hold included."""
-        return sum(len(one.jobs) if isinstance(one, Gate) else 1 for one in self.members())
-
-    def jobs(self) -> Iterator[Job[Any, Any]]:
-        """The jobs of it alone, those that its gates hold included."""
-        for item in self.members():
-            if isinstance(item, Gate):
-                yield from item.jobs
-            elif isinstance(item, Job):
-                yield item
-
-    def gates(self) -> Iterator[Gate[Any]]:
-        """The gates of it alone."""
-        return (item for item in self.members() if isinstance(item, Gate))
-
-    def reach(self) -> Iterator[Plan[Any, Any]]:
-        """This plan and all inside it, each once."""
-        left: list[Plan[Any, Any]] = [self]
-        seen: set[int] = set()
-        while left:
-            plan = left.pop()
-            if id(plan) not in seen:
-                seen.add(id(plan))
-                yield plan
-                left += (item for item in plan.members() if isinstance(item, Plan))
 
     if TYPE_CHECKING:
 
@@ -277,7 +279,7 @@ def checked_items(items: Sequence[Any], maker: object) -> tuple[Item, ...]:
     """The items that a plan lists, checked. Raises ``PlanError``."""
     for each in items:
         if isinstance(each, Plan):
-            if each.maker is not maker:
+            if shape_of(each).maker is not maker:
                 raise PlanError(f"this plan {MADE_ELSEWHERE}")
         elif not isinstance(each, Job | Gate):
             raise PlanError(
@@ -315,7 +317,8 @@ class Carried(Struct, frozen=True, kw_only=True):
 
 def carried_out(plan: Plan[Any, Any], job: LeasedJob) -> Carried:
     """The effects of the plan that ``job`` returned. Raises ``PlanError``."""
-    carrier = _Carrier(job, sum(one.size for one in plan.reach()))
+    own = shape_of(plan).given
+    carrier = _Carrier(job, sum(shape_of(one).size for one in reach(plan)))
     try:
         carrier.walk(plan, None, ())
     except RecursionError as error:
@@ -324,8 +327,8 @@ def carried_out(plan: Plan[Any, Any], job: LeasedJob) -> Carried:
         ) from error
     carrier.require_ends()
     return Carried(
-        own=plan.given,
-        given=tuple(carrier.given[1:] if plan.given is not None else carrier.given),
+        own=own,
+        given=tuple(carrier.given[1:] if own is not None else carrier.given),
         jobs=tuple(carrier.jobs.values()),
         gates=tuple(carrier.gates),
     )
@@ -350,13 +353,14 @@ class _Carrier:
         if id(plan) in self._seen:
             raise PlanError("the same plan is in this plan twice")
         self._seen.add(id(plan))
-        if plan.given is not None:
-            self.given.append(plan.given)
+        shape = shape_of(plan)
+        if shape.given is not None:
+            self.given.append(shape.given)
             ids: tuple[str, ...] = ()
             before: tuple[str, ...] = (self._job.id,)
         else:
-            ids = before = self._items(plan.listed, plan.level, gate, waited)
-        for link in plan.links:
+            ids = before = self._items(shape.listed, shape.level, gate, waited)
+        for link in shape.links:
             before = self._follow(link, before)
             ids += before
         return ids
@@ -436,9 +440,10 @@ class _Carrier:
 
 
 def _with(job: Job[Any, Any], level: OptionLevel | None) -> NewJob:
-    return job.new if level is None else job.with_options(level)
+    one = unsent(job)
+    return one.new if level is None else one.with_options(level)
 
 
 def _refuse_late_value(plan: Plan[Any, Any], gate: str | None) -> None:
-    if gate is not None and any(one.given is not None for one in plan.reach()):
+    if gate is not None and any(shape_of(one).given is not None for one in reach(plan)):
         raise PlanError("a value does not wait: put ctx.result(...) into ctx.queue(...)")

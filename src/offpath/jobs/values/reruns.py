@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from offpath.jobs.values.gates import Gate
-    from offpath.jobs.values.job import Job
     from offpath.model.job import JobState
+    from offpath.model.unsent import Unsent
 
 CHUNK = 1_000
 """Ids asked for in one call to the store."""
@@ -25,9 +25,7 @@ class States(Protocol):
         ...
 
 
-async def set_apart(
-    store: States, jobs: Iterable[Job[Any, Any]], gates: Iterable[Gate[Any]]
-) -> None:
+async def set_apart(store: States, jobs: Iterable[Unsent], gates: Iterable[Gate[Any]]) -> None:
     """Give new ids to jobs whose ids an earlier run of their handler has sent; fix all the others.
 
     What a run joins to its end is stored by the last run alone. So a job of that id that is there

@@ -108,7 +108,9 @@ class AttemptContext(Protocol):
         """Give other ids to jobs of this run that an earlier run has sent in another form."""
         ...
 
-    def _tell(self, why: Interruption) -> None: ...
+    def tell(self, why: Interruption) -> None:
+        """Set the signals of an attempt that must end."""
+        ...
 
 
 class Call(Protocol):
@@ -251,7 +253,7 @@ class Run:
         news = self.interrupted is not why
         self.interrupted = why
         if self.context is not None:
-            self.context._tell(why)  # noqa: SLF001 - the context's engine side
+            self.context.tell(why)
         self.nudge()
         return news
 

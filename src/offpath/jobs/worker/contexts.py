@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from offpath.jobs.handler.batch_context import BatchItem
-from offpath.jobs.handler.context import Context
+from offpath.jobs.handler.context import Context, JobContext
+from offpath.jobs.handler.notes import Notes
 from offpath.runtime.seats import called
 
 if TYPE_CHECKING:
@@ -30,17 +31,19 @@ class Contexts:
         self._report = report
         self._log_context = log_context
 
-    def provide(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Give a run its context, if its handler or a hook wants one."""
+    def provide(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JobContext | None:
+        """The context of a run whose handler, or a hook, wants one; the run keeps its notes."""
         task = run.task
-        if task.takes_context or self._log_context or task.log_context:
-            kind = Context if task.batch is None else BatchItem
-            run.context = kind(run, self._host, self._log_fields(run, args, kwargs))
+        if not (task.takes_context or self._log_context or task.log_context):
+            return None
+        kind = Context if task.batch is None else BatchItem
+        run.context = notes = Notes(run, self._host)
+        return kind(notes, self._log_fields(run, args, kwargs))
 
     def item(self, run: Run, value: Any) -> BatchItem:  # noqa: ANN401 - any input
         """Give a job of a call its context."""
-        run.context = item = BatchItem(run, self._host, self._log_fields(run, (value,), {}))
-        return item
+        run.context = notes = Notes(run, self._host)
+        return BatchItem(notes, self._log_fields(run, (value,), {}))
 
     def _log_fields(
         self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -94,13 +94,13 @@ class Executor:
 
     async def _run(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Succeeded:
         task = run.task
-        self._contexts.provide(run, args, kwargs)
+        context = self._contexts.provide(run, args, kwargs)
         if run.options.timeout is not None or run.job.deadline is not None:
             self._watch.start(run, self._monotonic())
         if run.interrupted is not None:  # told before it had begun
             raise asyncio.CancelledError
         if task.takes_context:
-            args = (run.context, *args)
+            args = (context, *args)
         names.name_after(run if task.takes_context and task.batch is None else None)
         stand_by(self._standby(run))
         run.entered_at = self._monotonic()

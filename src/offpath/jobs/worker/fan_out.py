@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from typing import TYPE_CHECKING, Any, cast
 
+from offpath.jobs.handler.context import notes_of
 from offpath.jobs.values.fan_out import OPTIONS, decoded, queued_by
 from offpath.jobs.values.group_codecs import GroupCodecs
 from offpath.jobs.values.group_values import GroupValues
@@ -42,8 +43,8 @@ class _Pieces:
 
 async def _queue(ctx: JobContext, jobs: list[NewJob]) -> None:
     """Queue the jobs with the end of this attempt. A repeat queues the same ids."""
-    piece = ctx._run.job  # noqa: SLF001 - the context's engine side
-    ctx.plan(Effects(jobs=queued_by(piece, jobs)))
+    notes = notes_of(ctx)
+    notes.plan(Effects(jobs=queued_by(notes.run.job, jobs)))
 
 
 class FanOutTask:

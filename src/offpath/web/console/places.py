@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from offpath.app import App
 from offpath.config import MEMORY_URL, load_settings
 from offpath.errors import AppClosed, OffpathError, SchemaError, StoreBusy, StoreUnavailable
+from offpath.jobs.client.core import core_of
 from offpath.model.redact import SECRET_NAMES, redact_text
 from offpath.operating.schema_check import require_schema
 from offpath.store.backends import looking_store
@@ -162,7 +163,7 @@ async def _timed(app: App, read: Read[T]) -> tuple[T, datetime]:
 
 async def _in_loop_of(app: App, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run it in the loop in which the app is open: a store in memory has no other door."""
-    loop = app.loop
+    loop = core_of(app).loop()
     if loop is None or loop is asyncio.get_running_loop():
         return await work()
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), loop))

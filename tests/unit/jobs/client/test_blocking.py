@@ -9,6 +9,7 @@ import pytest
 
 from offpath import App, InvalidArgument, JobState
 from offpath.errors import AppClosed, CapabilityMissing
+from offpath.jobs.client.core import core_of
 
 
 def test_the_blocking_client_needs_no_loop() -> None:
@@ -85,4 +86,4 @@ def test_blocking_within_needs_no_opening() -> None:
 
     with pytest.raises(CapabilityMissing):
         app.blocking.enqueue(never.job(), within=object())
-    assert app.loop is None
+    assert core_of(app).loop() is None

@@ -11,10 +11,9 @@ import pytest
 from offpath import App, Handle
 from offpath.errors import InvalidArgument
 from offpath.jobs.blocking.twin import Twin, blocking
+from offpath.jobs.client.core import core_of
 
 APART = {
-    "app.commit": "for parts of the package",
-    "app.send": "for parts of the package",
     "app.message_backlog": "events: app.blocking.run(app.message_backlog)",
     "app.open": "written by hand",
     "app.close": "written by hand",
@@ -44,7 +43,7 @@ def _async_verbs(owner: type) -> dict[str, Callable[..., Any]]:
 
 def _pairs() -> dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]]:
     app = App()
-    handle: Handle[Any, Any] = app.handle("0198a000-0000-7000-8000-000000000000", str)
+    handle: Handle[Any, Any] = core_of(app).handle("0198a000-0000-7000-8000-000000000000", str)
     both: dict[str, tuple[object, object]] = {
         "app": (app, app.blocking),
         "handle": (handle, app.blocking.handle(handle)),
@@ -127,4 +126,4 @@ async def test_no_coroutine_is_made_where_it_cannot_run() -> None:
     for verb in (app.blocking.workers, app.blocking.jobs.count, app.blocking.queues.list):
         with pytest.raises(InvalidArgument, match="await"):
             verb()
-    assert app.loop is None
+    assert core_of(app).loop() is None

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from offpath import App, Context, Limit, WaitTimeout, gate
+from offpath.jobs.client.core import core_of
 from offpath.model.job import JobState
 from offpath.retries import RetryPolicy
 
@@ -18,7 +19,7 @@ def app() -> App:
 
 async def vain(app: App, job_id: str) -> WaitTimeout:
     with pytest.raises(WaitTimeout) as refusal:
-        await app.client.wait(job_id, 0)
+        await core_of(app).client.wait(job_id, 0)
     return refusal.value
 
 

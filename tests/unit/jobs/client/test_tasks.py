@@ -28,6 +28,7 @@ from offpath.jobs.values.job import Job
 from offpath.model.job import UniquePolicy
 from offpath.model.options import OptionLevel, Options, Unique, checked, decode_run
 from offpath.model.retry import Backoff, BackoffKind, RetryOptions, RetryPolicy
+from offpath.model.unsent import unsent
 from offpath.runtime.codec import JsonCodec
 from offpath.runtime.ids import new_id
 
@@ -193,7 +194,7 @@ def test_parameters_may_have_any_name() -> None:
     names = ["task", "id", "args", "kwargs", "attempt", "group"]
     values = {name: number for number, name in enumerate(names)}
     task = task_of(handler)
-    assert task.inputs.decode(task.job(**values).new.input) == (tuple(range(6)), {})
+    assert task.inputs.decode(unsent(task.job(**values)).new.input) == (tuple(range(6)), {})
 
     def open_ended(**kwargs: int) -> None: ...
 
@@ -206,7 +207,7 @@ def test_parameters_may_have_any_name() -> None:
         "within": 6,
     }
     task = task_of(open_ended)
-    assert task.inputs.decode(task.job(**strange).new.input) == ((), strange)
+    assert task.inputs.decode(unsent(task.job(**strange)).new.input) == ((), strange)
 
 
 # -- jobs --------------------------------------------------------------------------------------
@@ -217,8 +218,8 @@ def test_a_job_has_an_id_before_it_is_sent() -> None:
     assert uuid.UUID(one.id).version == 7
     assert one.id < two.id
     assert one.task == "add"
-    assert one.new.fingerprint == two.new.fingerprint
-    assert one.new.fingerprint != task_of(add).job(2).new.fingerprint
+    assert unsent(one).new.fingerprint == unsent(two).new.fingerprint
+    assert unsent(one).new.fingerprint != unsent(task_of(add).job(2)).new.fingerprint
 
 
 def test_the_input_is_checked_like_a_call() -> None:
@@ -241,7 +242,7 @@ def test_rich_inputs_come_back() -> None:
 
     task = task_of(handler)
     arguments = (Order(NOON, Decimal("1.10"), {"a"}), uuid.uuid4(), b"\0\xff")
-    assert task.inputs.decode(task.job(*arguments).new.input)[0] == arguments
+    assert task.inputs.decode(unsent(task.job(*arguments)).new.input)[0] == arguments
 
 
 def test_neither_job_nor_task_shows_its_input() -> None:
@@ -279,10 +280,10 @@ def test_options_come_from_queue_time_then_input_then_task_then_app() -> None:
         options=lambda a, b=0: Options(priority=3 if a else None, tags=[f"b{b}"]),
         retry=RetryOptions(base=2),
     )
-    new = task.options(priority=4, retry=7).job(1, b=5).new
+    new = unsent(task.options(priority=4, retry=7).job(1, b=5)).new
     assert (new.priority, new.queue, new.tags) == (4, "task", ("b5",))
-    assert task.job(1).new.priority == 3
-    assert task.job(0).new.priority == 2
+    assert unsent(task.job(1)).new.priority == 3
+    assert unsent(task.job(0)).new.priority == 2
     run = decode_run(new.options)
     assert run.retry == RetryPolicy(attempts=7, base=2.0, cap=9.0)
     assert run.timeout == 1.0
@@ -293,12 +294,12 @@ def test_computed_options_are_checked_too() -> None:
         task_of(add, options=lambda a, b=0: Options(priority=1.5)).job(1)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match=r"offpath\.Options"):
         task_of(add, options=lambda a, b=0: {"priority": 1}).job(1)
-    assert task_of(add, options=lambda a, b=0: None).job(1).new.priority == 0
+    assert unsent(task_of(add, options=lambda a, b=0: None).job(1)).new.priority == 0
 
 
 def test_a_unique_key_is_constant_or_computed_or_given() -> None:
     def key_of(task: Task[..., Any, Any], *args: Any, **options: Any) -> str | None:
-        new = task.options(**options).job(*args).new
+        new = unsent(task.options(**options).job(*args)).new
         return new.unique.key if new.unique else None
 
     assert key_of(task_of(add, unique="one"), 1) == "add:one"
@@ -308,7 +309,7 @@ def test_a_unique_key_is_constant_or_computed_or_given() -> None:
     assert key_of(computed, 7, unique="mine") == "add:mine"
     assert key_of(computed, 7, unique=False) is None
     rich = task_of(add, unique=lambda a, b=0: Unique(key="k", policy="replace"))
-    claim = rich.job(1).new.unique
+    claim = unsent(rich.job(1)).new.unique
     assert claim is not None
     assert claim.policy is UniquePolicy.REPLACE
 
@@ -316,7 +317,7 @@ def test_a_unique_key_is_constant_or_computed_or_given() -> None:
 def test_a_custom_backoff_stays_with_the_task() -> None:
     task = task_of(add, retry=Backoff.custom(lambda n: n))
     assert task.backoff is not None
-    assert decode_run(task.job(1).new.options).retry.kind is BackoffKind.CUSTOM
+    assert decode_run(unsent(task.job(1)).new.options).retry.kind is BackoffKind.CUSTOM
     with pytest.raises(InvalidArgument):
         task.options(retry=Backoff.custom(lambda n: n))
     assert task_of(add, app=Options(retry=Backoff.custom(lambda n: n))).backoff is not None
@@ -324,15 +325,15 @@ def test_a_custom_backoff_stays_with_the_task() -> None:
 
 def test_queue_time_options_add_up() -> None:
     later = task_of(add).options(delay=5).options(priority=2)
-    new = later.job(1).new
+    new = unsent(later.job(1)).new
     assert (new.delay, new.priority) == (5.0, 2)
-    assert later.options(delay=1).job(1).new.delay == 1.0
+    assert unsent(later.options(delay=1).job(1)).new.delay == 1.0
 
 
 def test_times_reach_the_job() -> None:
-    new = task_of(add).options(run_at=NOON, deadline=timedelta(minutes=1)).job(1).new
+    new = unsent(task_of(add).options(run_at=NOON, deadline=timedelta(minutes=1)).job(1)).new
     assert (new.run_at, new.deadline_in, new.deadline) == (NOON, 60.0, None)
-    assert task_of(add, deadline=NOON).options(deadline=5).job(1).new.deadline == NOON
+    assert unsent(task_of(add, deadline=NOON).options(deadline=5).job(1)).new.deadline == NOON
 
 
 def test_the_id_may_be_the_callers() -> None:
@@ -356,7 +357,7 @@ async def test_enqueue_sends_one_job(outbox: Outbox) -> None:
     await task.enqueue(1, b=2)
     await task.options(within=connection).enqueue(3)
     assert [within for _, within in outbox.sent] == [None, connection]
-    assert [task.inputs.decode(jobs[0].new.input)[1] for jobs, _ in outbox.sent] == [
+    assert [task.inputs.decode(unsent(jobs[0]).new.input)[1] for jobs, _ in outbox.sent] == [
         {"a": 1, "b": 2},
         {"a": 3},
     ]

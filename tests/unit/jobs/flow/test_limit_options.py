@@ -9,6 +9,7 @@ import pytest
 
 from offpath import App, InvalidArgument, Limit, Options, Rate
 from offpath.model.limit import Algorithm, LimitSpec, RateSpec
+from offpath.model.unsent import unsent
 
 
 def test_a_limit_without_a_key_is_the_tasks_own() -> None:
@@ -17,7 +18,7 @@ def test_a_limit_without_a_key_is_the_tasks_own() -> None:
     @app.task(limit=Limit(max_running=3))
     def send() -> None: ...
 
-    assert send.job().new.limit == LimitSpec(key="send", max_running=3)
+    assert unsent(send.job()).new.limit == LimitSpec(key="send", max_running=3)
 
 
 def test_a_limit_with_a_key_is_shared_by_tasks() -> None:
@@ -31,7 +32,7 @@ def test_a_limit_with_a_key_is_shared_by_tasks() -> None:
     def other() -> None: ...
 
     expected = LimitSpec(key="mail-api", max_running=2, rate=RateSpec(count=100, per=60.0))
-    assert one.job().new.limit == other.job().new.limit == expected
+    assert unsent(one.job()).new.limit == unsent(other.job()).new.limit == expected
 
 
 def test_a_function_of_the_arguments_gives_limit_and_fair_key() -> None:
@@ -43,9 +44,9 @@ def test_a_function_of_the_arguments_gives_limit_and_fair_key() -> None:
     )
     def work(tenant: str, _n: int = 0) -> None: ...
 
-    new = work.job("acme").new
+    new = unsent(work.job("acme")).new
     assert (new.limit, new.fair_key) == (LimitSpec(key="tenant:acme", max_running=1), "acme")
-    assert (work.job("").new.limit, work.job("").new.fair_key) == (None, None)
+    assert (unsent(work.job("")).new.limit, unsent(work.job("")).new.fair_key) == (None, None)
 
 
 def test_the_nearest_level_counts_and_false_lifts() -> None:
@@ -60,15 +61,15 @@ def test_the_nearest_level_counts_and_false_lifts() -> None:
     @app.task(limit=False, fair_key=lambda: "mine")
     def free() -> None: ...
 
-    assert plain.job().new.limit == LimitSpec(key="all", max_running=100)
-    assert plain.job().new.fair_key == "house"
-    assert own.job().new.limit == LimitSpec(key="own", max_running=5)
-    assert own.options(limit=Limit(max_running=1)).job().new.limit == LimitSpec(
+    assert unsent(plain.job()).new.limit == LimitSpec(key="all", max_running=100)
+    assert unsent(plain.job()).new.fair_key == "house"
+    assert unsent(own.job()).new.limit == LimitSpec(key="own", max_running=5)
+    assert unsent(own.options(limit=Limit(max_running=1)).job()).new.limit == LimitSpec(
         key="own", max_running=1
     )
-    assert own.options(limit=False, fair_key="x").job().new.limit is None
-    assert own.options(fair_key="x").job().new.fair_key == "x"
-    assert (free.job().new.limit, free.job().new.fair_key) == (None, "mine")
+    assert unsent(own.options(limit=False, fair_key="x").job()).new.limit is None
+    assert unsent(own.options(fair_key="x").job()).new.fair_key == "x"
+    assert (unsent(free.job()).new.limit, unsent(free.job()).new.fair_key) == (None, "mine")
 
 
 def test_computed_options_may_give_a_limit() -> None:
@@ -77,7 +78,7 @@ def test_computed_options_may_give_a_limit() -> None:
     @app.task(options=lambda n: Options(limit=Limit(max_running=n)))
     def work(n: int) -> None: ...
 
-    assert work.job(4).new.limit == LimitSpec(key="work", max_running=4)
+    assert unsent(work.job(4)).new.limit == LimitSpec(key="work", max_running=4)
 
 
 def test_an_app_wide_limit_without_a_key_is_each_tasks_own() -> None:
@@ -86,7 +87,7 @@ def test_an_app_wide_limit_without_a_key_is_each_tasks_own() -> None:
     @app.task
     def one() -> None: ...
 
-    assert one.job().new.limit == LimitSpec(key="one", max_running=7)
+    assert unsent(one.job()).new.limit == LimitSpec(key="one", max_running=7)
 
 
 @pytest.mark.parametrize("algorithm", ["token_bucket", "fixed_window", "sliding_window"])
@@ -96,7 +97,7 @@ def test_the_algorithms_have_names(algorithm: Any) -> None:
     @app.task
     def one() -> None: ...
 
-    limit = one.job().new.limit
+    limit = unsent(one.job()).new.limit
     assert limit is not None
     assert limit.rate == RateSpec(count=5, per=1.5, algorithm=Algorithm(algorithm))
 

@@ -13,6 +13,7 @@ from offpath import InvalidArgument, JobState
 from offpath.jobs.schedules.occurrences import RECORDED
 from offpath.jobs.schedules.times import Cron
 from offpath.model.options import decode_run
+from offpath.model.unsent import unsent
 from tests.unit.jobs.scheduling.scheduled import DAY, HOUR, START, Rig
 
 MONDAY = datetime(2026, 6, 1, tzinfo=UTC)
@@ -134,7 +135,7 @@ async def test_s20_a_scheduled_job_keeps_its_options(rig: Rig) -> None:
     (row,) = await rig.rows()
     (record,) = await rig.store.get([row.job or ""])
     assert (record.priority, record.tags, record.queue) == (7, ("t", "schedule:kept"), "vip")
-    given = replace(decode_run(job.new.options), scheduled_for=row.at)
+    given = replace(decode_run(unsent(job).new.options), scheduled_for=row.at)
     assert decode_run(record.options) == given
 
 

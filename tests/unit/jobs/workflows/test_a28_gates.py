@@ -12,6 +12,7 @@ from offpath import Context, GroupFailed, InvalidArgument, JobState, Plan
 from offpath.errors import GateError, PlanError
 from offpath.model.gate import Counting, When
 from offpath.model.job import DeadReason
+from offpath.model.unsent import unsent
 from tests.unit.edge_cases.bench import Bench
 
 GATE: Any = offpath.gate
@@ -175,7 +176,7 @@ async def test_s20_jobs_behind_a_gate_keep_their_options(bench: Bench, ran: list
     await bench.app.enqueue([step, offpath.gate(on=[step], queue=[held])])
     record = await bench.record(held.id)
     assert (record.priority, record.queue, record.tags) == (7, "vip", ("t",))
-    assert (record.options, record.dependents) == (held.new.options, (step.id,))
+    assert (record.options, record.dependents) == (unsent(held).new.options, (step.id,))
 
 
 async def test_the_options_of_next_land_on_the_next_jobs(bench: Bench, ran: list[str]) -> None:

@@ -14,6 +14,7 @@ from offpath.model.effects import Effects
 from offpath.model.gate import Counting, NewGate
 from offpath.model.group import GroupPolicy
 from offpath.model.job import NewJob
+from offpath.model.unsent import unsent
 from offpath.runtime.ids import derive_id, new_id
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ async def on_abort(book: StepBook, undo: Job[Any, Any], name: str | None) -> Non
             f"on_abort takes a job as task.job(...) makes it, not {type(undo).__name__}"
         )
     key = book.own_key("undo", name)
-    await finished(book.host.store.put_undo(book.run.job, key, recorded(undo.new)))
+    await finished(book.host.store.put_undo(book.run.job, key, recorded(unsent(undo).new)))
 
 
 def recorded(undo: NewJob) -> str:
