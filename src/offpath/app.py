@@ -26,7 +26,6 @@ from offpath.jobs.client.flow import FlowVerbs
 from offpath.jobs.client.hooks import CLOSE_PATIENCE, EndWatch, Hooks, Reporter
 from offpath.jobs.client.jobs_view import JobsView
 from offpath.jobs.client.lifecycle import Lifecycle, Swappable
-from offpath.jobs.client.redrive import IdleRedrive
 from offpath.jobs.client.send_verbs import SendVerbs
 from offpath.jobs.client.session import StoreSession
 from offpath.jobs.client.signal_verbs import SignalVerbs
@@ -402,6 +401,7 @@ class App(
         from offpath.jobs.worker.app_worker import AppWorker
         from offpath.jobs.worker.settings import hooks_in, overridden, worker_terms
         from offpath.jobs.worker.terms import Parts
+        from offpath.sweeps.catalogue import upkeep_of
         from offpath.sweeps.fleet import WorkerSweeps
         from offpath.sweeps.sweeper import Home
 
@@ -424,7 +424,7 @@ class App(
             log_context=self._log_context,
             extensions=self._extended(),
             resources=self._shared(),
-            when_idle=IdleRedrive(store, self._redrive).step if self._redrive else None,
+            upkeep=upkeep_of(lambda: store, settings, self._redrive, self._report),
             loops=(
                 self.schedules.ticker(self.clock, self._report, store).loop(),
                 *(self._events.loops(store) if settings.relays else ()),
@@ -449,7 +449,9 @@ class App(
     def _own_sweeps(self) -> tuple[Sweep, ...]:
         from offpath.sweeps.catalogue import own_sweeps
 
-        return own_sweeps(self.store, self.settings, self._redrive, self._events, self._ticker)
+        return own_sweeps(
+            self.store, self.settings, self._redrive, self._events, self._ticker, self._report
+        )
 
     def _movers(self) -> list[MessageMover]:
         return [self._ticker(), *self._events.movers()]

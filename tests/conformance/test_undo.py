@@ -8,12 +8,12 @@ import pytest
 
 from offpath.errors import IdConflict, InvalidArgument, LeaseLost
 from offpath.jobs.handler.durable.undo import recorded
-from offpath.jobs.worker.group_check import GroupCheck
 from offpath.model.effects import Effects
 from offpath.model.group import Contribution
 from offpath.model.job import JobFilter, JobState
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import JobRedrive, Store
+from offpath.sweeps.groups import CheckGroups
 from tests.conformance.builders import (
     add,
     die,
@@ -113,10 +113,13 @@ async def test_records_that_nobody_can_read_hide_none_behind_them(store: Store) 
         await die(store, job)
     assert max(unreadable) < min(job.id for job in readable)
     told: list[BaseException] = []
-    check = GroupCheck(
-        store, keep_dead=None, keep_cancelled=None, report=lambda error, _: told.append(error)
+    check = CheckGroups(
+        lambda: store,
+        keep_dead=None,
+        keep_cancelled=None,
+        report=lambda error, _: told.append(error),
     )
-    first, second, third = [await check.check(2) for _ in range(3)]
+    first, second, third = [await check.move(2) for _ in range(3)]
     assert (first.counts, first.more) == ({"undone": 2, "failed": 5}, True)
     assert (second.counts, second.more) == ({"undone": 1, "failed": 5}, False)
     assert (third.counts, third.more) == ({"failed": 5}, False)

@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 
 import offpath
-from offpath.jobs.worker.maintenance import PRUNE_BATCH
+from offpath.jobs.worker.upkeep import PRUNE_BATCH
 from offpath.store.postgres import PostgresStore
 from offpath.store.protocol import Pruned
 from tests.integration.polling import eventually

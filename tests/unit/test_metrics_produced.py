@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from offpath import App, Limit
-from offpath.jobs.worker.maintenance import WaitingCounts
 from offpath.jobs.worker.telemetry import WorkerTelemetry
+from offpath.jobs.worker.waiting_work import WaitingCounts
 from offpath.runtime.catalogue import CATALOGUE
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from offpath.model.options import OptionLevel
 
 
-class Name(Protocol):
+class RunName(Protocol):
     """An id that is the same at every run of a handler."""
 
     @property
@@ -35,7 +35,7 @@ class Unsent:
         decode: Callable[[str | None], Any],
         decode_group: Callable[[str | None], Any],
         again: Callable[[NewJob, OptionLevel], NewJob] | None,
-        name: Name | None,
+        name: RunName | None,
     ) -> None:
         self.new = new
         """The job as the store takes it."""

@@ -8,9 +8,15 @@ from typing import Any, Protocol
 from offpath.config import Settings
 from offpath.jobs.schedules.ticker import BATCH as FIRE_BATCH
 from offpath.jobs.schedules.ticker import Ticker
-from offpath.jobs.worker.group_check import CHECK_BATCH, CHECK_EVERY
-from offpath.jobs.worker.maintenance import PRUNE_BATCH, RESCUE_BATCH
+from offpath.jobs.worker.upkeep import (
+    CHECK_BATCH,
+    CHECK_EVERY,
+    PRUNE_BATCH,
+    RESCUE_BATCH,
+    Upkeep,
+)
 from offpath.model.redrive import Redrive
+from offpath.runtime.loop import Report
 from offpath.store.protocol import Store
 from offpath.sweeps.firing import FireDue
 from offpath.sweeps.groups import CheckGroups
@@ -52,6 +58,7 @@ def own_sweeps(
     redrive: Redrive | None,
     messages: Messages,
     ticker: Callable[[], Ticker],
+    report: Report,
 ) -> tuple[Sweep, ...]:
     """The engine's sweeps, in the order of :data:`OWN`.
 
@@ -59,10 +66,7 @@ def own_sweeps(
     so every worker may run them. A started worker has loops of its own for them, since it must
     rescue and prune also where there is no app; ``run_once`` and the command line run these.
     """
-    rescue = Rescue(store, max_deliveries=settings.max_deliveries, keep_dead=settings.keep_dead)
-    groups = CheckGroups(
-        store, keep_dead=settings.keep_dead, keep_cancelled=settings.keep_cancelled
-    )
+    upkeep = upkeep_of(store, settings, redrive, report)
     batch = 100 if redrive is None else redrive.batch
 
     def moving(name: str, found: Found, absent: str) -> Sweep:
@@ -71,14 +75,31 @@ def own_sweeps(
         return _own(name, target, every=rest, limit=MOVE_BATCH, claim_timeout=MOVE_TIMEOUT)
 
     return (
-        _own("rescue", rescue, every=0.75, limit=RESCUE_BATCH),
-        _own("group_check", groups, every=CHECK_EVERY, limit=CHECK_BATCH),
+        _own("rescue", upkeep.rescue, every=0.75, limit=RESCUE_BATCH),
+        _own("group_check", upkeep.group_check, every=CHECK_EVERY, limit=CHECK_BATCH),
         _own("schedules", FireDue(ticker), every=1.0, limit=FIRE_BATCH),
         moving("router", messages.routing, "the app has no router: app.router(...)"),
         moving("drain_inbox", messages.draining, "no source has a handler: @app.inbox(...)"),
         moving("relay", messages.relaying, "no stream has a dispatcher: app.outbox(...)"),
-        _own("prune", Prune(store, keep_log=settings.keep_log), every=60.0, limit=PRUNE_BATCH),
+        _own("prune", upkeep.prune, every=60.0, limit=PRUNE_BATCH),
         _own("redrive", RedriveDead(store, redrive), every=5.0, limit=batch),
+    )
+
+
+def upkeep_of(
+    store: Callable[[], Store], settings: Settings, redrive: Redrive | None, report: Report
+) -> Upkeep:
+    """The passes that each worker makes for the fleet by its own loops."""
+    return Upkeep(
+        rescue=Rescue(store, max_deliveries=settings.max_deliveries, keep_dead=settings.keep_dead),
+        group_check=CheckGroups(
+            store,
+            keep_dead=settings.keep_dead,
+            keep_cancelled=settings.keep_cancelled,
+            report=report,
+        ),
+        prune=Prune(store, keep_log=settings.keep_log),
+        redrive=None if redrive is None else RedriveDead(store, redrive),
     )
 
 

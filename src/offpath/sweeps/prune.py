@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 
 from offpath.model.tally import Tally
 from offpath.store.log_trim import trim
 from offpath.store.protocol import Store
-from offpath.sweeps.context import SweepContext
+from offpath.sweeps.own import OwnSweep
 
 
-class Prune:
+class Prune(OwnSweep):
     """Removes what was kept long enough: ended jobs and messages, and events of the log that every
     router has passed; counted, since they are gone.
     """
@@ -20,8 +19,8 @@ class Prune:
         self._store = store
         self._keep_log = keep_log
 
-    async def run(self, _ctx: SweepContext, _now: datetime, limit: int) -> Tally:
-        """Remove up to ``limit`` of each; what is due is judged by the store's clock."""
+    async def move(self, limit: int) -> Tally:
+        """Remove up to ``limit`` of each."""
         removed = await self._store().prune(limit=limit)
         events = await trim(self._store(), self._keep_log, limit)
         counted = {"jobs": removed.jobs, "messages": removed.messages, "events": events}

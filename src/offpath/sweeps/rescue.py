@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 
 from offpath.model.tally import Tally
 from offpath.store.protocol import Store
-from offpath.sweeps.context import SweepContext
+from offpath.sweeps.own import OwnSweep
 
 
-class Rescue:
+class Rescue(OwnSweep):
     """Takes running jobs from workers that are gone: buckets ``queued``, ``dead``, ``cancelled``.
 
-    A job that died because its workers did is no failure of the pass.
+    A job that died because its workers did is not a failure of the pass.
     """
 
     def __init__(
@@ -23,9 +22,11 @@ class Rescue:
         self._max_deliveries = max_deliveries
         self._keep_dead = keep_dead
 
-    async def run(self, _ctx: SweepContext, _now: datetime, limit: int) -> Tally:
+    async def move(self, limit: int) -> Tally:
         """Rescue up to ``limit`` jobs; whether a worker is gone is judged by the store's clock."""
         store = self._store()
+        # Deaths that can be seen are noted before leases are judged: a seen death need not wait for
+        # the end of its lease.
         if store.capabilities.presence:
             await store.notice_deaths()
         rescued = await store.rescue(

@@ -9,19 +9,23 @@ from msgspec.structs import replace
 from offpath.jobs.worker.terms import WorkerSettings
 from offpath.jobs.worker.worker import Worker
 from offpath.model.health import Condition, LoopReport
+from offpath.model.tally import Tally
 from offpath.runtime.loop import Loop
 from tests.unit.jobs.worker.rig import Rig, breathe
 
 
-async def nothing_idle() -> int:
-    return 0
+class NothingIdle:
+    """A redrive that finds nothing."""
+
+    async def move(self, limit: int) -> Tally:
+        assert limit > 0
+        return Tally()
 
 
 async def started(rig: Rig, settings: dict[str, Any] | None = None, **parts: Any) -> Worker:
     """A started worker with all of its loops, and those that ``parts`` adds."""
-    given = {"when_idle": nothing_idle, **parts}
-    made = rig.worker()
-    worker = Worker(replace(made._parts, **given), rig.tasks, WorkerSettings(**(settings or {})))
+    made = rig.worker(redrive=NothingIdle())
+    worker = Worker(replace(made._parts, **parts), rig.tasks, WorkerSettings(**(settings or {})))
     rig.workers.append(worker)
     await worker.start()
     await breathe()

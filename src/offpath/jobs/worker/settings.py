@@ -96,7 +96,6 @@ def worker_terms(
         queue_limits=settings.queue_limits,
         order=Order(settings.dispatch),
         lease_seconds=settings.lease_seconds,
-        keep_log=settings.keep_log,
         poll_interval=settings.poll_interval,
         drain_timeout=settings.drain_timeout,
         max_deliveries=settings.max_deliveries,

@@ -16,6 +16,7 @@ from offpath.jobs.values.offers import Accept, Backpressure, OnBacklog
 from offpath.jobs.values.runnable import LogContext
 from offpath.jobs.values.services import EventWriter, HandlerThreads
 from offpath.jobs.worker.judge import AttemptRules
+from offpath.jobs.worker.upkeep import Upkeep
 from offpath.model.finding import FindingRecord
 from offpath.model.health import AgeGauge, SettlementReport
 from offpath.model.lease import Order, WorkerInfo
@@ -52,8 +53,6 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
     redact: tuple[str, ...] = ()
     """Field names to hide in handlers' log records, beside the built-in ones."""
     prune_every: float = 60.0
-    keep_log: float | None = None
-    """The time for which the log keeps events that every router has passed; None for ever."""
     on_dead_loop: Literal["restart", "exit"] = "restart"
     """The consequence of a loop's death: it is started again, or the worker stops for good."""
     rules: AttemptRules = AttemptRules()
@@ -105,11 +104,11 @@ class Parts(Struct, frozen=True, kw_only=True):
     codec: Codec = JsonCodec()
     """The app's."""
     log_context: LogContext | None = None
-    when_idle: Callable[[], Awaitable[int]] | None = None
-    """Done every few seconds while no job is held; returns how much it did."""
     extensions: Extensions | None = None
     resources: Resources
     """The resources that its handlers share."""
+    upkeep: Upkeep
+    """The passes that it makes for the fleet."""
     loops: tuple[LoopSpec, ...] = ()
     """Loops that it drives beside its own."""
     real_time: bool = False

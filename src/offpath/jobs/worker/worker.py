@@ -11,6 +11,8 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from offpath.errors import AppClosed, StoreError
 from offpath.jobs.worker import settler
 from offpath.jobs.worker.admission import EVERY as ADMIT_EVERY
@@ -18,17 +20,24 @@ from offpath.jobs.worker.claimer import BATCH
 from offpath.jobs.worker.clock_jumps import Jumps
 from offpath.jobs.worker.engine import Engine
 from offpath.jobs.worker.fullness import FallingBehind
-from offpath.jobs.worker.group_check import CHECK_EVERY, GroupCheck
 from offpath.jobs.worker.guard import LoopGuard
 from offpath.jobs.worker.inline_start import Beginning
 from offpath.jobs.worker.loops import KEEPER, Loops
-from offpath.jobs.worker.maintenance import Maintenance, WaitingCounts
 from offpath.jobs.worker.os_signals import caught
 from offpath.jobs.worker.stopper import Stopper
 from offpath.jobs.worker.terms import Active, AttemptCounts, Stage, Stopped
 from offpath.jobs.worker.unclaimed import Unclaimed
+from offpath.jobs.worker.upkeep import (
+    CHECK_BATCH,
+    CHECK_EVERY,
+    NOTHING,
+    PRUNE_BATCH,
+    RESCUE_BATCH,
+    step_of,
+    turn_of,
+)
+from offpath.jobs.worker.waiting_work import WaitingCounts
 from offpath.model.health import WorkerReport
-from offpath.model.tally import Turn, Verdict
 from offpath.runtime.log import logger
 from offpath.runtime.loop import Tasks
 from offpath.runtime.recent_ends import RecentEnds
@@ -43,6 +52,7 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.terms import Parts, WorkerSettings
     from offpath.model.health import LoopReport
     from offpath.model.job import NewJob
+    from offpath.model.tally import Turn
     from offpath.runtime.loop_status import LoopStatus
 
 _log = logger("worker")
@@ -55,6 +65,8 @@ KEEP_EVERY = 1.0
 """Seconds between two looks at the loops, and their metrics."""
 IDLE_LOOK = 5.0
 """Seconds between two tries of what is done while there is nothing else to do."""
+IDLE_BATCH = 100_000
+"""Dead jobs that one such try may put back; the policy's own batch is smaller."""
 COUNT_EVERY = 15.0
 """Seconds between two counts of what is due, for the metrics."""
 BACKLOG_EVERY = 1.0
@@ -88,12 +100,6 @@ class Worker:
         self._stopper = Stopper(self._engine)
         self._state = State.NEW
         self._loops = Loops(self._engine, random=parts.random, died=self._loop_died)
-        self._group_check = GroupCheck(
-            self._engine.store,
-            keep_dead=settings.rules.keep_dead,
-            keep_cancelled=settings.rules.keep_cancelled,
-            report=parts.report,
-        )
         ends = RecentEnds(parts.metrics, parts.clock)
         self._jumps = Jumps(parts.clock, grace=settings.lease_seconds)
         tasks, queues = self._engine.hand.tasks, settings.queues
@@ -328,25 +334,24 @@ class Worker:
     def _have_working_loops(self) -> None:
         """The loops of a worker that stays; the others are what running jobs need."""
         settings, engine, loops = self._settings, self._engine, self._loops
-        maintenance = Maintenance(
-            engine.store,
-            max_deliveries=settings.max_deliveries,
-            keep_dead=settings.rules.keep_dead,
-            keep_log=settings.keep_log,
-            unsure=lambda: self._guard.frozen or self._jumps.recent(),
+        upkeep = self._parts.upkeep
+        check = step_of(upkeep.group_check, CHECK_BATCH)
+        # The living could not renew their leases either, or not yet: nobody may be rescued.
+        rescue = step_of(
+            upkeep.rescue, RESCUE_BATCH, lambda: self._guard.frozen or self._jumps.recent()
         )
         engine.claimer.wake = loops.own("claim", engine.claimer.step, settings.poll_interval).wake
         engine.admission.wake = loops.own("admission", engine.admission.step, ADMIT_EVERY).wake
-        engine.failed = loops.own(GROUP_CHECK, self._group_check.step, CHECK_EVERY).wake
+        engine.failed = loops.own(GROUP_CHECK, check, CHECK_EVERY).wake
         # Jobs of a dead worker wait little longer than its lease, even where that is short.
         rescue_every = min(RESCUE_EVERY, settings.lease_seconds / 10)
-        loops.own("rescue", maintenance.rescue, rescue_every)
-        loops.own("prune", maintenance.prune, settings.prune_every)
+        loops.own("rescue", rescue, rescue_every)
+        loops.own("prune", step_of(upkeep.prune, PRUNE_BATCH), settings.prune_every)
         loops.own("count", partial(self._waiting.count, engine.telemetry), COUNT_EVERY)
         if settings.on_backlog is not None:
             behind = self._falling_behind(settings.on_backlog)
             loops.own("backlog", behind.step, min(BACKLOG_EVERY, settings.backlog_after / 4))
-        if self._parts.when_idle is not None:
+        if upkeep.redrive is not None:
             loops.own("idle", self._when_idle, IDLE_LOOK)
         loops.add(self._parts.loops)
 
@@ -385,10 +390,13 @@ class Worker:
             self._dead_loops = (*self._dead_loops, name)
             _ = self._tasks.spawn(self.stop(), "stop")
 
-    async def _when_idle(self) -> Turn | bool:
-        if self._parts.when_idle is None or self._engine.hand:
-            return Turn(verdict=Verdict.EMPTY)
-        return await self._parts.when_idle() > 0 or Turn(verdict=Verdict.EMPTY)
+    async def _when_idle(self) -> Turn:
+        redrive = self._parts.upkeep.redrive
+        if redrive is None or self._engine.hand:
+            return NOTHING
+        tally = await redrive.move(IDLE_BATCH)
+        # More may be due as soon as something was: the policy's batch is the bound of a step.
+        return turn_of(replace(tally, more=tally.total > 0))
 
     async def _run_all(self, left: float) -> None:
         """Take what is due, or wait for what may bring more, until there is nothing left."""
@@ -404,7 +412,7 @@ class Worker:
                 engine.batches.flush()
                 # What ended while the store was being asked may have left work that it did not see.
                 if not engine.hand and (left <= 0 or not engine.hand.changed.is_set()):
-                    if left > 0 and (await self._group_check.check(BATCH)).moved:
+                    if left > 0 and (await self._parts.upkeep.group_check.move(BATCH)).moved:
                         continue
                     return
                 await engine.hand.changed.wait()

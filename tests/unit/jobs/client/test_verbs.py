@@ -26,6 +26,7 @@ from offpath import (
 from offpath.errors import IdConflict
 from offpath.model.job import DeadReason
 from offpath.runtime.clock import ManualClock
+from offpath.sweeps.redrive import RedriveDead
 
 
 async def test_a_job_runs_without_any_configuration(app: App) -> None:
@@ -287,10 +288,7 @@ async def test_idle_workers_redrive_within_the_cap() -> None:
 
 
 async def idle_step(app: App) -> int:
-    from offpath.jobs.client.redrive import IdleRedrive
-
-    assert app._redrive is not None
-    return await IdleRedrive(app.store(), app._redrive).step()
+    return (await RedriveDead(app.store, app._redrive).move(100)).total
 
 
 async def test_letters_that_are_not_due_hide_nothing() -> None:
@@ -298,10 +296,7 @@ async def test_letters_that_are_not_due_hide_nothing() -> None:
     app = App(auto_start=False, clock=clock, redrive=Redrive(batch=2, base=100))
     async with app:
         await dead_jobs(app, 5)
-        from offpath.jobs.client.redrive import IdleRedrive
-
-        assert app._redrive is not None
-        step = IdleRedrive(app.store(), app._redrive).step
-        assert await step() == 0
+        dead = RedriveDead(app.store, app._redrive)
+        assert (await dead.move(100)).total == 0
         clock.advance(100)
-        assert [await step() for _ in range(4)] == [2, 2, 1, 0]
+        assert [(await dead.move(100)).total for _ in range(4)] == [2, 2, 1, 0]

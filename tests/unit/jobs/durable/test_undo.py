@@ -9,6 +9,7 @@ import pytest
 
 from offpath.errors import StoreRejected
 from offpath.jobs.handler.context import Context
+from offpath.jobs.worker.upkeep import CHECK_BATCH, turn_of
 from offpath.model.job import JobFilter, JobRecord, JobState
 from offpath.model.tally import Verdict
 from offpath.store.protocol import JobRedrive
@@ -175,7 +176,7 @@ async def test_what_cannot_be_undone_is_told_and_tried_again(rig: Rig) -> None:
     await rig.run()
     assert saga.log == ["charge", "reserve"]
     worker = rig.worker()
-    turn = await worker._group_check.step()
+    turn = turn_of(await worker._parts.upkeep.group_check.move(CHECK_BATCH))
     assert (turn.verdict, turn.counts) == (Verdict.DEGRADED, {"failed": 1})
     assert rig.phases() == ["undo", "undo"]  # once by each worker
     await rig.run()
@@ -183,7 +184,7 @@ async def test_what_cannot_be_undone_is_told_and_tried_again(rig: Rig) -> None:
 
 
 async def test_a_check_with_nothing_to_do_is_three_probes(rig: Rig) -> None:
-    turn = await rig.worker()._group_check.step()
+    turn = turn_of(await rig.worker()._parts.upkeep.group_check.move(CHECK_BATCH))
     assert turn.verdict is Verdict.EMPTY
     assert rig.faulty.calls == ["expire_blocked", "close_groups", "undoing"]
 

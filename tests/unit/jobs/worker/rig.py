@@ -19,6 +19,7 @@ from offpath.jobs.values.job import Job
 from offpath.jobs.values.runnable import Around, BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.jobs.worker.judge import AttemptRules
 from offpath.jobs.worker.terms import Parts, WorkerSettings
+from offpath.jobs.worker.upkeep import Upkeep, UpkeepPass
 from offpath.jobs.worker.worker import Worker
 from offpath.model.effects import Effects
 from offpath.model.event import EventKind, JobEvent
@@ -34,6 +35,9 @@ from offpath.runtime.threads import Threads
 from offpath.store.memory import MemoryStore
 from offpath.store.seam import ObservedStore
 from offpath.store.telemetry.meter import StoreMeter
+from offpath.sweeps.groups import CheckGroups
+from offpath.sweeps.prune import Prune
+from offpath.sweeps.rescue import Rescue
 
 PATIENCE = 10.0
 """Real seconds after which a wait has failed."""
@@ -170,8 +174,28 @@ class Rig:
         return new.id
 
     def worker(
-        self, *, rules: AttemptRules | None = None, when_idle: Any = None, **settings: Any
+        self,
+        *,
+        rules: AttemptRules | None = None,
+        redrive: UpkeepPass | None = None,
+        keep_log: float | None = None,
+        **settings: Any,
     ) -> Worker:
+        given = WorkerSettings(rules=rules or AttemptRules(), **settings)
+        keep = given.rules
+        upkeep = Upkeep(
+            rescue=Rescue(
+                lambda: self.store, max_deliveries=given.max_deliveries, keep_dead=keep.keep_dead
+            ),
+            group_check=CheckGroups(
+                lambda: self.store,
+                keep_dead=keep.keep_dead,
+                keep_cancelled=keep.keep_cancelled,
+                report=self.report,
+            ),
+            prune=Prune(lambda: self.store, keep_log=keep_log),
+            redrive=redrive,
+        )
         parts = Parts(
             store=self.store,
             clock=self.clock,
@@ -182,11 +206,9 @@ class Rig:
             resources=Resources(self.report),
             random=lambda: 0.0,
             metrics=self.metrics,
-            when_idle=when_idle,
+            upkeep=upkeep,
         )
-        worker = Worker(
-            parts, self.tasks, WorkerSettings(rules=rules or AttemptRules(), **settings)
-        )
+        worker = Worker(parts, self.tasks, given)
         self.workers.append(worker)
         return worker
 

@@ -16,6 +16,7 @@ from offpath.jobs.worker.judge import AttemptRules
 from offpath.model.effects import Effects
 from offpath.model.event import EventKind
 from offpath.model.job import DeadReason, JobState
+from offpath.model.tally import Tally
 from offpath.runtime.clock import ManualClock
 from tests.conformance.log_builders import event
 from tests.unit.jobs.worker.rig import Rig, breathe, until
@@ -335,16 +336,17 @@ async def test_idle_work_is_done_only_while_idle(rig: Rig) -> None:
     calls: list[float] = []
     gate = asyncio.Event()
 
-    async def idle() -> int:
-        calls.append(rig.clock.monotonic())
-        return 0
+    class Idle:
+        async def move(self, limit: int) -> Tally:
+            calls.append(rig.clock.monotonic())
+            return Tally()
 
     async def slow() -> None:
         await gate.wait()
 
     rig.task(slow)
     await rig.enqueue("slow")
-    await rig.started(when_idle=idle)
+    await rig.started(redrive=Idle())
     before = len(calls)
     await rig.pass_time(30, step=1)
     assert len(calls) == before
