@@ -94,7 +94,7 @@ def _releasing(job: JobStanding) -> tuple[str, ...]:
         case "pause":
             return (f"offpath queues resume {quote(job.queue)}",)
         case None if job.state is JobState.QUEUED:
-            return (f"offpath jobs retry {job.id}",)
+            return (f"offpath jobs run-now {job.id}",)
     return ()
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import offpath
 from offpath import JobState
+from offpath.model.unsent import unsent
 from tests.unit.jobs.batches.bench import Bench, doubled
 
 
@@ -134,12 +136,7 @@ async def test_a28_049_a_snooze_of_the_call_puts_off_each_job(bench: Bench) -> N
 async def test_one_unreadable_job_does_not_spoil_its_call(bench: Bench) -> None:
     double = bench.doubling(size=2)
     broken = double.job(1)
-    broken._new = type(broken._new)(
-        **{
-            **{f: getattr(broken._new, f) for f in broken._new.__struct_fields__},
-            "input": '{"item": "x"}',
-        }
-    )
+    unsent(broken).new = replace(unsent(broken).new, input='{"item": "x"}')
     bad, good = await bench.app.enqueue(broken), await double.enqueue(2)
     await bench.idle()
     assert await good.result() == 4
