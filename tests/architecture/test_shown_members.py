@@ -17,16 +17,16 @@ SHOWN = {
     "app": (
         App(),
         """accept backlog batch batch_task blocking bound by_name clock close configure_workers dead
-        drain economy enqueue enqueue_by_name groups inbox inbox_door jobs limits log message_backlog
-        messages metrics migrate new_id next_time open outbox post publish queues relay router
-        routers schedule schedules settings settlements signal store sweep sweeps task tasks
-        tasks webhooks worker workers""",
+        drain economy enqueue enqueue_by_name groups inbox inbox_door jobs limits log
+        message_backlog messages metrics migrate new_id next_time open outbox post publish queues
+        relay resource router routers schedule schedules settings settlements signal store sweep
+        sweeps task tasks webhooks worker workers""",
     ),
     "ctx": (
         Context,
         """append attempt blocking cancelled claim cool_down deadline deliveries dependents enqueue
         group_id id interruption lease_lost logger now on_abort parent post progress publish queue
-        queue_name result scheduled_for sleep sleep_until states step task wait_for""",
+        queue_name resource result scheduled_for sleep sleep_until states step task wait_for""",
     ),
     "job": (Job, "id task"),
     "handle": (Handle, "cancel cancel_group created group id progress result status"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from offpath.jobs.client.client import as_jobs
 from offpath.jobs.values.gates import Gate
@@ -11,29 +11,11 @@ from offpath.jobs.values.job import Job
 from offpath.model.effects import Effects
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from offpath.jobs.client.client import Sent
+    from offpath.jobs.client.core import AppCore
     from offpath.jobs.values.handle import Handle
-    from offpath.jobs.values.services import EventWriter
-    from offpath.model.job import Enqueued
 
 S = TypeVar("S")
 G = TypeVar("G")
-
-
-class BoundApp(Protocol):
-    """The app, as a bound connection needs it."""
-
-    async def send(self, jobs: Sequence[Sent], within: object) -> list[Handle[Any, Any]]:
-        """Enqueue jobs in the caller's transaction."""
-        ...
-
-    async def commit(self, effects: Effects, within: object = None) -> Sequence[Enqueued]:
-        """Write effects in the caller's transaction."""
-        ...
-
-    def _event_writer(self) -> EventWriter: ...
 
 
 class Bound:
@@ -43,10 +25,10 @@ class Bound:
     not when the caller rolls back. It lives as long as the connection does.
     """
 
-    __slots__ = ("_app", "connection")
+    __slots__ = ("_core", "connection")
 
-    def __init__(self, app: BoundApp, connection: object) -> None:
-        self._app = app
+    def __init__(self, core: AppCore, connection: object) -> None:
+        self._core = core
         self.connection = connection
         """The connection or session that was given."""
 
@@ -62,7 +44,7 @@ class Bound:
     async def enqueue(self, jobs: Iterable[Job[S, G]], /) -> list[Handle[S, G]]: ...
     async def enqueue(self, jobs: Any, /) -> Handle[Any, Any] | list[Handle[Any, Any]]:
         """Enqueue one job or several; see :meth:`offpath.App.enqueue`."""
-        handles = await self._app.send(as_jobs(jobs), self.connection)
+        handles = await self._core.send(as_jobs(jobs), self.connection)
         return handles[0] if isinstance(jobs, Job | Gate) else handles
 
     async def publish(
@@ -75,9 +57,9 @@ class Bound:
         headers: Mapping[str, str] | None = None,
     ) -> str:
         """Write an event to the outbox; see :meth:`offpath.App.publish`."""
-        writer = self._app._event_writer()  # noqa: SLF001 - they are one
+        writer = self._core.writer
         message = writer.message(topic, payload, key=key, stream=stream, headers=headers)
-        await self._app.commit(Effects(messages=(message,)), self.connection)
+        await self._core.client.commit(Effects(messages=(message,)), self.connection)
         return message.id
 
     async def append(
@@ -90,7 +72,7 @@ class Bound:
         key: str | None = None,
     ) -> str:
         """Append an event to the log; see ``app.log.append``."""
-        writer = self._app._event_writer()  # noqa: SLF001 - they are one
+        writer = self._core.writer
         event = writer.log_event(domain, type, stream, payload, key=key)
-        await self._app.commit(Effects(log=(event,)), self.connection)
+        await self._core.client.commit(Effects(log=(event,)), self.connection)
         return event.id

@@ -147,7 +147,7 @@ class SendVerbs:
         """
         from offpath.jobs.client.bound import Bound
 
-        return Bound(self, connection)
+        return Bound(self._core, connection)
 
     async def _send(
         self, jobs: Sequence[Job[Any, Any] | Gate[Any]], within: object, *, inline: bool = False
