@@ -154,19 +154,7 @@ class App(
             self._start, self._finish, self._forked
         )
         writer = MessageWriter(self._codec, self.new_id, self.settings.max_input_bytes)
-        self._core = AppCore(
-            client=Client(self._session),
-            writer=writer,
-            accepted=accepted,
-            report=self._report,
-            opened=self._opened,
-            loop=lambda: self._lifecycle.loop,
-            send=self._send,
-            new_id=self.new_id,
-            max_input_bytes=self.settings.max_input_bytes,
-            sweep_added=self._sweep_added,
-            swap_store=self._swap_store,
-        )
+        self._core = self._made_core(writer)
         self._events = self._made_events(writer)
         self.log = EventLog(writer, self._commit)
         self.messages = MessagesView(self._opened)
@@ -190,6 +178,21 @@ class App(
             opened=self._opened,
             added=self._loop_added,
             extended=self._extended,
+        )
+
+    def _made_core(self, writer: MessageWriter) -> AppCore:
+        return AppCore(
+            client=Client(self._session),
+            writer=writer,
+            accepted=accepted,
+            report=self._report,
+            opened=self._opened,
+            loop=lambda: self._lifecycle.loop,
+            send=self._send,
+            new_id=self.new_id,
+            max_input_bytes=self.settings.max_input_bytes,
+            sweep_added=self._sweep_added,
+            swap_store=self._swap_store,
         )
 
     def __repr__(self) -> str:
