@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from offpath.errors import StoreUnavailable
+from offpath.model.effects import Effects
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
 from offpath.store.memory import MemoryStore
@@ -16,34 +17,33 @@ from offpath.store.seam import ObservedStore
 from offpath.store.telemetry.meter import StoreMeter
 from offpath.testing.faults import FlakyStore
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 METHODS = [
     name for name, _ in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")
 ]
-UNTIMED = {
-    "commit_within_blocking",
-    "ledger_snapshot",
-    "listen",
-    "migration_script",
-    "route_within_blocking",
-    "vouch",
-}
+UNTIMED = {"ledger_snapshot", "listen", "migration_script", "vouch"}
+WITHOUT_A_LOOP = {"commit_within_blocking", "route_within_blocking"}
+"""Methods that any thread may call. They are timed and told of where observers live."""
 
 
 class Recorder:
     """A store that keeps how it was called, and answers with what a test can recognise."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: Callable[[str], Any] = "the answer of {}".format) -> None:
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.answer = answer
 
     def __getattr__(self, name: str) -> Any:
-        def blocking(*args: Any, **kwargs: Any) -> str:
+        def blocking(*args: Any, **kwargs: Any) -> Any:
             self.calls.append((name, args, kwargs))
-            return f"the answer of {name}"
+            return self.answer(name)
 
-        async def call(*args: Any, **kwargs: Any) -> str:
+        async def call(*args: Any, **kwargs: Any) -> Any:
             return blocking(*args, **kwargs)
 
-        return blocking if name in UNTIMED else call
+        return blocking if name in UNTIMED | WITHOUT_A_LOOP else call
 
 
 class Rig:
@@ -91,12 +91,29 @@ async def test_a_method_with_nothing_to_tell_passes_its_call_on_and_is_timed() -
 
 
 @pytest.mark.parametrize("name", sorted(UNTIMED - {"ledger_snapshot"}))
-def test_a_method_that_only_subscribes_describes_or_blocks_is_not_timed(name: str) -> None:
+def test_a_method_that_only_subscribes_or_describes_is_not_timed(name: str) -> None:
     inner = Recorder()
     rig = Rig(inner)
     assert getattr(rig.store, name)("a", key="word") == f"the answer of {name}"
     assert inner.calls == [(name, ("a",), {"key": "word"})]
     assert rig.timed() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "keywords", "answer"),
+    [
+        ("commit_within_blocking", ("a connection", Effects()), {}, []),
+        ("route_within_blocking", ("a connection", "iu", 0), {"limit": 1, "decide": None}, None),
+    ],
+)
+def test_a_write_without_a_loop_is_passed_on_and_timed(
+    name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], answer: list[Any] | None
+) -> None:
+    inner = Recorder(lambda _: answer)
+    rig = Rig(inner)
+    assert getattr(rig.store, name)(*arguments, **keywords) is answer
+    assert inner.calls == [(name, arguments, keywords)]
+    assert rig.timed() == {name: 1}
 
 
 async def test_an_error_is_timed_counted_and_raised() -> None:
