@@ -28,7 +28,7 @@ SOURCE: Final = "economy"
 _BACKLOG = 100_000
 
 
-class Notes(Struct):
+class PassReport(Struct):
     """The report of the inbox handler to its pass."""
 
     postings: list[str]
@@ -36,7 +36,7 @@ class Notes(Struct):
     """By a message's id: why it was not applied, and whether trying again may help."""
 
 
-_notes: ContextVar[Notes | None] = ContextVar("offpath_economy_notes", default=None)
+_notes: ContextVar[PassReport | None] = ContextVar("offpath_economy_notes", default=None)
 
 
 def applied(outcome: Committed | Duplicate) -> None:
@@ -109,7 +109,7 @@ async def _tell_backlog(run: Pass) -> None:
 
 async def drained(run: Pass, mover: KeptMover) -> InboxSummary:
     """Submit the operations that came in; without a handler it rests."""
-    notes = Notes([], {})
+    notes = PassReport([], {})
     token = _notes.set(notes)
     try:
         tally = await mover.move(run.store, run.limit)

@@ -104,7 +104,7 @@ class _Link(Struct, frozen=True, kw_only=True):
     level: OptionLevel | None
 
 
-class Shape:
+class PlanShape:
     """The engine's side of a plan: what it lists, and what follows."""
 
     __slots__ = ("given", "level", "links", "listed", "maker")
@@ -152,7 +152,7 @@ class Shape:
         return (item for item in self.members() if isinstance(item, Gate))
 
 
-def shape_of(plan: Plan[Any, Any]) -> Shape:
+def shape_of(plan: Plan[Any, Any]) -> PlanShape:
     """The engine's side of a plan."""
     return plan._shape  # noqa: SLF001 - the one way to it
 
@@ -187,7 +187,7 @@ class Plan(Generic[S_co, G_co]):
         given: Given | None = None,
         level: OptionLevel | None = None,
     ) -> None:
-        self._shape = Shape(maker, items, given=given, level=level)
+        self._shape = PlanShape(maker, items, given=given, level=level)
 
     def __repr__(self) -> str:
         """Show its shape; no values."""
