@@ -278,7 +278,10 @@ select
     ),
     coalesce(
         (
-            select greatest(offpath.micros(clock.now) - offpath.micros(min(m.at)), 0)
+            -- of fractions: the difference to a time that was written by hand may pass a bigint
+            select greatest(
+                offpath.micros(clock.now)::float8 - offpath.micros(min(m.at))::float8, 0
+            )
             from mine m
             where m.position > m.reached
         ),
