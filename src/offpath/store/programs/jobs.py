@@ -132,21 +132,23 @@ def _end(job: HeldRow, joined: Collection[str]) -> End:
 def redrive(d: Dialect, redrives: Sequence[JobRedrive]) -> Steps[list[ChangedJob]]:
     """Put ended jobs back, and make waiting ones due; count those that are open again up."""
     delays = {known: one.delay for one in redrives if (known := d.id(one.id)) is not None}
-    ids = d.ids(delays)
-    batch = d.batch([_Put(job, d.span(delay)) for job, delay in sorted(delays.items())])
+    # a holder whose period is over stands in nobody's way
+    lapse = d.sql["lapse_keys"](ids=d.ids(delays), now=d.now)
+    _, held = yield Send((lapse, d.sql["hold_jobs"](ids=d.ids(delays))))
+    before = {job.id: job for job in _held(held)}
+    # only what is held: a job that is committed after that look was not there to be put back
+    chosen = [(job, delay) for job, delay in sorted(delays.items()) if job in before]
     answers = yield Send(
         (
-            # a holder whose period is over stands in nobody's way
-            d.sql["lapse_keys"](ids=ids, now=d.now),
-            d.sql["hold_jobs"](ids=ids),
             # behind the jobs, as rows of groups are locked, and before they are open again, since
             # it counts those that are open
-            d.sql["restore_groups"](ids=ids, now=d.now),
+            d.sql["restore_groups"](ids=d.ids([job for job, _ in chosen]), now=d.now),
             *d.told_the_time(),
-            d.sql["redrive"](batch=batch, now=d.now),
+            d.sql["redrive"](
+                batch=d.batch([_Put(job, d.span(delay)) for job, delay in chosen]), now=d.now
+            ),
         )
     )
-    before = {job.id: job for job in _held(answers[1])}
     rows = sorted(RedrivenRow(*row) for row in answers[-1])
     yield from _reopen(d, [job for row in rows if STATES[(job := before[row.id]).state].terminal])
     d.announced.hear(before[row.id].announce for row in rows)
