@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_a_worker_says_ready_feeds_the_watchdog_and_says_stopping(
     here: Path, run: Callable[..., Result], migrated: str
 ) -> None:
