@@ -83,9 +83,9 @@ async def test_idle_workers_do_the_same_with_thousands_of_waiting_jobs_as_withou
     beside = await _idle(url, clock)
     for before, after in ((without.calls, beside.calls), (without.statements, beside.statements)):
         for name in (before | after).keys() - SHARED:
-            # which round falls into it is chance
-            assert abs(after[name] - before[name]) <= MOMENTS, name
-    assert abs(beside.statements.total() - without.statements.total()) < WAITING // 10
+            # which round falls into it is chance; a busy machine skips some of them
+            assert after[name] - before[name] <= MOMENTS + before[name] // 2, name
+    assert beside.statements.total() - without.statements.total() < WAITING // 10
     assert beside.written <= without.written + MOMENTS
     assert beside.read <= without.read + FEW
 

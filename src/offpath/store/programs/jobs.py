@@ -43,9 +43,8 @@ class _More(msgspec.Struct):
 
 def cancel(d: Dialect, ids: Sequence[str], *, keep: float | None = None) -> Steps[list[ChangedJob]]:
     """End what waits, mark what runs; then tell of those that died at gates because of it."""
-    given = d.ids(ids)
-    held, _, _ = yield Send((d.sql["hold_jobs"](ids=given), *_cancelling(d, given, keep)))
-    return (yield from _cancelled(d, _held(held), keep))
+    jobs = _held((yield from ask(d.sql["hold_jobs"](ids=d.ids(ids)))))
+    return (yield from _cancelled(d, jobs, keep)) if jobs else []
 
 
 def cancel_groups(
@@ -58,11 +57,10 @@ def cancel_groups(
     found = yield from ask(d.sql["open_members"](ids=d.batch(groups), limit=max(limit, 0)))
     members = {job for (job,) in found}
     # a root whose group gets its row here is counted by it, so it is held with the members
-    held, roots, _, _ = yield Send(
+    held, roots = yield Send(
         (
             d.sql["hold_jobs"](ids=d.ids([*members, *groups])),
             d.sql["join_roots"](ids=d.ids(groups)),
-            *_cancelling(d, d.ids(members), keep),
         )
     )
     jobs = [job for job in _held(held) if job.id in members]
@@ -85,13 +83,6 @@ def nothing_to_close(
     return None if (yield from ask(d.sql["members_to_close"](limit=1))) else []
 
 
-def _cancelling(d: Dialect, ids: str, keep: float | None) -> tuple[Query, Query]:
-    return (
-        d.sql["cancel_waiting"](ids=ids, keep=d.span(keep), now=d.now),
-        d.sql["cancel_running"](ids=ids),
-    )
-
-
 def _cancelled(
     d: Dialect,
     jobs: Sequence[HeldRow],
@@ -99,9 +90,20 @@ def _cancelled(
     closing: Sequence[str] = (),
     roots: Sequence[Row] = (),
 ) -> Steps[list[ChangedJob]]:
-    """Count those that have ended in gates and groups; jobs that had ended before are left out."""
+    """Cancel these, which are held, and count those that have ended in gates and groups.
+
+    Only what is held changes: a job that was committed after that look would not be counted.
+    Jobs that had ended before are left out.
+    """
     told = [job for job in jobs if not STATES[job.state].terminal]
     over = [job for job in told if STATES[job.state] is not JobState.RUNNING]
+    ids = d.ids(job.id for job in told)
+    yield Send(
+        (
+            d.sql["cancel_waiting"](ids=ids, keep=d.span(keep), now=d.now),
+            d.sql["cancel_running"](ids=ids),
+        )
+    )
     joined = {root[0] for root in roots}
     ends = [_end(job, joined) for job in over]
     after = yield from d.conclude(ends, keep, closing=closing, roots=roots)
