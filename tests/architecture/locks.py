@@ -51,6 +51,7 @@ BESIDE = {
     "signal": "written under the turn of the signal",
     "step": "written under the job's row",
     "unseen": "added only; taken where it is free",
+    "action": "locked alone",
     "claim": "locked alone",
     "declaration": "locked alone",
     "endpoint": "locked alone",

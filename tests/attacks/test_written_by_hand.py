@@ -167,6 +167,15 @@ REFUSED: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "offpath_queue_pause": {"until": TIME},
     "offpath_declaration": {"first_seen": TIME, "last_seen": TIME},
+    "offpath_action": {
+        "at": TIME,
+        "held_until": TIME,
+        "finished_at": TIME,
+        "changed": ("-1", *COUNT),
+        "unchanged": ("-1", *COUNT),
+        "resumed": FLAG,
+        "reasons": OBJECT,
+    },
     "offpath_finding": {
         "since": TIME,
         "seen_at": TIME,
@@ -241,6 +250,7 @@ def _other_type(connection: sqlite3.Connection, table: str, column: str) -> tupl
 
 
 _PLAIN: dict[str, dict[str, str]] = {
+    "offpath_action": {"state": "'running'", "reasons": "'{}'"},
     "offpath_job": {
         "task": "'r'",
         "input": "'{}'",

@@ -192,7 +192,7 @@ _OPERATED = {
     *("job", "job_group", "job_gate", "gate_watch", "failure", "step", "signal", "unseen"),
     *("limit_key", "limit_nudge", "queue_pause", "schedule", "occurrence", "finding"),
     *("message", "endpoint", "log", "router", "route", "cursor", "attempt", "letter", "gate"),
-    "declaration",
+    *("declaration", "action"),
 }
 
 _RIGHTS: LiteralString = """

@@ -34,6 +34,7 @@ from offpath.model.lease import (
     WorkerRecord,
 )
 from offpath.model.settlement import Settled, Settlement
+from offpath.store.actions import ActionStore
 from offpath.store.capabilities import Capabilities
 from offpath.store.declarations import DeclarationStore
 from offpath.store.events import EventStore
@@ -113,6 +114,7 @@ class Store(
     FlowStore,
     LedgerStore,
     DeclarationStore,
+    ActionStore,
     FindingStore,
     HealthStore,
     Protocol,

@@ -345,6 +345,15 @@ class ObservedStore:
     declare = _timed(Store.declare).quiet
     declarations = _timed(Store.declarations).quiet
 
+    # -- actions of operators ----------------------------------------------------------------
+
+    put_action = _timed(Store.put_action).quiet
+    step_action = _timed(Store.step_action).quiet
+    take_action = _timed(Store.take_action).quiet
+    stop_action = _timed(Store.stop_action).quiet
+    actions = _timed(Store.actions).quiet
+    prune_actions = _timed(Store.prune_actions).quiet
+
     # -- findings and health ---------------------------------------------------------------
 
     findings = _timed(Store.findings).quiet

@@ -45,6 +45,7 @@ from offpath.store.memory import (
 )
 from offpath.store.memory import effects as doors
 from offpath.store.memory.schedules import MemorySchedules
+from offpath.store.memory.store_actions import MemoryActions
 from offpath.store.memory.store_declarations import MemoryDeclarations
 from offpath.store.memory.store_events import MemoryEvents, no_transactions
 from offpath.store.memory.store_flow import MemoryFlow
@@ -72,6 +73,7 @@ class MemoryStore(
     MemoryFlow,
     MemoryLedger,
     MemoryDeclarations,
+    MemoryActions,
     MemoryFindings,
     MemoryHealth,
 ):

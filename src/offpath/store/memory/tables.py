@@ -10,6 +10,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from offpath.model.action import ActionRecord
 from offpath.model.declaration import Declaration
 from offpath.model.endpoint import Endpoint
 from offpath.model.finding import FindingRecord
@@ -55,6 +56,7 @@ class Tables:
     __slots__ = (
         "_new_id",
         "_terms",
+        "actions",
         "claims",
         "declarations",
         "endpoints",
@@ -92,6 +94,7 @@ class Tables:
         self.held: dict[str, dict[str, None]] = {}  # worker -> its running jobs, oldest first
         self.keys: dict[str, str] = {}  # unique key -> who has it
         self.declarations: dict[tuple[str, str, str], Declaration] = {}  # by kind, name, text
+        self.actions: dict[str, ActionRecord] = {}
         self.findings: dict[str, FindingRecord] = {}  # those that stand, by name
         self.groups = Groups()
         self.gates = Gates()

@@ -475,3 +475,26 @@ class GivenUpRow(NamedTuple):
     watched: int
     redrives: int
     reason: str | None
+
+
+class ActionRow(NamedTuple):
+    """An action of an operator."""
+
+    id: str
+    at: int
+    actor: str
+    via: str
+    verb: str
+    target: str
+    options: str
+    note: str
+    state: str
+    cursor: str | None
+    changed: int
+    unchanged: int
+    reasons: str
+    error: str | None
+    resumed: int
+    holder: str
+    held_until: int
+    finished_at: int | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from offpath.store.programs import (
+    actions,
     claims,
     declarations,
     endpoints,
@@ -76,6 +77,14 @@ class SqlStore(SqlLedgerReads):
     # -- declarations ----------------------------------------------------------------------
 
     declare = transition(declarations.declare)
+
+    # -- actions of operators --------------------------------------------------------------
+
+    put_action = transition(actions.put)
+    step_action = transition(actions.step)
+    take_action = transition(actions.take)
+    stop_action = transition(actions.stop)
+    prune_actions = transition(actions.prune)
 
     # -- jobs that exist -------------------------------------------------------------------
 
@@ -181,6 +190,7 @@ class SqlStore(SqlLedgerReads):
 
     # -- last, since these are the names of modules too: above here they mean the module ----
 
+    actions = transition(actions.listed, READS)
     declarations = transition(declarations.listed, READS)
     gates = transition(gates.listed, _ASKED)
     groups = transition(groups.listed, _ASKED)

@@ -1,0 +1,93 @@
+"""The part of the memory store that keeps what operators asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from msgspec.structs import asdict, replace
+
+from offpath.model.action import (
+    ActionFilter,
+    ActionProgress,
+    ActionRecord,
+    ActionState,
+    NewAction,
+)
+from offpath.store.memory.part import Part
+
+_RUNNING = ActionState.RUNNING
+
+
+class MemoryActions(Part):
+    """An :class:`~offpath.store.actions.ActionStore`. No method waits, so each is one step."""
+
+    async def put_action(self, action: NewAction) -> ActionRecord:
+        """Note that something was asked for; what was asked for before by this id stays."""
+        now = self._clock.now()
+        given = asdict(action)
+        until = now + timedelta(seconds=given.pop("lease"))
+        made = ActionRecord(**given, at=now, state=_RUNNING, held_until=until)
+        return self._tables.actions.setdefault(action.id, made)
+
+    async def step_action(self, progress: ActionProgress) -> ActionRecord | None:
+        """Note how far it is; None when it is not this holder's any more."""
+        known = self._tables.actions.get(progress.id)
+        if known is None or known.state is not _RUNNING or known.holder != progress.holder:
+            return None
+        now = self._clock.now()
+        told = asdict(progress)
+        until = now + timedelta(seconds=told.pop("lease"))
+        ended = None if progress.state is _RUNNING else now
+        return self._keep(replace(known, **told, held_until=until, finished_at=ended))
+
+    async def take_action(
+        self, holder: str, *, verbs: Sequence[str], lease: float
+    ) -> ActionRecord | None:
+        """Hold the oldest one whose holder's time is over."""
+        now = self._clock.now()
+        running = [one for one in self._tables.actions.values() if one.state is _RUNNING]
+        late = [one for one in running if one.held_until <= now and one.verb in verbs]
+        if not late:
+            return None
+        until = now + timedelta(seconds=lease)
+        oldest = min(late, key=lambda one: one.id)
+        return self._keep(replace(oldest, holder=holder, held_until=until, resumed=True))
+
+    async def stop_action(self, action: str) -> bool:
+        """End it between two steps."""
+        known = self._tables.actions.get(action)
+        if known is None or known.state is not _RUNNING:
+            return False
+        self._keep(replace(known, state=ActionState.STOPPED, finished_at=self._clock.now()))
+        return True
+
+    async def actions(
+        self, where: ActionFilter, *, limit: int = 100, after: str | None = None
+    ) -> list[ActionRecord]:
+        """Actions that match, newest first."""
+        known = self._tables.actions
+        chosen = sorted((key for key in known if after is None or key < after), reverse=True)
+        return [known[key] for key in chosen if _matches(known[key], where)][: max(limit, 0)]
+
+    async def prune_actions(self, *, before: datetime, limit: int) -> int:
+        """Remove old ones that have ended."""
+        known = self._tables.actions
+        old = [key for key in sorted(known)
+               if known[key].at < before and known[key].state is not _RUNNING]  # fmt: skip
+        for key in old[:limit]:
+            del known[key]
+        return len(old[:limit])
+
+    def _keep(self, record: ActionRecord) -> ActionRecord:
+        self._tables.actions[record.id] = record
+        return record
+
+
+def _matches(record: ActionRecord, where: ActionFilter) -> bool:
+    return (
+        (not where.ids or record.id in where.ids)
+        and (not where.states or record.state in where.states)
+        and (not where.verbs or record.verb in where.verbs)
+        and (not where.actors or record.actor in where.actors)
+    )
