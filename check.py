@@ -33,6 +33,7 @@ from tests.pgbouncer import PACKAGE as POOLER
 from tests.pgbouncer import pgbouncer
 from tests.prometheus import PACKAGE, promtool
 from tests.pythons import NoPython, newest_python
+from tests.scratch import scratch
 from tests.servers import VARIABLE, NoServer, PostgresCluster, postgres_binaries, without_password
 from tests.tools import TERMINAL, Output, end_all, say, stream
 
@@ -219,6 +220,8 @@ def clean_environment() -> None:
     """Drop the variables of the caller's shell that would change what a run does."""
     # an activated environment of something else must not be filled instead of ours
     os.environ.pop("VIRTUAL_ENV", None)
+    # files of tests wait for the disk at each commit, which is not what they are about
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(scratch()))
     # thousands of processes start in a run: without bytecode each compiles all that it imports
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
+from tests.scratch import scratch
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
@@ -188,8 +190,7 @@ class PostgresCluster:
         """Initialise a cluster on a free port; it is not started. Raises :class:`NoServer`."""
         binaries = binaries or postgres_binaries()
         account = "postgres" if os.geteuid() == 0 else None
-        # not below the caller's temp folder, which the account may be unable to enter
-        folder = Path(tempfile.mkdtemp(prefix="offpath-pg-", dir="/tmp"))
+        folder = Path(tempfile.mkdtemp(prefix="offpath-pg-", dir=scratch()))
         cluster = cls(binaries, folder, free_port(), account)
         if account:
             shutil.chown(folder, account)
@@ -222,7 +223,7 @@ class PostgresCluster:
 
     def standby(self) -> PostgresCluster:
         """A streaming standby of this server, started."""
-        folder = Path(tempfile.mkdtemp(prefix="offpath-pg-", dir="/tmp"))
+        folder = Path(tempfile.mkdtemp(prefix="offpath-pg-", dir=scratch()))
         other = PostgresCluster(self.binaries, folder, free_port(), self.account)
         if self.account:
             shutil.chown(folder, self.account)
