@@ -22,7 +22,8 @@
     │   └── UnsupportedType (TypeError)   a signature uses a type that cannot be serialised
     ├── Conflict                          the store already holds something else
     │   ├── UniqueConflict                the unique key is taken and the policy refuses
-    │   └── IdConflict                    the job id is taken by another job
+    │   ├── IdConflict                    the id is taken by another job, or another action
+    │   └── Unconfirmed                   more would be removed for good than was confirmed
     ├── StoreError                        the store could not do it
     │   ├── StoreUnavailable              unreachable or cut: retry later; the outcome is unknown
     │   ├── StoreBusy                     locked by somebody else for too long: retry later
@@ -110,6 +111,7 @@ from offpath.errors.store import (
     StoreError,
     StoreRejected,
     StoreUnavailable,
+    Unconfirmed,
     UniqueConflict,
 )
 from offpath.errors.tasks import (
@@ -178,6 +180,7 @@ __all__ = [
     "StoreUnavailable",
     "TaskError",
     "TooLarge",
+    "Unconfirmed",
     "UniqueConflict",
     "UnknownTask",
     "UnsupportedType",

@@ -31,6 +31,12 @@ class IdConflict(Conflict):
     code = "id_conflict"
 
 
+class Unconfirmed(Conflict):
+    """More would be removed for good than was confirmed; the text says what confirms it."""
+
+    code = "unconfirmed"
+
+
 class StoreError(OffpathError):
     """The store could not do what was asked."""
 

@@ -19,9 +19,10 @@ from offpath.errors import InvalidArgument
 from offpath.runtime.seats import asked as answer_of
 from offpath.runtime.seats import checked_seat
 from offpath.web.asked import Asked
-from offpath.web.viewers import OPERATOR, VIEWER, Authenticate, Can, Viewer
+from offpath.web.viewers import ADMIN, OPERATOR, VIEWER, Authenticate, Can, Viewer
 
 __all__ = [
+    "ADMIN",
     "OPERATOR",
     "VIEWER",
     "Asked",

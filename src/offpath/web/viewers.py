@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 
+from offpath.operating.rights import Can
 from offpath.web.asked import Asked
-
-
-class Can(StrEnum):
-    """The rights of a viewer."""
-
-    READ = "read"
-    """Lists, health, settings."""
-    PAYLOAD = "payload"
-    """Arguments, results and tracebacks. Without it they are ``hidden``, on each route."""
-
 
 VIEWER: Final = frozenset({Can.READ})
 """The rights of who may look, and not see what jobs were given."""
-OPERATOR: Final = VIEWER | {Can.PAYLOAD}
-"""The rights of who may see everything."""
+OPERATOR: Final = VIEWER | {Can.PAYLOAD, Can.ACT, Can.OPERATE}
+"""The rights of who may see everything, and put right what went wrong."""
+ADMIN: Final = OPERATOR | {Can.ENQUEUE, Can.MONEY}
+"""All rights."""
 
 
 class Viewer(Struct, frozen=True):
@@ -32,6 +24,8 @@ class Viewer(Struct, frozen=True):
     name: str
     can: frozenset[Can] = VIEWER
 
+
+__all__ = ["ADMIN", "OPERATOR", "VIEWER", "Authenticate", "Can", "Viewer"]
 
 Authenticate = Callable[[Asked], "Viewer | Awaitable[Viewer | None] | None"]
 """The viewer, by the credentials of a request; None for an unknown one."""

@@ -1,0 +1,217 @@
+"""Actions: asking for one, carrying it out step by step, and carrying on what a dead process left.
+
+The row is written first, then each step is one transition of the store and one write of the row.
+So whoever reads the row knows what was begun, and a step that is repeated changes nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from offpath.app import App
+from offpath.errors import (
+    AppClosed,
+    IdConflict,
+    InvalidArgument,
+    NotFound,
+    OffpathError,
+    StoreError,
+    StoreRejected,
+    Unconfirmed,
+)
+from offpath.model import checks
+from offpath.model.action import (
+    LONGEST_NAME,
+    LONGEST_NOTE,
+    ActionFilter,
+    ActionProgress,
+    ActionRecord,
+    ActionState,
+    NewAction,
+)
+from offpath.model.redact import redact_text
+from offpath.operating import previews
+from offpath.operating.orders import ActionAsked, ActionOrder, order_of
+from offpath.operating.redaction import PLAIN, Redaction
+from offpath.operating.steps import CHUNK, ActionWork, Stepped
+from offpath.operating.targets import RowsTarget
+from offpath.operating.verbs import VERBS, verb_of
+from offpath.runtime.ids import new_id, parse_id
+
+LEASE: Final = 30.0
+"""Seconds for which an action is held between two of its steps."""
+
+
+class Asker(Struct, frozen=True, kw_only=True):
+    """Somebody who asks, and the way by which it came."""
+
+    name: str
+    via: str
+
+
+async def preview(app: App, asked: ActionAsked, seen: Redaction = PLAIN) -> previews.Preview:
+    """How many rows an action would be about. Raises ``InvalidArgument``."""
+    return await previews.preview(app, await order_of(app, asked), seen)
+
+
+async def ask(app: App, asked: ActionAsked, by: Asker) -> ActionRecord:
+    """Note what somebody asks for; nothing of it is done yet: see :func:`carry_out`.
+
+    Raises ``InvalidArgument``, ``Unconfirmed`` where the number of rows is not confirmed, and
+    ``IdConflict`` where the id is another action's.
+    """
+    action_id = new_id() if asked.id is None else parse_id(asked.id, "id")
+    order = await order_of(app, asked)
+    order = await _confirmed(app, order, asked.confirm)
+    new = NewAction(
+        id=action_id,
+        actor=checks.text(by.name, "actor", longest=LONGEST_NAME),
+        via=by.via,
+        verb=order.verb.name,
+        target=msgspec.json.encode(order.target).decode(),
+        options=msgspec.json.encode(order.options).decode(),
+        note=_note(asked.note),
+        holder=f"{by.via}/{new_id()}",
+        lease=LEASE,
+    )
+    record = await app.store().put_action(new)
+    if record.holder != new.holder:
+        _check_same(record, order)
+    return record
+
+
+def _note(text: str) -> str:
+    if len(text) > LONGEST_NOTE:
+        raise InvalidArgument(f"the note has more than {LONGEST_NOTE} characters")
+    return text
+
+
+async def _confirmed(app: App, order: ActionOrder, confirm: str | None) -> ActionOrder:
+    """The order, if the number of its rows is confirmed, with its rate."""
+    if not order.verb.states or not isinstance(order.target, RowsTarget):
+        return order
+    if not order.verb.final and (order.target.ids or order.verb.name != "job.redrive"):
+        return order
+    counted = await previews.count(app, order)
+    if previews.needs_number(order.verb, counted) and not _covers(confirm, counted):
+        told = "an unknown number of" if counted.rows is None else f"{counted.rows:,}"
+        more = " and more" if counted.more and counted.rows else ""
+        raise Unconfirmed(
+            f"this is about {told}{more} rows, which cannot be brought back: confirm it by "
+            f"{counted.confirmation!r}"
+        )
+    rate = previews.rate_of(order, counted)
+    if rate is None or rate == order.options.per_second:
+        return order
+    return replace(order, options=replace(order.options, per_second=rate))
+
+
+def _covers(confirm: str | None, counted: previews.RowCount) -> bool:
+    """True if at least so many rows were confirmed: meanwhile some may have gone."""
+    text = (confirm or "").strip().replace(",", "")
+    if counted.confirmation == previews.UNCOUNTED:
+        return text == previews.UNCOUNTED
+    number = int(text[:9]) if text.isascii() and text.isdecimal() else -1
+    return number >= (counted.rows or 0)
+
+
+def _check_same(record: ActionRecord, order: ActionOrder) -> None:
+    """Raise ``IdConflict`` for another action of this id. The moment of asking may differ."""
+    known = msgspec.json.decode(record.target)
+    given = msgspec.json.decode(msgspec.json.encode(order.target))
+    for one in (known, given):
+        one.pop("before", None)
+    if record.verb != order.verb.name or known != given:
+        raise IdConflict(f"the action {record.id} is another one: give a new id")
+
+
+def is_small(record: ActionRecord) -> bool:
+    """True if it is done by one step, so that who asks may wait for it."""
+    target = msgspec.json.decode(record.target)
+    return "where" not in target and len(target.get("ids", ())) <= CHUNK
+
+
+async def carry_out(app: App, record: ActionRecord) -> ActionRecord:
+    """Do an action to its end, from where it stands; only by its holder.
+
+    Returns it as it is then: also when somebody stopped it, or took it over. Raises what the store
+    raises while it is away; the action is then carried on by whoever comes after its lease.
+    """
+    while record.state is ActionState.RUNNING:
+        progress = await _progress(app, record)
+        stepped = await app.store().step_action(progress)
+        if stepped is None:
+            return await action(app, record.id)
+        record = stepped
+    return record
+
+
+async def _progress(app: App, record: ActionRecord) -> ActionProgress:
+    verb = verb_of(record.verb)
+    work = ActionWork(
+        record=record,
+        target=msgspec.json.decode(record.target, type=verb.target),
+        options=msgspec.json.decode(record.options, type=verb.options),
+    )
+    try:
+        return _after(record, await verb.step(app, work))
+    except OffpathError as error:
+        if _passing(error):
+            raise
+        return replace(_so_far(record), state=ActionState.FAILED, error=redact_text(str(error)))
+
+
+def _passing(error: OffpathError) -> bool:
+    """True for what may be gone at the next try."""
+    away = isinstance(error, (StoreError, AppClosed)) and not isinstance(error, StoreRejected)
+    return away or error.retryable
+
+
+def _so_far(record: ActionRecord) -> ActionProgress:
+    return ActionProgress(
+        id=record.id,
+        holder=record.holder,
+        lease=LEASE,
+        cursor=record.cursor,
+        changed=record.changed,
+        unchanged=record.unchanged,
+        reasons=record.reasons,
+    )
+
+
+def _after(record: ActionRecord, stepped: Stepped) -> ActionProgress:
+    return replace(
+        _so_far(record),
+        state=ActionState.RUNNING if stepped.more else ActionState.DONE,
+        cursor=stepped.cursor,
+        changed=record.changed + stepped.changed,
+        unchanged=record.unchanged + sum(stepped.left.values()),
+        reasons=dict(Counter(record.reasons) + Counter(stepped.left)),
+    )
+
+
+async def carry_on(app: App, via: str) -> ActionRecord | None:
+    """Carry out one action that a process left behind; None when there is none."""
+    holder = f"{via}/{new_id()}"
+    record = await app.store().take_action(holder, verbs=tuple(VERBS), lease=LEASE)
+    return None if record is None else await carry_out(app, record)
+
+
+async def action(app: App, action_id: str) -> ActionRecord:
+    """One action. Raises ``NotFound``, ``InvalidArgument``."""
+    action_id = parse_id(action_id, "id")
+    found = await app.store().actions(ActionFilter(ids=(action_id,)), limit=1)
+    if not found:
+        raise NotFound(f"there is no action {action_id} (any more)")
+    return found[0]
+
+
+async def stop(app: App, action_id: str) -> ActionRecord:
+    """End a running action between two of its steps. Raises ``NotFound``."""
+    await app.store().stop_action(parse_id(action_id, "id"))
+    return await action(app, action_id)

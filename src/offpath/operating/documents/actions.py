@@ -1,0 +1,97 @@
+"""Documents of actions: who asked for what, and how it went."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from offpath.model.action import ActionRecord, ActionState
+from offpath.model.redact import redact_text
+from offpath.operating.documents.fields import filled
+from offpath.operating.redaction import PLAIN, Redaction
+from offpath.operating.verbs import VERBS
+
+
+class ActionDocument(Struct, frozen=True, kw_only=True):
+    """An action: who, when, by which way, what, to what, how it went."""
+
+    id: str
+    at: datetime
+    actor: str
+    via: str
+    verb: str
+    target: Any
+    options: Any
+    note: str
+    state: ActionState
+    changed: int
+    unchanged: int
+    reasons: dict[str, int]
+    error: str | None
+    resumed: bool
+    finished_at: datetime | None
+    text: str
+    """The outcome in a sentence."""
+
+
+class ActionPage(Struct, frozen=True, kw_only=True):
+    """A page of actions, newest first; ``next`` is given back as ``after``."""
+
+    items: tuple[ActionDocument, ...]
+    next: str | None
+
+
+def describe(record: ActionRecord, seen: Redaction = PLAIN) -> ActionDocument:
+    """The document of an action."""
+    return filled(
+        ActionDocument,
+        record,
+        target=PLAIN.payload(record.target),
+        options=_options(record, seen),
+        note=redact_text(record.note),
+        reasons=dict(record.reasons),
+        text=in_words(record),
+    )
+
+
+def describe_page(found: list[ActionRecord], limit: int, seen: Redaction = PLAIN) -> ActionPage:
+    """The document of a page."""
+    following = found[-1].id if len(found) >= limit else None
+    return ActionPage(items=tuple(describe(one, seen) for one in found), next=following)
+
+
+def in_words(record: ActionRecord) -> str:
+    """The outcome of an action: 312 redriven, 4 left alone: 3 are running, 1 unknown."""
+    verb = VERBS.get(record.verb)
+    least = "at least " if record.resumed else ""
+    text = f"{least}{record.changed:,} {verb.done if verb else 'changed'}"
+    if record.unchanged:
+        why = ", ".join(
+            f"{number:,} {_REASONS.get(reason, reason.replace('_', ' '))}"
+            for reason, number in sorted(record.reasons.items())
+        )
+        text += f", {record.unchanged:,} left alone: {why}"
+    return f"{text}{_ENDS[record.state].format(error=record.error)}"
+
+
+_ENDS = {
+    ActionState.RUNNING: " so far",
+    ActionState.DONE: "",
+    ActionState.FAILED: ", then it failed: {error}",
+    ActionState.STOPPED: ", then somebody stopped it",
+}
+_REASONS = {
+    "unknown": "unknown (any more)",
+    "moved_since": "ended again since",
+    "refused": "could not be: a unique key is taken, or undoing is still to come",
+}
+
+
+def _options(record: ActionRecord, seen: Redaction) -> Any:  # noqa: ANN401 - any JSON
+    """The options. A signal's payload is what a job is given, so it is shown to whom that is."""
+    options = PLAIN.payload(record.options)
+    if isinstance(options, dict) and "payload" in options and not seen.payloads:
+        return {**options, "payload": seen.payload(record.options)}
+    return options

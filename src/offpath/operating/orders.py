@@ -1,0 +1,61 @@
+"""Orders: what somebody asks for, read and checked before anything is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from offpath.app import App
+from offpath.errors import InvalidArgument
+from offpath.model import checks
+from offpath.operating.targets import RowsTarget, checked_rows
+from offpath.operating.verbs import Verb, verb_of
+
+
+class ActionAsked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An action as somebody asks for it."""
+
+    verb: str
+    target: dict[str, Any]
+    options: dict[str, Any] = {}
+    id: str | None = None
+    """Its id, a UUID: asking again by the same one changes nothing twice."""
+    note: str = ""
+    """Why it is done."""
+    confirm: str | None = None
+    """The number of rows that may be removed, where a preview asks for it."""
+
+
+class ActionOrder(Struct, frozen=True, kw_only=True):
+    """What was asked for, read and checked."""
+
+    verb: Verb
+    target: Any
+    options: Any
+
+
+async def order_of(app: App, asked: ActionAsked) -> ActionOrder:
+    """What was asked for, up to the moment of asking. Raises ``InvalidArgument``."""
+    verb = verb_of(asked.verb)
+    target = read_part(asked.target, verb.target, "target")
+    options = read_part(asked.options, verb.options, "options")
+    if isinstance(target, RowsTarget):
+        checked_rows(target, getattr(target, "where", None))
+        now = await app.store().ping()
+        before = now if target.before is None else checks.aware(target.before, "before")
+        target = replace(target, before=min(before, now))
+    rate = getattr(options, "per_second", None)
+    if rate is not None:
+        checks.number(rate, "per_second", least=1e-6, most=1e6)
+    return ActionOrder(verb=verb, target=target, options=options)
+
+
+def read_part(given: dict[str, Any], kind: type[Struct], name: str) -> Any:  # noqa: ANN401
+    """A part of what was asked for, as its struct. Raises ``InvalidArgument``."""
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"the {name} does not fit: {error}") from error

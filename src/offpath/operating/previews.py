@@ -1,0 +1,152 @@
+"""Previews: how many rows an action would be about, and the first of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from msgspec import Struct
+
+from offpath.app import App
+from offpath.model.job import JobState
+from offpath.model.message import MessageState
+from offpath.operating import event_steps, job_steps
+from offpath.operating.documents import jobs
+from offpath.operating.documents.jobs import JobDocument
+from offpath.operating.orders import ActionOrder
+from offpath.operating.redaction import PLAIN, Redaction
+from offpath.operating.targets import JobsTarget, MessagesTarget
+from offpath.operating.verbs import Verb
+
+MOST_COUNTED: Final = 10_000
+"""Rows that are counted; more of them are said to be more."""
+PATIENCE: Final = 0.5
+"""Seconds that counting may take."""
+FREELY: Final = 100
+"""Rows that may be removed without their number being confirmed."""
+SLOWLY_FROM: Final = 1_000
+RATE: Final = 50.0
+"""Jobs a second, for a redrive of more than 1,000 that asks for no other rate."""
+_FIRST: Final = 10
+_PAGE: Final = 1_000
+UNCOUNTED: Final = "all"
+"""The confirmation for rows that were too many to count."""
+
+
+class RowCount(Struct, frozen=True, kw_only=True):
+    """The number of rows that match."""
+
+    rows: int | None
+    """None: there was no time to count them."""
+    more: bool = False
+    """True if there are more than were counted."""
+
+    @property
+    def confirmation(self) -> str:
+        """The text that confirms the removal of so many."""
+        return UNCOUNTED if self.more or self.rows is None else str(self.rows)
+
+
+class Preview(Struct, frozen=True, kw_only=True):
+    """An action before it is asked for."""
+
+    verb: str
+    matching: int | None
+    """None: there was no time to count them, or it is about one thing."""
+    more: bool
+    first: tuple[JobDocument, ...]
+    """The first jobs, the oldest first."""
+    before: datetime
+    """The moment of asking: give it as the target's ``before``, so that it stays what was seen."""
+    confirm: str | None
+    """The confirmation that it needs, if it does."""
+    per_second: float | None
+    """The rate of a redrive that asks for none."""
+    seconds: float | None
+    """How long it takes until all of them are due."""
+
+
+async def preview(app: App, order: ActionOrder, seen: Redaction = PLAIN) -> Preview:
+    """The preview of an action."""
+    counted = await count(app, order)
+    rate = rate_of(order, counted)
+    before: datetime | None = getattr(order.target, "before", None)
+    return Preview(
+        verb=order.verb.name,
+        matching=counted.rows,
+        more=counted.more,
+        first=await _first(app, order, seen),
+        before=before or await app.store().ping(),
+        confirm=counted.confirmation if needs_number(order.verb, counted) else None,
+        per_second=rate,
+        seconds=counted.rows / rate if rate and counted.rows and not counted.more else None,
+    )
+
+
+def rate_of(order: ActionOrder, counted: RowCount) -> float | None:
+    """The rate of a redrive: the one that was asked for, else 50 a second for many."""
+    if order.verb.name != "job.redrive":
+        return None
+    asked: float | None = order.options.per_second
+    if asked is not None:
+        return asked
+    many = counted.more or counted.rows is None or counted.rows > SLOWLY_FROM
+    return RATE if many else None
+
+
+def needs_number(verb: Verb, counted: RowCount) -> bool:
+    """True if so many may only be removed by somebody who has read their number."""
+    many = counted.more or counted.rows is None or counted.rows > FREELY
+    return verb.final and bool(verb.states) and many
+
+
+async def count(app: App, order: ActionOrder) -> RowCount:
+    """The number of rows that match, as far as it can be counted in half a second."""
+    if not order.verb.states:
+        return RowCount(rows=1)
+    counted = 0
+    try:
+        async with asyncio.timeout(PATIENCE):
+            after: str | None = None
+            while counted < MOST_COUNTED:
+                found, after = await _page(app, order, after, _PAGE)
+                counted += len(found)
+                if after is None:
+                    return RowCount(rows=counted)
+    except TimeoutError:
+        return RowCount(rows=None, more=True)
+    return RowCount(rows=counted, more=True)
+
+
+async def _first(app: App, order: ActionOrder, seen: Redaction) -> tuple[JobDocument, ...]:
+    if not isinstance(order.target, JobsTarget):
+        return ()
+    found, _ = await _page(app, order, None, _FIRST)
+    return tuple(jobs.describe(one, seen) for one in found)
+
+
+async def _page(
+    app: App, order: ActionOrder, after: str | None, limit: int
+) -> tuple[Sequence[Any], str | None]:
+    """A page of the rows that match, the oldest first, and the place of the next one."""
+    if isinstance(order.target, MessagesTarget):
+        return await _messages(app, order, after, limit)
+    states, target = frozenset(map(JobState, order.verb.states)), order.target
+    if not target.ids:
+        where = job_steps.filter_for(target, states)
+        page = await app.store().find(where, limit=limit, after=after, newest=False)
+        return page.items, page.next
+    known = await app.store().get(target.ids)
+    able = sorted((one for one in known if one.state in states), key=lambda one: one.id)
+    return able[:limit], None
+
+
+async def _messages(
+    app: App, order: ActionOrder, after: str | None, limit: int
+) -> tuple[Sequence[Any], str | None]:
+    states = frozenset(map(MessageState, order.verb.states))
+    where = event_steps.messages_for(order.target, states)
+    page = await app.store().find_messages(where, limit=limit, after=after, newest=False)
+    return page.items, page.next

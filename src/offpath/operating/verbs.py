@@ -1,0 +1,216 @@
+"""Verbs: the table of what an operator may do, each with its right, its target and its steps.
+
+A verb that is not in this table does not exist: not for the pages, the JSON API or its schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from offpath.errors import InvalidArgument
+from offpath.model.job import JobState
+from offpath.model.message import MessageState
+from offpath.operating import event_steps, flow_steps, job_steps
+from offpath.operating.event_steps import ReplayOptions, ResolveOptions, SwitchOptions
+from offpath.operating.flow_steps import AcceptOptions, PauseOptions
+from offpath.operating.job_steps import RedriveOptions, SignalOptions
+from offpath.operating.rights import Can
+from offpath.operating.steps import Step
+from offpath.operating.targets import (
+    IdTarget,
+    JobsTarget,
+    LettersTarget,
+    MessagesTarget,
+    NamedTarget,
+    RouteTarget,
+    SignalTarget,
+)
+
+
+class NoOptions(Struct, frozen=True, forbid_unknown_fields=True):
+    """The options of a verb that has none."""
+
+
+class Verb(Struct, frozen=True, kw_only=True):
+    """One thing that an operator may do."""
+
+    name: str
+    words: str
+    """The words of its button."""
+    done: str
+    """What happened to the rows that it changed."""
+    right: Can
+    target: type[Struct]
+    step: Step
+    options: type[Struct] = NoOptions
+    states: frozenset[str] = frozenset()
+    """The states of the rows that it changes, where it is about rows."""
+    final: bool = False
+    """True if what it removes cannot be brought back."""
+
+
+def _on_jobs(
+    name: str,
+    words: str,
+    done: str,
+    states: frozenset[JobState],
+    change: job_steps.Change,
+    *,
+    options: type[Struct] = NoOptions,
+    final: bool = False,
+) -> Verb:
+    return Verb(
+        name=name,
+        words=words,
+        done=done,
+        right=Can.ACT,
+        target=JobsTarget,
+        options=options,
+        states=frozenset(one.value for one in states),
+        step=job_steps.step_of(states, change),
+        final=final,
+    )
+
+
+def _on_messages(
+    name: str,
+    words: str,
+    done: str,
+    states: frozenset[MessageState],
+    change: event_steps.MessageChange,
+    *,
+    final: bool = False,
+) -> Verb:
+    return Verb(
+        name=name,
+        words=words,
+        done=done,
+        right=Can.ACT,
+        target=MessagesTarget,
+        states=frozenset(one.value for one in states),
+        step=event_steps.message_step(states, change),
+        final=final,
+    )
+
+
+def _on_named(
+    name: str, words: str, done: str, step: Step, options: type[Struct] = NoOptions
+) -> Verb:
+    return Verb(
+        name=name,
+        words=words,
+        done=done,
+        right=Can.OPERATE,
+        target=NamedTarget,
+        options=options,
+        step=step,
+        final=name == "schedule.delete",
+    )
+
+
+_TABLE: Final = (
+    _on_jobs("job.cancel", "Cancel", "cancelled", job_steps.CANCELLABLE, job_steps.cancel),
+    _on_jobs(
+        "job.redrive",
+        "Redrive",
+        "redriven",
+        job_steps.REDRIVABLE,
+        job_steps.redrive,
+        options=RedriveOptions,
+    ),
+    _on_jobs("job.run_now", "Run now", "due now", job_steps.QUEUED, job_steps.run_now),
+    _on_jobs(
+        "job.delete", "Delete", "deleted", job_steps.DELETABLE, job_steps.delete, final=True
+    ),
+    Verb(
+        name="job.signal",
+        words="Signal",
+        done="told",
+        right=Can.ACT,
+        target=SignalTarget,
+        options=SignalOptions,
+        step=job_steps.signal,
+    ),
+    Verb(
+        name="group.cancel",
+        words="Cancel the group",
+        done="cancelled",
+        right=Can.ACT,
+        target=IdTarget,
+        step=job_steps.cancel_group,
+    ),
+    _on_named("queue.pause", "Pause", "paused", flow_steps.pause_queue, PauseOptions),
+    _on_named("queue.resume", "Resume", "resumed", flow_steps.resume_queue),
+    _on_named("limit.pause", "Pause", "paused", flow_steps.pause_limit, PauseOptions),
+    _on_named("limit.resume", "Resume", "resumed", flow_steps.resume_limit),
+    _on_named("schedule.pause", "Pause", "paused", flow_steps.pause_schedule),
+    _on_named("schedule.resume", "Resume", "resumed", flow_steps.resume_schedule),
+    _on_named("schedule.trigger", "Run now", "triggered", flow_steps.trigger_schedule),
+    _on_named("schedule.delete", "Delete", "deleted", flow_steps.delete_schedule),
+    Verb(
+        name="finding.accept",
+        words="Accept",
+        done="accepted",
+        right=Can.OPERATE,
+        target=IdTarget,
+        options=AcceptOptions,
+        step=flow_steps.accept_finding,
+    ),
+    _on_messages(
+        "message.redrive", "Redrive", "redriven", event_steps.DEAD, event_steps.revive
+    ),
+    _on_messages(
+        "message.replay", "Send again", "sent again", event_steps.DELIVERED, event_steps.revive
+    ),
+    _on_messages(
+        "message.discard",
+        "Discard",
+        "discarded",
+        event_steps.DEAD,
+        event_steps.remove,
+        final=True,
+    ),
+    _on_named("endpoint.pause", "Pause", "paused", event_steps.pause_endpoint),
+    _on_named("endpoint.resume", "Resume", "resumed", event_steps.resume_endpoint),
+    _on_named(
+        "endpoint.replay", "Send again", "sent again", event_steps.replay_endpoint, ReplayOptions
+    ),
+    _on_named("router.open", "Open", "opened", event_steps.open_router),
+    _on_named("router.close", "Close", "closed", event_steps.close_router),
+    Verb(
+        name="route.switch",
+        words="Switch",
+        done="switched",
+        right=Can.OPERATE,
+        target=RouteTarget,
+        options=SwitchOptions,
+        step=event_steps.switch_route,
+    ),
+    Verb(
+        name="letter.resolve",
+        words="Resolve",
+        done="resolved",
+        right=Can.ACT,
+        target=LettersTarget,
+        options=ResolveOptions,
+        step=event_steps.resolve_letters,
+    ),
+)  # fmt: skip
+
+VERBS: Final = {one.name: one for one in _TABLE}
+
+
+def verb_of(name: str) -> Verb:
+    """The verb of a name. Raises ``InvalidArgument`` naming those there are."""
+    if name not in VERBS:
+        raise InvalidArgument(f"there is no verb {name[:60]!r}; there are {', '.join(VERBS)}")
+    return VERBS[name]
+
+
+def register(verbs: Iterable[Verb]) -> None:
+    """Add the verbs of a wing. One that is there already stays."""
+    for one in verbs:
+        VERBS.setdefault(one.name, one)
