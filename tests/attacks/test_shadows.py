@@ -14,7 +14,7 @@ import offpath
 from offpath.economy import Actor, Economy, TopUp, credits
 from offpath.events import InboxMessage
 from offpath.store.postgres import PostgresStore
-from offpath.store.postgres.migrating import script
+from offpath.store.postgres.migrate import script
 from tests.attacks import shadows
 from tests.integration.within.callers import CALLERS, MAKE, Caller
 

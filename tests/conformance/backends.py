@@ -179,7 +179,7 @@ class Backend:
         if self.name == "sqlite":
             patch.setattr("offpath.store.sqlite.migrate.KNOWN", steps)
         else:
-            patch.setattr("offpath.store.postgres.migrating.known", lambda: steps)
+            patch.setattr("offpath.store.postgres.migrate.known", lambda: steps)
             patch.setattr("offpath.store.postgres.store.known", lambda: steps)
 
     def spoil_gates(self, kind: str) -> None:

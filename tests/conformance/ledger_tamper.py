@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from offpath.model.ledger.posting import GENESIS, LinkRecord, hash_of
 from offpath.model.ledger.records import AccountRecord, SideKey
-from offpath.store.memory.ledger import Ledger
+from offpath.store.memory.ledger_rows import Ledger
 from offpath.store.protocol import Store
 from tests.conformance.backends import Backend
 

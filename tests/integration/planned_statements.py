@@ -17,10 +17,10 @@ from offpath.runtime.ids import new_id
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.groups import GroupWork
-from offpath.store.postgres.leasing import Reach, lease_steps
-from offpath.store.postgres.migrating import PACKAGE
-from offpath.store.postgres.settling import settle_steps, succeed_steps
-from offpath.store.programs import jobs, reading, workers
+from offpath.store.postgres.lease import Reach, lease_steps
+from offpath.store.postgres.migrate import PACKAGE
+from offpath.store.postgres.settle import settle_steps, succeed_steps
+from offpath.store.programs import jobs, reads, workers
 from offpath.store.protocol import JobRedrive
 from offpath.store.sql import Query, catalogue
 
@@ -280,11 +280,11 @@ def _commit(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
 
 
 def _states(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
-    return next(reading.states(D, _ids(connection, "running"))).queries
+    return next(reads.states(D, _ids(connection, "running"))).queries
 
 
 def _get(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
-    return next(reading.get(D, _ids(connection, "dead"))).queries
+    return next(reads.get(D, _ids(connection, "dead"))).queries
 
 
 TRANSITIONS = {

@@ -168,12 +168,12 @@ def test_a_reader_sees_how_it_goes(as_role: As) -> None:
 async def test_the_next_schema_step_is_made_by_the_owner(
     as_role: As, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from offpath.store.postgres import migrating
+    from offpath.store.postgres import migrate
     from offpath.store.schema import step
 
-    shipped = migrating.known()
+    shipped = migrate.known()
     later = step(f"{len(shipped) + 1:04}_later.sql", "create table offpath.later (n integer)")
-    monkeypatch.setattr(migrating, "known", lambda: (*shipped, later))
+    monkeypatch.setattr(migrate, "known", lambda: (*shipped, later))
     assert len(await PostgresStore(as_role("owner")).migrate()) == 1
     owners = "select tableowner::text from pg_tables where schemaname = 'offpath'"
     assert set(run(as_role("owner"), owners)) == {("offpath_owner",)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from offpath.store.memory.moments import maybe_later
+from offpath.store.memory.instants import maybe_later
 from offpath.store.memory.tables import ClaimRow, Tables
 
 

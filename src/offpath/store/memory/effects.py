@@ -13,7 +13,7 @@ from offpath.model.ledger.changes import Changes
 from offpath.model.ledger.decision import LedgerOp, decide_together
 from offpath.store.memory import gates
 from offpath.store.memory.enqueue import NewJobs
-from offpath.store.memory.ledger_loading import book_for
+from offpath.store.memory.ledger_book import book_for
 from offpath.store.memory.log import LogPlan
 from offpath.store.memory.mailbox import MailPlan
 from offpath.store.memory.tables import Tables

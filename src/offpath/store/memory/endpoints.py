@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
-from offpath.store.memory.moments import later
+from offpath.store.memory.instants import later
 from offpath.store.memory.tables import Tables
 
 _LISTED = 10_000

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from offpath.model.gate import Counting, GateState, NewGate, verdict
 from offpath.model.job import JobRecord, JobState
-from offpath.store.memory.moments import maybe_later
+from offpath.store.memory.instants import maybe_later
 
 _DONE = JobState.SUCCEEDED
 

@@ -14,7 +14,7 @@ from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJo
 from offpath.model.lease import Rescued, loss_text
 from offpath.model.suspicion import LossVerdict, Lost, judged
 from offpath.store.memory import gates, limits, signals
-from offpath.store.memory.moments import later, maybe_later
+from offpath.store.memory.instants import later, maybe_later
 from offpath.store.memory.records import (
     arrived,
     cancelled,

@@ -18,7 +18,7 @@ from offpath.model.message import (
 )
 from offpath.model.quiet import Quiet
 from offpath.model.settlement import Dead, Released, Retry, Succeeded
-from offpath.store.memory.moments import later
+from offpath.store.memory.instants import later
 from offpath.store.refusals import no_key
 
 _PENDING = MessageState.PENDING

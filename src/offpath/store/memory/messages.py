@@ -22,6 +22,7 @@ from offpath.model.message import (
 )
 from offpath.model.settlement import SettleStatus, Succeeded
 from offpath.store.memory.effects import PlannedEffects
+from offpath.store.memory.instants import later, maybe_later
 from offpath.store.memory.mailbox import Mailbox
 from offpath.store.memory.message_lanes import MessageLane
 from offpath.store.memory.message_rows import (
@@ -32,7 +33,6 @@ from offpath.store.memory.message_rows import (
     revived,
     settled,
 )
-from offpath.store.memory.moments import later, maybe_later
 from offpath.store.memory.tables import Tables
 from offpath.store.refusals import no_position
 

@@ -28,7 +28,7 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
-from offpath.store.memory.moments import later, maybe_later
+from offpath.store.memory.instants import later, maybe_later
 from offpath.store.memory.terms import PLAIN, JobTerms
 
 _BLOCKED = JobState.BLOCKED

@@ -35,24 +35,24 @@ from offpath.store.hints import Hint, Hints
 from offpath.store.memory import (
     claims,
     jobs,
-    leasing,
+    lease,
     limits,
     messages,
-    reading,
-    settling,
+    reads,
+    settle,
     suspects,
     workers,
 )
 from offpath.store.memory import effects as doors
+from offpath.store.memory.actions import MemoryActions
+from offpath.store.memory.declarations import MemoryDeclarations
+from offpath.store.memory.events import MemoryEvents, no_transactions
+from offpath.store.memory.flow import MemoryFlow
+from offpath.store.memory.health import MemoryFindings, MemoryHealth
+from offpath.store.memory.ledger import MemoryLedger
 from offpath.store.memory.schedules import MemorySchedules
-from offpath.store.memory.store_actions import MemoryActions
-from offpath.store.memory.store_declarations import MemoryDeclarations
-from offpath.store.memory.store_events import MemoryEvents, no_transactions
-from offpath.store.memory.store_flow import MemoryFlow
-from offpath.store.memory.store_health import MemoryFindings, MemoryHealth
-from offpath.store.memory.store_ledger import MemoryLedger
-from offpath.store.memory.store_workflows import MemoryWorkflows
 from offpath.store.memory.tables import Tables
+from offpath.store.memory.workflows import MemoryWorkflows
 from offpath.store.protocol import Backlog, Finding, JobRedrive, Migration, Pruned
 
 _CAPABILITIES = Capabilities(
@@ -144,7 +144,7 @@ class MemoryStore(
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """End attempts, each with its effects."""
-        batch = settling.settle(self._tables, self._clock.now(), settlements)
+        batch = settle.settle(self._tables, self._clock.now(), settlements)
         self._tell(waiting=batch.waiting, ended=batch.ended)
         return batch.answers
 
@@ -152,7 +152,7 @@ class MemoryStore(
 
     async def lease(self, request: LeaseRequest) -> Leased:
         """Hand out ready jobs, best first."""
-        leased, held = leasing.lease(self._tables, self._clock.now(), request)
+        leased, held = lease.lease(self._tables, self._clock.now(), request)
         self._tell(waiting=held)
         return leased
 
@@ -212,25 +212,25 @@ class MemoryStore(
 
     async def get(self, ids: Sequence[str]) -> list[JobRecord]:
         """The jobs of these ids that exist."""
-        return reading.get(self._tables, ids)
+        return reads.get(self._tables, ids)
 
     async def states(self, ids: Sequence[str]) -> dict[str, JobState]:
         """The states of these ids."""
-        return reading.states(self._tables, ids)
+        return reads.states(self._tables, ids)
 
     async def find(
         self, where: JobFilter, *, limit: int = 100, after: str | None = None, newest: bool = True
     ) -> Page:
         """One page of the jobs that match."""
-        return reading.find(self._tables, where, limit=limit, after=after, newest=newest)
+        return reads.find(self._tables, where, limit=limit, after=after, newest=newest)
 
     async def count(self, where: JobFilter) -> list[Count]:
         """The number of jobs that match."""
-        return reading.count(self._tables, where)
+        return reads.count(self._tables, where)
 
     async def backlog(self, *, limit: int = 1000) -> list[Backlog]:
         """Due work by queue and task."""
-        return reading.backlog(self._tables, self._clock.now(), limit)
+        return reads.backlog(self._tables, self._clock.now(), limit)
 
     # -- workers ---------------------------------------------------------------------------
 

@@ -19,12 +19,12 @@ from offpath.model.job import TERMINAL, JobRecord, JobState, LeasedJob
 from offpath.model.lease import WorkerRecord
 from offpath.model.schedule import Occurrence, ScheduleRecord
 from offpath.runtime.ids import IdGenerator, new_id
-from offpath.store.memory.announcing import announcement, wanted
+from offpath.store.memory.announcements import announcement, wanted
 from offpath.store.memory.gate_rows import Gates
 from offpath.store.memory.group_rows import Groups
 from offpath.store.memory.heap import LazyHeap
 from offpath.store.memory.lanes import Lanes
-from offpath.store.memory.ledger import Ledger
+from offpath.store.memory.ledger_rows import Ledger
 from offpath.store.memory.limit_rows import Limits
 from offpath.store.memory.log import MemoryEventLog
 from offpath.store.memory.mailbox import Mailbox

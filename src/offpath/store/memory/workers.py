@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Renewed, WorkerInfo, WorkerRecord
-from offpath.store.memory.moments import later
+from offpath.store.memory.instants import later
 from offpath.store.memory.records import leased
 from offpath.store.memory.tables import Tables
 

@@ -26,9 +26,9 @@ from offpath.store.events import Decide
 from offpath.store.hints import Hint
 from offpath.store.postgres import deliveries
 from offpath.store.postgres.dialect import PostgresDialect
+from offpath.store.postgres.isolation import settle_apart
 from offpath.store.postgres.log import Horizon, LogLook, Lookout, look_steps
 from offpath.store.postgres.part import Part
-from offpath.store.postgres.parting import settle_apart
 from offpath.store.programs import events as log
 from offpath.store.programs import routers
 from offpath.store.programs.dialect import WRITES, How, Runner, embed, one

@@ -12,7 +12,7 @@ from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted
 from offpath.model.settlement import Settlement, Snoozed
 from offpath.store.hints import Hint
-from offpath.store.postgres import door, limits, starting
+from offpath.store.postgres import door, limits, starts
 from offpath.store.postgres.part import Part
 from offpath.store.refusals import refuse_waiting
 
@@ -106,7 +106,7 @@ class FlowTables(Part):
         now = self._now()
         with self._telling() as announced:
             return await self._database.write(
-                lambda: starting.start_steps(job, worker, now, announced, sql=self._sql)
+                lambda: starts.start_steps(job, worker, now, announced, sql=self._sql)
             )
 
     async def _admit_after(self, settlements: Sequence[Settlement]) -> None:

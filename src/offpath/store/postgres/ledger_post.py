@@ -40,7 +40,7 @@ from offpath.store.postgres.mailbox import message_queries
 from offpath.store.postgres.steps import to_json
 from offpath.store.programs.dialect import Queries, Rows, Send, Steps
 from offpath.store.programs.instants import micros
-from offpath.store.programs.ledger_reading import summed
+from offpath.store.programs.ledger_reads import summed
 from offpath.store.sql import Catalogue, Query
 
 _MOST_KNOWN: Final = 100_000

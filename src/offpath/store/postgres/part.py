@@ -10,7 +10,7 @@ from offpath.model.effects import Effects
 from offpath.model.job import TERMINAL, JobState
 from offpath.runtime.clock import Clock
 from offpath.store.hints import Hint, Hints, hints_of
-from offpath.store.postgres.announcing import Announcer
+from offpath.store.postgres.announcements import Announcer
 from offpath.store.postgres.session import Database
 from offpath.store.programs.dialect import Announced
 from offpath.store.sql import Catalogue

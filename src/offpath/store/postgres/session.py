@@ -15,7 +15,6 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from offpath.errors import AppClosed, StoreError, StoreUnavailable
 from offpath.store.postgres.address import Address
-from offpath.store.postgres.attending import answers, bounded
 from offpath.store.postgres.faults import (
     CounterBehind,
     OnStandby,
@@ -27,8 +26,9 @@ from offpath.store.postgres.faults import (
     stale,
     translated,
 )
-from offpath.store.postgres.naming import NamedConnection
+from offpath.store.postgres.liveness import answers, bounded
 from offpath.store.postgres.outage import POOL, Outage, quieten
+from offpath.store.postgres.resolver import NamedConnection
 from offpath.store.programs.dialect import Rows, Send, Steps, one
 from offpath.store.sql import Catalogue, Query
 

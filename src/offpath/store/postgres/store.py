@@ -30,21 +30,22 @@ from offpath.store.capabilities import Capabilities
 from offpath.store.hints import Hint, Hints
 from offpath.store.postgres import deaths
 from offpath.store.postgres.address import APPLICATION, parse_address
-from offpath.store.postgres.announcing import Announcer
-from offpath.store.postgres.careful import MOMENT, Care, settle_free_steps
-from offpath.store.postgres.diagnosing import diagnose_steps
+from offpath.store.postgres.announcements import Announcer
+from offpath.store.postgres.contention import MOMENT, Care, settle_free_steps
+from offpath.store.postgres.diagnosis import diagnose_steps
 from offpath.store.postgres.dialect import PostgresRunner
 from offpath.store.postgres.effects import commit_steps, commit_within_steps
 from offpath.store.postgres.enqueue import each_answer, enqueue_each
 from offpath.store.postgres.events import EventTables
 from offpath.store.postgres.flow import AdmissionTurns, FlowTables
-from offpath.store.postgres.joining import Joiner
-from offpath.store.postgres.leasing import Reach, held_steps, lease_steps
+from offpath.store.postgres.group_commit import Joiner
+from offpath.store.postgres.isolation import settle_apart
+from offpath.store.postgres.lease import Reach, held_steps, lease_steps
 from offpath.store.postgres.ledger import LedgerTables
 from offpath.store.postgres.ledger_post import KnownAccounts
-from offpath.store.postgres.listening import Ear, channel, own_presence
+from offpath.store.postgres.listener import Ear, channel, own_presence
 from offpath.store.postgres.log import Horizon, Lookout
-from offpath.store.postgres.migrating import (
+from offpath.store.postgres.migrate import (
     PACKAGE,
     Migrator,
     applied_steps,
@@ -52,9 +53,9 @@ from offpath.store.postgres.migrating import (
     roles_script,
     script,
 )
-from offpath.store.postgres.parting import settle_apart
+from offpath.store.postgres.renewal import Vouching
 from offpath.store.postgres.session import CALL_PATIENCE, Database
-from offpath.store.postgres.settling import (
+from offpath.store.postgres.settle import (
     Company,
     lone_successes,
     refused,
@@ -62,7 +63,6 @@ from offpath.store.postgres.settling import (
     succeed_steps,
 )
 from offpath.store.postgres.steps import moment, to_json
-from offpath.store.postgres.vouching import Vouching
 from offpath.store.postgres.workflows import WorkflowTables
 from offpath.store.programs import jobs, rescue, workers
 from offpath.store.programs.dialect import WRITES, embed, one, transition

@@ -15,12 +15,12 @@ from offpath.store.programs import (
     groups,
     health,
     jobs,
-    ledger_reading,
+    ledger_reads,
     ledger_upkeep,
     letters,
     messages,
     pauses,
-    reading,
+    reads,
     routers,
     schedules,
     signals,
@@ -40,24 +40,24 @@ class SqlLedgerReads:
 
     runner: Runner
 
-    ledger_accounts = transition(ledger_reading.accounts, _ASKED)
-    ledger_debts = transition(ledger_reading.debts, _ASKED)
-    ledger_links = transition(ledger_reading.links, _ASKED)
-    ledger_walk = transition(ledger_reading.walk, _ASKED)
-    ledger_since = transition(ledger_reading.since, _ASKED)
-    ledger_tails = transition(ledger_reading.tails, _ASKED)
-    ledger_postings = transition(ledger_reading.postings, _ASKED)
-    ledger_sides = transition(ledger_reading.sides, _ASKED)
-    ledger_bare = transition(ledger_reading.bare, _ASKED)
-    ledger_key = transition(ledger_reading.key, _ASKED)
+    ledger_accounts = transition(ledger_reads.accounts, _ASKED)
+    ledger_debts = transition(ledger_reads.debts, _ASKED)
+    ledger_links = transition(ledger_reads.links, _ASKED)
+    ledger_walk = transition(ledger_reads.walk, _ASKED)
+    ledger_since = transition(ledger_reads.since, _ASKED)
+    ledger_tails = transition(ledger_reads.tails, _ASKED)
+    ledger_postings = transition(ledger_reads.postings, _ASKED)
+    ledger_sides = transition(ledger_reads.sides, _ASKED)
+    ledger_bare = transition(ledger_reads.bare, _ASKED)
+    ledger_key = transition(ledger_reads.key, _ASKED)
     # one pass over the accounts, where a pinned plan would look up each of them
-    ledger_totals = transition(ledger_reading.totals, How(reads=True, unpinned=True))
-    ledger_last = transition(ledger_reading.last, _ASKED)
-    ledger_sums = transition(ledger_reading.sums, _ASKED)
-    ledger_counts = transition(ledger_reading.counts, _ASKED)
-    ledger_checkpoints = transition(ledger_reading.checkpoints, _ASKED)
-    ledger_leaves = transition(ledger_reading.leaves, _ASKED)
-    ledger_moved = transition(ledger_reading.moved, _ASKED)
+    ledger_totals = transition(ledger_reads.totals, How(reads=True, unpinned=True))
+    ledger_last = transition(ledger_reads.last, _ASKED)
+    ledger_sums = transition(ledger_reads.sums, _ASKED)
+    ledger_counts = transition(ledger_reads.counts, _ASKED)
+    ledger_checkpoints = transition(ledger_reads.checkpoints, _ASKED)
+    ledger_leaves = transition(ledger_reads.leaves, _ASKED)
+    ledger_moved = transition(ledger_reads.moved, _ASKED)
 
 
 class SqlStore(SqlLedgerReads):
@@ -140,11 +140,11 @@ class SqlStore(SqlLedgerReads):
 
     # -- looking at jobs -------------------------------------------------------------------
 
-    get = transition(reading.get, _ASKED)
-    states = transition(reading.states, _ASKED)
-    find = transition(reading.find, How(reads=True, unpinned=True))
-    count = transition(reading.count, How(reads=True, unpinned=True))
-    backlog = transition(reading.backlog, READS)
+    get = transition(reads.get, _ASKED)
+    states = transition(reads.states, _ASKED)
+    find = transition(reads.find, How(reads=True, unpinned=True))
+    count = transition(reads.count, How(reads=True, unpinned=True))
+    backlog = transition(reads.backlog, READS)
 
     # -- limits ----------------------------------------------------------------------------
 

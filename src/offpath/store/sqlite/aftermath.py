@@ -10,8 +10,8 @@ from offpath.store.hints import Hint
 from offpath.store.programs.aftermath import Aftermath, End, Overdue
 from offpath.store.programs.dialect import Announced, Queries
 from offpath.store.sqlite import groups
-from offpath.store.sqlite.gating import End as Outcome
-from offpath.store.sqlite.gating import Following
+from offpath.store.sqlite.gates import End as Outcome
+from offpath.store.sqlite.gates import Following
 from offpath.store.sqlite.groups import EndedJob, JoinedGroups
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.parameters import batch

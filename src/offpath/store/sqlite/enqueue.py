@@ -23,9 +23,9 @@ from offpath.store.programs.dialect import Queries
 from offpath.store.programs.instants import instant, micros
 from offpath.store.refusals import id_taken, refuse_contributions
 from offpath.store.sql import Row
-from offpath.store.sqlite import gating
+from offpath.store.sqlite import gates
 from offpath.store.sqlite.groups import EndedJob, JoinedGroups, count_steps
-from offpath.store.sqlite.inserting import (
+from offpath.store.sqlite.job_rows import (
     FINGERPRINT,
     ID,
     KEY,
@@ -92,11 +92,11 @@ def effect_steps(effects: Effects, now: int) -> Queries[list[Enqueued]]:
     """
     jobs, messages, log = effects.jobs, effects.messages, effects.log
     writing = Writing(messages, log, now) if messages or log else None
-    known = yield from gating.known_steps(jobs, effects.gates, now)
+    known = yield from gates.known_steps(jobs, effects.gates, now)
     inserted = yield from insert_steps(jobs, now, known)
     answers = inserted.answers
-    following = gating.Following(now)
-    if known is not gating.NO_GATES:
+    following = gates.Following(now)
+    if known is not gates.NO_GATES:
         yield from following.made(known, jobs, answers)
     fallen = [
         EndedJob(each.id, each.group_id, "dead", each.redrives) for each, _ in following.fallen
@@ -160,12 +160,12 @@ def joining(jobs: Iterable[NewJob], inserted: Inserted) -> JoinedGroups | None:
 
 
 def insert_steps(
-    jobs: Sequence[NewJob], now: int, gates: gating.Known = gating.NO_GATES
+    jobs: Sequence[NewJob], now: int, known: gates.Known = gates.NO_GATES
 ) -> Queries[Inserted]:
     """The jobs alone, without their gates and the counts of their groups."""
     if not jobs:
         return Inserted([])
-    rows = [row_of(job, now, gates.deadlines, gates.watched) for job in jobs]
+    rows = [row_of(job, now, known.deadlines, known.watched) for job in jobs]
     agree = agreed(jobs, now)
     inserted: list[Row] = []
     for query in (insert_one(rows[0], now),) if len(rows) == 1 else inserts(rows, now):

@@ -36,7 +36,7 @@ from offpath.model.ledger.records import (
 )
 from offpath.model.ledger.requested import END
 from offpath.store.programs.dialect import Queries
-from offpath.store.programs.ledger_reading import key_record, posted, records, summed
+from offpath.store.programs.ledger_reads import key_record, posted, records, summed
 from offpath.store.sql import Query, Row
 from offpath.store.sqlite.mailbox import Writing
 from offpath.store.sqlite.parameters import batch

@@ -36,17 +36,17 @@ from offpath.store.schema import listing
 from offpath.store.sql import Query
 from offpath.store.sqlite import (
     deaths,
-    leasing,
+    lease,
     limits,
     migrate,
-    settling,
+    settle,
 )
-from offpath.store.sqlite.diagnosing import diagnose
+from offpath.store.sqlite.diagnosis import diagnose
 from offpath.store.sqlite.dialect import SqliteDialect, SqliteRunner
 from offpath.store.sqlite.enqueue import enqueue_steps, is_lone_job, on_file, whole
 from offpath.store.sqlite.events import SqliteEvents
 from offpath.store.sqlite.file import DatabaseFile
-from offpath.store.sqlite.flowing import Flowing
+from offpath.store.sqlite.flow import Flowing
 from offpath.store.sqlite.ledger import SqliteLedger
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
@@ -214,7 +214,7 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
         if not settlements:
             return []
         settled = await self._write(
-            lambda session: limits.following(session, self._now(), settlements, settling.settle)
+            lambda session: limits.following(session, self._now(), settlements, settle.settle)
         )
         states = {each.state for each in settled if each.state is not None}
         self._tell(
@@ -228,8 +228,8 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
     async def lease(self, request: LeaseRequest) -> Leased:
         """Hand out ready jobs, best first."""
         return await self._write(
-            lambda session: leasing.lease(session, self._now(), request),
-            peek=lambda session: leasing.nothing_to_lease(session, self._now(), request),
+            lambda session: lease.lease(session, self._now(), request),
+            peek=lambda session: lease.nothing_to_lease(session, self._now(), request),
             relaxed=True,  # lost with the power, it leaves the job ready, and its worker is gone
         )
 
@@ -310,7 +310,7 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
 
     async def held(self, worker: str) -> list[LeasedJob]:
         """The jobs that a worker holds."""
-        return await self._read(lambda session: leasing.held(session, worker))
+        return await self._read(lambda session: lease.held(session, worker))
 
     async def deregister(self, worker: str) -> None:
         """A worker is gone; what it holds is up for rescue."""

@@ -24,7 +24,7 @@ from offpath.model.settlement import (
 from offpath.runtime.clock import ManualClock, SystemClock
 from offpath.store.hints import Hint
 from offpath.store.memory import MemoryStore
-from offpath.store.memory.leasing import _PROMOTED_AT_ONCE
+from offpath.store.memory.lease import _PROMOTED_AT_ONCE
 from offpath.store.protocol import JobRedrive
 from tests.conformance.builders import (
     TASK,

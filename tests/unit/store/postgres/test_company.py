@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offpath.store.postgres.settling import Company
+from offpath.store.postgres.settle import Company
 
 
 def test_the_quick_way_is_left_alone_for_a_while_after_a_try_in_vain() -> None:

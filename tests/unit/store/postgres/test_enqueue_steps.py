@@ -12,7 +12,7 @@ from offpath.errors import IdConflict, StoreBusy, StoreRejected, UniqueConflict
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.postgres.effects import commit_steps
-from offpath.store.postgres.migrating import PACKAGE
+from offpath.store.postgres.migrate import PACKAGE
 from offpath.store.sql import Query, Row, catalogue
 from tests.conformance.builders import new_job, uid
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from offpath.store.postgres.log import Horizon, LogLook, LogWriter, Lookout, look_steps
-from offpath.store.postgres.migrating import PACKAGE
+from offpath.store.postgres.migrate import PACKAGE
 from offpath.store.sql import catalogue
 
 A, B = LogWriter("3/1", 10), LogWriter("4/1", 11)

@@ -13,7 +13,7 @@ import pytest
 from offpath.errors import StoreError
 from offpath.model.effects import Effects
 from offpath.model.job import JobFilter
-from offpath.store.postgres import PostgresStore, migrating
+from offpath.store.postgres import PostgresStore, migrate
 from offpath.store.postgres import store as postgres_store
 from offpath.store.schema import SchemaStep
 from offpath.store.sql import catalogue
@@ -22,7 +22,7 @@ from tests.conformance.builders import add, join, new_job, succeed, take_one, un
 from .conftest import until
 
 STEP: Final = "keys_by_code_points"
-SQL: Final = catalogue(migrating.PACKAGE)
+SQL: Final = catalogue(migrate.PACKAGE)
 
 _KEYS = """
     select c.relname || '.' || a.attname
@@ -72,11 +72,11 @@ def shape(url: str) -> list[set[tuple[Any, ...]]]:
 @pytest.fixture
 def before(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """The version whose last step is the one before; called, it and the one that checks it come."""
-    shipped = migrating.known()
+    shipped = migrate.known()
     (number,) = (step.number for step in shipped if step.name == STEP)
 
     def ship(steps: tuple[SchemaStep, ...]) -> None:
-        monkeypatch.setattr(migrating, "known", lambda: steps)
+        monkeypatch.setattr(migrate, "known", lambda: steps)
         monkeypatch.setattr(postgres_store, "known", lambda: steps)
 
     ship(shipped[: number - 1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offpath.store.postgres.diagnosing import _old_transactions
+from offpath.store.postgres.diagnosis import _old_transactions
 from offpath.store.protocol import Level
 
 

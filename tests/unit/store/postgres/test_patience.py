@@ -13,7 +13,7 @@ from offpath.cli.worker import open_patiently
 from offpath.errors import StoreBusy, StoreUnavailable
 from offpath.model.effects import Effects
 from offpath.runtime.clock import ManualClock
-from offpath.store.postgres import PostgresStore, migrating
+from offpath.store.postgres import PostgresStore, migrate
 from offpath.store.schema import SchemaStep, step
 from tests.conformance.builders import new_job
 
@@ -28,7 +28,7 @@ _TAKING = "select count(*) from pg_locks where relation = 'offpath.job'::regclas
 
 def later() -> tuple[SchemaStep, ...]:
     """The steps of a later version, which changes the table of jobs."""
-    shipped = migrating.known()
+    shipped = migrate.known()
     text = "alter table offpath.job add column later integer"
     return (*shipped, step(f"{len(shipped) + 1:04}_later.sql", text))
 
@@ -38,7 +38,7 @@ async def test_a_schema_step_lets_everybody_go_first(
 ) -> None:
     store = await opened()
     steps = later()
-    monkeypatch.setattr(migrating, "known", lambda: steps)
+    monkeypatch.setattr(migrate, "known", lambda: steps)
     loop = asyncio.get_running_loop()
     with psycopg.connect(url) as reader:
         reader.execute("select count(*) from offpath.job")
@@ -58,8 +58,8 @@ async def test_a_step_that_never_gets_its_turn_is_given_up(
 ) -> None:
     await opened()
     steps = later()
-    monkeypatch.setattr(migrating, "known", lambda: steps)
-    monkeypatch.setattr(migrating, "PATIENCE", 0.0)
+    monkeypatch.setattr(migrate, "known", lambda: steps)
+    monkeypatch.setattr(migrate, "PATIENCE", 0.0)
     with psycopg.connect(url) as reader:
         reader.execute("select count(*) from offpath.job")
         with pytest.raises(StoreBusy):

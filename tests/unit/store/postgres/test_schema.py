@@ -9,7 +9,7 @@ from psycopg import sql as compose
 from offpath.errors import InvalidArgument, SchemaMissing, StoreError
 from offpath.model.effects import Effects
 from offpath.store.postgres import PostgresStore
-from offpath.store.postgres.migrating import script
+from offpath.store.postgres.migrate import script
 from tests.conformance.builders import new_job
 from tests.servers import with_database
 

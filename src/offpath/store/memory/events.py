@@ -33,7 +33,7 @@ from offpath.model.route import (
 )
 from offpath.model.table import TablePage
 from offpath.store.events import Decide
-from offpath.store.memory import endpoints, log, messages, redoing, routers
+from offpath.store.memory import endpoints, log, messages, redrive, routers
 from offpath.store.memory.part import Part
 from offpath.store.sql import Row
 
@@ -237,17 +237,17 @@ class MemoryEvents(Part):
         limit: int = 100,
     ) -> list[Attempt]:
         """The last attempts that ended so, by position and event."""
-        return redoing.redoable(
+        return redrive.redoable(
             self._tables, router, statuses, since=since, after=after, limit=limit
         )
 
     async def find_events(self, ids: Sequence[str]) -> list[LogEvent]:
         """Events by id."""
-        return redoing.find(self._tables.log, ids)
+        return redrive.find(self._tables.log, ids)
 
     async def record_redo(self, attempt: Attempt, letter: Letter | None, effects: Effects) -> bool:
         """Write one more attempt at an event."""
-        recorded = redoing.record(self._tables, self._clock.now(), attempt, letter, effects)
+        recorded = redrive.record(self._tables, self._clock.now(), attempt, letter, effects)
         self._tell(waiting=recorded and bool(effects.jobs))
         return recorded
 

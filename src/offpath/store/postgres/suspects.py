@@ -7,7 +7,7 @@ from datetime import datetime
 from offpath.model import suspicion
 from offpath.model.lease import LeaseRequest
 from offpath.model.suspicion import MOST_READ, Suspect
-from offpath.store.postgres.handing import JOB
+from offpath.store.postgres.handouts import JOB
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.dialect import Rows, Send, Steps, ask
 from offpath.store.sql import Catalogue, Query

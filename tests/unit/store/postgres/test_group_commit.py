@@ -10,7 +10,7 @@ import pytest
 from offpath.errors import IdConflict, StoreRejected, StoreUnavailable
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, NewJob
-from offpath.store.postgres.joining import MOST_JOBS, Joiner
+from offpath.store.postgres.group_commit import MOST_JOBS, Joiner
 from tests.conformance.builders import new_job
 
 

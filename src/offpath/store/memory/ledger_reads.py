@@ -18,8 +18,8 @@ from offpath.model.ledger.records import (
     Totals,
 )
 from offpath.store.ledger import Counts
-from offpath.store.memory import ledger_loading
-from offpath.store.memory.ledger import Ledger, View
+from offpath.store.memory import ledger_book
+from offpath.store.memory.ledger_rows import Ledger, View
 
 
 class LedgerReading:
@@ -136,7 +136,7 @@ class LedgerReading:
 
     async def ledger_totals(self) -> Totals:
         """Sums over all accounts."""
-        return ledger_loading.totals(self._ledger())
+        return ledger_book.totals(self._ledger())
 
     async def ledger_last(self) -> int:
         """The number of the last posting."""

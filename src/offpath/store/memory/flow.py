@@ -7,8 +7,8 @@ from datetime import datetime
 
 from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted, LimitRecord, QueueRecord
-from offpath.store.memory import limits, pauses, starting
-from offpath.store.memory.moments import maybe_later
+from offpath.store.memory import limits, pauses, starts
+from offpath.store.memory.instants import maybe_later
 from offpath.store.memory.part import Part
 
 
@@ -65,6 +65,6 @@ class MemoryFlow(Part):
 
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it out."""
-        started = starting.start(self._tables, self._clock.now(), job, worker)
+        started = starts.start(self._tables, self._clock.now(), job, worker)
         self._tell()
         return started

@@ -23,13 +23,13 @@ from offpath.model.settlement import (
 )
 from offpath.store.programs.aftermath import Aftermath
 from offpath.store.programs.instants import instant, micros
-from offpath.store.sqlite import gating, groups, limits
+from offpath.store.sqlite import gates, groups, limits
 from offpath.store.sqlite.aftermath import aftermath_steps
 from offpath.store.sqlite.enqueue import insert_steps, joining
 from offpath.store.sqlite.groups import EndedJob, JoinedGroups
 from offpath.store.sqlite.histories import failure_steps
 from offpath.store.sqlite.instants import later
-from offpath.store.sqlite.isolating import isolating
+from offpath.store.sqlite.isolation import isolating
 from offpath.store.sqlite.ledger_post import together_steps
 from offpath.store.sqlite.mailbox import Writing
 from offpath.store.sqlite.parameters import batch
@@ -122,7 +122,7 @@ class _Batch:
         self._settlements = settlements
         self._applied: dict[str, _Applied] = {}
         self._enqueued: dict[str, tuple[Enqueued, ...]] = {}
-        self._following = gating.Following(now, _kept(settlements, now))
+        self._following = gates.Following(now, _kept(settlements, now))
 
     def settle(self) -> list[Settled]:
         """Write it all; the groups come last, but for the ledger, which may refuse."""
@@ -223,14 +223,14 @@ class _Batch:
         if not carriers:
             return None
         jobs = [job for one in carriers for job in _children(one)]
-        gates = [gate for one in carriers for gate in one.effects.gates]
+        made = [gate for one in carriers for gate in one.effects.gates]
         drive = self._session.drive
-        known = drive(gating.known_steps(jobs, gates, self._now))
+        known = drive(gates.known_steps(jobs, made, self._now))
         inserted = drive(insert_steps(jobs, self._now, known))
         left = iter(inserted.answers)
         for one in carriers:
             self._enqueued[one.job.id] = tuple(next(left) for _ in one.effects.jobs)
-        if known is not gating.NO_GATES:
+        if known is not gates.NO_GATES:
             for one in carriers:
                 named = [job.gate for job in one.effects.jobs if job.gate is not None]
                 named += [gate.id for gate in one.effects.gates]

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from offpath.model.lease import LeaseRequest, Order
-from offpath.store.postgres.handing import JOB
+from offpath.store.postgres.handouts import JOB
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.dialect import Rows, Send, Steps
 from offpath.store.sql import Catalogue, Query, Row

@@ -7,7 +7,7 @@ from datetime import datetime
 from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob, NewJob
 from offpath.store.postgres.effects import commit_steps
-from offpath.store.postgres.handing import ANNOUNCE, JOB, job_of
+from offpath.store.postgres.handouts import ANNOUNCE, JOB, job_of
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.dialect import Announced, Steps, ask, embed
 from offpath.store.refusals import not_registered

@@ -26,11 +26,11 @@ from offpath.model.settlement import (
 )
 from offpath.store.postgres.aftermath import dead
 from offpath.store.postgres.effects import carry_out
-from offpath.store.postgres.ending import AppliedBatch
+from offpath.store.postgres.ends import AppliedBatch
 from offpath.store.postgres.enqueue import replacing_keys
 from offpath.store.postgres.gates import count_ends, released
 from offpath.store.postgres.limits import cool_down_steps, cool_downs, hold_again_steps
-from offpath.store.postgres.nudging import Nudge, many, nudge_limits
+from offpath.store.postgres.nudges import Nudge, many, nudge_limits
 from offpath.store.postgres.steps import ids_json, moment, to_json, told_the_time
 from offpath.store.programs.dialect import Announced, Send, Steps, ask, embed
 from offpath.store.sql import Catalogue, Query, Row

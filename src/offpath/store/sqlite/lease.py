@@ -19,10 +19,10 @@ from offpath.store.programs.leased import (
     WIDTH,
 )
 from offpath.store.sql import Query, Row
-from offpath.store.sqlite import ordering
-from offpath.store.sqlite.apart import lease_apart, nothing_apart, paused_queues
+from offpath.store.sqlite import order
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
+from offpath.store.sqlite.suspects import lease_apart, nothing_apart, paused_queues
 
 PROMOTED_AT_ONCE: Final = 1_000
 
@@ -52,7 +52,7 @@ def _any_ready(session: Session, now: int, request: LeaseRequest) -> bool:
     lanes = [(queue, task) for queue, task in _lanes(session, now, "ready_lanes", request)]
     if not lanes or not request.declined:
         return bool(lanes)
-    return bool(ordering.best_of(session, now, request, lanes, 1))
+    return bool(order.best_of(session, now, request, lanes, 1))
 
 
 def lease(session: Session, now: int, request: LeaseRequest) -> Leased:
@@ -134,7 +134,7 @@ def _of_one_queue(now: int, request: LeaseRequest, lanes: list[Row]) -> Query:
 
 def _chosen(session: Session, now: int, request: LeaseRequest, lanes: list[Row]) -> list[Row]:
     """Several queues, or another order: chosen first, then handed out."""
-    chosen = ordering.choose(session, now, request, [(queue, task) for queue, task in lanes])
+    chosen = order.choose(session, now, request, [(queue, task) for queue, task in lanes])
     query = SQL["take_chosen"](jobs=batch(chosen), worker=request.worker, now=now)
     rows = session.run(query) if chosen else []
     match request.order:

@@ -10,8 +10,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from offpath.runtime.resolver import Found, Resolver
-from offpath.store.postgres import naming
-from offpath.store.postgres.naming import with_addresses
+from offpath.store.postgres import resolver
+from offpath.store.postgres.resolver import with_addresses
 
 ADDRESSES = {"db": ["192.0.2.1", "192.0.2.2"], "other": ["192.0.2.3"]}
 
@@ -25,9 +25,9 @@ def _lookup(host: str, port: int, family: int) -> Found:
 
 @pytest.fixture(autouse=True)
 def nothing_worked_yet() -> Iterator[None]:
-    naming._worked.clear()
+    resolver._worked.clear()
     yield
-    naming._worked.clear()
+    resolver._worked.clear()
 
 
 async def _told(conninfo: str) -> dict[str, object]:
@@ -52,7 +52,7 @@ async def test_one_address_keeps_the_time_that_was_given() -> None:
 
 
 async def test_the_address_that_worked_last_is_tried_first() -> None:
-    naming._worked["db"] = "192.0.2.2"
+    resolver._worked["db"] = "192.0.2.2"
     assert (await _told("host=db"))["hostaddr"] == "192.0.2.2,192.0.2.1"
 
 

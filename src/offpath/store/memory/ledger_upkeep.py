@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from offpath.model.ledger.records import DUE_STATES, LASTING, Checkpoint, Leaf, SideRow
-from offpath.store.memory.ledger import Ledger, Tries
+from offpath.store.memory.ledger_rows import Ledger, Tries
 from offpath.store.refusals import never_due
 
 _AT: Final = attrgetter("at")

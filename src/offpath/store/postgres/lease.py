@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
-from offpath.store.postgres.apart import apart_steps
-from offpath.store.postgres.handing import ANNOUNCE, JOB, shape_of
-from offpath.store.postgres.ordering import plain, take_steps
+from offpath.store.postgres.handouts import ANNOUNCE, JOB, shape_of
+from offpath.store.postgres.order import plain, take_steps
 from offpath.store.postgres.steps import NEVER, from_micros, moment, to_json
+from offpath.store.postgres.suspects import apart_steps
 from offpath.store.programs.dialect import Announced, Rows, Send, Steps, ask
 from offpath.store.sql import Catalogue
 

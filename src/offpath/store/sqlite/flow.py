@@ -9,7 +9,7 @@ from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted
 from offpath.store.hints import Hint
 from offpath.store.programs.instants import micros
-from offpath.store.sqlite import limits, starting
+from offpath.store.sqlite import limits, starts
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.part import Part
 from offpath.store.sqlite.session import Session
@@ -54,4 +54,4 @@ class Flowing(Part):
 
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it out."""
-        return await self._write(lambda session: starting.start(session, self._now(), job, worker))
+        return await self._write(lambda session: starts.start(session, self._now(), job, worker))

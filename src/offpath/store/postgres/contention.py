@@ -14,7 +14,7 @@ from typing import Final
 
 from offpath.errors import StoreBusy, StoreUnavailable
 from offpath.model.settlement import Settled, Settlement, SettleStatus
-from offpath.store.postgres.settling import lock_signals, settle_steps
+from offpath.store.postgres.settle import lock_signals, settle_steps
 from offpath.store.postgres.steps import ids_json
 from offpath.store.programs.dialect import Announced, Send, Steps
 from offpath.store.sql import Catalogue

@@ -13,7 +13,7 @@ from offpath.model.job import NewJob, UniqueClaim
 from offpath.model.limit import LimitSpec
 from offpath.store.sql import Query
 from offpath.store.sqlite import SqliteStore
-from offpath.store.sqlite.inserting import COLUMNS, inserts, row_of
+from offpath.store.sqlite.job_rows import COLUMNS, inserts, row_of
 from tests.conformance.builders import add, enqueue, new_job, record, unique
 
 NOW = 1_700_000_000_000_000
