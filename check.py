@@ -57,12 +57,15 @@ WORKERS = min(4, os.cpu_count() or 1)
 """Processes that share a suite's tests. Most of what takes long is waiting: for a lease to end, for
 another process, for a disk. So no suite has the machine for itself, and none may count on it."""
 
-ORDER = ("unit", "conformance", "attacks", "integration", "cli", "examples", "architecture")
+ORDER = (
+    "unit", "conformance", "attacks", "integration", "contrib", "cli", "examples", "architecture"
+)  # fmt: skip
 """The known suites, quickest news first; a new folder of tests is found and runs after them."""
 
 NEWEST = "newest"
 """The step that runs on the newest Python what the language can change: our own code, and how the
-drivers are driven. Most tests on Postgres ask what the server does, which is the same for each."""
+drivers are driven. Most tests on Postgres ask what the server does, which is the same for each. The
+newest frameworks want a newer Python than our oldest: all integrations are tried here too."""
 DRIVEN = " ".join(
     f"tests/conformance/test_{name}.py"
     for name in ("commit_within", "leasing", "life", "log", "settling", "workers")
@@ -71,6 +74,7 @@ ON_NEWEST = (
     "pytest -q tests/unit --ignore tests/unit/store/postgres",
     "pytest -q tests/conformance -k memory",
     f"pytest -q {DRIVEN}",
+    "pytest -q tests/contrib",
 )
 
 WAITS = "integration"

@@ -19,7 +19,7 @@ HEAVY = {
     "aiosqlite", "asyncpg", "attrs", "click", "django", "hypothesis", "prometheus_client",
     "psycopg", "psycopg_pool", "pydantic", "pytest", "rich", "sqlalchemy", "sqlite3", "tzdata",
     "aio_pika", "aiohttp", "aiormq", "cryptography", "multiprocessing", "nats", "redis",
-    "starlette",
+    "starlette", "alembic", "fastapi", "flask",
 }  # fmt: skip
 """Drivers, terminal parts and other people's models: loaded when used, never on import."""
 
@@ -53,6 +53,18 @@ def test_workers_and_sweeps_are_loaded_when_they_are_used() -> None:
     late = {"offpath.jobs.worker.worker", "offpath.sweeps.catalogue", "offpath.health.thresholds"}
     assert late & _loaded_by("import offpath; offpath.App('sqlite:///unused.db')") == set()
     assert late <= _loaded_by("import offpath; offpath.App().sweeps.list(); offpath.App().worker()")
+
+
+INTEGRATIONS = ("alembic", "fastapi", "sqlalchemy", "starlette")
+
+
+def test_an_integration_is_loaded_when_it_is_imported_and_loads_no_other() -> None:
+    light = _loaded_by("import offpath; offpath.App('sqlite:///unused.db')")
+    assert {name for name in light if name.startswith("offpath.contrib")} == set()
+    for name in set(INTEGRATIONS) - {"fastapi"}:
+        loaded = _loaded_by(f"import offpath.contrib.{name}")
+        others = {f"offpath.contrib.{other}" for other in INTEGRATIONS if other != name}
+        assert loaded & others == set()
 
 
 def test_the_ledger_is_loaded_when_it_is_used() -> None:
