@@ -77,6 +77,13 @@ PRINTED = {
         "3 dead send_invoice aborted - invoice <…>: the provider knows no key <…> long",
         "an api_key is shown as ***",
     ],
+    "21_fastapi_orders.py": [
+        "/orders/1 201",
+        "/orders/2?paid=false 402",
+        "/mails?say=hello 202",
+        "mail: hello",
+        "receipt for order 1",
+    ],
     "marketplace": [
         "credits come in, and are spent",
         "  ann buys 500 credits",
