@@ -316,7 +316,8 @@ class App(
 
     def _forked(self) -> object:
         """In a child of a fork: what the parent opened, and its workers, stay the parent's."""
-        left = self._store, self._workers, self._resources, self._events.forked()
+        tellers = [one for one in (self._hooks, self._orphans, self._events) if one is not None]
+        left = self._store, self._workers, self._resources, *(one.forked() for one in tellers)
         self._store, self._workers, self._resources = None, weakref.WeakSet(), None
         return left
 

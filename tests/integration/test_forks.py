@@ -116,3 +116,59 @@ def test_a_child_has_workers_and_threads_of_its_own() -> None:
         timeout=100,
     )
     assert done.stdout.splitlines() == ["parent True", "child True", "closed", "parent True"], done
+
+
+BUSY = """
+import asyncio, os, sys, threading
+import offpath
+
+busy, go_on = threading.Event(), threading.Event()
+told = []
+
+async def on_event(event):
+    told.append((event.kind.value, event.id))
+    busy.set()
+    while os.getpid() == PARENT and not go_on.is_set():
+        await asyncio.sleep(0.01)
+
+async def on_orphan_group(group):
+    told.append(("orphan", group.id))
+
+PARENT = os.getpid()
+app = offpath.App(sys.argv[1], on_event=on_event, on_orphan_group=on_orphan_group)
+
+@app.task
+def work(number: int) -> int:
+    return number
+
+app.blocking.enqueue(work.job(1))
+assert busy.wait(20)
+second = app.blocking.enqueue(work.job(2))
+name = app._orphans._me
+child = os.fork()
+if child == 0:
+    told.clear()
+    with app.blocking:
+        own = app.blocking.enqueue(work.job(3))
+    print("child", told == [("queued", own.id)], app._orphans._me != name, flush=True)
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+print("ended", os.waitstatus_to_exitcode(status), len(told), flush=True)
+go_on.set()
+app.blocking.close()
+print("parent", len(told), told[1][1] == second.id, flush=True)
+"""
+
+
+@pytest.mark.timeout(120)
+def test_a_child_of_a_busy_hook_tells_its_own_events_and_none_of_its_parents(url: str) -> None:
+    """The task that calls async hooks is the parent's: it turns in no loop of the child."""
+    done = subprocess.run(
+        [sys.executable, "-c", BUSY, url],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.stdout.splitlines() == ["child True True", "ended 0 1", "parent 2 True"], done

@@ -104,6 +104,7 @@ class OrphanWatch:
         self._codecs = codecs
         self._awaited = awaited
         self._report = report
+        self._new_id = new_id
         self._me = new_id()
         self._tasks = Tasks(report)
         self._closing = asyncio.Event()
@@ -126,7 +127,14 @@ class OrphanWatch:
         if self._going:
             self._report(HookHung.of("on_orphan_group", patience), "orphan_group")
             await given_up(tuple(self._going))
-        self._closing.clear()
+        self._closing = asyncio.Event()  # an event belongs to the loop that it was used in
+
+    def forked(self) -> object:
+        """In a child of a fork: leave what the parent tells, and claim by a name of its own."""
+        left = self._tasks, self._going, self._closing
+        self._tasks, self._going, self._closing = Tasks(self._report), set(), asyncio.Event()
+        self._me = self._new_id()
+        return left
 
     async def _tell_all(self, groups: Sequence[str]) -> None:
         await self._clock().wait(self._closing, GRACE)

@@ -192,6 +192,12 @@ class Hooks:
                 await given_up((runner,))
                 return
 
+    def forked(self) -> object:
+        """In a child of a fork: leave what the parent has yet to tell, and who tells it there."""
+        left = self._runner, self._line, self._unread, self._values
+        self._runner, self._line, self._unread, self._values = None, deque(), set(), {}
+        return left
+
     def _own(self, task: str) -> OnEvent | None:
         runnable = self._tasks.get(task)
         return None if runnable is None else runnable.on_event

@@ -358,6 +358,29 @@ async def test_an_orphan_hook_that_raises_is_reported_and_each_group_is_told_onc
     assert errors == ["orphan_group"]
 
 
+def test_an_orphan_hook_is_told_in_each_loop_in_which_the_app_is_opened() -> None:
+    told: list[str] = []
+    errors: list[str] = []
+    app = App(
+        auto_start=False,
+        on_orphan_group=lambda group: told.append(group.id),
+        on_error=lambda error, phase: errors.append(f"{phase}: {error}"),
+    )
+
+    @app.task
+    async def leaf() -> None:
+        """End."""
+
+    async def opened() -> str:
+        async with app:
+            handle = await leaf.enqueue()
+            await app.worker().run_until_idle()
+            return handle.id
+
+    ids = [asyncio.run(opened()), asyncio.run(opened())]
+    assert (errors, told) == ([], ids)
+
+
 async def test_the_end_of_a_group_is_told_with_its_value(bench: Bench) -> None:
     @bench.app.task
     async def one(ctx: Context, n: int) -> Plan[int, int]:
