@@ -148,9 +148,73 @@ async def idle(backend: str, url: str) -> Measurement:
     )
 
 
+async def _pickup(backend: str, url: str, rate: int, probes: int) -> Measurement:
+    """From enqueue to the handler's first line, at a steady rate, whatever the last probe does.
+
+    The sender is an app of its own: no in-process signal may help.
+    """
+    app = offpath.App(url, migrate=True, auto_start=False)
+    waits: list[float] = []
+    over = asyncio.Event()
+
+    @app.task
+    async def probe(started: float) -> None:
+        waits.append((time.perf_counter() - started) * 1e3)
+        if len(waits) == probes + _WARM_UP:
+            over.set()
+
+    sender = offpath.App(url, auto_start=False) if backend != "memory" else app
+    task = sender.by_name("probe", registered=False)
+    async with app:
+        running = asyncio.create_task(app.worker(concurrency=CONCURRENCY).run())
+        begun = time.perf_counter()
+        cpu = time.process_time()
+        sending = set()
+        for number in range(probes + _WARM_UP):
+            due = begun + number / rate
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            sending.add(asyncio.create_task(task.enqueue(started=time.perf_counter())))
+        await asyncio.gather(*sending)
+        async with asyncio.timeout(30):
+            await over.wait()
+        used = time.process_time() - cpu
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        if sender is not app:
+            await sender.close()
+    counted = waits[_WARM_UP:]
+    return Measurement(
+        bench="jobs",
+        backend=backend,
+        case=f"pickup_{rate}",
+        p50_ms=percentile(counted, 0.5),
+        p99_ms=percentile(counted, 0.99),
+        cpu_us_per_job=used / len(waits) * 1e6,
+        note=f"{rate} jobs a second, {probes} probes, enqueue included",
+    )
+
+
+async def pickup_1(backend: str, url: str) -> Measurement:
+    """Latency at one job a second."""
+    return await _pickup(backend, url, 1, 20)
+
+
+async def pickup_50(backend: str, url: str) -> Measurement:
+    """Latency at fifty jobs a second."""
+    return await _pickup(backend, url, 50, 300)
+
+
+async def pickup_500(backend: str, url: str) -> Measurement:
+    """Latency at five hundred jobs a second."""
+    return await _pickup(backend, url, 500, 2_000)
+
+
 CASES: dict[str, Case] = {
     each.__name__: each
-    for each in (enqueue_one, enqueue_concurrent, enqueue_bulk, process, latency, idle)
+    for each in (
+        *(enqueue_one, enqueue_concurrent, enqueue_bulk, process, latency),
+        *(pickup_1, pickup_50, pickup_500, idle),
+    )
 }
 
 

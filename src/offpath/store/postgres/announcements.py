@@ -1,48 +1,77 @@
-"""Telling other processes to look, at most once in a while."""
+"""Telling other processes to look: the first notice at once, those behind it together."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Final
 
-from offpath.errors import OffpathError
 from offpath.store.hints import Hint
+from offpath.store.postgres.notifier import Notifier, NotSent
 
 _log = logging.getLogger("offpath.store.postgres")
 
-PAUSE: Final = 0.02
-"""Seconds between two notices of one kind. A notice takes a lock on the whole database."""
+PAUSE: Final = 0.002
+"""Seconds between two notices. A notice takes a lock on the whole database, and wakes everybody who
+listens, so what is told in between is told once."""
 
 
 class Announcer:
-    """Sends hints, after what they tell of was committed, and joins those that come thick."""
+    """Sends hints, after what they tell of was committed, and joins those that come thick.
 
-    def __init__(self, send: Callable[[Hint], Awaitable[None]]) -> None:
-        self._send = send
+    Never raises, and nobody waits for it: polling suffices.
+    """
+
+    def __init__(self, notifier: Notifier) -> None:
+        self._notifier = notifier
         self._pending: set[Hint] = set()
-        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._connecting: asyncio.Task[None] | None = None
 
     def announce(self, hint: Hint) -> None:
-        """Tell the others soon. Never raises: polling suffices."""
+        """Tell the others now, or when the pause behind the last notice is over."""
         self._pending.add(hint)
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="offpath-announce")
+        if self._timer is None and self._connecting is None:
+            self._flush()
 
     async def close(self) -> None:
         """Say what is left to be said, then end."""
-        if self._task is not None:
-            await asyncio.wait([self._task])
+        if self._connecting is not None:
+            await asyncio.wait([self._connecting])
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._pending and self._notifier.ready:
+            self._send()
+        await self._notifier.close()
 
-    async def _run(self) -> None:
+    def _flush(self) -> None:
+        self._timer = None
+        if not self._pending:
+            return
+        if not self._notifier.ready:
+            self._connecting = asyncio.create_task(self._connect(), name="offpath-announce")
+            return
+        self._send()
+        self._timer = asyncio.get_running_loop().call_later(PAUSE, self._flush)
+
+    def _send(self) -> None:
         try:
-            while self._pending:
-                hints, self._pending = self._pending, set()
-                for hint in sorted(hints):
-                    await self._send(hint)
-                await asyncio.sleep(PAUSE)
-        except OffpathError as error:
-            _log.debug("a wake-up was not sent (%s): others find it by polling", error.code)
+            if self._notifier.send(sorted(self._pending)):
+                self._pending.clear()
+        except NotSent as error:
+            self._give_up(error)
+
+    async def _connect(self) -> None:
+        try:
+            await self._notifier.connect()
+        except NotSent as error:
+            self._give_up(error)
         finally:
-            self._task = None
+            self._connecting = None
+        self._flush()
+
+    def _give_up(self, error: NotSent) -> None:
+        """What was not sent is found by polling; the next notice tries again."""
+        self._pending.clear()
+        _log.debug("a wake-up was not sent (%s): others find it by polling", error)

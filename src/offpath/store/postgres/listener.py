@@ -60,7 +60,7 @@ class Ear:
         self._sql = sql
         self._emit = emit
         self._on_deaf = on_deaf
-        self._channels = {channel(schema, hint): hint for hint in Hint}
+        self._channels = {channel(schema, hint).encode(): hint for hint in Hint}
         self._wanted: set[int] = set()
         self._held: set[int] = set()
         self._commands: list[_Command] = []
@@ -184,8 +184,10 @@ class Ear:
         for key in sorted(self._wanted):
             if await self._number(connection, self._sql["hold_presence"](key=key)):
                 self._held.add(key)
+        connection.add_notify_handler(self._hear_beside)
         for name in self._channels:
-            await connection.execute(compose.SQL("listen {}").format(compose.Identifier(name)))
+            listen = compose.SQL("listen {}").format(compose.Identifier(name.decode()))
+            await connection.execute(listen)
         self._descriptor = connection.fileno()
         self.hears = True
         self._ready.set()
@@ -193,31 +195,36 @@ class Ear:
             self._emit(hint)
 
     async def _attend(self, connection: Connection) -> None:
-        while True:
-            await self._readable(connection)
-            while self._commands:
-                await self._obey(connection, self._commands.pop(0))
-            await self._take_in(connection)
-
-    async def _readable(self, connection: Connection) -> None:
-        """Wait until the server sent something or a command is there."""
         loop = asyncio.get_running_loop()
         descriptor = connection.fileno()
         loop.add_reader(descriptor, self._wake.set)
         try:
-            await self._wake.wait()
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._commands:
+                    await self._obey(connection, self._commands.pop(0))
+                    # the driver has waited for the answer, and taken this away with its own
+                    loop.add_reader(descriptor, self._wake.set)
+                self._take_in(connection)
         finally:
             loop.remove_reader(descriptor)
-        self._wake.clear()
 
-    async def _take_in(self, connection: Connection) -> None:
-        async for notify in connection.notifies(timeout=0):
-            self._hear(notify)
+    def _take_in(self, connection: Connection) -> None:
+        """Hear what has arrived. The driver's own way to it starts a wait for each look."""
+        server = connection.pgconn
+        server.consume_input()
+        while (notify := server.notifies()) is not None:
+            self._hear(notify.relname, notify.be_pid)
 
-    def _hear(self, notify: psycopg.Notify) -> None:
-        hint = self._channels.get(notify.channel)
+    def _hear_beside(self, notify: psycopg.Notify) -> None:
+        """Hear what arrived with the answer to a command."""
+        self._hear(notify.channel.encode(), notify.pid)
+
+    def _hear(self, name: bytes, pid: int) -> None:
+        hint = self._channels.get(name)
         # What this process has done was told to its own listeners without the way over the server.
-        if hint is not None and notify.pid not in self.own_pids:
+        if hint is not None and pid not in self.own_pids:
             self._emit(hint)
 
     async def _obey(self, connection: Connection, command: _Command) -> None:

@@ -83,10 +83,6 @@ select pg_catalog.pg_advisory_unlock(:key::bigint)::int
 -- The process that serves this session; a pooler's clients are told another one.
 select pg_catalog.pg_backend_pid()
 
--- name: notify
--- Tells listeners of every process to look.
-select pg_catalog.pg_notify(:channel::pg_catalog.text, '')
-
 -- name: free_held
 -- Ends the leases of cursors, messages and claims that dead workers hold: the holder's name begins
 -- with the worker's. The holder stays, for it may write still where nobody else was faster. Nobody

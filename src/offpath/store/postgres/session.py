@@ -186,15 +186,6 @@ class Database:
         except _Undo:
             return
 
-    async def pid_of(self, query: Query) -> int:
-        """Run one statement outside a transaction; returns the server process that ran it."""
-        try:
-            async with asyncio.timeout(_PATIENCE), self._connection() as connection:
-                await self._one(connection, query)
-                return connection.info.backend_pid
-        except (psycopg.Error, TimeoutError) as error:
-            raise self._told(error) from error
-
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
         """A transaction that only reads, all of it as of one moment. It holds a connection."""

@@ -43,7 +43,7 @@ from offpath.store.postgres.isolation import settle_apart
 from offpath.store.postgres.lease import Reach, held_steps, lease_steps
 from offpath.store.postgres.ledger import LedgerTables
 from offpath.store.postgres.ledger_post import KnownAccounts
-from offpath.store.postgres.listener import Ear, channel, own_presence
+from offpath.store.postgres.listener import Ear, own_presence
 from offpath.store.postgres.log import Horizon, Lookout
 from offpath.store.postgres.migrate import (
     PACKAGE,
@@ -53,6 +53,7 @@ from offpath.store.postgres.migrate import (
     roles_script,
     script,
 )
+from offpath.store.postgres.notifier import Notifier
 from offpath.store.postgres.renewal import Vouching
 from offpath.store.postgres.session import CALL_PATIENCE, Database
 from offpath.store.postgres.settle import (
@@ -118,7 +119,9 @@ class PostgresStore(
         self._sql = sql
         self._clock = clock
         self._hints = Hints()
-        self._announcer = Announcer(self._notify)
+        self._announcer = Announcer(
+            Notifier(address.conninfo, schema_name(schema), self._notifies_by)
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self.runner = PostgresRunner(self._database, sql, clock, self._tell)
         self._horizon = Horizon()
@@ -409,9 +412,7 @@ class PostgresStore(
             query = self._sql["forget_presence"](keys=to_json([str(key) for key in keys]))
             await self._database.write(lambda: one(query))
 
-    async def _notify(self, hint: Hint) -> None:
-        query = self._sql["notify"](channel=channel(self._schema, hint))
-        pid = await self._database.pid_of(query)
+    def _notifies_by(self, pid: int) -> None:
         if self._ear is not None:
             self._ear.own_pids.add(pid)
 
