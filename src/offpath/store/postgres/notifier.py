@@ -58,6 +58,7 @@ class Notifier:
             )
         except (psycopg.Error, OSError, TimeoutError) as error:
             raise NotSent(str(error)) from error
+        self._sent_at = asyncio.get_running_loop().time()
         self._connected(self._connection.info.backend_pid)
 
     def send(self, hints: Collection[Hint]) -> bool:

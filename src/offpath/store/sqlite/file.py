@@ -30,11 +30,15 @@ def log_of(path: Path) -> Path:
 
 def identity(path: Path) -> Identity | None:
     """The identity of the file that the name leads to at this moment; None for no file."""
+    found = _stat(path)
+    return None if found is None else (found.st_dev, found.st_ino)
+
+
+def _stat(path: Path) -> os.stat_result | None:
     try:
-        found = path.stat()
+        return path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
 
 
 class DatabaseFile:
@@ -106,13 +110,19 @@ class LogWatch:
         self._log = log_of(file.path)
         self._known: Identity | None = None
 
-    def check(self) -> None:
-        """Raise ``StoreUnavailable`` when file or log are not those of the first look.
+    def written_at(self) -> int | None:
+        """The time of the last write to the log, in ns of the file system's clock."""
+        found = _stat(self._log)
+        return None if found is None else found.st_mtime_ns
 
-        A log that was replaced is told for good: to open the file again would go on from whatever
-        lies there now.
+    def check(self) -> int | None:
+        """The time of the last write to the log, as :meth:`written_at` tells it.
+
+        Raises ``StoreUnavailable`` when file or log are not those of the first look. A log that was
+        replaced is told for good: to open the file again would go on from whatever lies there now.
         """
-        found = identity(self._log)
+        looked = _stat(self._log)
+        found = None if looked is None else (looked.st_dev, looked.st_ino)
         if self._known is None:
             self._known = found
         if found != self._known:
@@ -121,6 +131,7 @@ class LogWatch:
                 "cannot be found any more. Restart every process that uses the file"
             )
         self._file.check()
+        return None if looked is None else looked.st_mtime_ns
 
 
 def mode_finding(path: Path) -> Finding:

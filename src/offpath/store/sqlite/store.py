@@ -45,9 +45,11 @@ from offpath.store.sqlite.diagnosis import diagnose
 from offpath.store.sqlite.dialect import SqliteDialect, SqliteRunner
 from offpath.store.sqlite.enqueue import enqueue_steps, is_lone_job, on_file, whole
 from offpath.store.sqlite.events import SqliteEvents
-from offpath.store.sqlite.file import DatabaseFile
+from offpath.store.sqlite.file import DatabaseFile, log_of
 from offpath.store.sqlite.flow import Flowing
+from offpath.store.sqlite.foreign_commits import ForeignCommits
 from offpath.store.sqlite.ledger import SqliteLedger
+from offpath.store.sqlite.log_events import LogEvents
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
 from offpath.store.sqlite.session import Session, connect, file_path, require_version
@@ -94,6 +96,8 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
         self._writer: Writer | None = None
         self._readers: Readers | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._log_events = LogEvents(log_of(self.path), self._log_written)
+        self._foreign = ForeignCommits(self._hints.emit)
         self._opening = asyncio.Lock()
         self._presence = Presence(self.path.with_name(self.path.name + ".workers"))
         self._suspicion = Suspicion()
@@ -123,6 +127,8 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
         """Finish what was asked for, end the threads, close the file, give up presence locks."""
         writer, readers = self._writer, self._readers
         self._writer = self._readers = None
+        self._log_events.stop()
+        self._foreign.stop()
         if writer is not None:
             writer.finish()
             await in_own_thread(writer.join)
@@ -164,7 +170,8 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         """Call ``callback`` in the event loop when something may have changed.
 
-        What this process does is told at once, what others commit within about 20 ms.
+        What this process does is told at once; what others commit within about 2 ms on Linux,
+        and within about 20 ms elsewhere.
         """
         end = self._hints.subscribe(callback)
         self._listen(+1)
@@ -323,16 +330,24 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
         self._listeners += step
         if self._writer is not None:
             self._writer.listen(self._listeners > 0)
+            if not self._listeners:
+                self._log_events.stop()
+
+    def _log_written(self) -> bool:
+        """Somebody has written to the log; True if a commit of others may be about to be seen."""
+        return self._writer is not None and self._writer.expect()
 
     def _foreign_commit(self) -> None:
         """Another connection has committed something; called in the writer's thread."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop was closed before the store
-                self._loop.call_soon_threadsafe(self._hint_all)
+                self._loop.call_soon_threadsafe(self._heard)
 
-    def _hint_all(self) -> None:
-        for hint in Hint:
-            self._hints.emit(hint)
+    def _heard(self) -> None:
+        if self._listeners and self._writer is not None:
+            # the log is there by now: it is made by the first look into the file
+            self._log_events.start()
+        self._foreign.seen()
 
     def _before(self, name: str) -> None:
         if self._before_statement is not None:

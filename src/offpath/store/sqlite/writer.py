@@ -33,6 +33,11 @@ DRAIN: Final = 1_000
 POLL: Final = 0.02
 """Seconds between looks for commits of others, while somebody listens."""
 
+_SOON: Final = 0.001
+_EXPECTED: Final = 0.02
+"""Seconds between looks, and for how long, once the log was written to. The commit is seen when it
+is on the disk, which the system does not tell."""
+
 CHECKPOINT_BYTES: Final = 8 * 1024 * 1024
 """The log is moved into the file when it is larger than this."""
 
@@ -112,6 +117,9 @@ class Writer:
         self._version: int | None = None
         self._pid = os.getpid()
         self._closing = False
+        self._expected_until = 0.0
+        self._own_write: int | None = None
+        self._serving = False
         self._file = file
         self._log = LogWatch(file)
         self._checkpoints = Checkpoints(log_of(file.path))
@@ -175,6 +183,17 @@ class Writer:
             self.polling = polling
             self._requests.put(_NUDGE)
 
+    def expect(self) -> bool:
+        """Look soon, for the log was written to; False if this thread writes, or wrote last.
+
+        While it writes nobody else does, and it looks afterwards.
+        """
+        if self._serving or self._log.written_at() == self._own_write:
+            return False
+        self._expected_until = time.monotonic() + _EXPECTED
+        self._requests.put(_NUDGE)
+        return True
+
     def finish(self) -> None:
         """Take no more requests; those that were made are still carried out."""
         if not self._closing:
@@ -193,7 +212,9 @@ class Writer:
         while going:
             drained, going = self._drain()
             if drained:
+                self._serving = True
                 self._serve(drained)
+                self._serving = False
             if self.polling and going:
                 self._look()
         self._disconnect()
@@ -204,7 +225,7 @@ class Writer:
         """
         drained: list[Request] = []
         try:
-            item = self._requests.get(timeout=POLL if self.polling else None)
+            item = self._requests.get(timeout=self._patience() if self.polling else None)
             while item is not None:
                 if isinstance(item, Request):
                     drained.append(item)
@@ -215,6 +236,10 @@ class Writer:
             return drained, True
         return drained, False
 
+    def _patience(self) -> float:
+        """Seconds until the next look for commits of others."""
+        return _SOON if time.monotonic() < self._expected_until else POLL
+
     def _serve(self, requests: list[Request]) -> None:
         try:
             session = self._connected()
@@ -222,7 +247,7 @@ class Writer:
             if not _peeked(session, requests):
                 _transact(session, requests)
             # again before anybody is answered: a commit into a file that is gone is no promise
-            self._log.check()
+            self._own_write = self._log.check()
         except Exception as error:  # noqa: BLE001 - whatever it is, every caller must be told
             self._fail(requests, error)
         _answer(requests)
@@ -261,6 +286,7 @@ class Writer:
             return
         # Nobody knows what was committed before the first look of a connection: that is told, too.
         if version != self._version:
+            self._expected_until = 0.0
             self._on_foreign_commit()
         self._version = version
 
