@@ -7,7 +7,7 @@ import logging
 from typing import Final
 
 from offpath.store.hints import Hint
-from offpath.store.postgres.notifier import Notifier, NotSent
+from offpath.store.postgres.notice_connection import NoticeConnection, NotSent
 
 _log = logging.getLogger("offpath.store.postgres")
 
@@ -22,8 +22,8 @@ class Announcer:
     Never raises, and nobody waits for it: polling suffices.
     """
 
-    def __init__(self, notifier: Notifier) -> None:
-        self._notifier = notifier
+    def __init__(self, line: NoticeConnection) -> None:
+        self._line = line
         self._pending: set[Hint] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -41,15 +41,15 @@ class Announcer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._pending and self._notifier.ready:
+        if self._pending and self._line.ready:
             self._send()
-        await self._notifier.close()
+        await self._line.close()
 
     def _flush(self) -> None:
         self._timer = None
         if not self._pending:
             return
-        if not self._notifier.ready:
+        if not self._line.ready:
             self._connecting = asyncio.create_task(self._connect(), name="offpath-announce")
             return
         self._send()
@@ -57,14 +57,14 @@ class Announcer:
 
     def _send(self) -> None:
         try:
-            if self._notifier.send(sorted(self._pending)):
+            if self._line.send(sorted(self._pending)):
                 self._pending.clear()
         except NotSent as error:
             self._give_up(error)
 
     async def _connect(self) -> None:
         try:
-            await self._notifier.connect()
+            await self._line.connect()
         except NotSent as error:
             self._give_up(error)
         finally:

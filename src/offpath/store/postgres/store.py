@@ -53,7 +53,7 @@ from offpath.store.postgres.migrate import (
     roles_script,
     script,
 )
-from offpath.store.postgres.notifier import Notifier
+from offpath.store.postgres.notice_connection import NoticeConnection
 from offpath.store.postgres.renewal import Vouching
 from offpath.store.postgres.session import CALL_PATIENCE, Database
 from offpath.store.postgres.settle import (
@@ -120,7 +120,7 @@ class PostgresStore(
         self._clock = clock
         self._hints = Hints()
         self._announcer = Announcer(
-            Notifier(address.conninfo, schema_name(schema), self._notifies_by)
+            NoticeConnection(address.conninfo, schema_name(schema), self._notifies_by)
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self.runner = PostgresRunner(self._database, sql, clock, self._tell)

@@ -10,7 +10,7 @@ import pytest
 
 from offpath.store.hints import Hint
 from offpath.store.postgres.announcements import Announcer
-from offpath.store.postgres.notifier import Notifier, NotSent
+from offpath.store.postgres.notice_connection import NoticeConnection, NotSent
 
 from .conftest import Ask, until
 
@@ -24,7 +24,7 @@ _CUT = """
 """
 
 
-class Line(Notifier):
+class Line(NoticeConnection):
     """A connection that keeps what is sent, and can be busy or cut."""
 
     def __init__(self) -> None:
@@ -137,10 +137,10 @@ async def _heard(listener: psycopg.AsyncConnection, count: int) -> list[str]:
 
 async def test_hints_reach_who_listens(url: str, listener: psycopg.AsyncConnection) -> None:
     pids: list[int] = []
-    notifier = Notifier(url, "offpath", pids.append)
-    await notifier.connect()
-    assert notifier.send([Hint.ENDED, Hint.WORK])
-    await notifier.close()
+    line = NoticeConnection(url, "offpath", pids.append)
+    await line.connect()
+    assert line.send([Hint.ENDED, Hint.WORK])
+    await line.close()
     assert await _heard(listener, 2) == ["offpath_ended", "offpath_work"]
     assert len(pids) == 1
 
@@ -148,47 +148,47 @@ async def test_hints_reach_who_listens(url: str, listener: psycopg.AsyncConnecti
 async def test_a_line_that_was_cut_is_noticed_and_made_anew(
     url: str, ask: Ask, listener: psycopg.AsyncConnection
 ) -> None:
-    notifier = Notifier(url, "offpath", lambda _pid: None)
-    await notifier.connect()
-    assert notifier.send([Hint.WORK])
+    line = NoticeConnection(url, "offpath", lambda _pid: None)
+    await line.connect()
+    assert line.send([Hint.WORK])
     await until(lambda: ask(_NOTIFIERS) == [(1,)])
     ask(_CUT)
     await until(lambda: ask(_NOTIFIERS) == [(0,)])
     with pytest.raises(NotSent):
         for _ in range(1_000):  # the server's last word may still be on its way
-            notifier.send([Hint.WORK])
+            line.send([Hint.WORK])
             await asyncio.sleep(0)
-    assert not notifier.ready
-    await notifier.connect()
-    assert notifier.send([Hint.ENDED])
-    await notifier.close()
+    assert not line.ready
+    await line.connect()
+    assert line.send([Hint.ENDED])
+    await line.close()
     assert "offpath_ended" in await _heard(listener, 2)
 
 
 async def test_a_server_that_does_not_answer_is_given_up(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notifier = Notifier(url, "offpath", lambda _pid: None)
-    await notifier.connect()
-    monkeypatch.setattr(Notifier, "_answered", lambda *_: False)
-    assert not notifier.send([Hint.WORK])
-    monkeypatch.setattr("offpath.store.postgres.notifier.ANSWERS_IN", -1.0)
+    line = NoticeConnection(url, "offpath", lambda _pid: None)
+    await line.connect()
+    monkeypatch.setattr(NoticeConnection, "_answered", lambda *_: False)
+    assert not line.send([Hint.WORK])
+    monkeypatch.setattr("offpath.store.postgres.notice_connection.ANSWERS_IN", -1.0)
     with pytest.raises(NotSent, match="no answer"):
-        notifier.send([Hint.WORK])
-    assert not notifier.ready
-    await notifier.close()
+        line.send([Hint.WORK])
+    assert not line.ready
+    await line.close()
 
 
 async def test_no_server_is_an_error_that_the_announcer_keeps_to_itself(
     unused_tcp_port: int,
 ) -> None:
-    notifier = Notifier(
+    line = NoticeConnection(
         f"postgresql://127.0.0.1:{unused_tcp_port}/none", "offpath", lambda _pid: None
     )
     with pytest.raises(NotSent):
-        await notifier.connect()
+        await line.connect()
     with pytest.raises(NotSent, match="not connected"):
-        notifier.send([Hint.WORK])
-    announcer = Announcer(notifier)
+        line.send([Hint.WORK])
+    announcer = Announcer(line)
     announcer.announce(Hint.WORK)
     await announcer.close()

@@ -30,7 +30,7 @@ class NotSent(Exception):
     """A notice could not be sent; the others find out by polling."""
 
 
-class Notifier:
+class NoticeConnection:
     """Sends notices over a connection of its own, which is made at the first of them.
 
     ``connected`` is told the server process behind each new connection.
