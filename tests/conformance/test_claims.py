@@ -45,6 +45,28 @@ async def test_asking_again_does_not_stretch_it(store: Store, clock: ManualClock
     assert await store.claim("key", "b", ttl=60)
 
 
+async def test_renewing_stretches_it_for_its_holder_alone(
+    store: Store, clock: ManualClock
+) -> None:
+    assert await store.claim("key", "a", ttl=60)
+    clock.advance(40)
+    assert not await store.claim("key", "b", ttl=600, renew=True)
+    assert await store.claim("key", "a", ttl=60, renew=True)
+    clock.advance(59)
+    assert not await store.claim("key", "b", ttl=60)
+    clock.advance(1.5)
+    assert await store.claim("key", "b", ttl=60)
+    assert not await store.claim("key", "a", ttl=60, renew=True)
+
+
+async def test_renewing_makes_a_claim_where_there_is_none(store: Store, clock: ManualClock) -> None:
+    assert await store.claim("key", "a", ttl=5, renew=True)
+    clock.advance(6)
+    assert await store.claim("key", "a", ttl=60, renew=True)
+    clock.advance(59)
+    assert not await store.claim("key", "b")
+
+
 async def test_the_holder_may_claim_it_anew_after_the_ttl(store: Store, clock: ManualClock) -> None:
     assert await store.claim("key", "a", ttl=60)
     clock.advance(61)

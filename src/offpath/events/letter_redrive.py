@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
+from offpath.events.delivery_claim import ClaimLost, DeliveryClaim
 from offpath.events.router_step import REFUSED, Courier, RouterStep
 from offpath.model.effects import NOTHING
 from offpath.model.route import AttemptStatus, Letter, RouterRecord
@@ -15,23 +16,22 @@ from offpath.model.route_decision import decide
 from offpath.model.tally import Tally
 
 if TYPE_CHECKING:
+    from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
 
-MARGIN: Final = 10.0
-"""Seconds that a claim of an event outlasts the time limit of its deliverer.
-
-Nobody else delivers it meanwhile. Who is killed holds it up for as long.
-"""
 _RESOLVES: Final = {AttemptStatus.SENT, AttemptStatus.DRY_RUN}
 
 
 class LetterRedrive:
     """Takes letters one by one, each in its own error boundary and transaction."""
 
-    def __init__(self, store: Store, courier: Courier, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, store: Store, courier: Courier, new_id: Callable[[], str], clock: Clock
+    ) -> None:
         self._store = store
         self._courier = courier
         self._new_id = new_id
+        self._clock = clock
 
     async def __call__(self, record: RouterRecord, ids: Sequence[str], *, limit: int) -> Tally:
         """Deliver these letters again, or all unresolved; see :meth:`Router.redrive`."""
@@ -43,17 +43,27 @@ class LetterRedrive:
 
     async def _redriven(self, record: RouterRecord, letter: Letter) -> str:
         """Deliver one letter again; returns the bucket that it belongs in."""
-        # Processes of the release before know the claim by this name.
-        claim = f"offpath.replay:{letter.id}:{letter.number + 1}"
-        if not await self._store.claim(claim, self._new_id(), ttl=self._courier.patience + MARGIN):
+        claim = self._claim(letter)
+        if not await claim.taken():
             return "skipped"
-        step = await self._delivered(record, letter)
+        try:
+            step = await claim.during(self._delivered(record, letter))
+        except ClaimLost:
+            return "skipped"
         try:
             recorded = await self._record(letter, step)
         except REFUSED as error:
             step = step.failed(error)
             recorded = await self._record(letter, step)
         return step.attempt.status.value if recorded else "skipped"
+
+    def _claim(self, letter: Letter) -> DeliveryClaim:
+        # Processes of the release before know the claim by this name.
+        name = f"offpath.replay:{letter.id}:{letter.number + 1}"
+        patience = self._courier.patience
+        return DeliveryClaim(
+            self._store, name, self._new_id(), patience=patience, clock=self._clock
+        )
 
     async def _delivered(self, record: RouterRecord, letter: Letter) -> RouterStep:
         number = letter.number + 1

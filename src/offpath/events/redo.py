@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from offpath.errors import InvalidArgument
-from offpath.events.letter_redrive import MARGIN
+from offpath.events.delivery_claim import ClaimLost, DeliveryClaim
 from offpath.events.router_run import closed_gate
 from offpath.events.router_step import REFUSED, Courier, RouterStep, letter_of
 from offpath.model.effects import NOTHING
@@ -22,6 +22,7 @@ from offpath.runtime.ids import derive_id
 
 if TYPE_CHECKING:
     from offpath.events.source import EventSource
+    from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
 
 LOGGED: Final = (AttemptStatus.DRY_RUN, AttemptStatus.SKIPPED, AttemptStatus.DISABLED)
@@ -52,11 +53,13 @@ class Redoer:
         courier: Courier,
         new_id: Callable[[], str],
         source: EventSource | None,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._courier = courier
         self._new_id = new_id
         self._source = source
+        self._clock = clock
         self._buckets: defaultdict[str, list[str]] = defaultdict(list)
 
     async def redo(
@@ -98,11 +101,18 @@ class Redoer:
     async def _lane(self, lane: Sequence[RouterStep], slots: asyncio.Semaphore) -> None:
         for step in lane:
             async with slots:
-                bucket = "busy"
-                if await self._claimed(step):
-                    (done,) = await self._courier.deliver([step])
-                    bucket = await self._recorded(done)
-                self._buckets[bucket].append(step.event.id)
+                self._buckets[await self._redone(step)].append(step.event.id)
+
+    async def _redone(self, step: RouterStep) -> str:
+        """Deliver one event; the bucket that it belongs in."""
+        claim = self._claim(step)
+        if not await claim.taken():
+            return "busy"
+        try:
+            (done,) = await claim.during(self._courier.deliver([step]))
+        except ClaimLost:
+            return "busy"
+        return await self._recorded(done)
 
     async def _events(self, ids: Sequence[str]) -> dict[str, LogEvent]:
         if self._source is not None:
@@ -123,12 +133,14 @@ class Redoer:
             return None
         return RouterStep(event, structs.replace(new, number=last.number + 1))
 
-    async def _claimed(self, step: RouterStep) -> bool:
-        """Claim an event for this pass. Returns False while another pass works on it."""
+    def _claim(self, step: RouterStep) -> DeliveryClaim:
+        """This pass's claim of an event; another pass's is in its way."""
         one = step.attempt
         name = f"offpath.redo:{one.router}:{one.event}:{one.number}"
-        ttl = self._courier.patience + MARGIN
-        return await self._store.claim(name, self._new_id(), ttl=ttl)
+        patience = self._courier.patience
+        return DeliveryClaim(
+            self._store, name, self._new_id(), patience=patience, clock=self._clock
+        )
 
     async def _recorded(self, step: RouterStep) -> str:
         """Write how one went; the bucket that it belongs in."""

@@ -393,7 +393,7 @@ class Router:
         """
         store = await self._declared()
         record = await self.record()
-        return await LetterRedrive(store, self._courier, self._host.new_id)(
+        return await LetterRedrive(store, self._courier, self._host.new_id, self._host.clock)(
             record, ids, limit=checks.integer(limit, "limit", least=1, most=10_000)
         )
 
@@ -416,7 +416,7 @@ class Router:
         begun = None if since is None else checks.aware(since, "since")
         checks.integer(limit, "limit", least=1, most=100_000)
         store = await self._declared()
-        redoer = Redoer(store, self._courier, self._host.new_id, self._source)
+        redoer = Redoer(store, self._courier, self._host.new_id, self._source, self._host.clock)
         return await redoer.redo(await self.record(), wanted, begun, limit)
 
     # -- inside ----------------------------------------------------------------------------

@@ -430,10 +430,13 @@ class Store(
 
     # -- singletons ----------------------------------------------------------------------------
 
-    async def claim(self, key: str, holder: str, *, ttl: float | None = None) -> bool:
+    async def claim(
+        self, key: str, holder: str, *, ttl: float | None = None, renew: bool = False
+    ) -> bool:
         """Claim a name once in the fleet; True for the holder, however often it asks.
 
-        ``ttl`` seconds after the first claim it is free again; None keeps it for good.
+        ``ttl`` seconds after the first claim it is free again; None keeps it for good. With
+        ``renew`` they count from this call.
         """
         ...
 

@@ -152,3 +152,72 @@ async def test_a_run_that_is_cut_off_as_it_gets_the_cursor_leaves_it_to_others(
             with pytest.raises(asyncio.CancelledError):
                 await run
         assert (await router.run_once()).counts == {"sent": 2}
+
+
+class Slow:
+    """A deliverer that takes longer than its time limit, and heeds no cancellation."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self.broken = True
+        self.others: list[dict[str, int]] = []
+        self.calls = 0
+
+    async def __call__(self, event: RoutedEvent) -> None:
+        if self.broken:
+            raise ValueError("down")
+        self.calls += 1
+        for _ in range(4):
+            await _passes(self._clock, 9)
+            self.others.append((await self.again()).counts)
+
+    async def again(self) -> Any:
+        """The same pass, as another process would make it meanwhile."""
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("verb", ["redrive", "redo"])
+async def test_an_event_that_is_delivered_again_for_longer_than_its_claim_is_nobody_elses(
+    app: offpath.App, clock: ManualClock, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(clock)
+    async with app:
+        router = await _ready(app, slow, 1)
+        passes = {"redrive": router.redrive, "redo": lambda: router.redo("dry_run")}
+        monkeypatch.setattr(slow, "again", passes[verb])
+        if verb == "redo":
+            await router.switch("*:*", dry_run=True)
+        await router.run_once()
+        await router.switch("*:*", dry_run=False)
+        slow.broken = False
+        assert (await passes[verb]()).counts == {"sent": 1}
+    assert slow.calls == 1
+    assert slow.others == [{"skipped" if verb == "redrive" else "busy": 1}] * 4
+
+
+async def test_a_delivery_whose_claim_another_pass_took_is_ended_and_not_written(
+    app: offpath.App, clock: ManualClock
+) -> None:
+    """As after an outage of the store that was longer than the claim."""
+    ends: list[str] = []
+
+    async def deliver(event: RoutedEvent) -> None:
+        if event.attempt == 1:
+            raise ValueError("down")
+        await _passes(clock, 0)  # the renewals begin
+        clock.advance(31)
+        name = f"offpath.replay:{letter.id}:{event.attempt}"
+        assert await app.store().claim(name, "another pass", ttl=60)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append("ended")
+
+    async with app:
+        router = await _ready(app, deliver, 1)
+        await router.run_once()
+        (letter,) = await app.store().letters("iu")
+        async with asyncio.timeout(10):
+            assert (await router.redrive()).counts == {"skipped": 1}
+        (left,) = await app.store().letters("iu")
+    assert (ends, left.number) == (["ended"], letter.number)

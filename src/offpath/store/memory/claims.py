@@ -8,11 +8,16 @@ from offpath.store.memory.instants import maybe_later
 from offpath.store.memory.tables import ClaimRow, Tables
 
 
-def claim(tables: Tables, now: datetime, key: str, holder: str, ttl: float | None) -> bool:
-    """Claim a name; the holder that has it keeps it, until the time of its first claim is over."""
+def claim(
+    tables: Tables, now: datetime, key: str, holder: str, ttl: float | None, *, renew: bool = False
+) -> bool:
+    """Claim a name; who has it keeps it, until the time of the first claim, or of one that renews,
+    is over.
+    """
     free_at = maybe_later(now, ttl)
     known = tables.claims.get(key)
-    if known is not None and (known.free_at is None or now < known.free_at):
+    held = known is not None and (known.free_at is None or now < known.free_at)
+    if known is not None and held and (known.holder != holder or not renew):
         return known.holder == holder
     tables.claims[key] = ClaimRow(holder, free_at)
     tables.expiring_claims.remove(key)

@@ -280,9 +280,11 @@ class MemoryStore(
 
     # -- singletons ------------------------------------------------------------------------
 
-    async def claim(self, key: str, holder: str, *, ttl: float | None = None) -> bool:
+    async def claim(
+        self, key: str, holder: str, *, ttl: float | None = None, renew: bool = False
+    ) -> bool:
         """Claim a name once."""
-        return claims.claim(self._tables, self._clock.now(), key, holder, ttl)
+        return claims.claim(self._tables, self._clock.now(), key, holder, ttl, renew=renew)
 
     async def release_claim(self, key: str, holder: str) -> bool:
         """Give a name back."""

@@ -9,7 +9,8 @@ from clock
 on conflict (key) do update
 set holder = excluded.holder,
     free_at = case
-        when c.free_at <= coalesce(:now::text::timestamptz, clock_timestamp())
+        when :renew::boolean
+            or c.free_at <= coalesce(:now::text::timestamptz, clock_timestamp())
             then excluded.free_at
         else c.free_at
     end

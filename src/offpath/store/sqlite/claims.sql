@@ -4,7 +4,9 @@ insert into offpath_claim as held (key, holder, expires_at)
 values (:key, :holder, :now + :span)
 on conflict (key) do update set
     holder = excluded.holder,
-    expires_at = case when held.expires_at <= :now then excluded.expires_at else held.expires_at end
+    expires_at = case
+        when :renew or held.expires_at <= :now then excluded.expires_at else held.expires_at
+    end
 where held.holder = excluded.holder or held.expires_at <= :now
 returning 1
 
