@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
 from offpath.app import App
-from offpath.errors import NotFound
+from offpath.errors import InvalidArgument, NotFound
 from offpath.jobs.schedules.occurrences import occurrence_job
+from offpath.model import checks
 from offpath.model.schedule import Occurrence, OccurrenceOutcome
 from offpath.operating.steps import DONE, ActionWork, Stepped, once
 from offpath.runtime.ids import derive_id
@@ -19,6 +20,8 @@ class PauseOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     until: datetime | None = None
     """Its end; None: until it is resumed."""
+    seconds: float | None = None
+    """Its length from the moment of asking, instead of its end."""
 
 
 class AcceptOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,9 +30,19 @@ class AcceptOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     reason: str
 
 
+def _end(work: ActionWork) -> datetime | None:
+    options: PauseOptions = work.options
+    if options.seconds is None:
+        return options.until
+    if options.until is not None:
+        raise InvalidArgument("until and seconds say the same: give one of them")
+    length = checks.seconds(options.seconds, "seconds")
+    return work.record.at + timedelta(seconds=length)
+
+
 async def pause_queue(app: App, work: ActionWork) -> Stepped:
     """Hand out no more of its jobs."""
-    await app.queues.pause(work.target.name, until=work.options.until)
+    await app.queues.pause(work.target.name, until=_end(work))
     return DONE
 
 
@@ -40,7 +53,7 @@ async def resume_queue(app: App, work: ActionWork) -> Stepped:
 
 async def pause_limit(app: App, work: ActionWork) -> Stepped:
     """Start no more jobs of a key."""
-    await app.limits.pause(work.target.name, until=work.options.until)
+    await app.limits.pause(work.target.name, until=_end(work))
     return DONE
 
 

@@ -25,10 +25,12 @@ _QUICKEST = 0.5
 ACCENTS = ("blue", "green", "orange", "purple", "red", "teal")
 
 
-def dashboard(
+def dashboard(  # noqa: PLR0913 - each is a choice of its own
     app: App | str | Mapping[str, App | str],
     *,
     auth: Authenticate | Literal[False],
+    read_only: bool = False,
+    require_note: bool = False,
     payloads: Literal["redacted", "hidden"] = "redacted",
     redact: Iterable[str] = (),
     links: Mapping[str, str] | None = None,
@@ -46,6 +48,10 @@ def dashboard(
     ``auth`` tells who asks: see :mod:`offpath.web.auth`. It has no default. ``False`` lets in
     everybody who addresses this machine by a name of its own, and refuses any other name.
 
+    What is changed is kept as an action: who, when, what, and how it went. A viewer changes what
+    the rights allow; with ``read_only=True`` nobody changes anything, and with
+    ``require_note=True`` each action wants a reason.
+
     ``payloads="hidden"`` shows nobody arguments, results and tracebacks. ``redact`` names more
     fields that are secrets. ``links`` are other systems of a job, a URL with ``{job_id}`` by its
     word. ``title`` and ``accent`` tell one database from another; ``refresh`` is seconds between
@@ -54,6 +60,8 @@ def dashboard(
     Raises ``InvalidArgument``, and ``MissingExtra`` without ``offpath[dashboard]``.
     """
     terms = DashboardTerms(
+        read_only=read_only,
+        require_note=require_note,
         payloads=payloads,
         redact=frozenset(redact),
         links=dict(links or {}),
@@ -69,6 +77,8 @@ def dashboard(
 class DashboardTerms(Struct, frozen=True, kw_only=True):
     """The terms on which a dashboard is shown."""
 
+    read_only: bool = False
+    require_note: bool = False
     payloads: str = "redacted"
     redact: frozenset[str] = frozenset()
     links: dict[str, str] = {}
@@ -91,12 +101,16 @@ def mounted(
     given = _named(app)
     try:
         from offpath.web.console import application, doors, places, renderer
+        from offpath.web.console.action_routes import ActionTerms
     except ImportError as error:
         raise MissingExtra(
             "the dashboard needs starlette, jinja2 and others: pip install 'offpath[dashboard]'"
         ) from error
     look = application.Look(
-        hidden=terms.payloads == "hidden", names=terms.redact, links=terms.links
+        hidden=terms.payloads == "hidden",
+        names=terms.redact,
+        links=terms.links,
+        terms=ActionTerms(read_only=terms.read_only, require_note=terms.require_note),
     )
     pages = renderer.Pages(title=terms.title, accent=terms.accent, refresh=terms.refresh)
     rules = doors.DoorRules(authenticate=auth, hosts=terms.hosts, loopback=terms.loopback)

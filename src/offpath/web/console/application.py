@@ -19,18 +19,19 @@ from offpath.errors import InvalidArgument, NotFound
 from offpath.model.redact import redact
 from offpath.operating.redaction import Redaction
 from offpath.web.auth import Token
-from offpath.web.body import CutBody, SlowBody, TooLargeBody, read_body
+from offpath.web.console.action_routes import ActionRoutes, ActionTerms, told_of
 from offpath.web.console.answers import json_answer, marked
 from offpath.web.console.attempts import Attempts
+from offpath.web.console.bodies import read_form
 from offpath.web.console.doors import DoorRules, Doors, too_many
 from offpath.web.console.openapi import document as openapi
 from offpath.web.console.places import Place
-from offpath.web.console.queries import JOB_NAMES, RequestQuery, field_text, searched
+from offpath.web.console.queries import RequestQuery, field_text, searched
 from offpath.web.console.readings import READINGS, Asking, DocumentReading, reading
 from offpath.web.console.renderer import Pages, asset
 from offpath.web.console.runbooks import runbook, runbook_of
 from offpath.web.console.sign_in import Cookies, OneTimeCode
-from offpath.web.console.stops import Stop, unknown_page
+from offpath.web.console.stops import Stop, inside, sentence, unknown_page
 from offpath.web.console.visits import base_of, visit_of
 from offpath.web.viewers import Can
 
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 Answer = Callable[[Request], Awaitable[Response]]
 API: Final = "/api/v1"
-_MOST_BODY: Final = 65_536
-_BODY_TIMEOUT: Final = 10.0
 _YEAR: Final = "public, max-age=31536000, immutable"
 SECTIONS: Final = (
     ("overview", "/", "Overview"),
@@ -51,6 +50,7 @@ SECTIONS: Final = (
     ("limits", "/limits", "Limits"),
     ("workers", "/workers", "Workers"),
     ("health", "/health", "Health"),
+    ("actions", "/actions", "Actions"),
 )
 """The menu: the name, the path and the words of each page."""
 _BESIDE: Final = {"dead": ("faults",)}
@@ -66,6 +66,7 @@ class Look(Struct, frozen=True, kw_only=True):
     """More field names that are secrets."""
     links: dict[str, str]
     """Links of a job to other systems: the word, and a URL with ``{job_id}``."""
+    terms: ActionTerms = ActionTerms()
 
 
 class Console:
@@ -87,6 +88,7 @@ class Console:
         self._cookies = cookies
         self._attempts = attempts
         self._code = code
+        self._actions = ActionRoutes(pages, look.terms, self)
 
     def app(self, rules: DoorRules) -> ASGIApp:
         """The whole, behind its doors."""
@@ -125,6 +127,7 @@ class Console:
         return [
             *pages,
             *data,
+            *self._actions.of_place(place),
             Route("/runbooks/{page}", self._runbook(place)),
             Route(f"{API}/openapi.json", _described),
             Route(f"{API}/me", _me),
@@ -173,14 +176,14 @@ class Console:
         address = "" if request.client is None else request.client.host
         if (seconds := self._attempts.wait_for(address)) is not None:
             raise too_many(seconds)
-        form = dict(parse_qsl(await _body(request)))
+        form = dict(await read_form(request))
         name = self._name_of(form)
         if name is None or self._cookies is None:
             self._attempts.wrong(address)
             said = "The link works once, within a minute." if form.get("code") else _WRONG
             return self._sign_in_form(request, form.get("next", "/"), "", said, status=403)
         base = base_of(request)
-        answer = RedirectResponse(base + _inside(form.get("next", "/")), 303)
+        answer = RedirectResponse(base + inside(form.get("next", "/")), 303)
         secure = request.url.scheme == "https"
         self._cookies.give(answer, name, path=base or "/", secure=secure)
         return answer
@@ -204,7 +207,7 @@ class Console:
     ) -> Response:
         base = base_of(request)
         text = self._pages.render(
-            "sign_in.html", base=base, top=base, after=_inside(after), code=code, said=said
+            "sign_in.html", base=base, top=base, after=inside(after), code=code, said=said
         )
         return HTMLResponse(text, status)
 
@@ -221,28 +224,42 @@ class Console:
             if one.name == "jobs" and (text := dict(parse_qsl(request.url.query)).get("q")):
                 path, query = searched(text)
                 return RedirectResponse(f"{base_of(request)}{path}?{query}", 303)
-            found = await self._read(place, one, request)
+            told, query = await told_of(place, request.url.query, self.seen(place, request))
+            found = await self._read(place, one, request, query=query)
             beside = {
                 name: await self._read(place, reading(name), request, query="")
                 for name in _BESIDE.get(one.name, ())
             }
             text = self._pages.render(
-                f"{one.name}.html", d=found, **beside, **self._around(place, one, request)
+                f"{one.name}.html",
+                d=found,
+                **beside,
+                **self._around(place, one, request, query=query),
+                told=told,
             )
+            if not self._look.terms.read_only:
+                place.tend()
             return marked(request, text.encode(), "text/html; charset=utf-8")
 
         return answer
 
+    def around(self, place: Place, request: Request) -> dict[str, Any]:
+        """The values of a page that shows no reading."""
+        return {**self._around(place, None, request), "told": None}
+
     def _around(
-        self, place: Place, one: DocumentReading | None, request: Request
+        self,
+        place: Place,
+        one: DocumentReading | None,
+        request: Request,
+        *,
+        query: str | None = None,
     ) -> dict[str, Any]:
         """The values that every page has beside its document."""
         visit = visit_of(request)
-        query = (
-            RequestQuery(request.url.query, JOB_NAMES)
-            if one and one.names
-            else RequestQuery("", ())
-        )
+        text = request.url.query if query is None else query
+        asked = RequestQuery(text, one.names) if one and one.names else RequestQuery("", ())
+        rest = request.url.path.removeprefix(request.scope.get("root_path", ""))
         return {
             "base": base_of(request),
             "top": visit.top,
@@ -251,11 +268,13 @@ class Console:
             "places": [each.name for each in self._places],
             "place": place.name,
             "page": one.name if one else "",
-            "rest": request.url.path.removeprefix(request.scope.get("root_path", "")),
+            "rest": rest,
+            "here": f"{rest}?{text}" if text else rest,
+            "can": self._rights(request),
             "sections": SECTIONS,
-            "query": query,
-            "field": field_text(query.pairs),
-            "json_url": _json_url(one, request),
+            "query": asked,
+            "field": field_text(asked.pairs),
+            "json_url": _json_url(one, request, text),
             "links": _links(self._look.links, request.path_params.get("id", "")),
             "runbook_of": runbook_of,
         }
@@ -264,7 +283,7 @@ class Console:
         self, place: Place, one: DocumentReading, request: Request, *, query: str | None = None
     ) -> Any:  # noqa: ANN401 - a plain document
         """The plain document of a reading, for this viewer."""
-        seen = self._seen(place, request)
+        seen = self.seen(place, request)
         given = request.url.query if query is None else query
         try:
             asking = Asking(
@@ -277,13 +296,20 @@ class Console:
             else:
                 found = await place.ask(lambda app: one.read(app, asking))
         except NotFound as error:
-            raise Stop(404, error.code.upper(), _sentence(error)) from error
+            raise Stop(404, error.code.upper(), sentence(error)) from error
         except InvalidArgument as error:
-            raise Stop(400, error.code.upper(), _sentence(error)) from error
+            raise Stop(400, error.code.upper(), sentence(error)) from error
         # Names, tags and keys are anybody's texts too; what fields hold went by their names before.
         return redact(msgspec.to_builtins(found, builtin_types=(datetime,)), ())
 
-    def _seen(self, place: Place, request: Request) -> Redaction:
+    def _rights(self, request: Request) -> frozenset[str]:
+        """The rights that this dashboard and the viewer's own leave."""
+        own = visit_of(request).viewer.can
+        kept = own & {Can.READ, Can.PAYLOAD} if self._look.terms.read_only else own
+        return frozenset(one.value for one in kept)
+
+    def seen(self, place: Place, request: Request) -> Redaction:
+        """The redaction for this viewer."""
         may = Can.PAYLOAD in visit_of(request).viewer.can
         return Redaction(
             names=place.secret_names | self._look.names, payloads=may and not self._look.hidden
@@ -295,7 +321,7 @@ class Console:
             if found is None:
                 raise unknown_page()
             around = self._around(place, None, request)
-            text = self._pages.render("runbook.html", runbook=found, **around)
+            text = self._pages.render("runbook.html", runbook=found, **around, told=None)
             return marked(request, text.encode(), "text/html; charset=utf-8")
 
         return answer
@@ -333,40 +359,18 @@ def _paged(one: DocumentReading) -> bool:
     return all(one.name not in beside for beside in _BESIDE.values())
 
 
-def _json_url(one: DocumentReading | None, request: Request) -> str | None:
+def _json_url(one: DocumentReading | None, request: Request, asked: str) -> str | None:
     if one is None:
         return None
     path = one.path
     for name, value in request.path_params.items():
         path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
-    query = f"?{request.url.query}" if request.url.query else ""
+    query = f"?{asked}" if asked else ""
     return f"{base_of(request)}{API}{path}{query}"
 
 
 def _links(links: dict[str, str], job_id: str) -> list[tuple[str, str]]:
     return [(name, url.replace("{job_id}", quote(job_id))) for name, url in links.items()]
-
-
-def _inside(path: str) -> str:
-    """A path of ours to go to; the first page for anything that leads elsewhere."""
-    plain = path.startswith("/") and not path.startswith("//") and "\\" not in path
-    return path if plain and path.isprintable() and path.isascii() else "/"
-
-
-def _sentence(error: Exception) -> str:
-    text = str(error)
-    return f"{text[:1].upper()}{text[1:]}."
-
-
-async def _body(request: Request) -> str:
-    try:
-        return (await read_body(request, most=_MOST_BODY, timeout=_BODY_TIMEOUT)).decode("latin-1")
-    except TooLargeBody:
-        raise Stop(413, "BODY_TOO_LARGE", f"More than {_MOST_BODY} bytes.") from None
-    except SlowBody:
-        raise Stop(408, "BODY_TOO_SLOW", "The body did not come.", retryable=True) from None
-    except CutBody:
-        raise Stop(400, "BODY_CUT", "The body was cut off.") from None
 
 
 async def _nowhere(_: Scope, __: Receive, ___: Send) -> None:

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from offpath.operating.documents.actions import ActionDocument
+from offpath.operating.previews import Preview
+from offpath.operating.verbs import VERBS, Verb
 from offpath.web.console.readings import READINGS, DocumentReading
 from offpath.web.problem import MEDIA_TYPE
 
 _REF = "#/components/schemas/{name}"
+_JSON: Final = "application/json"
 
 
 def document() -> dict[str, Any]:
     """The document."""
-    kinds = {one.document for one in READINGS}
+    kinds = {one.document for one in READINGS} | {ActionDocument, Preview}
+    kinds |= {kind for verb in VERBS.values() for kind in (verb.target, verb.options)}
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_REF)
+    paths = {one.path: {"get": _operation(one)} for one in READINGS}
+    for path, operation in _writes().items():
+        paths.setdefault(path, {})["post"] = operation
     return {
         "openapi": "3.1.0",
         "info": {"title": "offpath dashboard", "version": version("offpath")},
-        "paths": {one.path: {"get": _operation(one)} for one in READINGS},
+        "paths": paths,
         "components": {
-            "schemas": {**schemas, "Problem": _PROBLEM},
+            "schemas": {**schemas, "ActionAsked": _asked(), "Problem": _PROBLEM},
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"bearer": []}],
@@ -31,25 +39,101 @@ def document() -> dict[str, Any]:
 
 
 def _operation(one: DocumentReading) -> dict[str, Any]:
-    inside = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in re.findall(r"{(\w+)}", one.path)
-    ]
     asked = [{"name": name, "in": "query", "schema": _schema_of(name)} for name in one.names]
-    schema = {"$ref": _REF.format(name=one.document.__name__)}
     return {
         "operationId": one.name,
         "summary": one.summary,
-        "parameters": [*inside, *asked],
+        "parameters": [*_inside(one.path), *asked],
         "responses": {
-            "200": {
-                "description": one.summary,
-                "content": {"application/json": {"schema": schema}},
-            },
+            "200": _answer(one.summary, one.document.__name__),
             "304": {"description": "It is as the `If-None-Match` says."},
             **{status: _problem(text) for status, text in _FAULTS.items()},
         },
     }
+
+
+# -- writes ----------------------------------------------------------------------------------------
+
+
+def _writes() -> dict[str, Any]:
+    """The one door for writes: each path with its operation."""
+    begun = {"202": _answer("It is begun, and goes on.", "ActionDocument")}
+    return {
+        "/actions": _write("act", "Do something.", "ActionDocument", body=True, more=begun),
+        "/actions/preview": _write(
+            "preview_action", "How many rows an action would be about.", "Preview", body=True
+        ),
+        "/actions/{id}/stop": {
+            **_write("stop_action", "End a long one between two steps.", "ActionDocument"),
+            "parameters": _inside("/actions/{id}/stop"),
+        },
+    }
+
+
+def _write(
+    name: str,
+    summary: str,
+    document: str,
+    *,
+    body: bool = False,
+    more: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    asked = {"required": True, "content": {_JSON: {"schema": _ref("ActionAsked")}}}
+    return {
+        "operationId": name,
+        "summary": summary,
+        **({"requestBody": asked} if body else {}),
+        "responses": {
+            "200": _answer(summary, document),
+            **(more or {}),
+            **{status: _problem(text) for status, text in (_FAULTS | _REFUSALS).items()},
+        },
+    }
+
+
+def _asked() -> dict[str, Any]:
+    """What may be asked for: one of the verbs, each with its own target and options."""
+    return {
+        "oneOf": [_verb(one) for one in VERBS.values()],
+        "discriminator": {"propertyName": "verb"},
+    }
+
+
+def _verb(one: Verb) -> dict[str, Any]:
+    needed = ["verb", "target"]
+    if any(field.required for field in msgspec.structs.fields(one.options)):
+        needed.append("options")
+    return {
+        "type": "object",
+        "title": one.name,
+        "description": f"{one.words}. Needs the right `{one.right.value}`.",
+        "properties": {
+            "verb": {"const": one.name},
+            "target": _ref(one.target.__name__),
+            "options": _ref(one.options.__name__),
+            **_COMMON,
+        },
+        "required": needed,
+        "additionalProperties": False,
+    }
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def _inside(path: str) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)}", path)
+    ]
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": _REF.format(name=name)}
+
+
+def _answer(text: str, document: str) -> dict[str, Any]:
+    return {"description": text, "content": {_JSON: {"schema": _ref(document)}}}
 
 
 def _schema_of(name: str) -> dict[str, Any]:
@@ -61,20 +145,29 @@ def _schema_of(name: str) -> dict[str, Any]:
 
 
 def _problem(text: str) -> dict[str, Any]:
-    schema = {"$ref": _REF.format(name="Problem")}
-    return {"description": text, "content": {MEDIA_TYPE: {"schema": schema}}}
+    return {"description": text, "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}
 
 
-_FAULTS = {
-    "400": "A filter that is not known, or has no such value.",
+_FAULTS: Final = {
+    "400": "A filter or a field that is not known, or has no such value.",
     "401": "Nobody is known by the credentials.",
-    "403": "A foreign page, or a name that is not the dashboard's.",
+    "403": "A foreign page, a name that is not the dashboard's, or a right that is missing.",
     "404": "There is none (any more).",
     "414": "The query is too long.",
     "429": "Too many wrong tokens.",
     "503": "The database is away, too slow, or of another version.",
 }
-_PROBLEM = {
+_REFUSALS: Final = {
+    "409": "The id is another action's, or the number of rows must be confirmed.",
+    "413": "The body is too large.",
+    "415": "The body is no JSON.",
+}
+_COMMON: Final[dict[str, Any]] = {
+    "id": {"type": ["string", "null"], "format": "uuid"},
+    "note": {"type": "string", "maxLength": 500},
+    "confirm": {"type": ["string", "null"]},
+}
+_PROBLEM: Final = {
     "type": "object",
     "properties": {
         "type": {"type": "string"},

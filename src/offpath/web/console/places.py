@@ -20,7 +20,9 @@ from offpath.app import App
 from offpath.config import MEMORY_URL, load_settings
 from offpath.errors import AppClosed, OffpathError, SchemaError, StoreBusy, StoreUnavailable
 from offpath.jobs.client.core import core_of
+from offpath.model.action import ActionFilter, ActionState
 from offpath.model.redact import SECRET_NAMES, redact_text
+from offpath.operating import actions
 from offpath.operating.schema_check import require_schema
 from offpath.store.backends import looking_store
 from offpath.web.console.stops import Stop
@@ -30,6 +32,8 @@ Read = Callable[[App], Awaitable[T]]
 
 PATIENCE: Final = 2.0
 """Seconds for all that one page asks of the store."""
+TEND_EVERY: Final = 5.0
+"""Seconds between two looks for actions that nobody carries out any more."""
 SHARED_FOR: Final = 1.0
 """Seconds in which an answer that is the same for everybody is given again."""
 _MOST_SHARED: Final = 100
@@ -51,6 +55,8 @@ class Place:
             WeakKeyDictionary()
         )
         self._shared: dict[str, tuple[float, Any]] = {}
+        self._carried_out: set[asyncio.Task[None]] = set()
+        self._tended = -TEND_EVERY
         self.answered_at: datetime | None = None
         """The time of the last good answer, by the store's clock."""
 
@@ -61,10 +67,10 @@ class Place:
             return None
         return self._given
 
-    async def ask(self, read: Read[T]) -> T:
+    async def ask(self, read: Read[T], *, patience: float | None = None) -> T:
         """The answer of ``read``. Raises ``Stop`` when the store is away, too slow, or not ours."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PATIENCE if patience is None else patience):
                 return await self._asked(read)
         except TimeoutError:
             raise self._slow() from None
@@ -88,8 +94,39 @@ class Place:
         self._shared[key] = (now, answer)
         return answer
 
+    def carry(self, work: Read[object]) -> None:
+        """Have something carried out behind the requests, in this loop."""
+        task = asyncio.ensure_future(self._carried(work))
+        self._carried_out.add(task)
+        task.add_done_callback(self._carried_out.discard)
+
+    def tend(self) -> None:
+        """Carry on what a dead process left of an action, now and then, while somebody looks."""
+        now = asyncio.get_running_loop().time()
+        if now - self._tended < TEND_EVERY:
+            return
+        self._tended = now
+        self.carry(_carry_on)
+
+    async def settled(self) -> None:
+        """Wait until what is carried out behind the requests is done."""
+        await asyncio.gather(*self._carried_out)
+
+    async def _carried(self, work: Read[object]) -> None:
+        """What is not done is carried on after its lease, here or elsewhere."""
+        try:
+            await self._asked(work)
+        except OffpathError as error:
+            _log.warning("%s: an action is left for later: %s", self.name, _told(error))
+
     async def close(self) -> None:
         """Close what was opened in this loop."""
+        for task in tuple(self._carried_out):
+            task.cancel()
+        await asyncio.gather(*self._carried_out, return_exceptions=True)
+        await self._shut()
+
+    async def _shut(self) -> None:
         app = self._opened.pop(asyncio.get_running_loop(), None)
         if app is not None:
             await app.close()
@@ -132,7 +169,7 @@ class Place:
     async def _leave(self) -> None:
         """Open anew next time: what was opened may be of a database that is not there any more."""
         try:
-            await self.close()
+            await self._shut()
         except OffpathError as error:
             _log.info("%s: closing: %s", self.name, _told(error))
 
@@ -151,6 +188,18 @@ class Place:
         )
         text = f"The database is away: {_told(error)}.{last}"
         return Stop(503, "STORE_AWAY", text, retryable=True, retry_after="2")
+
+
+async def _carry_on(app: App) -> None:
+    """Carry on one action, if the holder's time of one is over: a read, as long as none is."""
+    now = await app.store().ping()
+    running = await app.store().actions(_RUNNING, limit=_MOST_RUNNING)
+    if any(one.held_until <= now for one in running):
+        await actions.carry_on(app, "dashboard")
+
+
+_RUNNING: Final = ActionFilter(states=(ActionState.RUNNING,))
+_MOST_RUNNING: Final = 20
 
 
 def _told(error: OffpathError) -> str:

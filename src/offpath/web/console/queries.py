@@ -69,6 +69,7 @@ class RequestQuery:
 
 _TARGETS: Final = {"tag": "tags", "group": "group_id"}
 JOB_NAMES: Final = (*FILTERS, *_PAGE)
+ACTION_NAMES: Final = ("state", "verb", "actor", *_PAGE)
 
 
 def searched(text: str) -> tuple[str, str]:

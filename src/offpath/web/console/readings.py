@@ -16,10 +16,13 @@ from offpath.app import App
 from offpath.errors import InvalidArgument, NotFound
 from offpath.health.fleet import member
 from offpath.model import checks
+from offpath.model.action import ActionFilter, ActionState
 from offpath.model.job import JobState
 from offpath.model.limit import QueueRecord
-from offpath.operating import overview, views
+from offpath.operating import actions, overview, views
+from offpath.operating.documents import actions as action_documents
 from offpath.operating.documents import flow, health, jobs, schedules, workers
+from offpath.operating.documents.actions import ActionDocument, ActionPage
 from offpath.operating.documents.faults import FaultsDocument
 from offpath.operating.documents.flow import LimitDocument
 from offpath.operating.documents.groups import GroupStanding
@@ -31,7 +34,8 @@ from offpath.operating.overview import Overview
 from offpath.operating.queue_service import QueueList, QueueStanding, describe_queues
 from offpath.operating.reasons import JobShown, commands_of, reasons_of
 from offpath.operating.redaction import Redaction
-from offpath.web.console.queries import JOB_NAMES, RequestQuery
+from offpath.runtime.ids import parse_id
+from offpath.web.console.queries import ACTION_NAMES, JOB_NAMES, RequestQuery
 
 _UPCOMING: Final = 5
 _HISTORY: Final = 50
@@ -208,6 +212,32 @@ async def _worker(app: App, asking: Asking) -> WorkerShown:
     return WorkerShown(**told, held=tuple(HeldJob(**one) for one in mine))
 
 
+async def _actions(app: App, asking: Asking) -> ActionPage:
+    query = asking.query
+    where = ActionFilter(
+        states=_action_states(query.many("state")),
+        verbs=query.many("verb"),
+        actors=query.many("actor"),
+    )
+    after = query.one("after")
+    if after is not None:
+        parse_id(after, "after")
+    found = await app.store().actions(where, limit=query.limit(), after=after)
+    return action_documents.describe_page(found, query.limit(), asking.seen)
+
+
+def _action_states(given: Sequence[str]) -> tuple[ActionState, ...]:
+    try:
+        return tuple(ActionState(one) for one in given)
+    except ValueError as error:
+        raise InvalidArgument(f"state: {error}; the states are {', '.join(ActionState)}") from error
+
+
+async def _action(app: App, asking: Asking) -> ActionDocument:
+    found = await actions.action(app, asking.path["id"])
+    return action_documents.describe(found, asking.seen)
+
+
 async def _health(app: App, _: Asking) -> HealthDocument:
     return health.describe(await views.fleet_of(app))
 
@@ -319,6 +349,21 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         document=HealthDocument,
         read=_health,
         shared=True,
+    ),
+    DocumentReading(
+        name="actions",
+        path="/actions",
+        summary="Actions: who did what, newest first.",
+        document=ActionPage,
+        read=_actions,
+        names=ACTION_NAMES,
+    ),
+    DocumentReading(
+        name="action",
+        path="/actions/{id}",
+        summary="One action, and how it went.",
+        document=ActionDocument,
+        read=_action,
     ),
 )
 

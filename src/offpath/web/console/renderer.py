@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.resources import files
@@ -15,7 +15,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from offpath.model.schedule import Timing
 from offpath.operating.documents.schedules import in_words
+from offpath.operating.targets import JobsTarget
 from offpath.operating.times import ago, short
+from offpath.operating.verbs import VERBS
 
 _STATIC: Final = files("offpath.web.console") / "static"
 _KINDS: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
@@ -49,6 +51,7 @@ SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "triggered": ("✔", "succeeded"),
     "skipped": ("⊘", "ended"),
     "missed": ("✖", "failed"),
+    "stopped": ("⊘", "ended"),
 }
 """The sign and the colour of a state, by its first word: never the colour alone."""
 
@@ -68,6 +71,7 @@ class Pages:
             ago=_ago,
             clock=_clock,
             exact=_exact,
+            exact_micros=_exact_micros,
             json=_json,
             middle=_middle,
             number=_number,
@@ -82,6 +86,7 @@ class Pages:
             title=title,
             accent=accent,
             refresh=refresh,
+            verbs_for=_verbs_for,
             asset=lambda name: f"/assets/{name}?{fingerprint(name)}",
         )
 
@@ -116,6 +121,17 @@ def _clock(moment: datetime | None) -> str:
 
 def _exact(moment: datetime | None) -> str:
     return "" if moment is None else moment.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def _exact_micros(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _verbs_for(states: Sequence[str]) -> list[tuple[str, str]]:
+    """The verbs that jobs in these states allow, the name and the words; any state: all."""
+    wanted = set(states)
+    found = [one for one in VERBS.values() if one.target is JobsTarget]
+    return [(one.name, one.words) for one in found if not wanted or one.states & wanted]
 
 
 def _seconds(value: float | None) -> str:

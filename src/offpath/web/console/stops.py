@@ -21,6 +21,18 @@ class Stop(Exception):
         }
 
 
+def inside(path: str) -> str:
+    """A path of ours to go to; the first page for anything that leads elsewhere."""
+    plain = path.startswith("/") and not path.startswith("//") and "\\" not in path
+    return path if plain and path.isprintable() and path.isascii() else "/"
+
+
+def sentence(error: Exception) -> str:
+    """The text of an error as a sentence."""
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def unknown_page() -> Stop:
     """The answer to a path that leads nowhere."""
     return Stop(404, "NOT_FOUND", "There is no such page.")

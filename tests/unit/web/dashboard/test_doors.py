@@ -24,6 +24,10 @@ CLOSED = sorted(
         f"{API}/me",
         "/runbooks/{page}",
         "/nowhere",
+        "/act",
+        "/actions/{id}/stop",
+        f"{API}/actions/preview",
+        f"{API}/actions/{{id}}/stop",
     }
 )
 WRONG = {

@@ -15,6 +15,7 @@
   const rests = () =>
     document.hidden || kept.get("still") === "yes" || $("dialog[open]") ||
     document.activeElement?.matches("input, select, textarea") || String(getSelection()) !== "" ||
+    $("td.mark input:checked") || $("form.act") ||
     new URLSearchParams(location.search).has("after");
 
   async function look() {
@@ -74,6 +75,7 @@
     still() { kept.set("still", still() ? "no" : "yes"); words(); },
     help() { $("#keys").showModal(); },
     keys() { kept.set("keys", kept.get("keys") === "off" ? "on" : "off"); words(); },
+    all(box) { for (const one of marks()) one.checked = box.checked; count(); },
     async copy(button) {
       const text = button.dataset.text;
       try { await navigator.clipboard.writeText(text); } catch { return; }
@@ -82,6 +84,17 @@
       setTimeout(() => { button.textContent = was; }, 1500);
     },
   };
+  // -- marks: how many, said where the buttons are ------------------------------------------------
+  const marks = () => [...document.querySelectorAll("td.mark input")];
+  function count() {
+    const marked = marks().filter((one) => one.checked).length;
+    for (const one of document.querySelectorAll("[data-marked]")) {
+      one.hidden = !marked;
+      one.textContent = `${marked} marked`;
+    }
+  }
+  document.addEventListener("change", (event) => { if (event.target.matches("td.mark input")) count(); });
+  count();
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-do]");
     if (button) acts[button.dataset.do]?.(button);
@@ -91,7 +104,7 @@
 
   // -- keys: never with a modifier, never in a field ------------------------------------------------
   let first = "";
-  const places = { o: "", j: "jobs", d: "dead", q: "queues", s: "schedules", l: "limits", w: "workers", h: "health" };
+  const places = { o: "", j: "jobs", d: "dead", q: "queues", s: "schedules", l: "limits", w: "workers", h: "health", a: "actions" };
   function move(by) {
     const rows = [...document.querySelectorAll("#live tbody tr")];
     if (!rows.length) return;
@@ -99,7 +112,7 @@
     rows[at]?.classList.remove("at");
     const next = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
     next.classList.add("at");
-    next.querySelector("a")?.focus();
+    next.querySelector("a, button")?.focus();
   }
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || kept.get("keys") === "off") return;
@@ -109,6 +122,7 @@
     else if (key === "/") { event.preventDefault(); $("input[type=search]")?.focus(); }
     else if (key === "j") move(1);
     else if (key === "k") move(-1);
+    else if (key === "x") $("#live tbody tr.at td.mark input")?.click();
     else if (key === "?") acts.help();
     first = key;
   });

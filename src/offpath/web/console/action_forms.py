@@ -1,0 +1,130 @@
+"""Forms of actions: the fields by which a page asks for one, and its link to be confirmed.
+
+``verb``; ``id`` for each row, or ``match``, the query of a list; the fields of other targets by
+their names; options as ``o.NAME``; ``note``, ``confirm``, ``before`` and ``back``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from offpath.errors import InvalidArgument
+from offpath.operating.orders import ActionAsked
+from offpath.operating.targets import JobsTarget, JobsWhere, MessagesTarget, MessagesWhere
+from offpath.operating.verbs import Verb, verb_of
+from offpath.web.console.queries import RequestQuery
+
+OPTION: Final = "o."
+_WHERE: Final = {JobsTarget: JobsWhere, MessagesTarget: MessagesWhere}
+_PAGING: Final = ("after", "limit")
+_SINGLE: Final = frozenset({"group", "box"})
+"""Filters that have one value."""
+
+
+class ActionForm:
+    """The fields of one form."""
+
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        self.pairs = pairs
+        self.verb: Verb = verb_of(self.one("verb"))
+
+    def one(self, name: str) -> str:
+        """The last value of a field; empty without one."""
+        return next((value for field, value in reversed(self.pairs) if field == name), "")
+
+    def many(self, name: str) -> tuple[str, ...]:
+        """Every value of a field."""
+        return tuple(value for field, value in self.pairs if field == name)
+
+    @property
+    def back(self) -> str:
+        """The page from which it came, with its query."""
+        return self.one("back")
+
+    def asked(self, *, action_id: str | None = None) -> ActionAsked:
+        """What the form asks for. Raises ``InvalidArgument``."""
+        return ActionAsked(
+            id=action_id,
+            verb=self.verb.name,
+            target=self._target(),
+            options=self._options(),
+            note=self.one("note"),
+            confirm=self.one("confirm") or None,
+        )
+
+    def kept(self) -> list[tuple[str, str]]:
+        """The fields that the page that confirms it sends again."""
+        gone = {"note", "confirm", "before", "action"}
+        return [(name, value) for name, value in self.pairs if name not in gone]
+
+    def _target(self) -> dict[str, Any]:
+        if self.verb.target in _WHERE:
+            return self._rows()
+        names = self.verb.target.__struct_fields__
+        found: dict[str, Any] = {name: self.one(name) for name in names if name != "ids"}
+        if "ids" in names:
+            found["ids"] = list(self.many("id"))
+        return found
+
+    def _rows(self) -> dict[str, Any]:
+        before = {"before": self.one("before")} if self.one("before") else {}
+        if "match" not in {name for name, _ in self.pairs}:
+            return {"ids": list(self.many("id")), **before}
+        return {"where": matched(self.verb, self.one("match")), **before}
+
+    def _options(self) -> dict[str, Any]:
+        given = {
+            name.removeprefix(OPTION): value
+            for name, value in self.pairs
+            if name.startswith(OPTION) and value
+        }
+        if "payload" in given:
+            given = {**given, "payload": _json(given["payload"])}
+        return given if not given else _typed(self.verb, given)
+
+
+def matched(verb: Verb, query: str) -> dict[str, Any]:
+    """The filter of a verb's target for the query of a list. Raises ``InvalidArgument``."""
+    names = _WHERE[verb.target].__struct_fields__
+    found = RequestQuery(query, (*names, *_PAGING))
+    where: dict[str, Any] = {}
+    for name in names:
+        if values := found.many(name):
+            where[name] = values[-1] if name in _SINGLE else list(values)
+    return where
+
+
+def link_to(base: str, verb: str, back: str, **fields: str) -> str:
+    """The link to the page that confirms an action."""
+    return f"{base}/act?{urlencode({'verb': verb, **fields, 'back': back})}"
+
+
+def read_query(text: str) -> ActionForm:
+    """The form in the query of a link. Raises ``InvalidArgument``."""
+    try:
+        return ActionForm(parse_qsl(text, keep_blank_values=True, max_num_fields=1_100))
+    except ValueError as error:
+        if isinstance(error, InvalidArgument):
+            raise
+        raise InvalidArgument("the link has too many fields") from error
+
+
+def _typed(verb: Verb, given: dict[str, Any]) -> dict[str, Any]:
+    """Texts of fields as what they are: numbers, truths, times."""
+    try:
+        found = msgspec.convert(given, verb.options, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"the options do not fit: {error}") from error
+    typed: dict[str, Any] = msgspec.to_builtins(found)
+    return {name: typed[name] for name in given}
+
+
+def _json(text: str) -> Any:  # noqa: ANN401 - any JSON
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidArgument(f"the payload is no JSON: {error}") from error

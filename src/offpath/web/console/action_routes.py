@@ -1,0 +1,246 @@
+"""The one door for writes: actions asked for by pages and programs, previewed, stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode
+
+import msgspec
+from msgspec import Struct
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from offpath.app import App
+from offpath.errors import Conflict, InvalidArgument, NotFound, OffpathError, Unconfirmed
+from offpath.model.action import ActionRecord, ActionState
+from offpath.model.redact import redact
+from offpath.operating import actions
+from offpath.operating.actions import Asker
+from offpath.operating.documents.actions import ActionDocument, describe
+from offpath.operating.orders import ActionAsked
+from offpath.operating.previews import Preview
+from offpath.operating.redaction import Redaction
+from offpath.operating.verbs import Verb, verb_of
+from offpath.runtime.ids import new_id
+from offpath.web.console.action_forms import ActionForm, read_query
+from offpath.web.console.answers import json_answer
+from offpath.web.console.bodies import read_form, read_json
+from offpath.web.console.places import Place
+from offpath.web.console.renderer import Pages
+from offpath.web.console.stops import Stop, inside, sentence
+from offpath.web.console.visits import base_of, visit_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+T = TypeVar("T")
+API: Final = "/api/v1"
+WRITING: Final = 10.0
+"""Seconds for what an action does within its request."""
+_DONE: Final = "done"
+"""The field of a query that names the action which a page tells of."""
+
+
+class ActionTerms(Struct, frozen=True, kw_only=True):
+    """The terms on which actions are taken."""
+
+    read_only: bool = False
+    require_note: bool = False
+
+
+class PageSurroundings(Protocol):
+    """The console, as far as pages of actions need it."""
+
+    def around(self, place: Place, request: Request) -> dict[str, Any]:
+        """The values that every page has."""
+        ...
+
+    def seen(self, place: Place, request: Request) -> Redaction:
+        """What this viewer may see."""
+        ...
+
+
+class ActionRoutes:
+    """The routes of actions."""
+
+    def __init__(self, pages: Pages, terms: ActionTerms, console: PageSurroundings) -> None:
+        self._pages = pages
+        self.terms = terms
+        self._console = console
+
+    def of_place(self, place: Place) -> list[Route]:
+        """The routes of one database."""
+
+        def bound(
+            method: Callable[[Place, Request], Awaitable[Response]],
+        ) -> Callable[[Request], Awaitable[Response]]:
+            async def answer(request: Request) -> Response:
+                return await method(place, request)
+
+            return answer
+
+        return [
+            Route("/act", bound(self._confirm), methods=["GET"]),
+            Route("/act", bound(self._act), methods=["POST"]),
+            Route("/actions/{id}/stop", bound(self._stop_and_look), methods=["POST"]),
+            Route(f"{API}/actions", bound(self._post), methods=["POST"]),
+            Route(f"{API}/actions/preview", bound(self._preview), methods=["POST"]),
+            Route(f"{API}/actions/{{id}}/stop", bound(self._stop), methods=["POST"]),
+        ]
+
+    # -- programs --------------------------------------------------------------------------------
+
+    async def _post(self, place: Place, request: Request) -> Response:
+        asked = await read_json(request, ActionAsked)
+        record = await self._asked(place, request, asked, "api")
+        status = 202 if record.state is ActionState.RUNNING else 200
+        return json_answer(request, self._told(place, request, record), status)
+
+    async def _preview(self, place: Place, request: Request) -> Response:
+        asked = await read_json(request, ActionAsked)
+        self._allow(request, _refused(lambda: verb_of(asked.verb)))
+        return json_answer(request, await self._previewed(place, request, asked))
+
+    async def _stop(self, place: Place, request: Request) -> Response:
+        return json_answer(request, await self._stopped(place, request))
+
+    # -- people ----------------------------------------------------------------------------------
+
+    async def _confirm(self, place: Place, request: Request) -> Response:
+        """The page on which an action is confirmed. It changes nothing."""
+        form = _refused(lambda: read_query(request.url.query))
+        self._allow(request, form.verb)
+        return await self._confirming(place, request, form, "")
+
+    async def _act(self, place: Place, request: Request) -> Response:
+        pairs = await read_form(request)
+        form = _refused(lambda: ActionForm(pairs))
+        asked = _refused(lambda: form.asked(action_id=form.one("action") or None))
+        try:
+            record = await self._asked(place, request, asked, "dashboard")
+        except Stop as stop:
+            if stop.code not in {"UNCONFIRMED", "NOTE.MISSING"}:
+                raise
+            return await self._confirming(place, request, form, stop.text, stop.status)
+        return RedirectResponse(_back(base_of(request), form, record), 303)
+
+    async def _stop_and_look(self, place: Place, request: Request) -> Response:
+        await self._stopped(place, request)
+        action_id = quote(request.path_params["id"], safe="")
+        return RedirectResponse(f"{base_of(request)}/actions/{action_id}", 303)
+
+    async def _confirming(
+        self, place: Place, request: Request, form: ActionForm, said: str, status: int = 200
+    ) -> Response:
+        asked = _refused(form.asked)
+        found = await self._previewed(place, request, msgspec.structs.replace(asked, confirm=None))
+        text = self._pages.render(
+            "act.html",
+            d=found,
+            form=form,
+            verb=form.verb,
+            said=said,
+            action=form.one("action") or new_id(),
+            note_wanted=self.terms.require_note,
+            back=inside(form.back),
+            **self._console.around(place, request),
+        )
+        return HTMLResponse(text, status)
+
+    # -- both ------------------------------------------------------------------------------------
+
+    def _allow(self, request: Request, verb: Verb) -> None:
+        """Raise ``Stop`` for who may not do this."""
+        if self.terms.read_only:
+            raise Stop(403, "READ_ONLY", "This dashboard changes nothing: it is read-only.")
+        if verb.right not in visit_of(request).viewer.can:
+            text = f"{verb.name} needs the right {verb.right.value!r}, which you do not have."
+            raise Stop(403, "RIGHT.MISSING", text)
+
+    async def _asked(
+        self, place: Place, request: Request, asked: ActionAsked, via: str
+    ) -> ActionRecord:
+        """The action, done if it is a small one, else begun."""
+        self._allow(request, _refused(lambda: verb_of(asked.verb)))
+        if self.terms.require_note and not asked.note.strip():
+            raise Stop(400, "NOTE.MISSING", "Say why: this dashboard keeps a note of each action.")
+        by = Asker(name=visit_of(request).viewer.name, via=via)
+        record = await _answered(place, lambda app: actions.ask(app, asked, by))
+        if record.state is not ActionState.RUNNING or not record.holder.startswith(f"{via}/"):
+            return record
+        if not actions.is_small(record):
+            place.carry(lambda app: actions.carry_out(app, record))
+            return record
+        return await _answered(place, lambda app: actions.carry_out(app, record))
+
+    async def _previewed(
+        self, place: Place, request: Request, asked: ActionAsked
+    ) -> dict[str, Any]:
+        seen = self._console.seen(place, request)
+        found: Preview = await _answered(place, lambda app: actions.preview(app, asked, seen))
+        told: dict[str, Any] = redact(msgspec.to_builtins(found, builtin_types=(datetime,)), ())
+        return told
+
+    async def _stopped(self, place: Place, request: Request) -> dict[str, Any]:
+        action_id = request.path_params["id"]
+        known = await _answered(place, lambda app: actions.action(app, action_id))
+        self._allow(request, _refused(lambda: verb_of(known.verb)))
+        record = await _answered(place, lambda app: actions.stop(app, action_id))
+        return self._told(place, request, record)
+
+    def _told(self, place: Place, request: Request, record: ActionRecord) -> dict[str, Any]:
+        document: ActionDocument = describe(record, self._console.seen(place, request))
+        told: dict[str, Any] = redact(msgspec.to_builtins(document, builtin_types=(datetime,)), ())
+        return told
+
+
+async def told_of(place: Place, query: str, seen: Redaction) -> tuple[dict[str, Any] | None, str]:
+    """The action that a page tells of, and the page's query without it."""
+    pairs = parse_qsl(query, keep_blank_values=True)
+    wanted = next((value for name, value in pairs if name == _DONE), None)
+    if wanted is None:
+        return None, query
+    rest = urlencode([pair for pair in pairs if pair[0] != _DONE])
+    try:
+        record = await place.ask(lambda app: actions.action(app, wanted))
+    except (NotFound, InvalidArgument):
+        return None, rest
+    told: dict[str, Any] = redact(
+        msgspec.to_builtins(describe(record, seen), builtin_types=(datetime,)), ()
+    )
+    return told, rest
+
+
+async def _answered(place: Place, work: Callable[[App], Awaitable[T]]) -> T:
+    try:
+        return await place.ask(work, patience=WRITING)
+    except OffpathError as error:
+        raise _stop_of(error) from error
+
+
+def _refused(read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except OffpathError as error:
+        raise _stop_of(error) from error
+
+
+def _stop_of(error: OffpathError) -> Exception:
+    """The end of a request by a refusal; any other error as it is."""
+    match error:
+        case Unconfirmed() | Conflict():
+            return Stop(409, error.code.upper(), sentence(error))
+        case NotFound():
+            return Stop(404, error.code.upper(), sentence(error))
+        case InvalidArgument():
+            return Stop(400, error.code.upper(), sentence(error))
+    return error
+
+
+def _back(base: str, form: ActionForm, record: ActionRecord) -> str:
+    """The page from which it came, told of the action."""
+    path, _, query = inside(form.back).partition("?")
+    pairs = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != _DONE]
+    return f"{base}{path}?{urlencode([*pairs, (_DONE, record.id)])}"
