@@ -103,6 +103,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """
     keep_log: Seconds | None = 90 * _DAY
     """The time for which the log keeps events that every router has passed; None for ever."""
+    keep_actions: Seconds | None = 365 * _DAY
+    """The time for which actions of operators are kept; None for ever."""
     max_outbox_attempts: Annotated[int, Meta(ge=1, le=10_000)] = 10
     """The number of attempts after which an event is dead."""
     max_inbox_attempts: Annotated[int, Meta(ge=1, le=10_000)] = 10
@@ -207,7 +209,7 @@ _HINTS: dict[str, Any] = get_type_hints(Settings, include_extras=True)
 _FOREVER = frozenset(
     {
         *("keep_succeeded", "keep_dead", "keep_cancelled", "keep_delivered", "keep_applied"),
-        *("start_timeout", "router_age_limit", "keep_log"),
+        *("start_timeout", "router_age_limit", "keep_log", "keep_actions"),
         *("job_age_limit", "event_age_limit", "inbox_age_limit", "dead_age_limit"),
     }
 )
@@ -219,7 +221,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": _DAY, "w": 7 * _D
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w|)\s*")
 # Kubernetes sets some of these for a service that is called offpath; an economy reads its own.
 _NOT_OURS = re.compile(
-    r"OFFPATH_(TEST_.*|ECONOMY_.*|DASHBOARD_.*|SIGNING_SECRET.*|SERVICE_HOST|SERVICE_PORT.*|PORT|PORT_\d+_.*)"
+    r"OFFPATH_(TEST_.*|ACTOR|ECONOMY_.*|DASHBOARD_.*|SIGNING_SECRET.*|SERVICE_HOST|SERVICE_PORT.*|PORT|PORT_\d+_.*)"
 )
 
 _Found = tuple[Any, str]

@@ -116,7 +116,7 @@ def test_doctor_without_a_schema(run: Run, url: str, here: Path) -> None:
 def test_workers_prune_and_settings(run: Run, migrated: str) -> None:
     assert document(run("workers", "--json", "--url", migrated)) == {"items": []}
     pruned = document(run("prune", "--json", "--url", migrated))
-    assert pruned == {"removed": 0, "jobs": 0, "messages": 0, "events": 0}
+    assert pruned == {"removed": 0, "jobs": 0, "messages": 0, "events": 0, "actions": 0}
     shown = document(run("config", "show", "--json", "--url", migrated))
     assert shown["url"]["source"] == "argument"
 

@@ -15,6 +15,8 @@ from offpath.model.action import (
 )
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
+from offpath.sweeps.context import SweepContext
+from offpath.sweeps.prune import Prune
 from tests.conformance.builders import START
 
 VERB = "job.redrive"
@@ -180,3 +182,15 @@ async def test_old_actions_are_removed_once_they_have_ended(
     assert await store.prune_actions(before=before, limit=2) == 1
     assert await store.prune_actions(before=before, limit=2) == 0
     assert [one.id for one in await store.actions(ALL)] == [young.id, running.id]
+
+
+async def test_the_sweep_forgets_actions_by_their_age(store: Store, clock: ManualClock) -> None:
+    made = await store.put_action(asked())
+    await store.step_action(progress(made, state=ActionState.DONE))
+    sweep = Prune(lambda: store, keep_log=None, keep_actions=60.0)
+    context = SweepContext(app=None, sweep="prune", id="one", now=START)
+    clock.advance(60)
+    assert not (await sweep.run(context, clock.now(), 100)).counted
+    clock.advance(1)
+    assert (await sweep.run(context, clock.now(), 100)).counted == {"actions": 1}
+    assert await store.actions(ALL) == []

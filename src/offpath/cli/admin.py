@@ -20,7 +20,7 @@ from offpath.health.fleet import member
 from offpath.operating.documents.workers import describe
 from offpath.store.backends import backup as copy_store
 from offpath.store.backends import grant_roles, roles_script
-from offpath.store.log_trim import trim
+from offpath.store.log_trim import trim, trim_actions
 from offpath.store.protocol import Migration
 
 _PRUNE_BATCH = 1_000
@@ -148,20 +148,22 @@ def doctor(url: str | None) -> Listing:
 @click.command()
 @store_command
 async def prune(app: App) -> Said:
-    r"""Remove ended jobs, messages and events of the log that were kept long enough.
+    r"""Remove ended jobs, messages, events of the log and actions that were kept long enough.
 
     Workers do this by themselves.
 
     \b
     offpath prune
     """
-    jobs = messages = events = 0
+    jobs = messages = events = actions = 0
     while (batch := await app.store().prune(limit=_PRUNE_BATCH)).total:
         jobs, messages = jobs + batch.jobs, messages + batch.messages
     while more := await trim(app.store(), app.settings.keep_log, _PRUNE_BATCH):
         events += more
-    removed = {"jobs": jobs, "messages": messages, "events": events}
-    said = f"{jobs} jobs, {messages} messages and {events} events of the log removed"
+    while more := await trim_actions(app.store(), app.settings.keep_actions, _PRUNE_BATCH):
+        actions += more
+    removed = {"jobs": jobs, "messages": messages, "events": events, "actions": actions}
+    said = f"{jobs} jobs, {messages} messages, {events} events and {actions} actions removed"
     return Said({"removed": sum(removed.values()), **removed}, said)
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
+from offpath.cli.action_log import named, recorded
 from offpath.cli.frame import confirmed, option_group, plain_command, store_command
 from offpath.cli.option_values import pairs, past_time, since_option
 from offpath.cli.values import Cell, Fields, Listing, Said, Shown, Table
@@ -159,6 +160,7 @@ async def show(app: App, *, name: str) -> Shown:
     help="The reason that `show` gives.",
 )
 @store_command
+@recorded("endpoint.pause", named())
 async def pause(app: App, *, name: str, reason: str) -> Shown:
     r"""Post nothing to an endpoint until it is resumed.
 
@@ -174,6 +176,7 @@ async def pause(app: App, *, name: str, reason: str) -> Shown:
 @endpoints.command("resume")
 @_name
 @store_command
+@recorded("endpoint.resume", named())
 async def resume(app: App, *, name: str) -> Shown:
     r"""Post to an endpoint again.
 
@@ -190,6 +193,7 @@ async def resume(app: App, *, name: str) -> Shown:
 @_name
 @_key_options
 @store_command
+@recorded("endpoint.rotate", named())
 async def rotate(app: App, *, name: str, key: _SigningKey) -> Shown:
     r"""Sign with a new secret, too.
 
@@ -208,6 +212,7 @@ async def rotate(app: App, *, name: str, key: _SigningKey) -> Shown:
 @endpoints.command("retire")
 @_name
 @store_command
+@recorded("endpoint.retire", named())
 async def retire(app: App, *, name: str) -> Said:
     r"""Forget all secrets of an endpoint but the newest.
 
@@ -222,6 +227,7 @@ async def retire(app: App, *, name: str) -> Said:
 @_name
 @confirmed("Remove the endpoint {name}?")
 @store_command
+@recorded("endpoint.remove", named())
 async def remove(app: App, *, name: str) -> Said:
     r"""Remove an endpoint with its secrets. What waits for it is never posted.
 
@@ -250,6 +256,7 @@ async def remove(app: App, *, name: str) -> Said:
 )
 @confirmed("Post everything since {since} to {name} again?")
 @store_command
+@recorded("endpoint.replay", named(), "since", "until", "limit")
 async def replay(
     app: App, *, name: str, since: datetime, until: datetime | None, limit: int
 ) -> Said:

@@ -10,6 +10,7 @@ import click
 
 from offpath.app import App
 from offpath.cli import output
+from offpath.cli.action_log import named, recorded
 from offpath.cli.frame import after_option, limit_option, option_group, store_command
 from offpath.cli.option_values import until_option
 from offpath.cli.values import Listing, Said, Table, next_of
@@ -75,6 +76,7 @@ async def list_queues(app: App) -> Listing:
 @click.argument("name")
 @_end_options
 @store_command
+@recorded("queue.pause", named())
 async def pause_queue(app: App, *, name: str, end: _End) -> Said:
     r"""Hand out no more jobs of the queue NAME, to any worker. What runs goes on.
 
@@ -91,6 +93,7 @@ async def pause_queue(app: App, *, name: str, end: _End) -> Said:
 @queues.command("resume")
 @click.argument("name")
 @store_command
+@recorded("queue.resume", named())
 async def resume_queue(app: App, *, name: str) -> Said:
     r"""Hand out the jobs of the queue NAME again.
 
@@ -125,6 +128,7 @@ async def list_limits(app: App, *, limit: int, after: str | None) -> Listing:
 @click.argument("key")
 @_end_options
 @store_command
+@recorded("limit.pause", named("key"))
 async def pause_limit(app: App, *, key: str, end: _End) -> Said:
     r"""Start no more jobs of KEY, on any worker. What runs goes on.
 
@@ -140,6 +144,7 @@ async def pause_limit(app: App, *, key: str, end: _End) -> Said:
 @limits.command("resume")
 @click.argument("key")
 @store_command
+@recorded("limit.resume", named("key"))
 async def resume_limit(app: App, *, key: str) -> Said:
     r"""End the pause and the cool-down of KEY.
 

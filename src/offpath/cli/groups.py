@@ -6,6 +6,7 @@ import click
 
 from offpath.app import App
 from offpath.cli import output
+from offpath.cli.action_log import named, recorded
 from offpath.cli.frame import limit_option, store_command
 from offpath.cli.job_views import changed_jobs, job_table
 from offpath.cli.selection import Selection
@@ -48,6 +49,7 @@ async def show_group(app: App, *, group_id: str, limit: int) -> Shown:
 @groups.command("cancel")
 @click.argument("group_id")
 @store_command
+@recorded("group.cancel", named("group_id", "id"))
 async def cancel_group(app: App, *, group_id: str) -> Changed:
     r"""Cancel a whole group.
 

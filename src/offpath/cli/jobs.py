@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import click
 
 from offpath.app import App
+from offpath.cli.action_log import recorded, rows
 from offpath.cli.apps import given_app
 from offpath.cli.former import former
 from offpath.cli.frame import (
@@ -100,6 +102,7 @@ async def show_job(app: App, *, job_id: str) -> Shown:
 @_jobs.chosen("Cancel")
 @yes_option
 @store_command
+@recorded("job.cancel", rows)
 async def cancel_jobs(app: App, *, which: Selection) -> Changed:
     r"""Cancel jobs, by id or by filter.
 
@@ -116,6 +119,7 @@ async def cancel_jobs(app: App, *, which: Selection) -> Changed:
 @_jobs.chosen("Redrive")
 @yes_option
 @store_command
+@recorded("job.redrive", rows)
 async def redrive_jobs(app: App, *, which: Selection) -> Changed:
     r"""Put dead or cancelled jobs back as fresh, by id or by filter.
 
@@ -132,6 +136,7 @@ async def redrive_jobs(app: App, *, which: Selection) -> Changed:
 @_jobs.chosen("Run now")
 @yes_option
 @store_command
+@recorded("job.run_now", rows)
 async def run_jobs_now(app: App, *, which: Selection) -> Changed:
     r"""Make queued jobs due now, by id or by filter.
 
@@ -148,6 +153,7 @@ async def run_jobs_now(app: App, *, which: Selection) -> Changed:
 @_jobs.chosen("Retry")
 @yes_option
 @store_command
+@recorded("job.redrive", rows)
 async def _retry_jobs(app: App, *, which: Selection) -> Changed:
     """Redrive dead and cancelled jobs, and make queued ones due now."""
     ended = await app.jobs.redrive(*which.ids, **which.where)
@@ -188,6 +194,7 @@ def _coding_app(module: str | None, url: str | None) -> AbstractAsyncContextMana
 )
 @click.option("--app", "module", metavar="MODULE:APP", help="The app whose codec is used.")
 @framed(_coding_app, url_option)
+@recorded("job.signal", lambda given: {k: given[k] for k in ("target", "event")})
 async def signal_job(
     app: App,
     *,
@@ -223,6 +230,14 @@ async def _nobody_takes(app: App, target: str) -> str | None:
         return f"there is no job {job_id} (any more); the signal is kept"
     state = found[job_id]
     return f"job {job_id} is {state}: nobody takes the signal" if state.terminal else None
+
+
+def _dead_rows(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The target of a command on dead jobs: a filter of theirs is one of jobs that are dead."""
+    target = rows(given)
+    if "where" not in target:
+        return target
+    return {"where": {**target["where"], "state": (JobState.DEAD,)}}
 
 
 # -- dead jobs -------------------------------------------------------------------------------------
@@ -267,6 +282,7 @@ async def show_dead(app: App, *, job_id: str) -> Shown:
 @most_option
 @yes_option
 @store_command
+@recorded("job.redrive", _dead_rows, "per_second", "limit")
 async def redrive_dead(
     app: App, *, which: Selection, per_second: float | None, limit: int | None
 ) -> Changed:
@@ -290,6 +306,7 @@ async def redrive_dead(
 @most_option
 @yes_option
 @store_command
+@recorded("job.delete", _dead_rows, "limit")
 async def discard_dead(app: App, *, which: Selection, limit: int | None) -> Changed:
     r"""Delete dead jobs for good, with their history.
 

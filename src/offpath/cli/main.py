@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from offpath.cli.admin import backup, doctor, migrate, prune, show_config, workers
+from offpath.cli.audit import audit
 from offpath.cli.demo import demo
 from offpath.cli.endpoints import endpoints
 from offpath.cli.enqueue import enqueue
@@ -73,6 +74,7 @@ for each in (
     schedules,
     settle,
     sweep,
+    audit,
 ):
     cli.add_command(each)
 config.add_command(show_config)

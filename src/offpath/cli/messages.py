@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from offpath.app import App
+from offpath.cli.action_log import recorded, rows
 from offpath.cli.former import former
 from offpath.cli.frame import (
     Filters,
@@ -170,6 +171,7 @@ def _add_redrive(group: click.Group, kind: _Kind) -> None:
     @most_option
     @yes_option
     @store_command
+    @recorded("message.redrive", rows, "limit")
     async def redrive_messages(app: App, *, which: Selection, limit: int | None) -> Changed:
         changed = await _act(app.messages.redrive, app, kind.box, which, limit)
         return _changed(changed, which.ids, "pending again")
@@ -184,6 +186,7 @@ def _add_discard(group: click.Group, kind: _Kind) -> None:
     @most_option
     @yes_option
     @store_command
+    @recorded("message.discard", rows, "limit")
     async def discard_messages(app: App, *, which: Selection, limit: int | None) -> Changed:
         changed = await _act(app.messages.discard, app, kind.box, which, limit)
         return _changed(changed, which.ids, "deleted")
@@ -224,6 +227,7 @@ inbox = messages(_IN, "Messages that were taken in: list, show, redrive, discard
 @most_option
 @confirmed("Send again what was delivered since {since}?")
 @store_command
+@recorded("message.replay", lambda given: {"where": given["where"]}, "since", "limit")
 async def replay(app: App, *, since: datetime, limit: int | None, where: Filters) -> Changed:
     r"""Send again what was delivered, the oldest first.
 

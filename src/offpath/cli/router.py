@@ -6,13 +6,15 @@ alone, also for routers that other services declared.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from offpath.app import App
+from offpath.cli.action_log import recorded
 from offpath.cli.apps import given_app, load_shared_app
 from offpath.cli.former import former
 from offpath.cli.frame import (
@@ -191,9 +193,19 @@ _live_option = click.option(
 )
 
 
+def _switch_target(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    switch: _Switch = given["switch"]
+    return {"name": switch.name or "master", **({"route": switch.route} if switch.route else {})}
+
+
+def _letter_target(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"router": given["name"], "ids": [given["letter"]]}
+
+
 @router.command("enable")
 @option_group("switch", _switched, *_switch_options, _live_option)
 @_command
+@recorded("router.open", _switch_target)
 async def enable(app: App, *, switch: _Switch) -> Said:
     r"""Open a gate, or switch a route on.
 
@@ -210,6 +222,7 @@ async def enable(app: App, *, switch: _Switch) -> Said:
 @router.command("disable")
 @option_group("switch", _switched, *_switch_options)
 @_command
+@recorded("router.close", _switch_target)
 async def disable(app: App, *, switch: _Switch) -> Said:
     r"""Close a gate, or switch a route off.
 
@@ -386,6 +399,7 @@ async def attempts(
     "--resolution", required=True, metavar="TEXT", help="What was done about the letter instead."
 )
 @_command
+@recorded("letter.resolve", _letter_target, "resolution")
 async def resolve(app: App, *, name: str, letter: str, resolution: str) -> Shown:
     r"""End a dead letter of the router NAME without a redrive. It is kept, with the resolution.
 

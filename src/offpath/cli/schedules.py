@@ -10,6 +10,7 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
+from offpath.cli.action_log import named, recorded
 from offpath.cli.frame import app_command, confirmed, limit_option, option_group, store_command
 from offpath.cli.option_values import given_only, iso_time
 from offpath.cli.values import Cell, Fields, Listing, Said, Shown, Table
@@ -153,6 +154,7 @@ async def next_occurrences(app: App, *, name: str, count: int) -> Listing:
     *_terms,
 )
 @_command
+@recorded("schedule.create", named())
 async def create(app: App, *, name: str, given: dict[str, Any], target: str | None) -> Said:
     r"""Add the schedule NAME. Workers that run take it up; nothing is deployed.
 
@@ -175,6 +177,7 @@ async def create(app: App, *, name: str, given: dict[str, Any], target: str | No
     *_terms,
 )
 @_command
+@recorded("schedule.change", named())
 async def change(app: App, *, name: str, given: dict[str, Any], target: str | None) -> Said:
     r"""Change what is given of the schedule NAME, and keep the rest.
 
@@ -189,6 +192,7 @@ async def change(app: App, *, name: str, given: dict[str, Any], target: str | No
 @schedules.command("pause")
 @_name
 @store_command
+@recorded("schedule.pause", named())
 async def pause(app: App, *, name: str) -> Said:
     r"""Make no jobs of NAME until it is resumed.
 
@@ -202,6 +206,7 @@ async def pause(app: App, *, name: str) -> Said:
 @schedules.command("resume")
 @_name
 @_command
+@recorded("schedule.resume", named())
 async def resume(app: App, *, name: str) -> Said:
     r"""Go on with NAME from now.
 
@@ -217,6 +222,7 @@ async def resume(app: App, *, name: str) -> Said:
 @schedules.command("trigger")
 @_name
 @store_command
+@recorded("schedule.trigger", named())
 async def trigger(app: App, *, name: str) -> Said:
     r"""Make the job of NAME now, out of turn, and print the job's id.
 
@@ -231,6 +237,7 @@ async def trigger(app: App, *, name: str) -> Said:
 @_name
 @confirmed("Delete the schedule {name}?")
 @store_command
+@recorded("schedule.delete", named())
 async def delete(app: App, *, name: str) -> Said:
     r"""Remove NAME with its history; jobs that it made stay.
 

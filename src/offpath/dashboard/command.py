@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from offpath.app import App
 from offpath.cli import output
@@ -57,6 +58,7 @@ _terms = option_group(
     "terms",
     DashboardTerms,
     click.option("--title", default="offpath", help="The words above the menu.", show_default=True),
+    click.option("--read-only", is_flag=True, help="Let nobody change anything."),
     click.option("--accent", metavar="COLOUR", help="A colour for this database, as red or green."),
 )
 
@@ -93,7 +95,7 @@ def dashboard(
     r"""Look at jobs, queues, workers and schedules in a browser.
 
     It listens on this machine only, and prints a link that signs in once, within a minute. On
-    another address it wants a token. It changes nothing: each page shows the commands that do.
+    another address it wants a token. What it changes is kept: see offpath audit list.
 
     \b
     offpath dashboard --url sqlite:///work.db
@@ -114,7 +116,7 @@ def dashboard(
         ) from error
     known = auth.token(given or secrets.token_urlsafe(24))
     code = None if given else OneTimeCode("token", time.monotonic)
-    terms = DashboardTerms(title=terms.title, accent=terms.accent, loopback=local)
+    terms = replace(terms, loopback=local)
     app = prefixed(mounted(shown, known, terms, code), prefix)
     with listen(host, port) as listener:
         taken = listener.getsockname()[1]

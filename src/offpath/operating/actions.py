@@ -40,7 +40,7 @@ from offpath.operating.orders import ActionAsked, ActionOrder, order_of
 from offpath.operating.redaction import PLAIN, Redaction
 from offpath.operating.steps import CHUNK, ActionWork, Stepped
 from offpath.operating.targets import RowsTarget
-from offpath.operating.verbs import VERBS, verb_of
+from offpath.operating.verbs import VERBS, Verb, verb_of
 from offpath.runtime.ids import new_id, parse_id
 
 LEASE: Final = 30.0
@@ -55,7 +55,7 @@ class Asker(Struct, frozen=True, kw_only=True):
 
 
 async def preview(app: App, asked: ActionAsked, seen: Redaction = PLAIN) -> previews.Preview:
-    """How many rows an action would be about. Raises ``InvalidArgument``."""
+    """The number of rows that an action would be about. Raises ``InvalidArgument``."""
     return await previews.preview(app, await order_of(app, asked), seen)
 
 
@@ -152,18 +152,25 @@ async def carry_out(app: App, record: ActionRecord) -> ActionRecord:
 
 
 async def _progress(app: App, record: ActionRecord) -> ActionProgress:
-    verb = verb_of(record.verb)
-    work = ActionWork(
-        record=record,
-        target=msgspec.json.decode(record.target, type=verb.target),
-        options=msgspec.json.decode(record.options, type=verb.options),
-    )
     try:
-        return _after(record, await verb.step(app, work))
+        verb = verb_of(record.verb)
+        return _after(record, await verb.step(app, _work(record, verb)))
     except OffpathError as error:
         if _passing(error):
             raise
         return replace(_so_far(record), state=ActionState.FAILED, error=redact_text(str(error)))
+
+
+def _work(record: ActionRecord, verb: Verb) -> ActionWork:
+    """An action, read. Raises ``InvalidArgument`` for what only its command can do."""
+    try:
+        target = msgspec.json.decode(record.target, type=verb.target)
+        options = msgspec.json.decode(record.options, type=verb.options)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(
+            f"its process ended before it was done, and nobody else can go on: {error}"
+        ) from error
+    return ActionWork(record=record, target=target, options=options)
 
 
 def _passing(error: OffpathError) -> bool:

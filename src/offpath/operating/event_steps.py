@@ -27,7 +27,7 @@ class ReplayOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The options of a replay to an endpoint."""
 
     since: datetime
-    """What was written at that time or later is sent again."""
+    """The time since which what was written is sent again."""
 
 
 class SwitchOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

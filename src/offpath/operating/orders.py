@@ -24,13 +24,13 @@ class ActionAsked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     id: str | None = None
     """Its id, a UUID: asking again by the same one changes nothing twice."""
     note: str = ""
-    """Why it is done."""
+    """The reason for it."""
     confirm: str | None = None
     """The number of rows that may be removed, where a preview asks for it."""
 
 
 class ActionOrder(Struct, frozen=True, kw_only=True):
-    """What was asked for, read and checked."""
+    """An action that was asked for, read and checked."""
 
     verb: Verb
     target: Any
@@ -38,7 +38,7 @@ class ActionOrder(Struct, frozen=True, kw_only=True):
 
 
 async def order_of(app: App, asked: ActionAsked) -> ActionOrder:
-    """What was asked for, up to the moment of asking. Raises ``InvalidArgument``."""
+    """The order of somebody, up to the moment of asking. Raises ``InvalidArgument``."""
     verb = verb_of(asked.verb)
     target = read_part(asked.target, verb.target, "target")
     options = read_part(asked.options, verb.options, "options")

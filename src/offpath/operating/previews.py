@@ -65,7 +65,7 @@ class Preview(Struct, frozen=True, kw_only=True):
     per_second: float | None
     """The rate of a redrive that asks for none."""
     seconds: float | None
-    """How long it takes until all of them are due."""
+    """The seconds until all of them are due."""
 
 
 async def preview(app: App, order: ActionOrder, seen: Redaction = PLAIN) -> Preview:

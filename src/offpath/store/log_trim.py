@@ -1,4 +1,4 @@
-"""Trimming the event log: what is old and everybody has passed."""
+"""Trimming what is kept for a time: the event log, and actions of operators."""
 
 from __future__ import annotations
 
@@ -15,3 +15,13 @@ async def trim(store: Store, keep: float | None, limit: int) -> int:
         return 0
     before = await store.ping() - timedelta(seconds=keep)
     return await store.trim_log(before=before, limit=limit)
+
+
+async def trim_actions(store: Store, keep: float | None, limit: int) -> int:
+    """Remove up to ``limit`` actions that have ended and were asked for ``keep`` seconds ago or
+    earlier, by the store's clock. Returns how many; None keeps all.
+    """
+    if keep is None:
+        return 0
+    before = await store.ping() - timedelta(seconds=keep)
+    return await store.prune_actions(before=before, limit=limit)

@@ -98,7 +98,7 @@ def upkeep_of(
             keep_cancelled=settings.keep_cancelled,
             report=report,
         ),
-        prune=Prune(store, keep_log=settings.keep_log),
+        prune=Prune(store, keep_log=settings.keep_log, keep_actions=settings.keep_actions),
         redrive=None if redrive is None else RedriveDead(store, redrive),
     )
 

@@ -46,7 +46,7 @@ class ActionForm:
         return self.one("back")
 
     def asked(self, *, action_id: str | None = None) -> ActionAsked:
-        """What the form asks for. Raises ``InvalidArgument``."""
+        """The action that the form asks for. Raises ``InvalidArgument``."""
         return ActionAsked(
             id=action_id,
             verb=self.verb.name,

@@ -58,7 +58,7 @@ class PageSurroundings(Protocol):
         ...
 
     def seen(self, place: Place, request: Request) -> Redaction:
-        """What this viewer may see."""
+        """The redaction for this viewer."""
         ...
 
 

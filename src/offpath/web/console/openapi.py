@@ -92,7 +92,7 @@ def _write(
 
 
 def _asked() -> dict[str, Any]:
-    """What may be asked for: one of the verbs, each with its own target and options."""
+    """The schema of an action: one of the verbs, each with its own target and options."""
     return {
         "oneOf": [_verb(one) for one in VERBS.values()],
         "discriminator": {"propertyName": "verb"},

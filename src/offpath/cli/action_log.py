@@ -1,0 +1,133 @@
+"""Actions of the command line: what a command changes is noted before, and how it went after."""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from offpath.app import App
+from offpath.cli.selection import Selection
+from offpath.cli.values import Changed
+from offpath.errors import OffpathError
+from offpath.model.action import (
+    LONGEST_NAME,
+    MOST_IDS,
+    ActionProgress,
+    ActionRecord,
+    ActionState,
+    NewAction,
+)
+from offpath.model.redact import redact_text
+from offpath.runtime.ids import new_id
+
+T = TypeVar("T")
+Command = Callable[..., Awaitable[T]]
+About = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""The target of an action, from the options that its command was given."""
+
+ACTOR: Final = "OFFPATH_ACTOR"
+_LEASE: Final = 600.0
+"""Seconds for which a command holds its action: whoever carries on others' leaves it alone."""
+_WHERE: Final = {"tags": "tag", "group_id": "group"}
+
+
+def actor() -> str:
+    """The person who runs the command: ``OFFPATH_ACTOR``, else the user at this machine."""
+    given = os.environ.get(ACTOR, "").strip()
+    if given:
+        return given[:LONGEST_NAME]
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in a container
+        user = str(os.getuid()) if hasattr(os, "getuid") else "somebody"
+    return f"{user}@{socket.gethostname()}"[:LONGEST_NAME]
+
+
+def named(option: str = "name", to: str = "name") -> About:
+    """The target of a command on one thing, by the option that names it."""
+    return lambda given: {to: str(given[option])}
+
+
+def rows(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The target of a command on rows: ids, or the filter that chose them."""
+    which: Selection = given["which"]
+    if which.ids:
+        return {"ids": which.ids[:MOST_IDS]}
+    return {"where": {_WHERE.get(name, name): value for name, value in which.where.items()}}
+
+
+def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], Command[T]]:
+    """Note the command as an action. ``options`` are those of its own that belong to the verb.
+
+    It stands below the decorator that opens the app.
+    """
+
+    def wrap(command: Command[T]) -> Command[T]:
+        @functools.wraps(command)
+        async def run(app: App, /, **given: Any) -> T:  # noqa: ANN401 - whatever the command takes
+            chosen = {name: given[name] for name in options if given.get(name) is not None}
+            record = await _noted(app, verb, about(given), chosen)
+            try:
+                value = await command(app, **given)
+            except OffpathError as error:
+                await _ended(app, record, ActionState.FAILED, 0, 0, redact_text(str(error)))
+                raise
+            await _ended(app, record, ActionState.DONE, *_counted(value))
+            return value
+
+        return run
+
+    return wrap
+
+
+async def _noted(
+    app: App, verb: str, target: Mapping[str, Any], options: Mapping[str, Any]
+) -> ActionRecord:
+    return await app.store().put_action(
+        NewAction(
+            id=new_id(),
+            actor=actor(),
+            via="cli",
+            verb=verb,
+            target=_json(target),
+            options=_json(options),
+            holder=f"cli/{new_id()}",
+            lease=_LEASE,
+        )
+    )
+
+
+async def _ended(
+    app: App,
+    record: ActionRecord,
+    state: ActionState,
+    changed: int,
+    unchanged: int,
+    error: str | None = None,
+) -> None:
+    await app.store().step_action(
+        ActionProgress(
+            id=record.id,
+            holder=record.holder,
+            lease=_LEASE,
+            state=state,
+            changed=changed,
+            unchanged=unchanged,
+            reasons={"unchanged": unchanged} if unchanged else {},
+            error=error,
+        )
+    )
+
+
+def _counted(value: object) -> tuple[int, int]:
+    return (len(value.rows), len(value.left)) if isinstance(value, Changed) else (1, 0)
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()

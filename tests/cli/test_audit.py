@@ -1,0 +1,130 @@
+"""What a command changes is noted: who, what, to what, how it went; ``offpath audit`` reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import offpath
+from tests.cli.conftest import Run
+
+
+class Desk:
+    """Runs commands on one store, and reads what was noted of them."""
+
+    def __init__(self, run: Run, url: str) -> None:
+        self.run = run
+        self.url = url
+
+    def __call__(self, *args: str, code: int = 0) -> str:
+        done = self.run(*args, "--url", self.url)
+        assert done.exit_code == code, done.output
+        return done.output
+
+    def noted(self, *args: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self("audit", "list", "--json", *args))["items"]
+        return found
+
+
+@pytest.fixture
+def desk(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.setenv("OFFPATH_ACTOR", "ann")
+    url = f"sqlite:///{tmp_path}/work.db"
+    asyncio.run(_filled(url))
+    return Desk(run, url)
+
+
+async def _filled(url: str) -> None:
+    app = offpath.App(url)
+
+    @app.task(queue="mail")
+    def send(n: int) -> None: ...
+
+    async with app:
+        await app.enqueue([send.options(delay=60).job(n) for n in range(3)])
+        await app.schedules.create("nightly", send.job(1), cron="0 3 * * *", zone="UTC")
+
+
+def test_a_change_of_rows_is_noted_with_its_filter_and_its_counts(desk: Desk) -> None:
+    desk("jobs", "cancel", "--task", "send", "--tag", "x", "--yes")
+    desk("jobs", "cancel", "--task", "send", "--yes")
+    last, first = desk.noted()
+    assert (last["actor"], last["via"], last["verb"]) == ("ann", "cli", "job.cancel")
+    assert last["target"] == {"where": {"task": ["send"]}}
+    assert first["target"] == {"where": {"task": ["send"], "tag": ["x"]}}
+    assert (last["state"], last["changed"], first["changed"]) == ("done", 3, 0)
+
+
+def test_ids_that_were_left_alone_are_counted(desk: Desk) -> None:
+    known = json.loads(desk("jobs", "list", "--json"))["items"][0]["id"]
+    other = f"{known[:-1]}{'0' if known[-1] != '0' else '1'}"
+    desk("jobs", "run-now", known, other)
+    (one,) = desk.noted("--verb", "job.run_now")
+    assert (one["changed"], one["unchanged"]) == (1, 1)
+    assert one["target"] == {"ids": [known, other]}
+
+
+@pytest.mark.parametrize(
+    ("command", "verb", "target"),
+    [
+        (("queues", "pause", "mail"), "queue.pause", {"name": "mail"}),
+        (("queues", "resume", "mail"), "queue.resume", {"name": "mail"}),
+        (("limits", "pause", "smtp"), "limit.pause", {"name": "smtp"}),
+        (("limits", "resume", "smtp"), "limit.resume", {"name": "smtp"}),
+        (("schedules", "pause", "nightly"), "schedule.pause", {"name": "nightly"}),
+        (("schedules", "trigger", "nightly"), "schedule.trigger", {"name": "nightly"}),
+        (("schedules", "delete", "nightly", "--yes"), "schedule.delete", {"name": "nightly"}),
+        (("jobs", "signal", "t", "paid"), "job.signal", {"target": "t", "event": "paid"}),
+        (("router", "disable", "--master"), "router.close", {"name": "master"}),
+        (
+            ("dead", "redrive", "--all", "--per-second", "5", "--yes"),
+            "job.redrive",
+            {"where": {"state": ["dead"]}},
+        ),
+    ],
+)
+def test_each_command_that_changes_something_is_noted(
+    desk: Desk, command: tuple[str, ...], verb: str, target: dict[str, Any]
+) -> None:
+    desk(*command)
+    (one,) = desk.noted()
+    assert (one["verb"], one["target"], one["state"]) == (verb, target, "done")
+    assert one["options"] == ({"per_second": 5.0} if command[0] == "dead" else {})
+
+
+def test_what_failed_is_noted_with_its_reason(desk: Desk) -> None:
+    desk("schedules", "trigger", "weekly", code=3)
+    (one,) = desk.noted("--state", "failed")
+    assert "weekly" in one["error"]
+
+
+def test_what_was_refused_before_is_not_noted(desk: Desk) -> None:
+    desk("jobs", "cancel", "--yes", code=2)
+    desk("jobs", "list")
+    assert desk.noted() == []
+
+
+def test_people_read_who_did_what(desk: Desk) -> None:
+    desk("queues", "pause", "mail")
+    listed = desk("audit", "list")
+    assert {"queue.pause", "ann", "cli", "done"} <= set(listed.split())
+    (one,) = desk.noted("--actor", "ann")
+    shown = desk("audit", "show", one["id"])
+    assert "1 paused" in shown
+    assert json.loads(desk("audit", "show", one["id"], "--json")) == one
+    assert desk.noted("--actor", "bob") == []
+    desk("audit", "show", f"{one['id'][:-1]}{'0' if one['id'][-1] != '0' else '1'}", code=3)
+
+
+def test_without_a_name_it_is_the_user_at_this_machine(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OFFPATH_ACTOR")
+    monkeypatch.setenv("LOGNAME", "worker")
+    monkeypatch.setattr("socket.gethostname", lambda: "web-1")
+    desk("queues", "pause", "mail")
+    assert [one["actor"] for one in desk.noted()] == ["worker@web-1"]
