@@ -57,6 +57,35 @@ async def test_options_by_name(app: offpath.App, url: str) -> None:
     assert (await app.jobs.get(job)).state is offpath.JobState.QUEUED
 
 
+async def test_headers_travel_with_it(app: offpath.App, url: str) -> None:
+    sql = "select offpath.enqueue('add', '{\"a\": 1}', headers => %s)"
+    job = call(url, sql, '{"tenant": "acme", "note": "ä"}')
+    plain = call(url, sql, "{}")
+    record = await app.jobs.get(job)
+    assert json.loads(record.headers or "") == {"tenant": "acme", "note": "ä"}
+    assert (await app.jobs.get(plain)).headers is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "why"),
+    [
+        ("[]", "must be a JSON object"),
+        ('{"a": 1}', "must be texts"),
+        ('{"a": null}', "must be texts"),
+        ('{"Tenant": "a"}', "the name of a header"),
+        ('{"a\\n": "a"}', "the name of a header"),
+        (json.dumps({f"n{n}": "" for n in range(65)}), "at most 64"),
+        (json.dumps({"n": "ä" * 4096}), "have 8193 bytes"),
+    ],
+)
+async def test_headers_that_the_library_refuses_are_refused(
+    app: offpath.App, url: str, headers: str, why: str
+) -> None:
+    with pytest.raises(errors.InvalidParameterValue, match=why):
+        call(url, "select offpath.enqueue('add', headers => %s)", headers)
+    assert await app.jobs.count() == 0
+
+
 async def test_a_unique_key_gives_the_live_job(app: offpath.App, url: str) -> None:
     sql = "select offpath.enqueue('add', '{\"a\": 1}', unique_key => 'k')"
     first = call(url, sql)

@@ -36,8 +36,16 @@ def _pair(text: str) -> tuple[str, Any]:
     return name, output.decoded(value)
 
 
-def _options(**given: Any) -> Options:  # noqa: ANN401 - any option of a job
-    return Options(**given_only(**given))
+def _options(headers: tuple[str, ...], **given: Any) -> Options:  # noqa: ANN401 - any option
+    named = dict(_header(each) for each in headers)
+    return Options(headers=named or None, **given_only(**given))
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise InvalidArgument(f"--header {text!r} is not of the form NAME=VALUE")
+    return name, value
 
 
 @click.command()
@@ -63,6 +71,13 @@ def _options(**given: Any) -> Options:  # noqa: ANN401 - any option of a job
     ),
     click.option("--unique", metavar="KEY", help="Enqueue only if no live job has this key."),
     click.option("--tag", "tags", multiple=True, help="A tag of the job; may be repeated."),
+    click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A header of the job; may be repeated.",
+    ),
 )
 @click.option("--wait", is_flag=True, help="Wait for the job's end, and print its result.")
 @click.option(

@@ -81,6 +81,7 @@ def job_parts(
         "unique key": job.unique_key or "-",
         "tags": ", ".join(job.tags) or "-",
         "group": job.group_id,
+        **({"headers": output.json_text(document.headers)} if document.headers else {}),
         "input": output.json_text(document.input),
         "options": output.json_text(document.options),
         "progress": _percent(progress_of(job)) or "-",

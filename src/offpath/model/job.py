@@ -174,6 +174,8 @@ class NewJob(Quiet, frozen=True, kw_only=True, gc=False):
     limit: LimitSpec | None = None
     fair_key: str | None = None
     """The owner of the job, for a balanced lease."""
+    headers: str | None = None
+    """Encoded, see :mod:`offpath.model.headers`; None where it has none."""
     group_policy: GroupPolicy = GroupPolicy.SETTLE_ALL
     """Of the group whose root it is; of a member it means nothing."""
 
@@ -238,6 +240,8 @@ class LeasedJob(Quiet, frozen=True, kw_only=True, gc=False):
     dependents: tuple[str, ...] = ()
     deadline: datetime | None = None
     limit_key: str | None = None
+    headers: str | None = None
+    """Encoded, as those of :class:`NewJob`."""
     unreadable: str | None = None
     """The columns of its row that cannot be read, with their content; the fields have neutral
     values instead. Such a job is not to be run.
@@ -274,6 +278,8 @@ class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
     """Of a job that is blocked until a signal comes: to whom it must be sent (else None)."""
     wait_event: str | None = None
     """Of such a job: the signal's event."""
+    headers: str | None = None
+    """Encoded: a JSON object of texts; None where it has none."""
     worker: str | None = None
     cancel_requested: bool = False
     started_at: datetime | None = None

@@ -8,7 +8,7 @@ relative one on any level.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal, TypedDict, TypeVar
@@ -20,6 +20,7 @@ from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.announce import BITS, announced
 from offpath.model.group import GroupPolicy
+from offpath.model.headers import encoded_headers
 from offpath.model.job import LIVE, JobState, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
 from offpath.model.limit_options import Limit, checked_limit
@@ -97,6 +98,9 @@ class Options(Struct, frozen=True, kw_only=True):
     """
     fair_key: str | None = None
     """The owner of the job, as a tenant's id: ``dispatch="balanced"`` serves these in turn."""
+    headers: Mapping[str, str] | None = None
+    """Texts that travel with the job and are no arguments, as a request's id: ``ctx.headers``. At
+    most 64, of 8 KiB together. They do not tell a repeat from another job."""
 
 
 class TaskOptions(TypedDict, total=False):
@@ -126,6 +130,7 @@ class QueueOptions(TaskOptions, total=False):
 
     limit: Limit | Literal[False] | None
     fair_key: str | None
+    headers: Mapping[str, str] | None
 
     id: str | None
     delay: float | timedelta | None
@@ -178,6 +183,8 @@ class OptionLevel(Struct, frozen=True, kw_only=True):
     limit: LimitSpec | Literal[False] | None = None
     """Its key may be open: the task's name."""
     fair_key: str | None = None
+    headers: str | None = None
+    """Encoded."""
     group_policy: GroupPolicy | None = None
 
 
@@ -199,6 +206,8 @@ class Resolved(Struct, frozen=True, kw_only=True):
     limit: LimitSpec | None = None
     """Its key may be open: :func:`offpath.model.limit_options.limit_of` fills it in."""
     fair_key: str | None = None
+    headers: str | None = None
+    """Encoded."""
     group_policy: GroupPolicy = GroupPolicy.SETTLE_ALL
     run: str = "{}"
     """Encoded :class:`RunOptions`."""
@@ -247,6 +256,7 @@ def checked(options: Options) -> OptionLevel:
         announce_details=options.announce_details,
         limit=checked_limit(options.limit),
         fair_key=checked_fair_key(options.fair_key),
+        headers=encoded_headers(options.headers),
         group_policy=None if options.group_policy is None else _group_policy(options.group_policy),
     )
 
@@ -334,6 +344,7 @@ def resolve(levels: Sequence[OptionLevel]) -> Resolved:
         announce=_announced(levels),
         limit=_limit(level.limit for level in levels),
         fair_key=_first(level.fair_key for level in levels),
+        headers=_first(level.headers for level in levels),
         group_policy=_first(level.group_policy for level in levels) or GroupPolicy.SETTLE_ALL,
         run=encode_run(_run_options(levels, retry)),
         backoff=backoff,

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from offpath.model.headers import decoded_headers
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from offpath.model.event import JobEvent
@@ -68,6 +70,11 @@ class RunningJob:
         return self._job.deliveries
 
     @property
+    def headers(self) -> Mapping[str, str]:
+        """Its headers."""
+        return decoded_headers(self._job.headers)
+
+    @property
     def enqueued_at(self) -> datetime:
         """The time at which it was enqueued, by the store's clock."""
         return self._job.enqueued_at
@@ -116,6 +123,11 @@ class Running:
     def attempt(self) -> int:
         """The number of the first job's attempt, from 1."""
         return self.jobs[0].attempt
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the first job."""
+        return self.jobs[0].headers
 
     @property
     def deliveries(self) -> int:

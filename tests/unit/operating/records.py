@@ -64,6 +64,7 @@ def a_job() -> JobRecord:
         gate=identity(5),
         limit_key="smtp",
         fair_key="ann",
+        headers='{"tenant":"acme","api_key":"hunter2"}',
         worker="w",
         cancel_requested=True,
         started_at=NOW,

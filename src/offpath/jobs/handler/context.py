@@ -13,6 +13,7 @@ from offpath.jobs.values.job import Job
 from offpath.jobs.values.run import LEASE_DOUBTED, Interruption
 from offpath.jobs.values.signals import Signal, in_loop
 from offpath.model import checks
+from offpath.model.headers import decoded_headers
 from offpath.model.job import Progress
 from offpath.runtime import log
 from offpath.runtime.failures import clean
@@ -98,6 +99,11 @@ class JobContext(PlanVerbs):
     def dependents(self) -> tuple[str, ...]:
         """Ids of the jobs that this one waited for."""
         return self._run.job.dependents
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers that it was enqueued with; empty when there were none."""
+        return decoded_headers(self._run.job.headers)
 
     @property
     def task(self) -> str:

@@ -160,6 +160,7 @@ class Blueprint(Struct, frozen=True, kw_only=True):
             group_policy=resolved.group_policy,
             limit=limit_of(self.name, resolved.limit),
             fair_key=resolved.fair_key,
+            headers=resolved.headers,
         )
 
     def _resolved(

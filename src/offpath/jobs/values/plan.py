@@ -7,7 +7,7 @@ here: from a plan to jobs, gates and contributions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import (
     TYPE_CHECKING,
@@ -86,6 +86,7 @@ class NextOptions(TypedDict, total=False):
     announce_details: bool | None
     limit: Limit | Literal[False] | None
     fair_key: str | None
+    headers: Mapping[str, str] | None
 
 
 class PlanOptions(NextOptions, total=False):

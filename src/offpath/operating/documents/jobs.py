@@ -50,6 +50,7 @@ class JobDocument(Struct, frozen=True, kw_only=True):
     gate: str | None
     limit_key: str | None
     fair_key: str | None
+    headers: Any
     wait_target: str | None
     wait_event: str | None
     worker: str | None
@@ -113,7 +114,10 @@ def describe_page(page: Page, seen: Redaction = PLAIN) -> JobPage:
 
 def _foreign(job: JobRecord, seen: Redaction) -> dict[str, Any]:
     return {
-        **{name: seen.payload(getattr(job, name)) for name in ("input", "result", "progress")},
+        **{
+            name: seen.payload(getattr(job, name))
+            for name in ("input", "headers", "result", "progress")
+        },
         "options": PLAIN.payload(job.options),
         "failures": tuple(_failure(one, seen) for one in job.failures),
     }

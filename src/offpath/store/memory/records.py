@@ -102,6 +102,7 @@ def enqueued(job: NewJob, now: datetime, group_id: str) -> JobRecord:
         gate=job.gate,
         limit_key=None if job.limit is None else job.limit.key,
         fair_key=job.fair_key,
+        headers=job.headers,
         reason=None if job.gate is None else BlockReason.GATE.value,
     )
     return arrived(record, now)
@@ -191,6 +192,7 @@ def rewritten(holder: JobRecord, job: NewJob, now: datetime) -> JobRecord:
         reason=holder.reason if waits else None,
         limit_key=None if job.limit is None else job.limit.key,
         fair_key=job.fair_key,
+        headers=job.headers,
         task=job.task,
         queue=job.queue,
         priority=job.priority,
@@ -237,6 +239,7 @@ def leased(job: JobRecord) -> LeasedJob:
         dependents=job.dependents,
         deadline=job.deadline,
         limit_key=job.limit_key,
+        headers=job.headers,
     )
 
 

@@ -64,6 +64,7 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
     watched: bool = False
     limit: LimitSpec | None = None
     fair_key: str | None = None
+    headers: str | None = None
 
     @classmethod
     def of(cls, job: NewJob, job_id: str, gates: _Gates, kin: _Common) -> _Sent:
@@ -92,6 +93,7 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
             not kin.watched and job.id in gates.watched,
             job.limit,
             job.fair_key,
+            job.headers,
         )
 
 

@@ -16,7 +16,7 @@ insert into offpath.job (
     id, state, task, queue, priority, enqueued_at, run_at, deadline, deadline_in, input,
     fingerprint, options, group_id, grouped, parent, dependents, tags, unique_key, unique_states,
     unique_until, unique_held, announce, gate, gated_by, gated_delay, blocked_until, reason, watched,
-    limit_key, limit_spec, fair_key
+    limit_key, limit_spec, fair_key, headers
 )
 select
     b.id,
@@ -67,14 +67,15 @@ select
     end,
     b."limit" ->> 'key',
     b."limit"::text,
-    b.fair_key
+    b.fair_key,
+    b.headers
 from clock
 cross join json_to_recordset(:batch::text::json) as b (
     id uuid, task text, queue text, priority integer, delay double precision,
     run_at timestamptz, deadline timestamptz, deadline_in double precision, input text,
     fingerprint text, options text, group_id text, parent text, dependents jsonb, tags jsonb,
     "unique" jsonb, announce smallint, counted boolean, gate uuid, gate_timeout double precision,
-    watched boolean, "limit" jsonb, fair_key text
+    watched boolean, "limit" jsonb, fair_key text, headers text
 )
 cross join lateral (
     select coalesce(b.run_at, clock.now + coalesce(b.delay, 0) * interval '1 second') as run_at
@@ -157,6 +158,7 @@ set state = case
     limit_key = b."limit" ->> 'key',
     limit_spec = b."limit"::text,
     fair_key = b.fair_key,
+    headers = b.headers,
     sent_back = 0,
     blocked_until = case
         when j.state = 'blocked' and j.reason in ('gate', 'signal') then least(
@@ -188,7 +190,7 @@ cross join jsonb_to_recordset(:batch::text::jsonb) as b (
     id uuid, task text, queue text, priority integer, delay double precision,
     run_at timestamptz, deadline timestamptz, deadline_in double precision, input text,
     fingerprint text, options text, dependents jsonb, tags jsonb, announce smallint,
-    "limit" jsonb, fair_key text
+    "limit" jsonb, fair_key text, headers text
 )
 cross join lateral (
     select coalesce(b.run_at, clock.now + coalesce(b.delay, 0) * interval '1 second') as run_at

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from offpath.model.headers import readable_headers
 from offpath.model.job import LeasedJob
 from offpath.store.postgres.steps import from_micros
 from offpath.store.sql import Row
@@ -40,6 +41,7 @@ class LeasedRow(NamedTuple):
     deadline: int | None = None
     announce: int = 0
     limit_key: str | None = None
+    headers: str | None = None
 
 
 JOB: Final = LeasedRow._fields.index("id")
@@ -79,6 +81,7 @@ def job_of(row: Row, worker: str) -> LeasedJob:
         deadline,
         _,
         limit_key,
+        headers,
     ) = row
     return LeasedJob(
         id=id_,
@@ -98,4 +101,5 @@ def job_of(row: Row, worker: str) -> LeasedJob:
         dependents=() if dependents is None else _dependents(dependents),
         deadline=None if deadline is None else from_micros(deadline),
         limit_key=limit_key,
+        headers=None if headers is None else readable_headers(headers),
     )

@@ -249,7 +249,7 @@ select
     j.id::text, j.task, j.queue, j.input, j.worker, j.deliveries, j.attempt, j.options,
     coalesce(j.group_id, j.id::text), j.priority, offpath.micros(j.run_at),
     offpath.micros(j.enqueued_at), j.losses, j.parent, j.dependents::text,
-    offpath.micros(j.deadline), j.limit_key,
+    offpath.micros(j.deadline), j.limit_key, j.headers,
     j.cancel_requested::int, j.announce, j.watched, j.redrives, j.grouped::int, j.suspected,
     j.alone::int, (j.started_at is not null)::int, g.out_of_touch::int, g.ended::int
 from offpath.job j

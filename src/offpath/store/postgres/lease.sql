@@ -169,7 +169,7 @@ leased as (
     returning
         j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
         j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline, j.announce,
-        j.limit_key
+        j.limit_key, j.headers
 ),
 outlook as materialized (
     select
@@ -213,7 +213,7 @@ select
     offpath.micros(l.run_at),
     offpath.micros(l.enqueued_at),
     l.losses, l.parent, l.dependents::text,
-    offpath.micros(l.deadline), l.announce, l.limit_key
+    offpath.micros(l.deadline), l.announce, l.limit_key, l.headers
 from outlook o
 left join leased l on true
 order by l.priority desc, l.run_at, l.id
@@ -226,7 +226,7 @@ select
     offpath.micros(j.run_at),
     offpath.micros(j.enqueued_at),
     j.losses, j.parent, j.dependents::text,
-    offpath.micros(j.deadline), j.announce, j.limit_key
+    offpath.micros(j.deadline), j.announce, j.limit_key, j.headers
 from offpath.job j
 where j.state = 'running' and j.worker = :worker::text
 limit 1000

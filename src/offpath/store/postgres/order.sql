@@ -289,7 +289,7 @@ leased as (
     returning
         j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
         j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline, j.announce,
-        j.limit_key
+        j.limit_key, j.headers
 ),
 outlook as materialized (
     select
@@ -332,6 +332,6 @@ select
     offpath.micros(l.run_at),
     offpath.micros(l.enqueued_at),
     l.losses, l.parent, l.dependents::text,
-    offpath.micros(l.deadline), l.announce, l.limit_key
+    offpath.micros(l.deadline), l.announce, l.limit_key, l.headers
 from outlook o
 left join leased l on true

@@ -25,7 +25,8 @@ select
     ),
     j.gate::text, j.limit_key, j.fair_key,
     case when j.state = 'blocked' and j.reason = 'signal' then j.wait_target end,
-    case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end
+    case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end,
+    j.headers
 from offpath.job j
 where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
 
@@ -62,7 +63,8 @@ select
     ),
     j.gate::text, j.limit_key, j.fair_key,
     case when j.state = 'blocked' and j.reason = 'signal' then j.wait_target end,
-    case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end
+    case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end,
+    j.headers
 from offpath.job j
 where (:ids::text is null or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid)))
     and (:states::text[] is null or j.state = any (:states::text[]))
@@ -121,7 +123,8 @@ select
     ),
     j.gate::text, j.limit_key, j.fair_key,
     case when j.state = 'blocked' and j.reason = 'signal' then j.wait_target end,
-    case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end
+    case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end,
+    j.headers
 from offpath.job j
 where (:ids::text is null or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid)))
     and (:states::text[] is null or j.state = any (:states::text[]))

@@ -54,6 +54,7 @@ class JobRow(NamedTuple):
     fair_key: str | None
     wait_target: str | None
     wait_event: str | None
+    headers: str | None
 
 
 class BacklogRow(NamedTuple):
@@ -415,9 +416,7 @@ class GoneRow(NamedTuple):
 
 
 class OrphanRow(NamedTuple):
-    """The facts that the rules need of a job that its worker has left, behind the columns of a
-    leased job.
-    """
+    """The facts that the rules need of an orphan, behind the columns of a leased job."""
 
     cancel_requested: int
     announce: int
@@ -429,9 +428,9 @@ class OrphanRow(NamedTuple):
     alone: int | None
     begun: int
     out_of_touch: int
-    """True if the lease ran out of a worker whose death could have been seen, and was not."""
+    """A lease ran out of a worker whose death could have been seen, and was not."""
     worker_ended: int
-    """True if its worker stopped, or was seen to be dead."""
+    """Its worker stopped, or was seen to be dead."""
 
 
 class MissedRow(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from offpath.model.headers import readable_headers
 from offpath.model.job import LeasedJob
 from offpath.store.programs.instants import instant
 from offpath.store.sql import Row
@@ -35,6 +36,7 @@ def _leased_job(row: Row) -> LeasedJob:
         dependents,
         deadline,
         limit_key,
+        headers,
     ) = row
     return LeasedJob(
         id=id_,
@@ -54,6 +56,7 @@ def _leased_job(row: Row) -> LeasedJob:
         dependents=_texts(dependents) if dependents else (),
         deadline=instant(deadline),
         limit_key=limit_key,
+        headers=None if headers is None else readable_headers(headers),
     )
 
 
@@ -77,8 +80,9 @@ LEASED: Final = Shape(
         "dependents",
         "deadline",
         "limit_key",
+        "headers",
     ),
-    ("", "", "", "{}", "", 1, 1, "{}", "", 0, 0, 0, 0, None, None, None, None),
+    ("", "", "", "{}", "", 1, 1, "{}", "", 0, 0, 0, 0, None, None, None, None, None),
     lambda job, bad: replace(job, unreadable=mark(bad)),
 )
 """The columns of a job in a worker's hand; one that cannot be read is marked."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from offpath.model.headers import readable_headers
 from offpath.model.job import Count, Failure, JobFilter, JobRecord, JobState, Page
 from offpath.store.programs.answers import STATES, BacklogRow, JobRow
 from offpath.store.programs.dialect import Dialect, Steps, one
@@ -141,6 +142,7 @@ def _record(row: JobRow) -> JobRecord:
         fair_key=row.fair_key,
         wait_target=row.wait_target,
         wait_event=row.wait_event,
+        headers=None if row.headers is None else readable_headers(row.headers),
     )
 
 
@@ -179,5 +181,6 @@ _PLAIN: Final = JobRow(
     fair_key=None,
     wait_target=None,
     wait_event=None,
+    headers=None,
 )
 _RECORDS: Final = Shape.of(_PLAIN, _record, lambda job, bad: replace(job, unreadable=mark(bad)))

@@ -7,7 +7,7 @@ insert into offpath_job (
     id, input, fingerprint, limit_key, fair_key, unique_key, unique_slot, unique_states,
     unique_until, run_at, group_id, task, queue, state, priority, parent, deadline, deadline_in,
     dependents, tags, options, announce, reason, gate, gated_delay, blocked_until, watched,
-    enqueued_at
+    headers, enqueued_at
 )
 select
     value ->> 0,
@@ -37,6 +37,7 @@ select
     case when :common & 16777216 then :gated_delay else value ->> 24 end,
     case when :common & 33554432 then :blocked_until else value ->> 25 end,
     case when :common & 67108864 then :watched else value ->> 26 end,
+    case when :common & 134217728 then :headers else value ->> 27 end,
     :now
 from json_each(:batch)
 where true
@@ -52,13 +53,13 @@ insert into offpath_job (
     id, input, fingerprint, limit_key, fair_key, unique_key, unique_slot, unique_states,
     unique_until, run_at, group_id, task, queue, state, priority, parent, deadline, deadline_in,
     dependents, tags, options, announce, reason, gate, gated_delay, blocked_until, watched,
-    enqueued_at
+    headers, enqueued_at
 )
 values (
     :id, :input, :fingerprint, :limit_key, :fair_key, :unique_key, :unique_slot, :unique_states,
     :unique_until, :run_at, coalesce(:group_id, :id), :task, :queue, :state, :priority, :parent,
     :deadline, :deadline_in, :dependents, :tags, :options, :announce, :reason, :gate,
-    :gated_delay, :blocked_until, :watched, :now
+    :gated_delay, :blocked_until, :watched, :headers, :now
 )
 on conflict (id) do nothing
 on conflict (unique_slot) where unique_slot is not null do nothing
@@ -103,6 +104,7 @@ update offpath_job set
     end,
     limit_key = new.value ->> 3,
     fair_key = new.value ->> 4,
+    headers = new.value ->> 27,
     priority = new.value ->> 14,
     run_at = new.value ->> 9,
     deadline = new.value ->> 16,

@@ -42,6 +42,7 @@ COLUMNS: Final = (
     "gated_delay",
     "blocked_until",
     "watched",
+    "headers",
 )
 ID: Final = COLUMNS.index("id")
 FINGERPRINT: Final = COLUMNS.index("fingerprint")
@@ -150,6 +151,7 @@ def row_of(
         job.announce,
         *(_wait_columns(job, run_at <= now, deadline, gates) if waits else _NO_WAIT),
         int(job.id in watched),
+        job.headers,
     )
 
 

@@ -152,8 +152,8 @@ where id in (select id from offpath_worker where gone_at <= :now - :keep limit :
 -- Running jobs whose worker's lease has ended or whose worker is gone.
 select
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline, limit_key, cancel_requested, announce,
-    watched, redrives,
+    enqueued_at, losses, parent, dependents, deadline, limit_key, headers, cancel_requested,
+    announce, watched, redrives,
     exists (
         select 1 from offpath_group as counting where counting.id = offpath_job.group_id
     ),

@@ -163,7 +163,7 @@ where seq in (
 )
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline, limit_key, announce
+    enqueued_at, losses, parent, dependents, deadline, limit_key, headers, announce
 
 -- name: lease_lanes
 -- The best jobs over several lanes, at most the room of each task over all its queues. Their unique
@@ -243,7 +243,7 @@ where seq in (
 )
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline, limit_key, announce
+    enqueued_at, losses, parent, dependents, deadline, limit_key, headers, announce
 
 -- name: paused_queues
 -- Queues that hand out nothing now.
@@ -253,7 +253,7 @@ select name, until from offpath_queue_pause where until is null or until > :now
 -- What a worker holds.
 select
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline, limit_key
+    enqueued_at, losses, parent, dependents, deadline, limit_key, headers
 from offpath_job
 where state = 'running' and worker = :worker
 order by seq

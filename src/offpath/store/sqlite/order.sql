@@ -213,7 +213,7 @@ where seq in (
 )
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline, limit_key, announce, seq
+    enqueued_at, losses, parent, dependents, deadline, limit_key, headers, announce, seq
 
 -- name: start_lease
 -- Hands out one job that was inserted in this transaction.
@@ -249,4 +249,4 @@ where
     )
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
-    enqueued_at, losses, parent, dependents, deadline, limit_key, announce
+    enqueued_at, losses, parent, dependents, deadline, limit_key, headers, announce

@@ -13,7 +13,8 @@ select
     ),
     case when gate_left = 0 then gate end, limit_key, fair_key,
     case when state = 'blocked' and reason = 'signal' then wait_target end,
-    case when state = 'blocked' and reason = 'signal' then wait_event end
+    case when state = 'blocked' and reason = 'signal' then wait_event end,
+    headers
 from offpath_job as job
 where job.id in (select value from json_each(:ids))
 
@@ -35,7 +36,8 @@ select
     ),
     case when job.gate_left = 0 then job.gate end, job.limit_key, job.fair_key,
     case when job.state = 'blocked' and job.reason = 'signal' then job.wait_target end,
-    case when job.state = 'blocked' and job.reason = 'signal' then job.wait_event end
+    case when job.state = 'blocked' and job.reason = 'signal' then job.wait_event end,
+    job.headers
 from (
     select job.id from offpath_job as job
     where
@@ -87,7 +89,8 @@ select
     ),
     case when job.gate_left = 0 then job.gate end, job.limit_key, job.fair_key,
     case when job.state = 'blocked' and job.reason = 'signal' then job.wait_target end,
-    case when job.state = 'blocked' and job.reason = 'signal' then job.wait_event end
+    case when job.state = 'blocked' and job.reason = 'signal' then job.wait_event end,
+    job.headers
 from (
     select job.id from offpath_job as job
     where
@@ -140,7 +143,8 @@ select
     ),
     case when job.gate_left = 0 then job.gate end, job.limit_key, job.fair_key,
     case when job.state = 'blocked' and job.reason = 'signal' then job.wait_target end,
-    case when job.state = 'blocked' and job.reason = 'signal' then job.wait_event end
+    case when job.state = 'blocked' and job.reason = 'signal' then job.wait_event end,
+    job.headers
 from (
     select job.id
     from (

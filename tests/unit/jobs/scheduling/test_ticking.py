@@ -100,6 +100,7 @@ async def test_every_worker_puts_what_code_defines_and_only_a_change_counts(rig:
     for _ in range(3):
         await rig.another().step()
     assert (await rig.schedules.get("nightly")).version == 1
+    rig.clock.advance(1)
     deployed = Schedules(rig.opened, rig.app.new_id)
     deployed.define("nightly", rig.report.job("n"), cron="0 4 * * *")
     await rig.another(deployed).step()

@@ -78,6 +78,7 @@ def test_every_field_comes_back() -> None:
         gate=new_id(),
         limit=LimitSpec(key="t", max_running=3),
         fair_key="tenant",
+        headers='{"tenant":"acme"}',
         group_policy=GroupPolicy.FAIL_FAST,
     )
     plain = {

@@ -59,6 +59,10 @@ _SHAPES = (
 )
 
 
+_LATER = "alter table offpath.job add column headers text"
+"""What later steps bring, and statements of today name."""
+
+
 def rows(url: str, statement: str) -> set[tuple[Any, ...]]:
     with psycopg.connect(url, autocommit=True) as connection:
         cursor = connection.execute(statement.encode())
@@ -128,6 +132,7 @@ async def test_a_database_of_before_goes_on_under_its_workers(
 ) -> None:
     worker = PostgresStore(english, migrate=True)
     await worker.open()
+    rows(english, _LATER)
     await join(worker)
     held = await add(worker, "other", unique=unique("k"))
     await worker.pause_queue("mail")
@@ -204,6 +209,7 @@ async def test_the_step_waits_for_readers_and_nobody_waits_for_it(
 ) -> None:
     store = PostgresStore(english, migrate=True)
     await store.open()
+    rows(english, _LATER)
     before()
     loop = asyncio.get_running_loop()
     taking = (
