@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from offpath.model.job import Enqueued, JobRecord, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.held import held
-from offpath.store.memory.records import enqueued, rewritten, terms_of
+from offpath.store.memory.records import JobTerms, enqueued, rewritten, terms_of
 from offpath.store.memory.tables import Tables
-from offpath.store.memory.terms import JobTerms
 from offpath.store.refusals import id_taken, no_gate
 
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)

@@ -7,9 +7,13 @@ from datetime import datetime
 
 from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted, LimitRecord, QueueRecord
-from offpath.store.memory import limits, pauses, starts
+from offpath.store.memory import limits, pauses
+from offpath.store.memory.enqueue import NewJobs
 from offpath.store.memory.instants import maybe_later
 from offpath.store.memory.part import Part
+from offpath.store.memory.records import handed_out, leased
+from offpath.store.memory.tables import Tables
+from offpath.store.refusals import not_registered, refuse_waiting
 
 
 class MemoryFlow(Part):
@@ -65,6 +69,24 @@ class MemoryFlow(Part):
 
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it out."""
-        started = starts.start(self._tables, self._clock.now(), job, worker)
+        started = start(self._tables, self._clock.now(), job, worker)
         self._tell()
         return started
+
+
+def start(tables: Tables, now: datetime, job: NewJob, worker: str) -> LeasedJob | None:
+    """Enqueue a job and hand it to a worker; None when it was not created, or waits for its key."""
+    refuse_waiting(job)
+    known = tables.workers.get(worker)
+    if known is None or known.expires_at <= now:
+        raise not_registered(worker)
+    plan = NewJobs(tables, now)
+    if not plan.add(job).created:
+        return None
+    plan.apply()
+    record = tables.jobs[job.id]
+    if tables.awaits_key(record, now):
+        return None
+    running = handed_out(record, worker, now)
+    tables.file(running, now)
+    return leased(running)

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from offpath.model.group import GroupRecord
-from offpath.store.memory.group_rows import _FAILED, MemoryValue, _row_beside, _value_beside
+from offpath.store.memory.workflow_rows import _FAILED, MemoryValue, _row_beside, _value_beside
 
 if TYPE_CHECKING:
     from offpath.store.memory.tables import Tables

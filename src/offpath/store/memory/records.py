@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import assert_never
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from offpath.model.changes import ChangedJob
@@ -17,7 +18,9 @@ from offpath.model.job import (
     JobState,
     LeasedJob,
     NewJob,
+    UniqueClaim,
 )
+from offpath.model.limit import LimitSpec
 from offpath.model.settlement import (
     Cancelled,
     Dead,
@@ -29,7 +32,29 @@ from offpath.model.settlement import (
     Waiting,
 )
 from offpath.store.memory.instants import later, maybe_later
-from offpath.store.memory.terms import PLAIN, JobTerms
+
+
+class JobTerms(Struct, frozen=True, kw_only=True):
+    """The terms of one job."""
+
+    unique: UniqueClaim | None = None
+    unique_until: datetime | None = None
+    deadline_in: float | None = None
+    announce: int = 0
+    gated_delay: float | None = None
+    """Seconds from the release of its gate; None when its run time is a moment."""
+    limit: LimitSpec | None = None
+    policy: GroupPolicy = GroupPolicy.SETTLE_ALL
+
+    def in_scope(self, state: JobState, now: datetime) -> bool:
+        """True if a job in ``state`` may have its unique key at ``now``."""
+        if self.unique is None or state not in self.unique.states:
+            return False
+        return self.unique_until is None or now < self.unique_until
+
+
+PLAIN = JobTerms()
+
 
 _BLOCKED = JobState.BLOCKED
 _QUEUED = JobState.QUEUED

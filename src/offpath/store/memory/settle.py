@@ -23,11 +23,11 @@ from offpath.model.settlement import (
 )
 from offpath.store.memory import gates, groups, limits
 from offpath.store.memory.effects import PlannedEffects
-from offpath.store.memory.group_rows import MemoryValue
 from offpath.store.memory.instants import later, maybe_later
 from offpath.store.memory.records import settled, woken
 from offpath.store.memory.tables import Tables
 from offpath.store.memory.waits import MemoryWait
+from offpath.store.memory.workflow_rows import MemoryValue
 
 _QUEUED = JobState.QUEUED
 _APPLIED = SettleStatus.APPLIED

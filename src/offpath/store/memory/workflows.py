@@ -11,7 +11,8 @@ from offpath.model.group import GroupRecord
 from offpath.model.job import LeasedJob
 from offpath.model.wait import NewSignal, Undoing
 from offpath.store.hints import Hint
-from offpath.store.memory import gates, groups, jobs, signals, steps, undoing
+from offpath.store.memory import gates, groups, jobs, signals, steps
+from offpath.store.memory.effects import compensate
 from offpath.store.memory.part import Part
 
 
@@ -87,7 +88,7 @@ class MemoryWorkflows(Part):
 
     async def compensate(self, job_id: str, effects: Effects) -> bool:
         """Commit effects and forget what the job recorded."""
-        done = undoing.compensate(self._tables, self._clock.now(), job_id, effects)
+        done = compensate(self._tables, self._clock.now(), job_id, effects)
         self._tell(waiting=done and bool(effects.jobs))
         return done
 

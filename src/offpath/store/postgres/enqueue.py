@@ -16,7 +16,7 @@ from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePol
 from offpath.model.limit import LimitSpec
 from offpath.store.held import held
 from offpath.store.postgres.groups import GroupWork
-from offpath.store.postgres.nudges import Nudge, many, nudge_limits
+from offpath.store.postgres.limits import Nudge, many, nudge_limits
 from offpath.store.postgres.steps import (
     chunks,
     from_micros,

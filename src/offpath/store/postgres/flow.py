@@ -1,4 +1,4 @@
-"""The store's part for flow control: limits, pauses and inline starts."""
+"""The store's part for flow control: limits, pauses, inline starts and the SQL door."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted
 from offpath.model.settlement import Settlement, Snoozed
 from offpath.store.hints import Hint
-from offpath.store.postgres import door, limits, starts
+from offpath.store.postgres import limits
+from offpath.store.postgres.effects import commit_steps
+from offpath.store.postgres.handouts import ANNOUNCE, JOB, job_of
 from offpath.store.postgres.part import Part
-from offpath.store.refusals import refuse_waiting
+from offpath.store.postgres.steps import moment, to_json
+from offpath.store.programs.dialect import Announced, Steps, ask, embed
+from offpath.store.refusals import not_registered, refuse_waiting
+from offpath.store.sql import Catalogue
 
 
 class AdmissionTurns:
@@ -98,7 +104,7 @@ class FlowTables(Part):
     async def keep_templates(self, templates: Sequence[NewJob]) -> None:
         """Keep what the SQL door takes."""
         if templates:
-            await self._database.write(lambda: door.keep_steps(templates, sql=self._sql))
+            await self._database.write(lambda: keep_steps(templates, sql=self._sql))
 
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it out."""
@@ -106,7 +112,7 @@ class FlowTables(Part):
         now = self._now()
         with self._telling() as announced:
             return await self._database.write(
-                lambda: starts.start_steps(job, worker, now, announced, sql=self._sql)
+                lambda: start_steps(job, worker, now, announced, sql=self._sql)
             )
 
     async def _admit_after(self, settlements: Sequence[Settlement]) -> None:
@@ -122,3 +128,40 @@ class FlowTables(Part):
         waiting = await self._database.write(lambda: limits.waiting_steps(keys, sql=self._sql))
         if waiting:
             await self.admit(limit=limits.AT_ONCE, keys=keys)
+
+
+def start_steps(
+    job: NewJob,
+    worker: str,
+    now: datetime | None,
+    announced: Announced | None = None,
+    *,
+    sql: Catalogue,
+) -> Steps[LeasedJob | None]:
+    """Enqueue a job and hand it to a worker; None when it was not created, or waits for its key."""
+    if not (yield from ask(sql["alive"](worker=worker, now=moment(now)))):
+        raise not_registered(worker)
+    (answer,) = yield from embed(commit_steps(Effects(jobs=(job,)), now, sql=sql))
+    if not answer.created:
+        return None
+    rows = yield from ask(
+        sql["take_chosen"](
+            now=moment(now),
+            ids=to_json([answer.job_id]),
+            worker=worker,
+            tasks="{}",
+            queues="[]",
+            begun=True,
+        ),
+        last=True,
+    )
+    if announced is not None:
+        announced.hear(row[ANNOUNCE] for row in rows)
+    return next((job_of(row, worker) for row in rows if row[JOB] is not None), None)
+
+
+def keep_steps(templates: Sequence[NewJob], *, sql: Catalogue) -> Steps[None]:
+    """Write the templates that are new or have changed."""
+    # sorted, as workers that begin together write the same rows
+    batch = to_json(sorted(templates, key=lambda job: job.task))
+    yield from ask(sql["keep_templates"](batch=batch), last=True)

@@ -3,6 +3,7 @@
 A count is raised here only, under the lock of the key's row. What lowers it, an ended or held job,
 adds a nudge in its own transaction, which is taken in here. So a count is at times too high and
 never too low, nobody but an admission ever waits for a key, and an admission never waits for a job.
+A trigger adds the nudge of each job; a batch of many jobs adds up its own, one for each key.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from offpath.model.rate import RateState, decode_state, encode_state, take
 from offpath.model.settlement import Settlement, Snoozed
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.dialect import Announced, Rows, Send, Steps, ask
-from offpath.store.sql import Catalogue
+from offpath.store.sql import Catalogue, Query
 from offpath.store.unreadable import UNREADABLE
 
 AT_ONCE: Final = 1000
@@ -224,3 +225,25 @@ def open_steps(key: str, now: datetime | None, *, sql: Catalogue) -> Steps[bool]
     """End a pause and a cool-down."""
     rows = yield from ask(sql["open_limit"](key=key, now=moment(now)), last=True)
     return any(was_closed for (was_closed,) in rows)
+
+
+MANY: Final = 16
+"""Jobs with a limit from which on adding up is worth its round trip; the trigger does for fewer."""
+
+
+def many(limits: Iterable[object | None]) -> bool:
+    """True if these, None where a job has none, are worth it."""
+    return sum(limit is not None for limit in limits) >= MANY
+
+
+class Nudge(Struct, frozen=True, omit_defaults=True):
+    """So many jobs of a key have given their room back, or its limit is said anew."""
+
+    key: str
+    freed: int = 0
+    spec: str | None = None
+
+
+def nudge_limits(nudges: Sequence[Nudge], *, sql: Catalogue) -> Query:
+    """Say these."""
+    return sql["nudge_limits"](batch=to_json(nudges))

@@ -29,8 +29,14 @@ from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.ends import AppliedBatch
 from offpath.store.postgres.enqueue import replacing_keys
 from offpath.store.postgres.gates import count_ends, released
-from offpath.store.postgres.limits import cool_down_steps, cool_downs, hold_again_steps
-from offpath.store.postgres.nudges import Nudge, many, nudge_limits
+from offpath.store.postgres.limits import (
+    Nudge,
+    cool_down_steps,
+    cool_downs,
+    hold_again_steps,
+    many,
+    nudge_limits,
+)
 from offpath.store.postgres.steps import ids_json, moment, to_json, told_the_time
 from offpath.store.programs.dialect import Announced, Send, Steps, ask, embed
 from offpath.store.sql import Catalogue, Query, Row

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted
 from offpath.store.hints import Hint
 from offpath.store.programs.instants import micros
-from offpath.store.sqlite import limits, starts
+from offpath.store.programs.leased import LEASED, WIDTH
+from offpath.store.refusals import not_registered, refuse_waiting
+from offpath.store.sqlite import limits
+from offpath.store.sqlite.enqueue import effect_steps
 from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.part import Part
-from offpath.store.sqlite.session import Session
+from offpath.store.sqlite.session import SQL, Session
 
 
 class Flowing(Part):
@@ -54,4 +58,18 @@ class Flowing(Part):
 
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it out."""
-        return await self._write(lambda session: starts.start(session, self._now(), job, worker))
+        return await self._write(lambda session: start(session, self._now(), job, worker))
+
+
+def start(session: Session, now: int, job: NewJob, worker: str) -> LeasedJob | None:
+    """Enqueue a job and hand it to a worker; None when it was not created, or waits for its key."""
+    refuse_waiting(job)
+    if not session.run(SQL["alive"](worker=worker, now=now)):
+        raise not_registered(worker)
+    (answer,) = session.drive(effect_steps(Effects(jobs=(job,)), now))
+    if not answer.created:
+        return None
+    if job.announce:
+        session.stirred = True
+    rows = session.run(SQL["start_lease"](id=job.id, worker=worker, now=now))
+    return LEASED.one(rows[0][:WIDTH]) if rows else None
