@@ -407,13 +407,13 @@ class App(
         from offpath.jobs.worker.terms import Parts
         from offpath.sweeps.catalogue import upkeep_of
         from offpath.sweeps.fleet import WorkerSweeps
-        from offpath.sweeps.sweeper import Home
+        from offpath.sweeps.sweeper import SweepParts
 
         settings = overridden(self.settings, overrides)
         store = self.store()
         me = self.new_id()
-        home = Home(self, store, self.clock, self.metrics, self._report, me, self.new_id)
-        sweeps = WorkerSweeps(self.sweeps, home)
+        shared = SweepParts(self, store, self.clock, self.metrics, self._report, me, self.new_id)
+        sweeps = WorkerSweeps(self.sweeps, shared)
         defined = partial(definitions, self.tasks, self._events.specs)
         parts = Parts(
             store=store,

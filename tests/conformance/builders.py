@@ -113,7 +113,9 @@ async def ask(
 ) -> Leased:
     """Lease, and the whole answer."""
     wanted = {TASK: limit} if tasks is None else tasks
-    request = LeaseRequest(worker=worker, limit=limit, tasks=wanted, queues=queues, apart=apart)
+    request = LeaseRequest(
+        worker=worker, limit=limit, tasks=wanted, queues=queues, suspects_only=apart
+    )
     return await store.lease(request)
 
 

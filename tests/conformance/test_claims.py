@@ -45,9 +45,7 @@ async def test_asking_again_does_not_stretch_it(store: Store, clock: ManualClock
     assert await store.claim("key", "b", ttl=60)
 
 
-async def test_renewing_stretches_it_for_its_holder_alone(
-    store: Store, clock: ManualClock
-) -> None:
+async def test_renewing_stretches_it_for_its_holder_alone(store: Store, clock: ManualClock) -> None:
     assert await store.claim("key", "a", ttl=60)
     clock.advance(40)
     assert not await store.claim("key", "b", ttl=600, renew=True)

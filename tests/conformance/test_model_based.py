@@ -201,7 +201,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(worker=workers, limit=st.integers(0, 6), begun=st.booleans())
     def lease_apart(self, worker: str, limit: int, begun: bool) -> None:
-        request = replace(_request(worker, limit), apart=True)
+        request = replace(_request(worker, limit), suspects_only=True)
         jobs = self._both(partial(_lease_apart, request=request)).jobs
         if begun:
             self._both(lambda store: store.begin(jobs))
@@ -456,7 +456,7 @@ async def _lease(store: Store, *, request: LeaseRequest, alive: bool) -> Leased:
 
 async def _lease_apart(store: Store, *, request: LeaseRequest) -> Leased:
     """Whoever leases first makes due jobs ready, so that each sees the same ones."""
-    await store.lease(replace(request, apart=False, limit=0))
+    await store.lease(replace(request, suspects_only=False, limit=0))
     return await store.lease(request)
 
 

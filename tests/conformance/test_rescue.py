@@ -101,7 +101,7 @@ async def test_too_many_losses_kill_the_job(store: Store, clock: ManualClock) ->
     job_id = await add(store)
     for losses in (1, 2, 3):
         await join(store)
-        request = LeaseRequest(worker="w1", limit=1, tasks={TASK: 1}, apart=losses == 3)
+        request = LeaseRequest(worker="w1", limit=1, tasks={TASK: 1}, suspects_only=losses == 3)
         assert await store.begin((await store.lease(request)).jobs) == {job_id}
         clock.advance(5)
         await store.deregister("w1")

@@ -41,7 +41,12 @@ async def ask_apart(
 ) -> Leased:
     rooms = {TASK: SLOTS} if tasks is None else tasks
     request = LeaseRequest(
-        worker=worker, limit=limit, tasks=rooms, queues=queues, declined=declined, apart=True
+        worker=worker,
+        limit=limit,
+        tasks=rooms,
+        queues=queues,
+        declined=declined,
+        suspects_only=True,
     )
     return await store.lease(request)
 

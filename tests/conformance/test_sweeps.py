@@ -12,7 +12,7 @@ from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from offpath.sweeps import Tally
 from offpath.sweeps.catalogue import OWN
-from offpath.sweeps.leading import LOOKS_PER_TERM, SHORTEST_TERM, term_of
+from offpath.sweeps.leader import LOOKS_PER_TERM, SHORTEST_TERM, term_of
 
 EVERY = 7.0
 TERM = term_of(EVERY)

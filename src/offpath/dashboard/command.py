@@ -108,7 +108,7 @@ def dashboard(
             f"{host} is reached by others: give --token-file, or set {_TOKEN}, so that they sign in"
         )
     try:
-        from offpath.dashboard.serving import listen, prefixed, serve
+        from offpath.dashboard.server import listen, prefixed, serve
         from offpath.web.console.sign_in import OneTimeCode
     except ImportError as error:
         raise MissingExtra(

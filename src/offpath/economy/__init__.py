@@ -47,7 +47,7 @@ from offpath.economy.passes import (
     sweep_fees_due,
     verify_checkpoint,
 )
-from offpath.economy.sweeps.running import SWEEP_NAMES, EconomyResult, EconomyRun, SweepInput
+from offpath.economy.sweeps.runs import SWEEP_NAMES, EconomyResult, EconomyRun, SweepInput
 from offpath.economy.webhooks import provider_event, webhook_door
 from offpath.economy.worker import EconomyWorker
 from offpath.model.ledger.faults import (

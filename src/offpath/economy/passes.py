@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from offpath.economy import pauses
 from offpath.economy.ledger.reconciliation import Window
 from offpath.economy.sweeps import telemetry
-from offpath.economy.sweeps.home import Pass
+from offpath.economy.sweeps.context import Pass
 from offpath.economy.sweeps.prune import PRUNE_BATCH, PruneLedger
-from offpath.economy.sweeps.running import SWEEP_NAMES, EconomyRun, EconomySweeps, SweepInput
+from offpath.economy.sweeps.runs import SWEEP_NAMES, EconomyRun, EconomySweeps, SweepInput
 from offpath.economy.sweeps.summaries import (
     FeesSummary,
     InboxSummary,

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from offpath.economy.sweeps.running import EconomyRun, SweepInput
+from offpath.economy.sweeps.runs import EconomyRun, SweepInput
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.runtime.clock import Clock

@@ -86,7 +86,7 @@ class LeaseRequest(Struct, frozen=True, kw_only=True):
     declined: tuple[str, ...] = ()
     """Ids of jobs that this worker has declined lately: they are passed over, whatever is behind
     them is had. Costs a little more than a lease without it, however many there are."""
-    apart: bool = False
+    suspects_only: bool = False
     """True if suspects are asked for, and nothing else. They run apart from all other jobs."""
 
 

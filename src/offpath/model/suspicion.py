@@ -66,7 +66,7 @@ def judged(lost: Lost, max_deliveries: int) -> LossVerdict:
     return LossVerdict(losses, dead=dead, suspect=not dead and losses >= most - 1)
 
 
-def company(crash: str, left: int) -> int:
+def most_together(crash: str, left: int) -> int:
     """The number of suspects of one crash that may run together; ``left`` have not ended.
 
     Where the first half has ended well, the other one holds who did it, and is halved unseen.

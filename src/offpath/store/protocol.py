@@ -270,9 +270,10 @@ class Store(
         scheduled jobs are promoted (in bounded batches) before. A worker that is not registered,
         or whose lease has expired, gets nothing: what it took would be rescued at once.
 
-        A suspect (:mod:`offpath.model.suspicion`) is handed out only to who asks for what runs
-        ``apart``: some of one crash, to a worker that holds no suspect yet. They are reserved:
-        :meth:`begin` says when they run. With a limit of 0 ``more`` tells whether there are any.
+        A suspect (:mod:`offpath.model.suspicion`) is handed out only for a request of
+        ``suspects_only``: some of one crash, to a worker that holds no suspect yet. They are
+        reserved: :meth:`begin` says when they run. With a limit of 0 ``more`` tells whether there
+        are any.
         """
         ...
 

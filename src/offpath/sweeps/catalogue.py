@@ -18,13 +18,13 @@ from offpath.jobs.worker.upkeep import (
 from offpath.model.redrive import Redrive
 from offpath.runtime.loop import Report
 from offpath.store.protocol import Store
-from offpath.sweeps.firing import FireDue
 from offpath.sweeps.groups import CheckGroups
-from offpath.sweeps.moving import Found, MoveDue, Wanting
+from offpath.sweeps.messages import Found, MoveDue, Wanting
 from offpath.sweeps.prune import Prune
 from offpath.sweeps.redrive import RedriveDead
 from offpath.sweeps.registry import CLAIM_TIMEOUT, Sweep, SweepInfo
 from offpath.sweeps.rescue import Rescue
+from offpath.sweeps.schedules import FireDue
 
 OWN = ("rescue", "group_check", "schedules", "router", "drain_inbox", "relay", "prune", "redrive")
 """Rescue first: what it gives back is run soonest. Routers and the inbox write to the outbox, so it

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from offpath.model import checks
 from offpath.model.tally import SweepRun
 from offpath.sweeps.registry import MOST_ROWS
-from offpath.sweeps.running import choose, run_sweeps
-from offpath.sweeps.sweeper import Home, Sweeper, Under
+from offpath.sweeps.runs import choose, run_sweeps
+from offpath.sweeps.sweeper import Sweeper, SweepParts, Under
 
 if TYPE_CHECKING:
     from offpath.runtime.loop import LoopSpec
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class WorkerSweeps:
     """The sweeps of an app as one worker runs them."""
 
-    def __init__(self, registry: SweepRegistry, home: Home) -> None:
+    def __init__(self, registry: SweepRegistry, parts: SweepParts) -> None:
         self._registry = registry
-        self._home = home
+        self._parts = parts
         self._sweepers: dict[str, Sweeper] = {}
         self._running = asyncio.Lock()
 
@@ -42,18 +42,18 @@ class WorkerSweeps:
         force: bool = False,
     ) -> SweepRun:
         """One pass of each sweep; see :meth:`offpath.Worker.run_once`."""
-        home = self._home
+        parts = self._parts
         self.check(only=only, limit=limit)
         given = None if now is None else checks.aware(now, "now")
         async with self._running:
-            now = given or home.clock.now()
+            now = given or parts.clock.now()
             batch = await run_sweeps(
                 [Under(one, None) for one in self._all()] if force else self._all(),
                 now,
                 limit,
                 only=only,
-                clock=home.clock,
-                report=home.report,
+                clock=parts.clock,
+                report=parts.report,
                 finished=lambda result: self._sweepers[result.name].count(result),
             )
         return SweepRun(batch=batch, postings=tuple(p for r in batch for p in r.tally.postings))
@@ -68,5 +68,5 @@ class WorkerSweeps:
         for sweep in self._registry.all():
             name = sweep.info.name
             if name not in self._sweepers:
-                self._sweepers[name] = Sweeper(sweep, self._home)
+                self._sweepers[name] = Sweeper(sweep, self._parts)
         return [self._sweepers[sweep.info.name] for sweep in self._registry.all()]

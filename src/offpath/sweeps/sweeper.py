@@ -19,9 +19,9 @@ from offpath.store.protocol import Store
 from offpath.sweeps.body import Body
 from offpath.sweeps.bounds import Bounds
 from offpath.sweeps.context import SweepContext
-from offpath.sweeps.leading import SHORTEST_TERM, Lead, term_of
+from offpath.sweeps.leader import SHORTEST_TERM, Lead, term_of
 from offpath.sweeps.rows import RowPass
-from offpath.sweeps.running import result_of
+from offpath.sweeps.runs import result_of
 
 if TYPE_CHECKING:
     from offpath.sweeps.registry import Sweep
@@ -51,7 +51,7 @@ class Under:
         return await self._sweeper.under(self._lead, now, limit)
 
 
-class Home(Struct, frozen=True):
+class SweepParts(Struct, frozen=True):
     """The parts that the sweeps of one worker share."""
 
     app: Any
@@ -67,11 +67,11 @@ class Home(Struct, frozen=True):
 class Sweeper:
     """One sweep in one worker. Its passes never overlap."""
 
-    def __init__(self, sweep: Sweep, home: Home) -> None:
+    def __init__(self, sweep: Sweep, parts: SweepParts) -> None:
         self._info = info = sweep.info
-        self._home = home
+        self._parts = parts
         self._body = Body(sweep.target)
-        self._bounds = Bounds(home.clock, home.report)
+        self._bounds = Bounds(parts.clock, parts.report)
         self._passing = asyncio.Lock()
         self._lead = self._leading(term_of(info.every))
         self._driven = Under(self, self._lead)
@@ -79,10 +79,10 @@ class Sweeper:
         self._once = self._leading(SHORTEST_TERM)
 
     def _leading(self, term: float) -> Lead | None:
-        info, home = self._info, self._home
+        info, parts = self._info, self._parts
         if info.shared:
             return None
-        return Lead(info.name, home.holder, term, store=home.store, clock=home.clock)
+        return Lead(info.name, parts.holder, term, store=parts.store, clock=parts.clock)
 
     @property
     def name(self) -> str:
@@ -102,9 +102,9 @@ class Sweeper:
 
     async def step(self) -> Turn:
         """One pass as a turn of a loop."""
-        home = self._home
-        now = home.clock.now()
-        result = await result_of(self._driven, now, None, clock=home.clock, report=home.report)
+        parts = self._parts
+        now = parts.clock.now()
+        result = await result_of(self._driven, now, None, clock=parts.clock, report=parts.report)
         self.count(result)
         return Turn(
             verdict=result.verdict,
@@ -137,7 +137,7 @@ class Sweeper:
 
     def count(self, result: SweepResult) -> None:
         """Tell the metrics of a pass."""
-        metrics, name = self._home.metrics, self.name
+        metrics, name = self._parts.metrics, self.name
         outcome = result.verdict.value
         metrics.counter("offpath_sweep_passes_total", sweep=name, outcome=outcome).add()
         metrics.summary("offpath_sweep_pass_seconds", sweep=name).observe(result.seconds)
@@ -146,7 +146,7 @@ class Sweeper:
 
     async def _pass(self, now: datetime, limit: int, lead: Lead | None) -> Tally:
         info, body = self._info, self._body
-        ctx = SweepContext(app=self._home.app, sweep=self.name, id=self._home.new_id(), now=now)
+        ctx = SweepContext(app=self._parts.app, sweep=self.name, id=self._parts.new_id(), now=now)
         ask = partial(body.claim if body.by_rows else body.run, ctx, now, limit)
         what = f"{'the claim' if body.by_rows else 'a pass'} of the sweep {self.name}"
         self._bounds.refuse_abandoned(what)
@@ -154,7 +154,7 @@ class Sweeper:
         if isinstance(answer, Tally):
             return answer
         rows = RowPass(
-            body, ctx, self._bounds, row_timeout=info.row_timeout, report=self._home.report
+            body, ctx, self._bounds, row_timeout=info.row_timeout, report=self._parts.report
         )
         return await rows.run(answer, limit, _for_good if lead is None else lead.still)
 

@@ -7,7 +7,7 @@ import logging
 from offpath.economy.ledger.checkpoint import seal
 from offpath.economy.sweeps import standing, telemetry
 from offpath.economy.sweeps.checkpoint_verify import last_published
-from offpath.economy.sweeps.home import Pass, code_of, retryable
+from offpath.economy.sweeps.context import Pass, code_of, retryable
 from offpath.economy.sweeps.summaries import Coded, SealSummary
 from offpath.model.ledger.records import Checkpoint
 
@@ -18,7 +18,7 @@ async def checkpoint(run: Pass) -> SealSummary:
     What does not follow the checkpoint that the anchor has is not sealed: to seal and publish it
     would end the alarm of a ledger that was put back.
     """
-    signer = run.home.ports.signer
+    signer = run.economy.ports.signer
     if signer is None:
         return SealSummary()
     began = run.clock.monotonic()
@@ -27,7 +27,7 @@ async def checkpoint(run: Pass) -> SealSummary:
         made = await seal(
             run.store,
             signer,
-            new_id=lambda: f"chk_{run.home.new_id()}",
+            new_id=lambda: f"chk_{run.economy.new_id()}",
             now=lambda: run.at,
             anchored=anchored,
         )
@@ -60,11 +60,11 @@ def _failed(run: Pass, error: Exception) -> SealSummary:
 
 
 async def _published(run: Pass, made: Checkpoint) -> None:
-    anchor = run.home.ports.anchor
+    anchor = run.economy.ports.anchor
     if anchor is None:
         return
     try:
-        timeout = run.home.ports.anchor_timeout
+        timeout = run.economy.ports.anchor_timeout
         await run.calls.call("the anchor's publish", anchor.publish, made, timeout=timeout)
     except Exception as error:  # noqa: BLE001 - sealing goes on without it
         run.tell(

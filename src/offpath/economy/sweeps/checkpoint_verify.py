@@ -6,14 +6,14 @@ import logging
 
 from offpath.economy.ledger.checkpoint import Verification, verify_last
 from offpath.economy.sweeps import standing, telemetry
-from offpath.economy.sweeps.home import Pass, code_of, retryable
+from offpath.economy.sweeps.context import Pass, code_of, retryable
 from offpath.economy.sweeps.summaries import Coded, VerifySummary
 from offpath.model.ledger.records import Checkpoint
 
 
 async def checkpoint_verify(run: Pass) -> VerifySummary:
     """Verify the last checkpoint; a mismatch is a finding. Without a signer it rests."""
-    signer = run.home.ports.signer
+    signer = run.economy.ports.signer
     if signer is None:
         return VerifySummary()
     try:
@@ -44,11 +44,11 @@ def _told(run: Pass, found: Verification) -> VerifySummary:
 
 async def last_published(run: Pass) -> Checkpoint | None:
     """The anchor's checkpoint. An anchor that is away proves nothing and blocks nothing."""
-    anchor = run.home.ports.anchor
+    anchor = run.economy.ports.anchor
     if anchor is None:
         return None
     try:
-        timeout = run.home.ports.anchor_timeout
+        timeout = run.economy.ports.anchor_timeout
         found: Checkpoint | None = await run.calls.call(
             "the anchor's latest", anchor.latest, timeout=timeout
         )

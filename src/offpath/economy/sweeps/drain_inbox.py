@@ -6,13 +6,13 @@ fault that may go away is tried again after a growing wait.
 
 from __future__ import annotations
 
-from offpath.economy.sweeps.home import EconomyHome
-from offpath.economy.sweeps.moving import SOURCE, KeptMover
-from offpath.economy.sweeps.moving import drained as drain_inbox
+from offpath.economy.sweeps.context import SweptEconomy
+from offpath.economy.sweeps.messages import SOURCE, KeptMover
+from offpath.economy.sweeps.messages import drained as drain_inbox
 
 __all__ = ["SOURCE", "drain_inbox", "drain_mover"]
 
 
-def drain_mover(home: EconomyHome) -> KeptMover:
+def drain_mover(economy: SweptEconomy) -> KeptMover:
     """The drain of the economy's source."""
-    return KeptMover(lambda: home.app.drain(SOURCE))
+    return KeptMover(lambda: economy.app.drain(SOURCE))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offpath.economy.ledger.operations.steps_fees import fees_swept
-from offpath.economy.sweeps.home import Pass
+from offpath.economy.sweeps.context import Pass
 from offpath.economy.sweeps.standing import hindered
 from offpath.economy.sweeps.summaries import FeesSummary
 from offpath.model.ledger.decision import Decided
@@ -14,7 +14,7 @@ async def fee_sweep(run: Pass) -> FeesSummary:
     """Take all that may be taken by now, once for each time; nothing while a mismatch stands."""
     if await hindered(run):
         return FeesSummary()
-    op = fees_swept(f"fees:{run.at}", run.home.rules, run.home.new_id, now=run.at)
+    op = fees_swept(f"fees:{run.at}", run.economy.rules, run.economy.new_id, now=run.at)
     return fees_of(await run.post(op))
 
 

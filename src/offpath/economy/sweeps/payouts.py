@@ -24,7 +24,7 @@ from offpath.economy.ledger.operations.steps_payouts import (
 from offpath.economy.ledger.ports import PayoutProvider, PortSilent, ProviderStatus
 from offpath.economy.ledger.rules import millis
 from offpath.economy.sweeps import telemetry
-from offpath.economy.sweeps.home import Pass, code_of, retryable
+from offpath.economy.sweeps.context import Pass, code_of, retryable
 from offpath.economy.sweeps.rows import Found, after_failures, each_row, leased
 from offpath.economy.sweeps.standing import hindered
 from offpath.economy.sweeps.summaries import Coded, PayoutsSummary, Reasoned
@@ -44,7 +44,7 @@ TIMEOUT, FAILED, RETURNED = "payout.timeout", "payout.provider_failed", "payout.
 
 async def payouts(run: Pass) -> PayoutsSummary:
     """Take each due payout one step. Without a provider it rests."""
-    provider = run.home.ports.provider
+    provider = run.economy.ports.provider
     if provider is None:
         return PayoutsSummary()
     rows = await leased(run, "payout", _hold(run))
@@ -60,7 +60,7 @@ async def payouts(run: Pass) -> PayoutsSummary:
 def _hold(run: Pass) -> float:
     """Seconds in which the last row of the page has had its turn, however slow the provider is."""
     turns = math.ceil(run.limit / AT_ONCE)
-    return turns * CALLS * run.home.ports.provider_timeout + SLACK
+    return turns * CALLS * run.economy.ports.provider_timeout + SLACK
 
 
 async def _step(provider: PayoutProvider, run: Pass, row: SideRow) -> Found | None:
@@ -215,8 +215,8 @@ def _told(run: Pass, row: SideRow, level: int, finding: str) -> None:
 
 async def _given_up(run: Pass, row: SideRow, reason: str) -> Found | None:
     """The credits go back to the seller, unless somebody else has ended it meanwhile."""
-    home = run.home
-    op = payout_dead_lettered(row, reason, home.rules, home.new_id, now=run.at)
+    economy = run.economy
+    op = payout_dead_lettered(row, reason, economy.rules, economy.new_id, now=run.at)
     decided = await run.post(op)
     if decided.receipt is None:
         return None
@@ -241,7 +241,7 @@ async def _failed(run: Pass, row: SideRow, error: Exception) -> Found:
 
 
 async def _asked(run: Pass, function: Any, *args: object) -> Any:  # noqa: ANN401 - the provider's
-    timeout = run.home.ports.provider_timeout
+    timeout = run.economy.ports.provider_timeout
     return await run.calls.call("the provider", function, *args, timeout=timeout)
 
 

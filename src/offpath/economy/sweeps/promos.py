@@ -6,7 +6,7 @@ import logging
 
 from offpath.economy.ledger.operations.steps_promos import promo_expired, promo_failed
 from offpath.economy.sweeps import telemetry
-from offpath.economy.sweeps.home import Pass, code_of
+from offpath.economy.sweeps.context import Pass, code_of
 from offpath.economy.sweeps.rows import Found, after_failures, each_row, leased
 from offpath.economy.sweeps.summaries import Coded, Expired, PromosSummary
 from offpath.model.ledger.money import Money
@@ -34,7 +34,7 @@ async def promos(run: Pass) -> PromosSummary:
 
 
 async def _step(run: Pass, row: SideRow) -> Found | None:
-    decided = await run.post(promo_expired(row, run.home.new_id, now=run.at))
+    decided = await run.post(promo_expired(row, run.economy.new_id, now=run.at))
     if decided.receipt is None:
         return None
     return "reversed", Expired(row.id, Money.parse(decided.receipt.facts["amount"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from offpath.economy.ledger.rules import millis
-from offpath.economy.sweeps.home import EconomyHome, milliseconds
+from offpath.economy.sweeps.context import SweptEconomy, milliseconds
 from offpath.model.tally import Tally
 from offpath.sweeps.context import SweepContext
 
@@ -19,14 +19,14 @@ class PruneLedger:
     entry, link or row is ever removed.
     """
 
-    def __init__(self, home: EconomyHome) -> None:
-        self._home = home
+    def __init__(self, economy: SweptEconomy) -> None:
+        self._economy = economy
 
     async def run(self, _ctx: SweepContext, now: datetime, limit: int) -> Tally:
         """Remove up to ``limit`` of each; counted, since they are gone."""
-        rules, at = self._home.rules, milliseconds(now)
-        keep = self._home.settings.keep_keys
-        removed = await self._home.app.store().prune_ledger(
+        rules, at = self._economy.rules, milliseconds(now)
+        keep = self._economy.settings.keep_keys
+        removed = await self._economy.app.store().prune_ledger(
             attempts_before=at - 2 * rules.window,
             keys_before=None if keep is None else at - millis(keep),
             limit=limit,

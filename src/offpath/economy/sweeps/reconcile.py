@@ -8,7 +8,7 @@ from offpath.economy.ledger.ports import ReconcileFeed
 from offpath.economy.ledger.reconciliation import Pulled, ReconcileReport, Window
 from offpath.economy.ledger.reconciliation import reconcile as compared
 from offpath.economy.sweeps import telemetry
-from offpath.economy.sweeps.home import Pass, code_of, retryable
+from offpath.economy.sweeps.context import Pass, code_of, retryable
 from offpath.economy.sweeps.rows import at_once
 from offpath.economy.sweeps.summaries import FailedWindow, ReconcileSummary
 from offpath.model.ledger.faults import ProviderFailed
@@ -19,7 +19,7 @@ AT_ONCE = 4
 
 async def reconcile(run: Pass) -> ReconcileSummary:
     """Compare each given window; one that cannot be pulled stops none of the others."""
-    feed = run.home.ports.feed
+    feed = run.economy.ports.feed
     if feed is None or not run.windows:
         return ReconcileSummary()
 
@@ -39,7 +39,7 @@ async def _compared(
     run: Pass, feed: ReconcileFeed, window: Window
 ) -> ReconcileReport | FailedWindow:
     try:
-        timeout = run.home.ports.feed_timeout
+        timeout = run.economy.ports.feed_timeout
         pulled: object = await run.calls.call("the feed", feed.pull, window, timeout=timeout)
         if not isinstance(pulled, Pulled):
             kind = type(pulled).__name__

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from offpath.economy.ledger.operations.events import STREAM
-from offpath.economy.sweeps.home import EconomyHome
-from offpath.economy.sweeps.moving import KeptMover
-from offpath.economy.sweeps.moving import relayed as relay
+from offpath.economy.sweeps.context import SweptEconomy
+from offpath.economy.sweeps.messages import KeptMover
+from offpath.economy.sweeps.messages import relayed as relay
 
 __all__ = ["relay", "relay_mover"]
 
 
-def relay_mover(home: EconomyHome) -> KeptMover:
+def relay_mover(economy: SweptEconomy) -> KeptMover:
     """The relay of the economy's events."""
-    return KeptMover(lambda: home.app.relay(STREAM))
+    return KeptMover(lambda: economy.app.relay(STREAM))

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from offpath.economy.sweeps.home import Pass, code_of, expected
+from offpath.economy.sweeps.context import Pass, code_of, expected
 from offpath.economy.sweeps.summaries import Coded
 from offpath.model.ledger.records import SideRow
 

@@ -9,7 +9,7 @@ from typing import Final
 from offpath.economy.ledger.checkpoint import Verification, verify_last
 from offpath.economy.ledger.mismatches import BREACH, UNPAID, hint, mismatch, note
 from offpath.economy.ledger.obligations import Position
-from offpath.economy.sweeps.home import Pass
+from offpath.economy.sweeps.context import Pass
 from offpath.model.ledger import money
 from offpath.model.ledger.faults import ChainBroken, Unbalanced
 from offpath.model.ledger.records import OPEN_PAYOUTS, Checkpoint
@@ -32,14 +32,14 @@ async def hindered(run: Pass) -> bool:
 
 async def mismatched(run: Pass, lines: Sequence[str]) -> None:
     """Keep what a verification has found."""
-    found = await note(run.store, lines, run.home.new_id())
+    found = await note(run.store, lines, run.economy.new_id())
     if found.hinders:
         run.tell(logging.WARNING, "ledger.mismatch.stands", id=found.id, hint=hint(found))
 
 
 async def refused(run: Pass, error: Exception, anchored: Checkpoint | None) -> None:
     """Keep why nothing was sealed, if it is what the books are: named as a verification does."""
-    signer = run.home.ports.signer
+    signer = run.economy.ports.signer
     if signer is None or not isinstance(error, ChainBroken | Unbalanced):
         return
     known = await mismatch(run.store)
@@ -69,11 +69,11 @@ async def backed(run: Pass, stands: Position) -> None:
             money.text("USD", one) for one in (stands.obligations, stands.held, stands.shortfall)
         )
         breach = f"{missing} is missing: {owed} is owed, {held} is held"
-    unpaid = await _unpaid(run) if stands.quotes and run.home.ports.provider is None else None
+    unpaid = await _unpaid(run) if stands.quotes and run.economy.ports.provider is None else None
     standing = {one.name for one in await run.store.findings()}
     for name, text in ((BREACH, breach), (UNPAID, unpaid)):
         if text is not None:
-            await run.store.record_finding(name, text, new_id=run.home.new_id())
+            await run.store.record_finding(name, text, new_id=run.economy.new_id())
         elif name in standing:
             await run.store.end_finding(name)
 

@@ -10,7 +10,7 @@ from offpath.economy.ledger.operations.steps_subscriptions import (
     subscription_lapsed,
     subscription_renewed,
 )
-from offpath.economy.sweeps.home import Pass, code_of, retryable
+from offpath.economy.sweeps.context import Pass, code_of, retryable
 from offpath.economy.sweeps.rows import Found, after_failures, each_row, leased
 from offpath.economy.sweeps.summaries import Coded, SubscriptionsSummary
 from offpath.model.ledger.records import Receipt, SideRow
@@ -32,7 +32,7 @@ async def subscriptions(run: Pass) -> SubscriptionsSummary:
 
 
 async def _step(run: Pass, row: SideRow) -> Found | None:
-    op = subscription_renewed(row, run.home.rules, run.home.new_id, now=run.at)
+    op = subscription_renewed(row, run.economy.rules, run.economy.new_id, now=run.at)
     decided = await run.post(op)
     return None if decided.receipt is None else _found(run, row, decided.receipt)
 
@@ -52,19 +52,19 @@ def _found(run: Pass, row: SideRow, receipt: Receipt) -> Found:
 
 async def _failed(run: Pass, row: SideRow, error: Exception) -> Found | None:
     """Again later, until it has failed too often; at once over when that could not help."""
-    code, home = code_of(error), run.home
+    code, economy = code_of(error), run.economy
     if retryable(error):
         op = subscription_failed(
             row,
             code,
-            home.new_id,
+            economy.new_id,
             most=run.settings.max_subscription_attempts,
             due_at=after_failures(run, row.attempts + 1),
             now=run.at,
         )
         decided = await run.post(op)
         return None if decided.receipt is None else _found(run, row, decided.receipt)
-    decided = await run.post(subscription_lapsed(row, code, home.new_id, now=run.at))
+    decided = await run.post(subscription_lapsed(row, code, economy.new_id, now=run.at))
     if decided.receipt is None:
         return None
     run.tell(logging.ERROR, "worker.subscriptions.dead_lettered", id=row.id, code=code)

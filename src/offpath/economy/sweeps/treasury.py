@@ -7,7 +7,7 @@ import logging
 from offpath.economy.ledger.obligations import Position, position
 from offpath.economy.ledger.shortfalls import Explained, explained
 from offpath.economy.sweeps import standing, telemetry
-from offpath.economy.sweeps.home import Pass, code_of, retryable
+from offpath.economy.sweeps.context import Pass, code_of, retryable
 from offpath.economy.sweeps.summaries import Breach, Coded, TreasurySummary
 from offpath.model.ledger import money
 from offpath.model.ledger.money import Currency, Money
@@ -17,14 +17,14 @@ async def treasury(run: Pass) -> TreasurySummary:
     """Compare cash with obligations; a shortfall is a finding, not an error."""
     try:
         totals = await run.store.ledger_totals()
-        stands = position(totals, run.home.rules.rates)
+        stands = position(totals, run.economy.rules.rates)
         await standing.backed(run, stands)
     except Exception as error:  # noqa: BLE001 - told in the summary
         found = (Coded("treasury", code_of(error)),)
         again = retryable(error)
         return TreasurySummary(retrying=found if again else (), failed=() if again else found)
     telemetry.treasury(run.metrics, stands)
-    breaches = _breaches(stands, explained(totals, run.home.rules.rates))
+    breaches = _breaches(stands, explained(totals, run.economy.rules.rates))
     for breach in breaches:
         run.tell(
             logging.ERROR,

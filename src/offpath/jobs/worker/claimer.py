@@ -37,8 +37,8 @@ _SOONEST = 0.001
 class Start(Protocol):
     """Begins a leased job."""
 
-    def __call__(self, run: Run, /, *, apart: bool = False) -> None:
-        """Begin it; ``apart``: when nothing else runs."""
+    def __call__(self, run: Run, /, *, alone: bool = False) -> None:
+        """Begin it; ``alone``: when nothing else runs."""
         ...
 
 
@@ -123,27 +123,29 @@ class Claimer:
 
     async def claim(self, limit: int = BATCH) -> tuple[bool | float | None, int]:
         """Take what there is room for; returns when to ask again, and how many came."""
-        apart = await self._claim_apart(limit)
+        suspects = await self._claim_suspects(limit)
         if self._quarantine.occupied:
             self._left_behind = True
-            return None, apart
+            return None, suspects
         again, taken = await self._claim_beside(limit)
         if again is not True and self._quarantine.expected:
             soon = max(self._quarantine.due_in(), _SOONEST)
             again = soon if again is None or again is False else min(again, soon)
         return again, taken
 
-    async def _claim_apart(self, limit: int) -> int:
+    async def _claim_suspects(self, limit: int) -> int:
         """Take suspects, if it is time to look for some; how many came."""
         quarantine = self._quarantine
         if not self.open or quarantine.occupied or quarantine.due_in() > 0:
             return 0
         # Suspects are looked for before other jobs: they begin only while nothing else runs.
         room = min(quarantine.room(), limit)
-        request = self._request_of(room, self._hand.rooms_when_empty(self._resting()), apart=True)
+        request = self._request_of(
+            room, self._hand.rooms_when_empty(self._resting()), suspects_only=True
+        )
         leased = await self._asked(request)
         quarantine.looked(more=leased.more, taken=len(leased.jobs))
-        self._begin(leased, apart=True)
+        self._begin(leased, alone=True)
         return len(leased.jobs)
 
     async def _claim_beside(self, limit: int) -> tuple[bool | float | None, int]:
@@ -200,12 +202,12 @@ class Claimer:
         finally:
             self._answered()
 
-    def _begin(self, leased: Leased, *, apart: bool = False) -> None:
+    def _begin(self, leased: Leased, *, alone: bool = False) -> None:
         if leased.jobs:
             at = self._clock.monotonic()
             time = StoreTime(leased.now, at)
             for job in leased.jobs:
-                self._start(self.run_of(job, time, at), apart=apart)
+                self._start(self.run_of(job, time, at), alone=alone)
 
     def _answered(self) -> None:
         """The store is asked no more. Who stops may wait for just that, though no job came."""
@@ -225,7 +227,11 @@ class Claimer:
         return self._request_of(most, (tasks, rooms))
 
     def _request_of(
-        self, most: int, rooms: tuple[dict[str, int], dict[str, int]], *, apart: bool = False
+        self,
+        most: int,
+        rooms: tuple[dict[str, int], dict[str, int]],
+        *,
+        suspects_only: bool = False,
     ) -> LeaseRequest:
         tasks, queue_rooms = rooms
         return LeaseRequest(
@@ -237,7 +243,7 @@ class Claimer:
             served=self._shares.served,
             order=self._order,
             declined=self._declined(),
-            apart=apart,
+            suspects_only=suspects_only,
         )
 
     def _doubtful(self) -> bool:
@@ -264,8 +270,8 @@ class Claimer:
                 room[job.task] -= 1
                 queues[job.queue] = queues.get(job.queue, self._hand.capacity) - 1
                 taken += 1
-                apart = self._quarantine.suspects(job)
-                self._start(self.run_of(job, time, at), apart=apart)
+                alone = self._quarantine.suspects(job)
+                self._start(self.run_of(job, time, at), alone=alone)
         return taken
 
     def _next(self, *, more: bool, due_in: float | None) -> bool | float | None:

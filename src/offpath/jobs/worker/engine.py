@@ -19,10 +19,10 @@ from offpath.jobs.worker.claimer import Claimer
 from offpath.jobs.worker.contexts import Contexts
 from offpath.jobs.worker.executor import Executor
 from offpath.jobs.worker.fan_out import ours, with_fan_out
-from offpath.jobs.worker.foresight import Foresight
 from offpath.jobs.worker.hand import Hand
 from offpath.jobs.worker.heartbeat import Heartbeat
 from offpath.jobs.worker.judge import Judge
+from offpath.jobs.worker.lookahead import Lookahead
 from offpath.jobs.worker.progress import ProgressWriter
 from offpath.jobs.worker.quarantine import Quarantine
 from offpath.jobs.worker.settler import Settler
@@ -104,7 +104,7 @@ class Engine:
         self.failures: Counter[str] = Counter()
         """Task → how many attempts failed, whatever came of it."""
         self.admission = Admission(parts.store, parts.clock)
-        self.foresight = Foresight(self.hand)
+        self.lookahead = Lookahead(self.hand)
         self.quarantine = Quarantine(parts.store, parts.clock, self.hand, settings.max_deliveries)
         self.judge = Judge(parts.clock, settings.rules, report=parts.report, random=parts.random)
         self.watch = Watch(parts.clock, self._ignoring)
@@ -147,9 +147,9 @@ class Engine:
 
     # -- the way of a job ------------------------------------------------------------------------
 
-    def start(self, run: Run, *, inline: bool = False, apart: bool = False) -> None:
+    def start(self, run: Run, *, inline: bool = False, alone: bool = False) -> None:
         """Begin a leased job. ``inline``: it was enqueued to begin here, whatever runs already;
-        ``apart``: it begins when nothing else runs.
+        ``alone``: it begins when nothing else runs.
         """
         # The store hands out a job again only when the lease was lost: an older run of it here is
         # interrupted below.
@@ -168,7 +168,7 @@ class Engine:
             self._begin(run)
         elif not ours(run) and (delay := self.selection.put_off(run)) is not None:
             self._put_off(run, declined(delay))
-        elif apart:
+        elif alone:
             run.single = True
             self.quarantine.enter(run)
             self._begin(run)
@@ -189,7 +189,7 @@ class Engine:
             run.over = True
             self._ended(run, self.judge.settlement(run, Released()))
         elif self.hand.wait(run):
-            self.foresight.waits(self.loop, self._put_back)
+            self.lookahead.waits(self.loop, self._put_back)
         else:
             self._begin(run)
 
@@ -232,7 +232,7 @@ class Engine:
         # way.
         self.hand.free_slot(run)
         if run.batch is None:  # of a batch, the time of one job is not known
-            self.foresight.ended(run)
+            self.lookahead.ended(run)
         self._begin_waiting()
         if run.lane is not None:
             run.lane.ran(run, None if settlement is None else settlement.outcome)

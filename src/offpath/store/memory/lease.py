@@ -40,7 +40,7 @@ def lease(tables: Tables, now: datetime, request: LeaseRequest) -> tuple[Leased,
         return Leased(jobs=(), now=now), False
     lanes = _lanes(tables, now, request)
     promoted = _promote(tables, now, lanes)
-    if request.apart:
+    if request.suspects_only:
         return suspects.lease(tables, now, request), promoted.held
     aside = _put_aside(tables, lanes, (*request.declined, *tables.suspects.crash_of))
     taking = _Taking(tables, now, request, lanes)

@@ -31,7 +31,7 @@ def lease(tables: Tables, now: datetime, request: LeaseRequest) -> Leased:
     crash = crash_of[ready[0].id]
     left = sum(of == crash for of in crash_of.values())
     suspects = [Suspect(job.id, job.task, job.queue) for job in ready if crash_of[job.id] == crash]
-    ids = suspicion.chosen(suspects, request, suspicion.company(crash, left))
+    ids = suspicion.chosen(suspects, request, suspicion.most_together(crash, left))
     return Leased(jobs=tuple(_hand_out(tables, now, request, ids)), now=now, more=True)
 
 

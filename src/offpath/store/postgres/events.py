@@ -27,7 +27,7 @@ from offpath.store.hints import Hint
 from offpath.store.postgres import deliveries
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.isolation import settle_apart
-from offpath.store.postgres.log import Horizon, LogLook, Lookout, look_steps
+from offpath.store.postgres.log import Horizon, LogLook, SharedLook, look_steps
 from offpath.store.postgres.part import Part
 from offpath.store.programs import events as log
 from offpath.store.programs import routers
@@ -43,7 +43,7 @@ class EventTables(Part):
 
     runner: Runner
     _horizon: Horizon
-    _lookout: Lookout
+    _shared_look: SharedLook
 
     # -- messages --------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class EventTables(Part):
         known = self._sql["router_shape"](name=spec.name)
         if await self._database.write(lambda: one(known)):
             return 0  # it has begun long ago
-        sight = await self._lookout.settled(NOW_PATIENCE)
+        sight = await self._shared_look.settled(NOW_PATIENCE)
         if sight.waiting_for and sight.horizon < sight.given:
             waiting = ", ".join(sight.waiting_for)
             message = (
@@ -112,7 +112,7 @@ class EventTables(Part):
 
     async def read_log(self, router: str, partition: int, *, after: int, limit: int) -> LogPage:
         """Settled events above ``after``."""
-        sight = (await self._lookout.look()).told()
+        sight = (await self._shared_look.look()).told()
         if sight.horizon <= after:
             return LogPage(events=(), horizon=sight.horizon, waiting_for=sight.waiting_for)
         return await self.runner.run(
@@ -154,7 +154,7 @@ class EventTables(Part):
 
     async def router_facts(self, router: str) -> RouterFacts:
         """The numbers that ``verify`` compares."""
-        sight = (await self._lookout.settled(FACTS_PATIENCE)).told()
+        sight = (await self._shared_look.settled(FACTS_PATIENCE)).told()
         return await self.runner.run(
             lambda d: routers.facts(d, router, sight=sight), How(reads=True, unpinned=True)
         )
@@ -170,4 +170,4 @@ class EventTables(Part):
         """
         if self._horizon.settled == 0:
             with contextlib.suppress(OffpathError):  # what was asked for is committed
-                await self._lookout.look()
+                await self._shared_look.look()

@@ -51,7 +51,7 @@ def lease_steps(
     """Make due jobs ready, then hand out the best."""
     limit = max(request.limit, 0)
     promote = sql["promote"](now=moment(now), limit=PROMOTED_AT_ONCE)
-    if request.apart:
+    if request.suspects_only:
         reserved, more = yield from apart_steps(request, promote, now, sql=sql)
         return replace(_leased(request, reserved, announced, more=more), due_in=None)
     if not plain(request):

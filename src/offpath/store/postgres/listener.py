@@ -34,14 +34,14 @@ Connection = NamedConnection
 _Command = tuple[Query, "asyncio.Future[int]"]
 
 _chance = random.Random()  # noqa: S311 - only spreads retries
-_ears: weakref.WeakSet[Ear] = weakref.WeakSet()
+_listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
 
 
 class NotDirect(Exception):
     """A pooler is in between: another server process serves us than the one we were told of."""
 
 
-class Ear:
+class Listener:
     """Listens, and holds presence locks, over one connection that it makes again when cut.
 
     ``on_deaf`` is called with the keys whose locks are not held any more when it could not be
@@ -77,7 +77,7 @@ class Ear:
     def start(self) -> None:
         """Connect in the background."""
         if self._task is None:
-            _ears.add(self)
+            _listeners.add(self)
             self._task = asyncio.create_task(self._run(), name="offpath-listen")
 
     async def close(self) -> None:
@@ -271,12 +271,12 @@ def channel(schema: str, hint: Hint) -> str:
 
 def own_presence() -> list[int]:
     """The presence locks of this process, over all its stores."""
-    return sorted(key for ear in tuple(_ears) for key in ear.held)
+    return sorted(key for listener in tuple(_listeners) for key in listener.held)
 
 
 def _in_child() -> None:
-    for ear in tuple(_ears):
-        ear.forget_descriptor()
+    for listener in tuple(_listeners):
+        listener.forget_descriptor()
 
 
 if hasattr(os, "register_at_fork"):

@@ -114,7 +114,7 @@ def _blocking(awaited: frozenset[str], writers: Sequence[LogWriter]) -> list[Log
     return [one for one in writers if one.prepared or one.transaction in awaited]
 
 
-class Lookout:
+class SharedLook:
     """Looks at the log for everybody in this process.
 
     Who asks while a look is under way gets the next one, which they share: the one under way may

@@ -87,7 +87,7 @@ def lone_successes(settlements: Iterable[Settlement]) -> bool:
     )
 
 
-class Company:
+class AloneTries:
     """The worth of a try with the quick way of :func:`succeed_steps`: where none of a batch was
     alone, the next ones are mostly of the same kind, and the try is a round trip for nothing.
     """

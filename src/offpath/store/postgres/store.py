@@ -43,8 +43,8 @@ from offpath.store.postgres.isolation import settle_apart
 from offpath.store.postgres.lease import Reach, held_steps, lease_steps
 from offpath.store.postgres.ledger import LedgerTables
 from offpath.store.postgres.ledger_post import KnownAccounts
-from offpath.store.postgres.listener import Ear, own_presence
-from offpath.store.postgres.log import Horizon, Lookout
+from offpath.store.postgres.listener import Listener, own_presence
+from offpath.store.postgres.log import Horizon, SharedLook
 from offpath.store.postgres.migrate import (
     PACKAGE,
     Migrator,
@@ -57,7 +57,7 @@ from offpath.store.postgres.notice_connection import NoticeConnection
 from offpath.store.postgres.renewal import Vouching
 from offpath.store.postgres.session import CALL_PATIENCE, Database
 from offpath.store.postgres.settle import (
-    Company,
+    AloneTries,
     lone_successes,
     refused,
     settle_steps,
@@ -125,17 +125,17 @@ class PostgresStore(
         self._loop: asyncio.AbstractEventLoop | None = None
         self.runner = PostgresRunner(self._database, sql, clock, self._tell)
         self._horizon = Horizon()
-        self._lookout = Lookout(self._look)
+        self._shared_look = SharedLook(self._look)
         self._schema = schema_name(schema)
         self._migrate_on_open = migrate
         self._address = address
         self._reach = Reach()
-        self._company = Company()
+        self._alone_tries = AloneTries()
         self._care = Care()
         self._accounts = KnownAccounts()
         self._passes = AdmissionTurns()
         self._joiner = Joiner(self._commit, self._commit_each)
-        self._ear: Ear | None = None
+        self._listener: Listener | None = None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -154,7 +154,7 @@ class PostgresStore(
 
     async def open(self) -> None:
         """Connect and check the schema, or bring it up to date with ``migrate``."""
-        if self._ear is not None:
+        if self._listener is not None:
             return
         await self._database.open()
         try:
@@ -165,7 +165,7 @@ class PostgresStore(
             await self._database.close()
             raise
         self._loop = asyncio.get_running_loop()
-        self._ear = Ear(
+        self._listener = Listener(
             self._address.notify, self._schema, self._sql, self._hints.emit, self._forget_presence
         )
 
@@ -174,9 +174,9 @@ class PostgresStore(
         self._loop = None
         await self._joiner.close()
         await self._announcer.close()
-        ear, self._ear = self._ear, None
-        if ear is not None:
-            await ear.close()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.close()
         await self._database.close()
 
     async def migrate(self) -> list[Migration]:
@@ -201,7 +201,7 @@ class PostgresStore(
 
     async def diagnose(self) -> list[Finding]:
         """Look at settings, long transactions, dead rows, and rows that should not be."""
-        direct = self._ear is not None and await self._ear.listens()
+        direct = self._listener is not None and await self._listener.listens()
         return await self._database.write(
             lambda: diagnose_steps(direct=direct, sql=self._sql), "limit"
         )
@@ -215,8 +215,8 @@ class PostgresStore(
 
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         """Hear of changes, here and in other processes."""
-        if self._ear is not None:
-            self._ear.start()
+        if self._listener is not None:
+            self._listener.start()
         return self._hints.subscribe(callback)
 
     # -- doors -----------------------------------------------------------------------------
@@ -315,11 +315,11 @@ class PostgresStore(
         now, sql = self._now(), self._sql
         quick: list[Settled | None] = [None] * len(settlements)
         with self._telling() as announced:
-            if self._company.may_be_alone() and lone_successes(settlements):
+            if self._alone_tries.may_be_alone() and lone_successes(settlements):
                 quick = await self._database.write(
                     lambda: succeed_steps(settlements, now, announced, sql=sql)
                 )
-                self._company.met(all_of_them=not any(quick))
+                self._alone_tries.met(all_of_them=not any(quick))
             left = [settlements[n] for n, answer in enumerate(quick) if answer is None]
             if not left:
                 return [answer for answer in quick if answer is not None]
@@ -366,7 +366,7 @@ class PostgresStore(
     async def register(self, worker: WorkerInfo, *, lease_seconds: float) -> bool:
         """Add a worker, and take its presence lock where that is possible."""
         key = deaths.presence_key(self._schema, worker.id)
-        seen = self._ear is not None and await self._ear.hold(key)
+        seen = self._listener is not None and await self._listener.hold(key)
         presence = key if seen else None
         await self.runner.run(
             lambda d: workers.register(d, worker, lease_seconds, presence), WRITES
@@ -383,7 +383,7 @@ class PostgresStore(
     ) -> Renewed:
         """The heartbeat."""
         key = deaths.presence_key(self._schema, worker.id)
-        presence = key if self._ear is not None and self._ear.holds(key) else None
+        presence = key if self._listener is not None and self._listener.holds(key) else None
         return await self.runner.run(
             lambda d: workers.extend(d, worker, lease_seconds, presence, held, report=report),
             WRITES,
@@ -396,8 +396,8 @@ class PostgresStore(
     async def deregister(self, worker: str) -> None:
         """Note that a worker has stopped, and drop its lock."""
         await self.runner.run(lambda d: workers.deregister(d, worker), WRITES)
-        if self._ear is not None:
-            await self._ear.drop(deaths.presence_key(self._schema, worker))
+        if self._listener is not None:
+            await self._listener.drop(deaths.presence_key(self._schema, worker))
 
     async def _applied(self) -> list[Migration]:
         if not self._database.is_open:
@@ -413,8 +413,8 @@ class PostgresStore(
             await self._database.write(lambda: one(query))
 
     def _notifies_by(self, pid: int) -> None:
-        if self._ear is not None:
-            self._ear.own_pids.add(pid)
+        if self._listener is not None:
+            self._listener.own_pids.add(pid)
 
     def _tell_settled(self, answers: Iterable[Settled]) -> None:
         states = {answer.state for answer in answers if answer.state is not None}

@@ -52,4 +52,4 @@ def _chosen(rows: Rows, request: LeaseRequest) -> list[str]:
         return []
     *_, crash, left = rows[0]
     suspects = (Suspect(*suspect) for *suspect, _, _ in rows)
-    return suspicion.chosen(suspects, request, suspicion.company(crash, left))
+    return suspicion.chosen(suspects, request, suspicion.most_together(crash, left))

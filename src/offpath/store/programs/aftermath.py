@@ -36,15 +36,15 @@ class Aftermath(NamedTuple):
 
     done: Collection[str]
     """The ids of the ended jobs that ended their groups."""
-    fallen: Sequence[tuple[ChangedJob, str]]
+    deaths: Sequence[tuple[ChangedJob, str]]
     """Jobs that died along at gates, each with the id of the job that was the cause."""
     held: Collection[str] = frozenset()
     """Jobs that were given back and are held, since their limit is closed."""
 
     def along(self, job: str) -> tuple[ChangedJob, ...]:
         """The jobs that died because of this one."""
-        return tuple(each for each, cause in self.fallen if cause == job)
+        return tuple(each for each, cause in self.deaths if cause == job)
 
     def all_along(self) -> list[ChangedJob]:
         """Every job that died along."""
-        return [each for each, _ in self.fallen]
+        return [each for each, _ in self.deaths]

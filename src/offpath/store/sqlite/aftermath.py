@@ -32,12 +32,12 @@ def aftermath_steps(
     """
     if watched:
         yield from following.count(watched)
-    fallen = [
-        EndedJob(each.id, each.group_id, "dead", each.redrives) for each, _ in following.fallen
+    deaths = [
+        EndedJob(each.id, each.group_id, "dead", each.redrives) for each, _ in following.deaths
     ]
-    closed = yield from groups.count_steps([*fallen, *ended], joined, ensured)
+    closed = yield from groups.count_steps([*deaths, *ended], joined, ensured)
     along = [
-        (each.told(group_done=each.id in closed.done), cause) for each, cause in following.fallen
+        (each.told(group_done=each.id in closed.done), cause) for each, cause in following.deaths
     ]
     return Aftermath(closed.done, along), closed.rows
 
@@ -73,7 +73,7 @@ def conclude_steps(
     announced.hear([following.stirred])
     if following.released:
         announced.tell(Hint.WORK)
-    if after.fallen:
+    if after.deaths:
         announced.moved.add(JobState.DEAD)
     return after._replace(held=held)
 

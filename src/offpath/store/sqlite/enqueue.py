@@ -98,12 +98,12 @@ def effect_steps(effects: Effects, now: int) -> Queries[list[Enqueued]]:
     following = gates.Following(now)
     if known is not gates.NO_GATES:
         yield from following.made(known, jobs, answers)
-    fallen = [
-        EndedJob(each.id, each.group_id, "dead", each.redrives) for each, _ in following.fallen
+    deaths = [
+        EndedJob(each.id, each.group_id, "dead", each.redrives) for each, _ in following.deaths
     ]
     joined = joining(jobs, inserted)
-    if fallen or joined is not None:
-        closed = yield from count_steps(fallen, joined)
+    if deaths or joined is not None:
+        closed = yield from count_steps(deaths, joined)
         answers = with_deaths(answers, following.told(closed.done))
     if writing is not None:
         answers = [*answers, *(yield from writing.steps())]

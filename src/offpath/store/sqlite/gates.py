@@ -30,7 +30,7 @@ _REASONS: Final = {
 }
 
 
-class Fallen(NamedTuple):
+class GateDeath(NamedTuple):
     """A job that died of its waiting."""
 
     id: str
@@ -80,12 +80,12 @@ NO_GATES: Final = Known({}, {}, {})
 class Following:
     """The consequences of ends of watched jobs, along the chains of gates, at one moment."""
 
-    __slots__ = ("_now", "causes", "expires_at", "fallen", "released", "stirred")
+    __slots__ = ("_now", "causes", "deaths", "expires_at", "released", "stirred")
 
     def __init__(self, now: int, expires_at: int | None = None) -> None:
         self._now = now
         self.expires_at = expires_at
-        self.fallen: list[tuple[Fallen, str]] = []
+        self.deaths: list[tuple[GateDeath, str]] = []
         """Jobs that died, each with the id of the job whose end or gate was the cause."""
         self.causes: dict[str, str] = {}
         """A gate to the job that decided it."""
@@ -104,9 +104,9 @@ class Following:
             for _, gate, job in counted:
                 self.causes[gate] = roots.get(job) or job
             found = yield from self._add(rows)
-            fallen = yield from self.decided(found)
-            roots = {each.id: cause for each, cause in fallen}
-            ends = [(each.id, "failed") for each, _ in fallen if each.watched]
+            deaths = yield from self.decided(found)
+            roots = {each.id: cause for each, cause in deaths}
+            ends = [(each.id, "failed") for each, _ in deaths if each.watched]
 
     def _add(self, rows: Sequence[Row]) -> Queries[list[tuple[str, GateState]]]:
         counts: dict[str, list[int]] = {}
@@ -117,11 +117,13 @@ class Following:
         changes = [(gate, *numbers) for gate, numbers in sorted(counts.items())]
         return _judged((yield SQL["count_gates"](batch=batch(changes))))
 
-    def decided(self, states: Sequence[tuple[str, GateState]]) -> Queries[list[tuple[Fallen, str]]]:
+    def decided(
+        self, states: Sequence[tuple[str, GateState]]
+    ) -> Queries[list[tuple[GateDeath, str]]]:
         """Tell the jobs of gates that were decided; those that died."""
-        fallen: list[tuple[Fallen, str]] = []
+        deaths: list[tuple[GateDeath, str]] = []
         if not states:
-            return fallen
+            return deaths
         yield SQL["decide_gates"](batch=batch(states))
         fired = [gate for gate, state in states if state is GateState.FIRED]
         if fired:
@@ -137,23 +139,23 @@ class Following:
                     now=self._now,
                     expires_at=self.expires_at,
                 )
-                fallen += yield from self._fell(rows)
-        return fallen
+                deaths += yield from self._died(rows)
+        return deaths
 
-    def _fell(self, rows: Sequence[Row]) -> Queries[list[tuple[Fallen, str]]]:
+    def _died(self, rows: Sequence[Row]) -> Queries[list[tuple[GateDeath, str]]]:
         """Jobs that have just died of their waiting, with their histories."""
-        dead = sorted((Fallen(*row) for row in rows), key=_by_id)
+        dead = sorted((GateDeath(*row) for row in rows), key=_by_id)
         yield from failure_steps(
             self._now, [(job.seq, given_up(job.reason, job.attempt)) for job in dead]
         )
         self.stirred = self.stirred or any(job.announce for job in dead)
         caused = [(job, self.causes.get(job.gate or "", job.id)) for job in dead]
-        self.fallen += caused
+        self.deaths += caused
         return caused
 
     def told(self, done: Collection[str]) -> list[ChangedJob]:
         """The report of the jobs that died; ``done`` are those that ended their groups."""
-        return [each.told(group_done=each.id in done) for each, _ in self.fallen]
+        return [each.told(group_done=each.id in done) for each, _ in self.deaths]
 
     def made(
         self, known: Known, jobs: Sequence[NewJob], answers: Sequence[Enqueued]
@@ -171,8 +173,8 @@ class Following:
         if known.new:
             states += yield from self._file(known, answers)
         states = [(gate, state) for gate, state in states if gate in held or gate in new]
-        fallen = yield from self.decided(states)
-        yield from self.count([(each.id, "failed") for each, _ in fallen if each.watched])
+        deaths = yield from self.decided(states)
+        yield from self.count([(each.id, "failed") for each, _ in deaths if each.watched])
 
     def _file(
         self, known: Known, answers: Sequence[Enqueued]
@@ -248,7 +250,7 @@ def _judged(rows: Sequence[Row]) -> list[tuple[str, GateState]]:
     return [(gate, state) for gate, state in states if _is_over(state)]
 
 
-def _by_id(job: Fallen) -> str:
+def _by_id(job: GateDeath) -> str:
     return job.id
 
 

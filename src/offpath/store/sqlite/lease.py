@@ -35,7 +35,7 @@ def nothing_to_lease(session: Session, now: int, request: LeaseRequest) -> Lease
 
     An idle worker's polls then never wait for another's write, nor make one wait.
     """
-    if request.apart:
+    if request.suspects_only:
         return nothing_apart(session, now, request)
     if not _may_lease(session, now, request):
         return Leased(jobs=(), now=instant(now))
@@ -57,7 +57,7 @@ def _any_ready(session: Session, now: int, request: LeaseRequest) -> bool:
 
 def lease(session: Session, now: int, request: LeaseRequest) -> Leased:
     """Hand out the best ready jobs of the lanes that were asked for."""
-    if request.apart:
+    if request.suspects_only:
         return lease_apart(session, now, request)
     if not _may_lease(session, now, request):
         return Leased(jobs=(), now=instant(now))

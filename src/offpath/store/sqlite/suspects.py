@@ -30,7 +30,7 @@ def lease_apart(session: Session, now: int, request: LeaseRequest) -> Leased:
     [[left]] = session.run(SQL["suspects_left"](crash=crash))
     place = {each.id: seq for each, seq in ready[crash]}
     suspects = (each for each, _ in ready[crash])
-    ids = suspicion.chosen(suspects, request, suspicion.company(crash, left))
+    ids = suspicion.chosen(suspects, request, suspicion.most_together(crash, left))
     chosen = batch([place[each] for each in ids])
     rows = session.run(SQL["take_chosen"](jobs=chosen, worker=request.worker, now=now))
     rows.sort(key=lambda row: ids.index(row[JOB]))

@@ -140,7 +140,7 @@ async def test_a_suspect_that_was_lost_before_it_began_does_not_run(rig: Rig) ->
     await rig.memory.deregister(held.worker)
     await rig.memory.rescue(limit=99, max_deliveries=99)
     await rig.memory.register(worker_info("thief"), lease_seconds=1_000)
-    request = LeaseRequest(worker="thief", limit=9, tasks={"stay": 9}, apart=True)
+    request = LeaseRequest(worker="thief", limit=9, tasks={"stay": 9}, suspects_only=True)
     assert [job.id for job in (await rig.memory.lease(request)).jobs] == [pill]
     ward.end("x")
     await rig.pass_time(3)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from offpath.store.postgres.log import Horizon, LogLook, LogWriter, Lookout, look_steps
+from offpath.store.postgres.log import Horizon, LogLook, LogWriter, SharedLook, look_steps
 from offpath.store.postgres.migrate import PACKAGE
 from offpath.store.sql import catalogue
 
@@ -99,10 +99,10 @@ class Looks:
 
 async def test_who_comes_during_a_look_shares_the_next_one() -> None:
     looks = Looks()
-    lookout = Lookout(looks)
-    first = asyncio.create_task(lookout.look())
+    shared = SharedLook(looks)
+    first = asyncio.create_task(shared.look())
     await looks.started.wait()
-    others = [asyncio.create_task(lookout.look()) for _ in range(5)]
+    others = [asyncio.create_task(shared.look()) for _ in range(5)]
     await asyncio.sleep(0)
     looks.gate.set()
     assert (await first).given == 1

@@ -79,7 +79,9 @@ async def _drain(store: PostgresStore, ask: Ask) -> None:
             await store.rescue(limit=500, max_deliveries=99)
             await store.admit(limit=1000)
             for apart in (False, True):  # what was lost with a worker is handed out apart
-                request = LeaseRequest(worker="last", limit=500, tasks={TASK: 500}, apart=apart)
+                request = LeaseRequest(
+                    worker="last", limit=500, tasks={TASK: 500}, suspects_only=apart
+                )
                 jobs = (await store.lease(request)).jobs
                 await store.begin(jobs)
                 await store.settle([Settlement(job=job, outcome=Succeeded()) for job in jobs])

@@ -35,7 +35,7 @@ from offpath.economy import (
 from offpath.economy import credits as in_credits
 from offpath.economy.ledger.rows import body
 from offpath.economy.ledger.rules import rules_of
-from offpath.economy.sweeps.running import EconomyRun, SweepInput
+from offpath.economy.sweeps.runs import EconomyRun, SweepInput
 from offpath.economy.testing import FakeDirectory, FakeFeed, FakeProvider, MemoryAnchor, TestSigner
 from offpath.events.inbox import Accepted
 from offpath.model.ledger.posting import PostingRecord

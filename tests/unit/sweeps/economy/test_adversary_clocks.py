@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from offpath.economy.passes import AppSweep, renew_subscriptions, settle_due_payouts
-from offpath.economy.sweeps.running import SweepInput
+from offpath.economy.sweeps.runs import SweepInput
 from offpath.runtime.clock import ManualClock
 from tests.unit.sweeps.economy.rig import Rig
 

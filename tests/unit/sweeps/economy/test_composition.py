@@ -18,7 +18,7 @@ from offpath.economy import (
 )
 from offpath.economy.ledger.reconciliation import RecordKind
 from offpath.economy.passes import PREFIX
-from offpath.economy.sweeps.running import IDLE
+from offpath.economy.sweeps.runs import IDLE
 from offpath.economy.sweeps.summaries import (
     FailedWindow,
     FeesSummary,

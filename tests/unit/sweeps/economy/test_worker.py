@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 
-from offpath.economy.sweeps.running import SWEEP_NAMES, EconomyResult, EconomyRun, SweepInput
+from offpath.economy.sweeps.runs import SWEEP_NAMES, EconomyResult, EconomyRun, SweepInput
 from offpath.economy.worker import EconomyWorker
 from offpath.errors import InvalidArgument
 from offpath.testing import ManualClock

@@ -15,7 +15,7 @@ from offpath.model.tally import SweepResult, SweepRun, Turn
 from offpath.store.memory import MemoryStore
 from offpath.sweeps import Tally, Verdict
 from offpath.sweeps.catalogue import OWN
-from offpath.sweeps.running import run_sweeps
+from offpath.sweeps.runs import run_sweeps
 from offpath.sweeps.sweeper import BREATH
 from offpath.testing import ManualClock
 from tests.unit.sweeps.rows_table import Desk

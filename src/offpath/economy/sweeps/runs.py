@@ -18,9 +18,9 @@ from offpath.economy.ledger.reconciliation import Window
 from offpath.economy.sweeps import telemetry
 from offpath.economy.sweeps.checkpoint import checkpoint
 from offpath.economy.sweeps.checkpoint_verify import checkpoint_verify
+from offpath.economy.sweeps.context import Pass, SweptEconomy, code_of, expected, retryable
 from offpath.economy.sweeps.drain_inbox import drain_inbox, drain_mover
 from offpath.economy.sweeps.fee_sweep import fee_sweep
-from offpath.economy.sweeps.home import EconomyHome, Pass, code_of, expected, retryable
 from offpath.economy.sweeps.payouts import payouts
 from offpath.economy.sweeps.promos import promos
 from offpath.economy.sweeps.reconcile import reconcile
@@ -116,10 +116,10 @@ class EconomyRun(Struct, frozen=True, kw_only=True):
 class EconomySweeps:
     """The sweeps of one economy in one process. Passes of the same sweep never overlap."""
 
-    def __init__(self, home: EconomyHome) -> None:
-        self._home = home
-        self._calls = PortCalls(lambda: home.app.clock)  # tests may swap the app's clock
-        relaying, draining = relay_mover(home), drain_mover(home)
+    def __init__(self, economy: SweptEconomy) -> None:
+        self._economy = economy
+        self._calls = PortCalls(lambda: economy.app.clock)  # tests may swap the app's clock
+        relaying, draining = relay_mover(economy), drain_mover(economy)
         self._sweeps: dict[str, Sweep] = {
             "payouts": payouts,
             "subscriptions": subscriptions,
@@ -141,11 +141,11 @@ class EconomySweeps:
         windows: Iterable[Window] = (),
     ) -> Pass:
         """A pass, with checked arguments. Raises ``InvalidArgument``."""
-        home = self._home
-        given = home.app.clock.now() if now is None else checks.aware(now, "now")
-        rows = home.settings.worker_batch if limit is None else limit
+        economy = self._economy
+        given = economy.app.clock.now() if now is None else checks.aware(now, "now")
+        rows = economy.settings.worker_batch if limit is None else limit
         return Pass(
-            home,
+            economy,
             self._calls,
             now=given,
             limit=checks.integer(rows, "limit", least=1, most=MOST_ROWS),
@@ -156,11 +156,11 @@ class EconomySweeps:
         """The store's clock: a worker whose own is wrong must neither charge early nor give up a
         payout that the provider has. While the store is away, the app's.
         """
-        home = self._home
+        economy = self._economy
         try:
-            told: datetime = await home.app.store().ping()
+            told: datetime = await economy.app.store().ping()
         except OffpathError:
-            return home.app.clock.now()  # type: ignore[no-any-return]  # the app's
+            return economy.app.clock.now()  # type: ignore[no-any-return]  # the app's
         return told
 
     async def sweep(self, name: str, run: Pass) -> SweepSummary:

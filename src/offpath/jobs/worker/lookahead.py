@@ -32,7 +32,7 @@ _WEIGHT = 0.02
 """Of the newest job in the average: it takes some fifty to change it."""
 
 
-class Foresight:
+class Lookahead:
     """Decides how far ahead one worker takes jobs. Belongs to one event loop."""
 
     def __init__(self, hand: Hand) -> None:

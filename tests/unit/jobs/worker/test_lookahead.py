@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from offpath.jobs.worker.foresight import BATCHES, FEWEST_SLOTS
+from offpath.jobs.worker.lookahead import BATCHES, FEWEST_SLOTS
 from offpath.jobs.worker.terms import Stage
 from offpath.jobs.worker.worker import Worker
 from offpath.model.job import JobFilter, JobState

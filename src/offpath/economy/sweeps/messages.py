@@ -15,7 +15,7 @@ from msgspec import Struct
 from offpath.economy.ledger.operations.events import STREAM
 from offpath.economy.ledger.outcome import Committed, Duplicate
 from offpath.economy.sweeps import telemetry
-from offpath.economy.sweeps.home import Pass
+from offpath.economy.sweeps.context import Pass
 from offpath.economy.sweeps.summaries import FailedMessage, InboxSummary, Reasoned, RelaySummary
 from offpath.errors import PassFailed
 from offpath.model.ledger.faults import ProviderFailed

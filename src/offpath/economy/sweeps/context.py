@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _log = logger("economy")
 
 
-class EconomyHome(Protocol):
+class SweptEconomy(Protocol):
     """The part of an economy that its sweeps use."""
 
     app: Any
@@ -51,14 +51,14 @@ class Pass:
 
     def __init__(
         self,
-        home: EconomyHome,
+        economy: SweptEconomy,
         calls: PortCalls,
         *,
         now: datetime,
         limit: int,
         windows: tuple[Window, ...] = (),
     ) -> None:
-        self.home = home
+        self.economy = economy
         self.calls = calls
         self.now = now
         """By which everything is claimed and decided."""
@@ -77,24 +77,24 @@ class Pass:
     @property
     def settings(self) -> EconomySettings:
         """The economy's."""
-        return self.home.settings
+        return self.economy.settings
 
     @property
     def store(self) -> Store:
         """The app's."""
-        found: Store = self.home.app.store()
+        found: Store = self.economy.app.store()
         return found
 
     @property
     def clock(self) -> Clock:
         """The app's."""
-        found: Clock = self.home.app.clock
+        found: Clock = self.economy.app.clock
         return found
 
     @property
     def metrics(self) -> Metrics:
         """The app's."""
-        found: Metrics = self.home.app.metrics
+        found: Metrics = self.economy.app.metrics
         return found
 
     async def post(self, op: LedgerOp) -> Decided:
@@ -102,7 +102,7 @@ class Pass:
 
         What the store raises is raised as it is. Postings are noted.
         """
-        decided = await self.home.run_op(op)
+        decided = await self.economy.run_op(op)
         if decided.error is not None:
             raise decided.error
         if decided.receipt is not None and not decided.duplicate:
@@ -122,7 +122,7 @@ class Pass:
 
     def report(self, error: BaseException, phase: str) -> None:
         """Tell the app of an error that a pass survives."""
-        self.home.report(error, phase)
+        self.economy.report(error, phase)
 
 
 def milliseconds(moment: datetime) -> int:
