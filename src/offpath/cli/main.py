@@ -18,6 +18,7 @@ from offpath.cli.program import Program
 from offpath.cli.router import router
 from offpath.cli.schedules import schedules
 from offpath.cli.settle import settle
+from offpath.cli.status import status
 from offpath.cli.sweep import sweep
 from offpath.cli.worker import worker
 
@@ -27,7 +28,7 @@ _HELP = """Durable background work on the database you already run.
 Try it:             offpath demo
 Run a worker:       offpath worker myservice.jobs:app
 See what happens:   offpath jobs list --url sqlite:///work.db
-Does work move?     offpath health; offpath workers
+Does work move?     offpath status; offpath health; offpath workers
 Why does it wait?   offpath jobs show ID; offpath limits list
 Something wrong?    offpath doctor; offpath dead list
 Events:             offpath outbox list; offpath router status
@@ -75,6 +76,7 @@ for each in (
     settle,
     sweep,
     audit,
+    status,
 ):
     cli.add_command(each)
 config.add_command(show_config)

@@ -1,0 +1,128 @@
+"""``offpath status``: the dashboard's overview in a terminal, once or again and again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import click
+
+from offpath.app import App
+from offpath.cli import output
+from offpath.cli.frame import store_command, wants_json
+from offpath.cli.values import Fields, Part, Shown, Table
+from offpath.operating import overview
+from offpath.operating.documents.faults import FaultsDocument
+from offpath.operating.overview import Overview
+from offpath.operating.queue_service import QueueStanding
+
+_MOST = 10
+"""Rows of each table: what hinders comes first."""
+_SHORTEST = 0.5
+
+
+@click.command()
+@click.option(
+    "--watch",
+    type=click.FloatRange(_SHORTEST, 3_600),
+    metavar="SECONDS",
+    help="Show it again after so many seconds, until it is interrupted.",
+)
+@store_command
+async def status(app: App, *, watch: float | None) -> Shown:
+    r"""Show what waits, what runs, what stands still and why.
+
+    The overview of the dashboard: the verdict of offpath health, queues by what is due, who serves
+    them, faults of dead jobs, and the next schedules.
+
+    \b
+    offpath status
+    offpath status --watch 2
+    """
+    while True:
+        seen = await overview.read(app)
+        shown = Shown(seen, _parts(seen))
+        if watch is None:
+            return shown
+        if not wants_json():
+            click.clear()
+        output.show(shown, as_json=wants_json())
+        await rest(watch)
+
+
+async def rest(seconds: float) -> None:
+    """The pause between two looks."""
+    await asyncio.sleep(seconds)
+
+
+def _parts(seen: Overview) -> list[Part]:
+    return [
+        *_verdict(seen),
+        "",
+        Fields(_figures(seen)),
+        "",
+        _queues(seen),
+        *_more(len(seen.queues), "queues: offpath queues list"),
+        *_faults(seen.faults),
+        *_coming(seen),
+    ]
+
+
+def _verdict(seen: Overview) -> list[Part]:
+    ill = [*seen.reasons, *seen.problems]
+    said = [f"unhealthy: {one}" for one in ill] or ["healthy"]
+    return [*said, *(f"warning: {one}" for one in seen.warnings)]
+
+
+def _figures(seen: Overview) -> dict[str, str]:
+    oldest = f", the oldest {output.ago(seen.oldest_due_at)}" if seen.oldest_due_at else ""
+    return {
+        "due": f"{seen.due:,}{oldest}",
+        "running": f"{seen.running:,} of {seen.slots:,} slots",
+        "scheduled": f"{seen.scheduled:,}",
+        "blocked": f"{seen.blocked:,}",
+        "dead": f"{seen.faults.looked_at:,}{'+' if seen.faults.more else ''}",
+        "workers": f"{seen.live_workers:,} live of {seen.workers:,}",
+    }
+
+
+def _queues(seen: Overview) -> Table:
+    columns = ("queue", "state", "due", "oldest", "later", "held", "runs", "workers")
+    rows = [_queue(one) for one in seen.queues[:_MOST]]
+    return Table(columns, rows, "no queue has jobs or is paused")
+
+
+def _queue(one: QueueStanding) -> tuple[str | int, ...]:
+    served = f"{one.served_by} !" if one.problems else one.served_by
+    return (
+        one.name,
+        one.state,
+        one.ready,
+        output.ago(one.oldest_due_at) or "-",
+        one.scheduled,
+        one.blocked,
+        one.running,
+        served,
+    )
+
+
+def _faults(faults: FaultsDocument) -> Iterable[Part]:
+    if not faults.items:
+        return ()
+    rows = [
+        (one.task, one.type or one.reason, one.jobs, output.ago(one.last_at))
+        for one in faults.items[:_MOST]
+    ]
+    table = Table(("dead of", "fault", "jobs", "last"), rows)
+    return ("", table, *_more(len(faults.items), "faults: offpath dead list"))
+
+
+def _coming(seen: Overview) -> Iterable[Part]:
+    if not seen.schedules:
+        return ()
+    rows = [(one.name, one.task, output.ago(one.next_at)) for one in seen.schedules]
+    return ("", Table(("schedule", "task", "next"), rows))
+
+
+def _more(there: int, where: str) -> Iterable[Part]:
+    return (f"{there - _MOST} more {where}",) if there > _MOST else ()

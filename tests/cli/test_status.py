@@ -1,0 +1,68 @@
+"""``offpath status``: what waits and why, in 80 columns, and as the JSON of the dashboard."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+import offpath
+from offpath.cli import status
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    made = f"sqlite:///{tmp_path}/work.db"
+    asyncio.run(_filled(made))
+    return made
+
+
+async def _filled(url: str) -> None:
+    app = offpath.App(url)
+
+    @app.task(queue="mail", retry=1)
+    def send(n: int) -> None:
+        raise ValueError(n)
+
+    async with app:
+        await app.enqueue([send.job(n) for n in range(3)])
+        await app.schedules.create("nightly", send.job(1), cron="0 3 * * *", zone="UTC")
+
+
+def test_it_says_what_stands_still_and_why(run: Run, url: str) -> None:
+    done = run("status", "--url", url)
+    assert done.exit_code == 0
+    lines = done.output.splitlines()
+    assert "unhealthy: no live worker serves the queue mail" in lines
+    assert next(line.split() for line in lines if line.startswith("mail"))[:3] == [
+        "mail",
+        "on",
+        "3",
+    ]
+    assert any(line.split()[:2] == ["nightly", "send"] for line in lines if line)
+    assert max(map(len, lines)) <= 80
+
+
+def test_programs_read_the_overview_of_the_dashboard(run: Run, url: str) -> None:
+    told = json.loads(run("status", "--json", "--url", url).stdout)
+    assert (told["due"], told["live_workers"]) == (3, 0)
+    assert told["problems"] == ["no live worker serves the queue mail"]
+
+
+def test_it_is_shown_again_until_it_is_interrupted(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[float] = []
+
+    async def rest(seconds: float) -> None:
+        rests.append(seconds)
+        if len(rests) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(status, "rest", rest)
+    done = run("status", "--watch", "2", "--json", "--url", url)
+    assert rests == [2.0, 2.0]
+    assert len([line for line in done.output.splitlines() if line.startswith("{")]) == 2
