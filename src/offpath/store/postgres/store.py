@@ -54,7 +54,7 @@ from offpath.store.postgres.migrate import (
     script,
 )
 from offpath.store.postgres.notice_connection import NoticeConnection
-from offpath.store.postgres.renewal import Vouching
+from offpath.store.postgres.renewal import RenewalConnections, Vouching
 from offpath.store.postgres.session import CALL_PATIENCE, Database
 from offpath.store.postgres.settle import (
     AloneTries,
@@ -129,6 +129,7 @@ class PostgresStore(
         self._schema = schema_name(schema)
         self._migrate_on_open = migrate
         self._address = address
+        self._renewals = RenewalConnections(address)
         self._reach = Reach()
         self._alone_tries = AloneTries()
         self._care = Care()
@@ -172,6 +173,7 @@ class PostgresStore(
     async def close(self) -> None:
         """Release every connection; a shared commit under way is finished first."""
         self._loop = None
+        self._renewals.close()
         await self._joiner.close()
         await self._announcer.close()
         listener, self._listener = self._listener, None
@@ -382,6 +384,7 @@ class PostgresStore(
         report: str | None = None,
     ) -> Renewed:
         """The heartbeat."""
+        self._renewals.release()  # the loop turns: no thread needs to renew
         key = deaths.presence_key(self._schema, worker.id)
         presence = key if self._listener is not None and self._listener.holds(key) else None
         return await self.runner.run(
