@@ -23,6 +23,8 @@ _GAP = 0.05
 """Seconds between probes: an idle worker has had its peace, and no notice waits for the last."""
 _IDLE_SECONDS = 5.0
 _BULK = 1_000
+_LANES = 20_000
+"""Tasks of others, each with a ready job."""
 
 Case = Callable[[str, str], Coroutine[None, None, Measurement]]
 
@@ -92,6 +94,17 @@ async def process(backend: str, url: str) -> Measurement:
         await worker.stop()
         await _require_all_succeeded(app)
         return measured
+
+
+async def process_beside_lanes(backend: str, url: str) -> Measurement:
+    """As ``process``, beside ready jobs of twenty thousand tasks that this worker does not have."""
+    async with opened(url) as (app, _):
+        for first in range(0, _LANES, _BULK):
+            names = (f"other.{n}" for n in range(first, first + _BULK))
+            await app.enqueue([app.by_name(name, registered=False).job() for name in names])
+    measured = await process(backend, url)
+    measured.case = "process_beside_lanes"
+    return measured
 
 
 async def latency(backend: str, url: str) -> Measurement:
@@ -212,7 +225,7 @@ async def pickup_500(backend: str, url: str) -> Measurement:
 CASES: dict[str, Case] = {
     each.__name__: each
     for each in (
-        *(enqueue_one, enqueue_concurrent, enqueue_bulk, process, latency),
+        *(enqueue_one, enqueue_concurrent, enqueue_bulk, process, process_beside_lanes, latency),
         *(pickup_1, pickup_50, pickup_500, idle),
     )
 }

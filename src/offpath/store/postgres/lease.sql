@@ -26,8 +26,9 @@ where j.id = any (array(
 -- Hands out ready jobs: the best of every lane (queue and task) that has room, merged, with the queues
 -- in turns: the one that was served least comes first.
 --
--- A lane is found by stepping over the index, and one without room is not read at all, so a big
--- backlog of a saturated task costs nothing. Candidates are read without locks and more of them
+-- A lane is found by stepping over the index. Lanes of tasks and queues that were not asked for are
+-- jumped over, and one without room is not read at all: neither a crowd of others' lanes nor a big
+-- backlog of a saturated task costs anything. Candidates are read without locks and more of them
 -- than wanted, since others may be taking the same ones; only a task whose room is smaller than
 -- the whole request is read exactly, so that its room holds without a second look. A candidate is
 -- found again by its place in the table, where this statement's snapshot keeps it. When none of
@@ -44,6 +45,14 @@ with recursive clock as materialized (
         -- a lease that is lost in a crash only makes its jobs ready again: do not wait for the disk
         set_config('synchronous_commit', 'off', true)
 ),
+request as materialized (
+    select
+        :tasks::text::jsonb as tasks, :queues::text::jsonb as queues,
+        :queues::text = '[]' as everywhere,
+        (
+            select max(t.task collate "C") from jsonb_object_keys(:tasks::text::jsonb) as t (task)
+        ) as last_task
+),
 lanes (queue, task) as (
     (
         select j.queue, j.task
@@ -53,25 +62,45 @@ lanes (queue, task) as (
         limit 1
     )
     union all
+    -- Behind a lane that was asked for comes the next one; from another one a jump leads to where the
+    -- next can be. Between a text and itself with chr(1) there is no text.
     select next.queue, next.task
     from lanes l
+    cross join request r
     cross join lateral (
         select j.queue, j.task
         from offpath.job j
-        where j.state = 'ready' and (j.queue, j.task) > (l.queue, l.task)
+        where j.state = 'ready' and (j.queue, j.task) >= (
+            case
+                when not (r.everywhere or r.queues ? l.queue) then (
+                    select min(q.queue collate "C")
+                    from jsonb_array_elements_text(r.queues) as q (queue)
+                    where q.queue collate "C" > l.queue
+                )
+                when l.task > r.last_task then l.queue || chr(1)
+                else l.queue
+            end,
+            case
+                when not (r.everywhere or r.queues ? l.queue) or l.task > r.last_task then ''
+                when r.tasks ? l.task then l.task || chr(1)
+                else (
+                    select min(t.task collate "C")
+                    from jsonb_object_keys(r.tasks) as t (task)
+                    where t.task collate "C" > l.task
+                )
+            end
+        )
         order by j.queue, j.task
         limit 1
     ) as next
 ),
 open_lanes as materialized (
-    select l.queue, l.task, least(:limit::int, (:tasks::text::jsonb ->> l.task)::int) as room,
+    select l.queue, l.task, least(:limit::int, (r.tasks ->> l.task)::int) as room,
         coalesce((:served::text::jsonb ->> l.queue)::bigint, 0) as served
     from lanes l
-    where (:tasks::text::jsonb ->> l.task)::int > 0
-        and (
-            :queues::text::jsonb = '[]'
-            or l.queue = any (array(select jsonb_array_elements_text(:queues::text::jsonb)))
-        )
+    cross join request r
+    where (r.tasks ->> l.task)::int > 0
+        and (r.everywhere or r.queues ? l.queue)
         and exists (
             select from offpath.worker w
             where w.id = :worker::text and w.expires_at > (select clock.now from clock)

@@ -3,6 +3,14 @@
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
+request as materialized (
+    select
+        :tasks::text::jsonb as tasks, :queues::text::jsonb as queues,
+        :queues::text = '[]' as everywhere,
+        (
+            select max(t.task collate "C") from jsonb_object_keys(:tasks::text::jsonb) as t (task)
+        ) as last_task
+),
 lanes (queue, task) as (
     (
         select j.queue, j.task
@@ -12,12 +20,34 @@ lanes (queue, task) as (
         limit 1
     )
     union all
+    -- Behind a lane that was asked for comes the next one; from another one a jump leads to where the
+    -- next can be. Between a text and itself with chr(1) there is no text.
     select next.queue, next.task
     from lanes l
+    cross join request r
     cross join lateral (
         select j.queue, j.task
         from offpath.job j
-        where j.state = 'ready' and (j.queue, j.task) > (l.queue, l.task)
+        where j.state = 'ready' and (j.queue, j.task) >= (
+            case
+                when not (r.everywhere or r.queues ? l.queue) then (
+                    select min(q.queue collate "C")
+                    from jsonb_array_elements_text(r.queues) as q (queue)
+                    where q.queue collate "C" > l.queue
+                )
+                when l.task > r.last_task then l.queue || chr(1)
+                else l.queue
+            end,
+            case
+                when not (r.everywhere or r.queues ? l.queue) or l.task > r.last_task then ''
+                when r.tasks ? l.task then l.task || chr(1)
+                else (
+                    select min(t.task collate "C")
+                    from jsonb_object_keys(r.tasks) as t (task)
+                    where t.task collate "C" > l.task
+                )
+            end
+        )
         order by j.queue, j.task
         limit 1
     ) as next
@@ -25,11 +55,9 @@ lanes (queue, task) as (
 open_lanes as materialized (
     select l.queue, l.task
     from lanes l
-    where (:tasks::text::jsonb ->> l.task)::int > 0
-        and (
-            :queues::text::jsonb = '[]'
-            or l.queue = any (array(select jsonb_array_elements_text(:queues::text::jsonb)))
-        )
+    cross join request r
+    where (r.tasks ->> l.task)::int > 0
+        and (r.everywhere or r.queues ? l.queue)
         and coalesce((:rooms::text::jsonb ->> l.queue)::int, 1) > 0
         and exists (
             select from offpath.worker w

@@ -81,13 +81,9 @@ def _may_lease(session: Session, now: int, request: LeaseRequest) -> bool:
 
 def _lanes(session: Session, now: int, statement: str, request: LeaseRequest) -> list[Row]:
     """The lanes of the tasks and queues that were asked for, where there is room and no pause."""
-    lanes: list[Row] = [
-        (queue, task, *due)
-        for queue, task, *due in session.run(SQL[statement]())
-        if request.tasks.get(task, 0) > 0
-        and (not request.queues or queue in request.queues)
-        and request.queue_rooms.get(queue, 1) > 0
-    ]
+    tasks = [task for task, room in request.tasks.items() if room > 0]
+    query = SQL[statement](tasks=batch(tasks), queues=batch(sorted({*request.queues})))
+    lanes = [lane for lane in session.run(query) if request.queue_rooms.get(lane[0], 1) > 0]
     stopped = paused_queues(session, now) if lanes else {}
     return [lane for lane in lanes if lane[0] not in stopped] if stopped else lanes
 

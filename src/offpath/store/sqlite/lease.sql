@@ -1,78 +1,108 @@
 -- name: ready_lanes
--- Which queues and tasks have ready jobs: one index probe each, however many jobs there are.
+-- Which of the queues and tasks that were asked for have ready jobs: one index probe each, however
+-- many jobs there are, and lanes of others are jumped over. ([] as queues means all.)
 -- (Comparing (queue, task) as a pair would walk all jobs of a queue: only its first part is used
--- to enter the index.)
+-- to enter the index. Between a text and itself with char(1) there is no text.)
 with recursive
-line (queue) as (
+asked (task) as materialized (select value from json_each(:tasks)),
+walked (queue) as (
     select (
         select job.queue from offpath_job as job
         where job.state = 'ready'
         order by job.queue limit 1
     )
+    where :queues = '[]'
     union all
     select (
         select job.queue from offpath_job as job
-        where job.state = 'ready' and job.queue > line.queue
+        where job.state = 'ready' and job.queue > walked.queue
         order by job.queue limit 1
     )
-    from line where line.queue is not null
+    from walked where walked.queue is not null
+),
+line (queue) as (
+    select queue from walked where queue is not null
+    union all
+    select value from json_each(:queues)
 ),
 lane (queue, task) as (
     select
         line.queue,
         (
             select job.task from offpath_job as job
-            where job.state = 'ready' and job.queue = line.queue
+            where
+                job.state = 'ready' and job.queue = line.queue
+                and job.task >= (select min(task) from asked)
             order by job.task limit 1
         )
-    from line where line.queue is not null
+    from line
     union all
     select
         lane.queue,
         (
             select job.task from offpath_job as job
-            where job.state = 'ready' and job.queue = lane.queue and job.task > lane.task
+            where
+                job.state = 'ready' and job.queue = lane.queue
+                and job.task >= case
+                    when lane.task in (select task from asked) then lane.task || char(1)
+                    else (select min(asked.task) from asked where asked.task > lane.task)
+                end
             order by job.task limit 1
         )
-    from lane where lane.task is not null
+    from lane where lane.task < (select max(task) from asked)
 )
-select queue, task from lane where task is not null
+select queue, task from lane where task in (select task from asked)
 
 -- name: scheduled_lanes
--- Which queues and tasks have jobs that are not due, with the first due time of each.
+-- Which of the queues and tasks that were asked for have jobs that are not due, with the first due
+-- time of each; as ready_lanes.
 with recursive
-line (queue) as (
+asked (task) as materialized (select value from json_each(:tasks)),
+walked (queue) as (
     select (
         select job.queue from offpath_job as job
         where job.state = 'scheduled'
         order by job.queue limit 1
     )
+    where :queues = '[]'
     union all
     select (
         select job.queue from offpath_job as job
-        where job.state = 'scheduled' and job.queue > line.queue
+        where job.state = 'scheduled' and job.queue > walked.queue
         order by job.queue limit 1
     )
-    from line where line.queue is not null
+    from walked where walked.queue is not null
+),
+line (queue) as (
+    select queue from walked where queue is not null
+    union all
+    select value from json_each(:queues)
 ),
 lane (queue, task) as (
     select
         line.queue,
         (
             select job.task from offpath_job as job
-            where job.state = 'scheduled' and job.queue = line.queue
+            where
+                job.state = 'scheduled' and job.queue = line.queue
+                and job.task >= (select min(task) from asked)
             order by job.task limit 1
         )
-    from line where line.queue is not null
+    from line
     union all
     select
         lane.queue,
         (
             select job.task from offpath_job as job
-            where job.state = 'scheduled' and job.queue = lane.queue and job.task > lane.task
+            where
+                job.state = 'scheduled' and job.queue = lane.queue
+                and job.task >= case
+                    when lane.task in (select task from asked) then lane.task || char(1)
+                    else (select min(asked.task) from asked where asked.task > lane.task)
+                end
             order by job.task limit 1
         )
-    from lane where lane.task is not null
+    from lane where lane.task < (select max(task) from asked)
 )
 select
     lane.queue, lane.task,
@@ -81,7 +111,7 @@ select
         where job.state = 'scheduled' and job.queue = lane.queue and job.task = lane.task
         order by job.run_at limit 1
     )
-from lane where lane.task is not null
+from lane where lane.task in (select task from asked)
 
 -- name: promote
 -- Makes the due jobs of some lanes ready, the longest due first, a bounded number. (Those with a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -69,7 +70,7 @@ BY_PARTIAL_INDEX = {
 
 _WALK = re.compile(
     r"^SCAN (?!json_each|\(|lane|line|new|change|alive|worker|candidate|wanted|tag|found"
-    r"|ready_l|scheduled_l)"
+    r"|ready_l|scheduled_l|asked|walked)"
 )
 _FIRST_OF_INDEX = re.compile(r"^SCAN job USING INDEX offpath_job_(ready|scheduled|turn)$")
 
@@ -121,6 +122,10 @@ async def test_wrong_statistics_do_not_change_that(filled: sqlite3.Connection) -
                 assert any("sqlite_autoindex_offpath_job_1 (id=?)" in line for line in lines), lines
 
 
+def _tasks_of(connection: sqlite3.Connection) -> list[str]:
+    return [task for (task,) in connection.execute("select distinct task from offpath_job")]
+
+
 def _file(connection: sqlite3.Connection) -> str:
     return str(connection.execute("pragma database_list").fetchone()[2])
 
@@ -130,9 +135,27 @@ async def test_the_lanes_cost_the_same_however_many_jobs_there_are(
 ) -> None:
     """A pair comparison would walk the whole queue; counted in steps of SQLite's machine."""
     with closing(filled):
-        lanes, steps = counted(filled, "ready_lanes")
+        asked = {"tasks": json.dumps(_tasks_of(filled)), "queues": "[]"}
+        lanes, steps = counted(filled, "ready_lanes", **asked)
         assert len(lanes) == 5
         assert steps < 2_000
+
+
+async def test_lanes_of_others_are_jumped_over(store: SqliteStore, path: Path) -> None:
+    """By task in a queue that is shared, and by queue where the queues are named."""
+    mine = [new_job(task=f"mine.{n}", queue="q5") for n in range(3)]
+    await enqueue(store, *mine)
+    for n in range(0, 3_000, 500):
+        more = [f"other.{number}" for number in range(n, n + 500)]
+        await enqueue(store, *(new_job(task=each, queue="q5") for each in more))
+        await enqueue(store, *(new_job(task="mine.1", queue=each) for each in more))
+        await enqueue(store, *(new_job(task=each, queue="q5", delay=60) for each in more))
+    asked = {"tasks": json.dumps([job.task for job in mine]), "queues": json.dumps(["q5"])}
+    with closing(sqlite3.connect(path)) as connection:
+        lanes, steps = counted(connection, "ready_lanes", **asked)
+        assert (lanes, steps < 2_000) == ([("q5", job.task) for job in mine], True)
+        lanes, steps = counted(connection, "scheduled_lanes", **asked)
+        assert (lanes, steps < 2_000) == ([], True)
 
 
 async def test_a_pass_costs_the_same_however_many_jobs_have_a_deadline(
@@ -166,7 +189,7 @@ async def test_admission_walks_neither_ended_nor_held_jobs(store: SqliteStore, p
 
 
 def counted(
-    connection: sqlite3.Connection, name: str, **values: int
+    connection: sqlite3.Connection, name: str, **values: int | str
 ) -> tuple[list[tuple[Any, ...]], int]:
     """The rows of a statement, and about how many steps SQLite's machine took for them."""
     steps = 0
