@@ -95,4 +95,7 @@ def paths(site: Served) -> list[str]:
     return ["", "jobs", "jobs?state=cancelled", "dead", f"jobs/{job['id']}",
             f"groups/{job['group_id']}", "queues", "queues/exports", "schedules",
             "schedules/nightly", "limits", "workers", f"workers/{worker}", "health",
+            "messages", f"messages/{read('messages')['items'][0]['id']}", "endpoints", "routers",
+            "routers/iu", "actions", "act?verb=job.redrive&match=state%3Ddead&back=/dead",
+            "act?verb=queue.pause&name=mail&back=/queues",
             "runbooks/waiting"]  # fmt: skip

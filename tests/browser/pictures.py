@@ -14,7 +14,9 @@ from tests.browser.serving import CHROMIUM, Served, served
 
 PAGES = (
     "", "jobs", "dead", "queues", "queues/exports", "schedules", "schedules/nightly", "limits",
-    "workers", "health", "runbooks/waiting",
+    "workers", "health", "runbooks/waiting", "messages", "endpoints", "routers", "routers/iu",
+    "actions",
+    "act?verb=job.redrive&match=state%3Ddead&back=/dead",
 )  # fmt: skip
 LOOKS = {
     "light": {"color_scheme": "light", "viewport": {"width": 1440, "height": 900}},
@@ -47,7 +49,7 @@ async def _look(browser: Browser, site: Served, folder: Path, look: str, only: s
     await page.goto(f"{site.url}/workers")
     worker = await page.locator("tbody a").first.get_attribute("href")
     for path in (*PAGES, f"jobs/{job}", (worker or "").strip("/")):
-        name = path.split("/")[0] + ("-one" if "/" in path else "") or "overview"
+        name = path.partition("?")[0].split("/")[0] + ("-one" if "/" in path else "") or "overview"
         if only and only not in name:
             continue
         await page.goto(f"{site.url}/{path}")

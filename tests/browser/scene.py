@@ -70,6 +70,12 @@ async def fill(app: offpath.App, *, dead: int = 12, close: bool = True) -> None:
         )
         await app.schedules.create("poll", add.job(1, b=2), every=30.0)
         await app.queues.pause("images")
+        await app.publish("order.paid", {"order": 7, "token": SECRET}, key=LIVELY)
+        await app.publish("order.sent", {"order": 8}, stream="billing")
+        await app.webhooks.add("shop", "https://93.184.216.34/hooks", topics=["order.*"])
+        router = app.router("iu", domain="iu", start="beginning")
+        router.route(type="paid", deliver=add, name="call")
+        await router.record()
         store = app.store()
         worker = WorkerInfo(
             id="0198c0de-0000-7000-8000-00000000beef",

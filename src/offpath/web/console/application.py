@@ -23,11 +23,12 @@ from offpath.web.console.action_routes import ActionRoutes, ActionTerms, told_of
 from offpath.web.console.answers import json_answer, marked
 from offpath.web.console.attempts import Attempts
 from offpath.web.console.bodies import read_form
+from offpath.web.console.document_row import Asking, DocumentReading
 from offpath.web.console.doors import DoorRules, Doors, too_many
 from offpath.web.console.openapi import document as openapi
 from offpath.web.console.places import Place
 from offpath.web.console.queries import RequestQuery, field_text, searched
-from offpath.web.console.readings import READINGS, Asking, DocumentReading, reading
+from offpath.web.console.readings import READINGS, reading
 from offpath.web.console.renderer import Pages, asset
 from offpath.web.console.runbooks import runbook, runbook_of
 from offpath.web.console.sign_in import Cookies, OneTimeCode
@@ -48,6 +49,9 @@ SECTIONS: Final = (
     ("queues", "/queues", "Queues"),
     ("schedules", "/schedules", "Schedules"),
     ("limits", "/limits", "Limits"),
+    ("messages", "/messages", "Messages"),
+    ("endpoints", "/endpoints", "Endpoints"),
+    ("routers", "/routers", "Routers"),
     ("workers", "/workers", "Workers"),
     ("health", "/health", "Health"),
     ("actions", "/actions", "Actions"),

@@ -11,7 +11,8 @@ import msgspec
 from offpath.operating.documents.actions import ActionDocument
 from offpath.operating.previews import Preview
 from offpath.operating.verbs import VERBS, Verb
-from offpath.web.console.readings import READINGS, DocumentReading
+from offpath.web.console.document_row import DocumentReading
+from offpath.web.console.readings import READINGS
 from offpath.web.problem import MEDIA_TYPE
 
 _REF = "#/components/schemas/{name}"
@@ -139,7 +140,7 @@ def _answer(text: str, document: str) -> dict[str, Any]:
 def _schema_of(name: str) -> dict[str, Any]:
     if name == "limit":
         return {"type": "integer", "minimum": 1, "maximum": 200}
-    if name in {"after", "group"}:
+    if name in {"after", "group", "box"}:
         return {"type": "string"}
     return {"type": "array", "items": {"type": "string"}}
 

@@ -69,6 +69,7 @@ class RequestQuery:
 
 _TARGETS: Final = {"tag": "tags", "group": "group_id"}
 JOB_NAMES: Final = (*FILTERS, *_PAGE)
+MESSAGE_NAMES: Final = ("box", "stream", "topic", "state", "key", "reason", *_PAGE)
 ACTION_NAMES: Final = ("state", "verb", "actor", *_PAGE)
 
 

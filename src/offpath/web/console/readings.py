@@ -5,7 +5,7 @@ A route that is not in this table does not exist; the test of the doors goes thr
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -33,22 +33,15 @@ from offpath.operating.documents.workers import WorkerDocument
 from offpath.operating.overview import Overview
 from offpath.operating.queue_service import QueueList, QueueStanding, describe_queues
 from offpath.operating.reasons import JobShown, commands_of, reasons_of
-from offpath.operating.redaction import Redaction
 from offpath.runtime.ids import parse_id
-from offpath.web.console.queries import ACTION_NAMES, JOB_NAMES, RequestQuery
+from offpath.web.console.document_row import Asking, DocumentReading
+from offpath.web.console.event_readings import EVENT_READINGS
+from offpath.web.console.queries import ACTION_NAMES, JOB_NAMES
 
 _UPCOMING: Final = 5
 _HISTORY: Final = 50
 _MOST_DUE: Final = 1_000
 _MOST_WORKERS: Final = 200
-
-
-class Asking(Struct, frozen=True, kw_only=True):
-    """The part of a request that a reading is given."""
-
-    query: RequestQuery
-    path: Mapping[str, str]
-    seen: Redaction
 
 
 class LimitPage(Struct, frozen=True, kw_only=True):
@@ -94,23 +87,6 @@ class WorkerShown(WorkerDocument, frozen=True, kw_only=True):
     """A worker with the jobs that it holds."""
 
     held: tuple[HeldJob, ...]
-
-
-class DocumentReading(Struct, frozen=True, kw_only=True):
-    """One thing that may be read: its path, its document, and how it is read."""
-
-    name: str
-    path: str
-    """Below the mount for the page, below ``/api/v1`` for the JSON."""
-    summary: str
-    document: type[Struct]
-    read: Callable[[App, Asking], Awaitable[Struct]]
-    names: Sequence[str] = ()
-    """The fields that its query may have."""
-    shared: bool = False
-    """True if it is the same for every viewer: it holds nothing of what jobs were given."""
-    page: str | None = None
-    """Its path as a page, where that is another one."""
 
 
 async def _overview(app: App, asking: Asking) -> Overview:
@@ -365,6 +341,7 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         document=ActionDocument,
         read=_action,
     ),
+    *EVENT_READINGS,
 )
 
 

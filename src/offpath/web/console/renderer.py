@@ -52,6 +52,9 @@ SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "skipped": ("⊘", "ended"),
     "missed": ("✖", "failed"),
     "stopped": ("⊘", "ended"),
+    "pending": ("◐", "waiting"),
+    "enabled": ("●", "running"),
+    "disabled": ("✖", "failed"),
 }
 """The sign and the colour of a state, by its first word: never the colour alone."""
 

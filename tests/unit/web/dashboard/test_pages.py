@@ -86,7 +86,8 @@ async def test_every_link_leads_somewhere_under_any_prefix(app: offpath.App, roo
     base = _quoted(root)
     expected = {"/", "/jobs", "/jobs/ID", "/dead", "/groups/ID", "/queues", "/queues/exports",
                 "/schedules", "/schedules/nightly", "/limits", "/workers", "/workers/ID",
-                "/health", "/runbooks/README", "/api/v1/jobs"}  # fmt: skip
+                "/health", "/runbooks/README", "/api/v1/jobs", "/messages", "/messages/ID",
+                "/endpoints", "/routers", "/routers/iu", "/actions"}  # fmt: skip
     assert {base + one for one in expected} - paths == set()
 
 
@@ -207,7 +208,8 @@ async def test_every_answer_is_as_the_api_describes_it(site: Site) -> None:
     worker = (await site.get("/api/v1/workers")).document["items"][0]["info"]["id"]
     names = {"/jobs/{id}": one["id"], "/groups/{id}": one["group_id"], "/workers/{id}": worker,
              "/queues/{name}": "exports", "/schedules/{name}": "nightly",
-             "/actions/{id}": await _some_action(site)}  # fmt: skip
+             "/messages/{id}": (await site.get("/api/v1/messages")).document["items"][0]["id"],
+             "/routers/{name}": "iu", "/actions/{id}": await _some_action(site)}  # fmt: skip
     for path, operation in reads.items():
         schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
         answer = await site.get("/api/v1" + re.sub(r"{\w+}", names.get(path, ""), path))

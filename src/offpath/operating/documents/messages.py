@@ -1,0 +1,91 @@
+"""Documents of messages of outbox and inbox, and of what waits in their streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from offpath.model.message import Box, MessageBacklog, MessagePage, MessageRecord, MessageState
+from offpath.model.redact import redact_text
+from offpath.operating.documents.fields import filled
+from offpath.operating.documents.jobs import FailureDocument
+from offpath.operating.redaction import PLAIN, Redaction
+
+
+class MessageDocument(Struct, frozen=True, kw_only=True):
+    """A message, without what it carries."""
+
+    id: str
+    box: Box
+    stream: str
+    topic: str
+    key: str | None
+    state: MessageState
+    reason: str | None
+    attempt: int
+    deliveries: int
+    held: bool
+    created_at: datetime
+    due_at: datetime
+    finished_at: datetime | None
+    expires_at: datetime | None
+    failure: FailureDocument | None
+    unreadable: str | None
+
+
+class MessageShown(MessageDocument, frozen=True, kw_only=True):
+    """A message whole: payload and headers decoded, secrets hidden."""
+
+    payload: Any
+    headers: Any
+
+
+class StreamStanding(Struct, frozen=True, kw_only=True):
+    """A stream of a box: how much waits and is dead, counted up to 1,000."""
+
+    box: Box
+    stream: str
+    due: int
+    dead: int
+    oldest_due_at: datetime | None
+    oldest_dead_at: datetime | None
+
+
+class MessageListing(Struct, frozen=True, kw_only=True):
+    """A page of messages, newest first, and the streams in which some wait."""
+
+    items: tuple[MessageDocument, ...]
+    next: str | None
+    streams: tuple[StreamStanding, ...]
+
+
+def describe(one: MessageRecord, seen: Redaction = PLAIN) -> MessageDocument:
+    """The document of a message in a list."""
+    return filled(MessageDocument, one, failure=_failure(one, seen))
+
+
+def describe_whole(one: MessageRecord, seen: Redaction = PLAIN) -> MessageShown:
+    """The document of one message."""
+    payload, headers = seen.payload(one.payload), seen.payload(one.headers)
+    return filled(MessageShown, one, failure=_failure(one, seen), payload=payload, headers=headers)
+
+
+def describe_page(
+    page: MessagePage, backlog: Iterable[MessageBacklog], seen: Redaction = PLAIN
+) -> MessageListing:
+    """The document of a page."""
+    return MessageListing(
+        items=tuple(describe(one, seen) for one in page.items),
+        next=page.next,
+        streams=tuple(filled(StreamStanding, one) for one in backlog),
+    )
+
+
+def _failure(one: MessageRecord, seen: Redaction) -> FailureDocument | None:
+    if one.failure is None:
+        return None
+    message, traceback = redact_text(one.failure.message), seen.traceback(one.failure.traceback)
+    return filled(FailureDocument, one.failure, message=message, traceback=traceback)

@@ -1,0 +1,125 @@
+"""Documents of routers: their gates, routes and cursors, and their dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from offpath.model.redact import redact_text
+from offpath.model.route import Letter, Route, RouterLag, RouterRecord
+from offpath.operating.documents.fields import filled
+from offpath.operating.redaction import PLAIN, Redaction
+
+
+class CursorDocument(Struct, frozen=True, kw_only=True):
+    """A partition's place in the log."""
+
+    partition: int
+    position: int
+    passed: int
+    ran_at: datetime | None
+
+
+class RouterDocument(Struct, frozen=True, kw_only=True):
+    """A router: its gates, its routes, its cursors, and since when its oldest event waits."""
+
+    name: str
+    domain: str
+    partitions: int
+    state: str
+    """``open``, or which gate is closed."""
+    open: bool
+    master: bool
+    routes: tuple[Route, ...]
+    cursors: tuple[CursorDocument, ...]
+    passed: int
+    oldest_at: datetime | None
+    """The time when the oldest event that it has not passed was written."""
+    created_at: datetime
+
+
+class LetterDocument(Struct, frozen=True, kw_only=True):
+    """A dead letter of a router: an event that could not be delivered."""
+
+    id: str
+    router: str
+    route: str
+    event: str
+    type: str
+    stream: str
+    key: str | None
+    position: int
+    payload: Any
+    reason: str
+    detail: str
+    number: int
+    created_at: datetime | None
+    resolved_at: datetime | None
+    resolution: str | None
+
+
+class RouterList(Struct, frozen=True, kw_only=True):
+    """All routers."""
+
+    items: tuple[RouterDocument, ...]
+
+
+class RouterShown(RouterDocument, frozen=True, kw_only=True):
+    """A router with its letters that nobody has resolved."""
+
+    letters: tuple[LetterDocument, ...]
+    more_letters: bool
+
+
+def describe_all(found: Iterable[RouterRecord], lags: Sequence[RouterLag]) -> RouterList:
+    """The documents of routers."""
+    waiting = {one.router: one.oldest_at for one in lags}
+    items = tuple(RouterDocument(**_fields(one, waiting.get(one.name))) for one in found)
+    return RouterList(items=items)
+
+
+def describe_shown(
+    one: RouterRecord,
+    oldest_at: datetime | None,
+    letters: Sequence[Letter],
+    *,
+    more: bool,
+    seen: Redaction = PLAIN,
+) -> RouterShown:
+    """The document of one router with its letters."""
+    told = tuple(describe_letter(each, seen) for each in letters)
+    return RouterShown(**_fields(one, oldest_at), letters=told, more_letters=more)
+
+
+def describe_letter(one: Letter, seen: Redaction = PLAIN) -> LetterDocument:
+    """The document of a letter."""
+    of_event = {name: getattr(one.event, name) for name in ("type", "stream", "key", "position")}
+    return filled(
+        LetterDocument,
+        one,
+        event=one.event.id,
+        payload=seen.payload(one.event.payload),
+        detail=redact_text(one.detail),
+        **of_event,
+    )
+
+
+def router_state(one: RouterRecord) -> str:
+    """The state of a router's gates: open, or which one is closed."""
+    if not one.master:
+        return "closed (master)" if one.open else "closed (both)"
+    return "open" if one.open else "closed"
+
+
+def _fields(one: RouterRecord, oldest_at: datetime | None) -> dict[str, Any]:
+    of_record = ("name", "domain", "partitions", "open", "master", "routes", "created_at")
+    return {
+        **{name: getattr(one, name) for name in of_record},
+        "state": router_state(one),
+        "cursors": tuple(filled(CursorDocument, each) for each in one.cursors),
+        "passed": sum(each.passed for each in one.cursors),
+        "oldest_at": oldest_at,
+    }

@@ -1,0 +1,36 @@
+"""The rows of the table of readings, and the part of a request that each of them is given."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from offpath.app import App
+from offpath.operating.redaction import Redaction
+from offpath.web.console.queries import RequestQuery
+
+
+class Asking(Struct, frozen=True, kw_only=True):
+    """The part of a request that a reading is given."""
+
+    query: RequestQuery
+    path: Mapping[str, str]
+    seen: Redaction
+
+
+class DocumentReading(Struct, frozen=True, kw_only=True):
+    """One thing that may be read: its path, its document, and how it is read."""
+
+    name: str
+    path: str
+    """Below the mount for the page, below ``/api/v1`` for the JSON."""
+    summary: str
+    document: type[Struct]
+    read: Callable[[App, Asking], Awaitable[Struct]]
+    names: Sequence[str] = ()
+    """The fields that its query may have."""
+    shared: bool = False
+    """True if it is the same for every viewer: it holds nothing of what jobs were given."""
+    page: str | None = None
+    """Its path as a page, where that is another one."""

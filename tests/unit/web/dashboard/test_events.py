@@ -1,0 +1,68 @@
+"""Pages of messages, endpoints and routers, and what is done there."""
+
+from __future__ import annotations
+
+import offpath
+from offpath.model.action import ActionFilter, ActionState
+from tests.browser.scene import SECRET
+from tests.unit.web.dashboard.rig import Site, site_for_lookers
+from tests.unit.web.dashboard.test_acting import submit
+
+
+async def _states(app: offpath.App) -> list[ActionState]:
+    return [one.state for one in await app.store().actions(ActionFilter())]
+
+
+async def test_messages_are_filtered_as_their_commands_do(site: Site) -> None:
+    told = (await site.get("/api/v1/messages?box=out&stream=billing")).document
+    assert [(one["topic"], one["state"]) for one in told["items"]] == [("order.sent", "pending")]
+    assert {one["stream"]: one["due"] for one in told["streams"]}["billing"] == 1
+    assert (await site.get("/api/v1/messages?box=side")).code == 400
+    assert (await site.get("/api/v1/messages?colour=red")).code == 400
+
+
+async def test_one_message_shows_what_it_carries_without_secrets(
+    app: offpath.App, site: Site
+) -> None:
+    found = (await site.get("/api/v1/messages?topic=order.paid")).document["items"]
+    one = (await site.get(f"/api/v1/messages/{found[0]['id']}")).document
+    assert one["payload"] == {"order": 7, "token": "***"}
+    hidden = await site_for_lookers(app).get(f"/api/v1/messages/{found[0]['id']}")
+    assert hidden.document["payload"] == "hidden"
+    page = await site.get(f"/messages/{found[0]['id']}")
+    assert SECRET not in page.text
+    assert (await site.get(f"/messages/{found[0]['id'][:-1]}x")).code == 400
+
+
+async def test_an_endpoint_is_paused_and_resumed(app: offpath.App, site: Site) -> None:
+    shown = (await site.get("/endpoints")).text
+    assert "verb=endpoint.pause" in shown
+    assert "whsec" not in shown
+    await submit(site, verb="endpoint.pause", name="shop", note="its certificate is over")
+    (one,) = await app.webhooks.list()
+    assert (one.state, one.reason) == ("paused", "its certificate is over")
+    await submit(site, verb="endpoint.resume", name="shop")
+    assert (await app.webhooks.get("shop")).state == "enabled"
+
+
+async def test_a_router_is_opened_and_its_route_switched(app: offpath.App, site: Site) -> None:
+    assert "gate of all routers is closed" in (await site.get("/routers/iu")).text
+    await submit(site, verb="router.open", name="iu")
+    fields = {"verb": "route.switch", "router": "iu", "route": "call"}
+    await submit(site, **fields, **{"o.enabled": "true"})
+    await submit(site, **fields, **{"o.dry_run": "false"})
+    record = await app.routers.stored("iu").record()
+    assert record.open
+    assert [(one.enabled, one.dry_run) for one in record.routes] == [(True, False)]
+    assert (await site.get("/routers/nowhere")).code == 404
+    await submit(site, verb="route.switch", router="iu", route="no")
+    assert await _states(app) == [ActionState.FAILED, *[ActionState.DONE] * 3]
+
+
+async def test_dead_messages_are_discarded_by_their_filter(app: offpath.App, site: Site) -> None:
+    text = (await site.get("/act?verb=message.discard&match=box%3Dout&back=/messages")).text
+    assert "Nothing matches any more" in text
+    found = (await site.get("/api/v1/messages?topic=order.paid")).document["items"]
+    await submit(site, verb="message.discard", id=found[0]["id"])
+    (done,) = await app.store().actions(ActionFilter())
+    assert (done.changed, done.reasons) == (0, {"is_pending": 1})
