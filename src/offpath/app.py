@@ -39,6 +39,7 @@ from offpath.jobs.schedules.verbs import ScheduleVerbs
 from offpath.model import checks
 from offpath.model.options import AppOptions, OptionLevel, Options, checked
 from offpath.model.redrive import Redrive, checked_redrive
+from offpath.runtime.baggage import header_rules
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.codec import Codec, JsonCodec
 from offpath.runtime.ids import IdGenerator, new_id, parse_id
@@ -95,6 +96,8 @@ class App(
     ``auto_start`` also runs a worker in this process (by default in memory only). ``on_event``,
     ``on_error``, ``on_failure``, ``on_orphan_group`` and ``log_context`` are hooks; ``around`` is
     your code around every handler, ``extensions`` is what observes (:mod:`offpath.extensions`);
+    ``carry_headers`` names the headers that pass from a job or message to what its handler sends,
+    ``send_headers`` those that go out with webhooks beside ``traceparent``;
     ``redrive`` puts dead jobs back while workers are idle; ``strict=False`` lets a handler drop the
     plan it made. All other keywords are job options: the defaults of every task (:class:`Options`).
 
@@ -120,6 +123,8 @@ class App(
         log_context: LogContext | None = None,
         extensions: Sequence[Extension] = (),
         around: Around | Sequence[Around] = (),
+        carry_headers: Sequence[str] = (),
+        send_headers: Sequence[str] = (),
         redrive: Redrive | None = None,
         on_orphan_group: OnOrphanGroup | None = None,
         strict: bool = True,
@@ -133,6 +138,7 @@ class App(
         self._codec = codec or JsonCodec()
         self._strict = strict
         self._own_extensions, self._around = surrounding(extensions, around)
+        self._headers = header_rules(carry_headers, send_headers)
         self._id_generator = id_generator
         self._on_failure = checked_seat(on_failure, "on_failure")
         self._log_context = checked_seat(log_context, "log_context", plain=True)
@@ -178,6 +184,7 @@ class App(
             opened=self._opened,
             added=self._loop_added,
             extended=self._extended,
+            headers=self._headers,
         )
 
     def _made_core(self, writer: MessageWriter) -> AppCore:
@@ -444,7 +451,7 @@ class App(
             ),
         )
         hooks = self._merged_hooks(hooks_in(overrides))
-        terms = worker_terms(settings, self._on_failure, hooks, takes=takes)
+        terms = worker_terms(settings, self._on_failure, hooks, takes=takes, headers=self._headers)
         movers = self._movers if settings.relays else None
         worker = AppWorker(opened, parts, self.tasks, terms, movers, sweeps)
         self._workers.add(worker)

@@ -36,6 +36,7 @@ from offpath.model.retry import RetryPolicy
 from offpath.model.settlement import Dead, Succeeded
 from offpath.model.tally import Tally
 from offpath.model.unsent import Made, unsent
+from offpath.runtime.baggage import carrying, carrying_on
 from offpath.runtime.failures import failure_of
 from offpath.runtime.parameters import parameters
 from offpath.runtime.seats import check_seat, seated, threaded
@@ -290,18 +291,23 @@ class SourceWork:
         """Apply one message."""
         given = self._message(message)
         context = InboxContext(message, self._writer)
+        carried = self._tools.headers.carried(given.headers)
         try:
             arguments = [make(given, context) for make in self._source.arguments]
-            handler = self._source.handler
-            if self._source.threaded:
-                await threaded(self._tools.threads.run, lambda: handler(*arguments))
-            else:
-                await seated(handler, *arguments)
+            with carrying_on(carried):
+                await self._call(arguments)
         finally:
-            effects = context.take()
+            effects = carrying(context.take(), carried)
         return MessageSettlement(
             message=message, outcome=_DONE, effects=effects, keep=self.rules.keep
         )
+
+    async def _call(self, arguments: Sequence[object]) -> None:
+        handler = self._source.handler
+        if self._source.threaded:
+            await threaded(self._tools.threads.run, lambda: handler(*arguments))
+        else:
+            await seated(handler, *arguments)
 
     async def act_on_many(self, messages: Sequence[LeasedMessage]) -> list[MessageSettlement]:
         """One after the other."""

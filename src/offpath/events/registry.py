@@ -13,6 +13,7 @@ from offpath.events.mover import MoverParts
 from offpath.events.relay import MoverTools, Outlet, Relay
 from offpath.model.lease import holder_of
 from offpath.model.new import Box
+from offpath.runtime.baggage import PLAIN, HeaderRules
 from offpath.runtime.codec import JsonCodec
 from offpath.runtime.loop import LoopSpec
 from offpath.runtime.threads import Threads
@@ -67,6 +68,7 @@ class Events:
         opened: Opened,
         added: Callable[[LoopSpec], None],
         extended: Callable[[], Extensions | None],
+        headers: HeaderRules = PLAIN,
     ) -> None:
         self.writer = writer
         """Makes messages and events."""
@@ -83,6 +85,7 @@ class Events:
         self._opened = opened
         self._added = added
         self._extended = extended
+        self._headers = headers
         self._made: weakref.WeakSet[Loops] = weakref.WeakSet()
         self._threads: Threads | None = None
 
@@ -242,6 +245,7 @@ class Events:
             lambda: self._parts(opened),
             random=random,
             keep=keep,
+            headers=self._headers,
         )
         post = Posting(
             lambda: self._parts(opened),
@@ -330,6 +334,7 @@ class Events:
             threads=self,
             random=self._random,
             extended=self._extended,
+            headers=self._headers,
         )
 
     async def _parts(self, opened: Opened) -> MoverParts:

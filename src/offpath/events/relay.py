@@ -22,6 +22,7 @@ from offpath.model.relay import PATIENT, PUT_OFF, MoveRules
 from offpath.model.retry import RetryOptions, RetryPolicy, as_retry, merged_retry
 from offpath.model.settlement import Dead, Retry, Succeeded
 from offpath.model.tally import Tally
+from offpath.runtime.baggage import PLAIN, HeaderRules
 from offpath.runtime.clock import Clock
 from offpath.runtime.codec import Codec
 from offpath.runtime.failures import failure_of
@@ -58,6 +59,7 @@ class MoverTools(Struct, frozen=True, kw_only=True):
     random: Callable[[], float]
     extended: Callable[[], Any] = lambda: None
     """The app's extensions, once it is open."""
+    headers: HeaderRules = PLAIN
 
 
 class Outlet(Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from offpath.events.webhook.work import (
 )
 from offpath.model import checks
 from offpath.model.tally import Tally, Turn, Verdict
+from offpath.runtime.baggage import PLAIN, HeaderRules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +41,10 @@ class FanOut:
         *,
         random: Callable[[], float],
         keep: float | None,
+        headers: HeaderRules = PLAIN,
     ) -> None:
         self._streams = streams
+        self._headers = headers
         self._make = make
         self._random = random
         self._keep = keep
@@ -69,9 +72,8 @@ class FanOut:
         if self._mover is None and self._streams():
             parts = await self._make()
             directory = Directory(parts.store, parts.clock)
-            self._mover = Mover(
-                FanOutWork(self._streams, _tools(self, directory, parts)), FAN_OUT, parts
-            )
+            tools = structs.replace(_tools(self, directory, parts), headers=self._headers)
+            self._mover = Mover(FanOutWork(self._streams, tools), FAN_OUT, parts)
         return self._mover
 
     @property

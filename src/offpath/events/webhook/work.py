@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from offpath.errors import PassFailed, RelayFailed, StoreError
 from offpath.events.mover import MoverTerms
+from offpath.events.relay import headers_of
 from offpath.events.webhook.poster import Post, Poster, body_of
 from offpath.model.effects import Effects
 from offpath.model.endpoint import Endpoint, EndpointState, endpoint_of, stream_of
@@ -32,6 +33,7 @@ from offpath.model.webhook import (
     wait_before,
     wants,
 )
+from offpath.runtime.baggage import PLAIN, HeaderRules, encoded_texts
 from offpath.runtime.clock import Clock
 from offpath.runtime.failures import failure_of
 from offpath.runtime.ids import derive_id
@@ -90,6 +92,7 @@ class WebhookTools(Struct, frozen=True, kw_only=True):
     random: Callable[[], float]
     keep: float | None
     """Seconds to keep what was delivered: a replay reaches back so far."""
+    headers: HeaderRules = PLAIN
 
 
 class FanOutWork:
@@ -149,6 +152,7 @@ class FanOutWork:
                 message.topic, message.created_at.isoformat(), message.payload
             ).decode(),
             key=message.key,
+            headers=encoded_texts(self._tools.headers.sent(headers_of(message))),
         )
 
     async def act_on_many(self, messages: Sequence[LeasedMessage]) -> list[MessageSettlement]:
@@ -213,6 +217,7 @@ class PostWork:
             message.payload.encode(),
             topic=message.topic,
             attempt=message.attempt,
+            headers=headers_of(message),
         )
         answer = await self._poster.post(post)
         try:

@@ -19,6 +19,7 @@ from offpath.model.effects import Effects
 from offpath.model.gate import holders, require_ends
 from offpath.model.job import Enqueued, JobFilter, JobRecord, JobState
 from offpath.model.unsent import unsent
+from offpath.runtime.baggage import with_carried
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -62,6 +63,7 @@ class Client:
     async def commit(self, effects: Effects, within: object = None) -> list[Enqueued]:
         """Write effects in one commit, or in the caller's transaction; the store's answers."""
         store = (await self._opened()).store
+        effects = with_carried(effects)
         if within is None:
             return await store.commit(effects)
         return await store.commit_within(within, effects)

@@ -16,6 +16,7 @@ from offpath.jobs.values.plan import Plan
 from offpath.jobs.values.standby import stand_by
 from offpath.jobs.worker.conclusion import concluded
 from offpath.jobs.worker.fan_out import ours
+from offpath.runtime.baggage import carry_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,6 +103,8 @@ class Executor:
         if task.takes_context:
             args = (context, *args)
         names.name_after(run if task.takes_context and task.batch is None else None)
+        if self._judge.passes_on and task.batch is None:
+            carry_on(self._judge.passed_on(run))
         stand_by(self._standby(run))
         run.entered_at = self._monotonic()
         fn = task.fn

@@ -29,6 +29,7 @@ from offpath.jobs.values.runnable import OnFailure
 from offpath.jobs.values.suspension import Suspended, suspended
 from offpath.model import retry
 from offpath.model.effects import NOTHING
+from offpath.model.headers import decoded_headers
 from offpath.model.job import DeadReason, Failure, unreadable_row
 from offpath.model.ledger.faults import another_time, beyond_retry
 from offpath.model.settlement import (
@@ -42,11 +43,12 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
+from offpath.runtime.baggage import PLAIN, HeaderRules, carrying
 from offpath.runtime.failures import failure_of, traceback_of
 from offpath.runtime.seats import asked, called
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from offpath.jobs.values.run import Run
     from offpath.runtime.clock import Clock
@@ -69,6 +71,7 @@ class AttemptRules(Struct, frozen=True, kw_only=True):
     keep_dead: float | None = None
     keep_cancelled: float | None = None
     on_failure: OnFailure | None = None
+    headers: HeaderRules = PLAIN
     abort_fails: bool = False
     """True if a job that a stopping worker aborts is dead, instead of given back."""
 
@@ -106,12 +109,23 @@ class Judge:
         if effects and isinstance(outcome, Snoozed):
             named = frozenset[str]() if run.context is None else run.context.named
             effects = named_anew(effects, run.job.deliveries, named)
+        if effects and run.job.headers is not None:
+            effects = carrying(effects, self.passed_on(run))
         effects = in_pieces(effects, run.job)
         if run.gives is not None and isinstance(outcome, Succeeded):
             effects = replace(effects, contributions=(*effects.contributions, run.gives))
         return Settlement(
             job=run.job, outcome=outcome, effects=effects, keep=self._keep(run, outcome)
         )
+
+    @property
+    def passes_on(self) -> bool:
+        """True if headers of jobs are passed on to what their handlers make."""
+        return bool(self._rules.headers.carry)
+
+    def passed_on(self, run: Run) -> Mapping[str, str]:
+        """The headers of ``run`` that are passed on."""
+        return self._rules.headers.carried(decoded_headers(run.job.headers))
 
     def returned(self, run: Run, succeeded: Succeeded) -> Outcome | None:
         """Judge a handler that returned; None when there is nothing left that we may write.

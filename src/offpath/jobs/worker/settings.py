@@ -16,6 +16,7 @@ from offpath.jobs.worker.terms import WorkerSettings
 from offpath.model import checks
 from offpath.model.lease import Order
 from offpath.model.served import by_queue, refused_queues
+from offpath.runtime.baggage import PLAIN, HeaderRules
 
 if TYPE_CHECKING:
     from offpath.jobs.values.runnable import OnFailure
@@ -80,6 +81,7 @@ def worker_terms(
     hooks: WorkerHooks | None = None,
     *,
     takes: bool = True,
+    headers: HeaderRules = PLAIN,
 ) -> WorkerSettings:
     """The worker's settings, from the app's."""
     hooks = hooks or {}
@@ -88,6 +90,7 @@ def worker_terms(
         keep_dead=settings.keep_dead,
         keep_cancelled=settings.keep_cancelled,
         on_failure=on_failure,
+        headers=headers,
         abort_fails=settings.abort == "fail",
     )
     return WorkerSettings(

@@ -16,6 +16,7 @@ from offpath.model.endpoint import stream_of
 from offpath.model.message import MessageFilter, MessageRecord
 from offpath.model.new import Box, NewMessage
 from offpath.model.webhook import Answer, Delivered
+from offpath.runtime.baggage import PLAIN, HeaderRules
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.ids import new_id
 from offpath.store.memory import MemoryStore
@@ -51,7 +52,7 @@ class Receivers:
 class Rig:
     """Everything of webhooks over one store."""
 
-    def __init__(self, *, guard: Guard | None = None) -> None:
+    def __init__(self, *, guard: Guard | None = None, headers: HeaderRules = PLAIN) -> None:
         self.clock = ManualClock(START)
         self.store: Store = MemoryStore(self.clock)
         self.errors: list[BaseException] = []
@@ -60,7 +61,11 @@ class Rig:
         self.webhooks = Webhooks(self._opened, lambda: guard or Guard(plain_http=True))
         self.webhooks.deliver("default")
         self.fan_out = FanOut(
-            lambda: self.webhooks.streams, self._parts, random=lambda: 0.5, keep=86_400.0
+            lambda: self.webhooks.streams,
+            self._parts,
+            random=lambda: 0.5,
+            keep=86_400.0,
+            headers=headers,
         )
         self.posting = Posting(
             self._parts, lambda: self.poster, random=lambda: 0.5, keep=86_400.0 * 40

@@ -1,0 +1,126 @@
+"""Headers that pass on: from a job or a message to what its handler makes, and out of the house."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from offpath.errors import InvalidArgument
+from offpath.model.effects import Effects
+from offpath.model.headers import NO_HEADERS, header_name, with_headers
+from offpath.model.new import NewMessage
+
+TRACE: Final = "traceparent"
+"""The header of W3C Trace Context. It names no person and no tenant."""
+MOST_OF_MESSAGE: Final = 50
+"""Most headers of one message."""
+LONGEST_OF_MESSAGE: Final = 2_000
+"""Longest header of a message, in characters."""
+
+_texts = msgspec.json.Decoder(dict[str, str]).decode
+_encode = msgspec.json.Encoder().encode
+_is_http = re.compile(r"[\x20-\x7e]{1,1000}").fullmatch
+
+
+class HeaderRules(Struct, frozen=True, kw_only=True):
+    """The names that an app lets pass. Made by :func:`header_rules`."""
+
+    carry: tuple[str, ...] = ()
+    """From a handler to the jobs that it enqueues and the messages that it publishes."""
+    send: tuple[str, ...] = (TRACE,)
+    """With webhooks."""
+
+    def carried(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Those of ``headers`` that are carried on."""
+        return _of(headers, self.carry)
+
+    def sent(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Those of ``headers`` that leave the house: what HTTP has no form of stays here."""
+        leaving = _of(headers, self.send)
+        return {name: value for name, value in leaving.items() if _is_http(value)}
+
+
+PLAIN: Final = HeaderRules()
+
+_carried: ContextVar[Mapping[str, str]] = ContextVar("offpath_carried", default=NO_HEADERS)
+"""What runs here passes these on to what it sends by itself."""
+
+
+def header_rules(carry: Iterable[str], send: Iterable[str]) -> HeaderRules:
+    """The rules of an app that was given these names. Raises ``InvalidArgument``."""
+    if not (carry or send):
+        return PLAIN
+    return HeaderRules(
+        carry=_names(carry, "carry_headers"), send=(TRACE, *_names(send, "send_headers"))
+    )
+
+
+def carrying(effects: Effects, headers: Mapping[str, str]) -> Effects:
+    """The effects with ``headers`` on their jobs and messages, where these name nothing else."""
+    if not headers or not (effects.jobs or effects.messages):
+        return effects
+    return replace(
+        effects,
+        jobs=tuple(
+            replace(job, headers=with_headers(job.headers, headers)) for job in effects.jobs
+        ),
+        messages=tuple(_message_with(message, headers) for message in effects.messages),
+    )
+
+
+def carry_on(headers: Mapping[str, str]) -> None:
+    """Pass these on from here, in this task and the threads that it calls."""
+    _carried.set(headers)
+
+
+@contextmanager
+def carrying_on(headers: Mapping[str, str]) -> Iterator[None]:
+    """Pass these on in the block."""
+    token = _carried.set(headers)
+    try:
+        yield
+    finally:
+        _carried.reset(token)
+
+
+def with_carried(effects: Effects) -> Effects:
+    """The effects with what is passed on here; the same ones where that is nothing."""
+    headers = _carried.get()
+    return carrying(effects, headers) if headers else effects
+
+
+def encoded_texts(headers: Mapping[str, str]) -> str:
+    """The headers of a message as they are stored."""
+    return _encode(dict(headers)).decode() if headers else "{}"
+
+
+def _message_with(message: NewMessage, headers: Mapping[str, str]) -> NewMessage:
+    """The message with what fits of ``headers``; what it is about is never lost for them."""
+    said = {} if message.headers == "{}" else _texts(message.headers)
+    more = {
+        name: value
+        for name, value in headers.items()
+        if name not in said and 0 < len(value) <= LONGEST_OF_MESSAGE
+    }
+    room = MOST_OF_MESSAGE - len(said)
+    fitting = dict(list(more.items())[:room]) if room > 0 else {}
+    return replace(message, headers=encoded_texts({**said, **fitting})) if fitting else message
+
+
+def _of(headers: Mapping[str, str], names: tuple[str, ...]) -> Mapping[str, str]:
+    if not headers or not names:
+        return NO_HEADERS
+    return {name: headers[name] for name in names if name in headers}
+
+
+def _names(given: Iterable[str], what: str) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise InvalidArgument(f"{what} must be a list of names: write [{given!r}]")
+    return tuple(dict.fromkeys(header_name(name) for name in given))
