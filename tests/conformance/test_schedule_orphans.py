@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from offpath import App, RetryOptions
-from offpath.cli.checkup import look
 from offpath.health.fleet import FleetHealth, examine
 from offpath.health.thresholds import Thresholds
+from offpath.operating.checkup import look
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Level, Store
 

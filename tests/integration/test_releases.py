@@ -6,7 +6,7 @@ import pytest
 
 import offpath
 from offpath import JobState
-from offpath.cli.checkup import examine
+from offpath.operating.checkup import examine
 from offpath.store.protocol import Level
 from tests.integration import service
 from tests.integration.fleet import Fleet

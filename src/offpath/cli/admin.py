@@ -11,19 +11,18 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import store_settings
-from offpath.cli.checkup import Level, examine
 from offpath.cli.frame import limit_option, plain_command, store_command, url_option
 from offpath.cli.health import member_table
 from offpath.cli.values import DONE, FAILED, Listing, Said, Shown, Table, Value
 from offpath.config import Settings, load_settings
 from offpath.health.fleet import member
+from offpath.operating.checkup import examine, ill
 from offpath.operating.documents.workers import describe
 from offpath.store.backends import backup as copy_store
 from offpath.store.backends import grant_roles, roles_script
-from offpath.store.log_trim import trim, trim_actions
 from offpath.store.protocol import Migration
+from offpath.sweeps.prune import Prune
 
-_PRUNE_BATCH = 1_000
 _READABLE = 1e6
 """The number from which on ``g`` would round."""
 
@@ -140,9 +139,8 @@ def doctor(url: str | None) -> Listing:
     findings = asyncio.run(examine(app))
     rows = [(one.level, one.name, one.message) for one in findings]
     table = Table(("", "check", "finding"), rows, "nothing was checked")
-    ill = any(one.level is Level.PROBLEM for one in findings)
     items = [msgspec.to_builtins(one) for one in findings]
-    return Listing(items, table, exit=FAILED if ill else DONE)
+    return Listing(items, table, exit=FAILED if ill(findings) else DONE)
 
 
 @click.command()
@@ -155,16 +153,11 @@ async def prune(app: App) -> Said:
     \b
     offpath prune
     """
-    jobs = messages = events = actions = 0
-    while (batch := await app.store().prune(limit=_PRUNE_BATCH)).total:
-        jobs, messages = jobs + batch.jobs, messages + batch.messages
-    while more := await trim(app.store(), app.settings.keep_log, _PRUNE_BATCH):
-        events += more
-    while more := await trim_actions(app.store(), app.settings.keep_actions, _PRUNE_BATCH):
-        actions += more
-    removed = {"jobs": jobs, "messages": messages, "events": events, "actions": actions}
-    said = f"{jobs} jobs, {messages} messages, {events} events and {actions} actions removed"
-    return Said({"removed": sum(removed.values()), **removed}, said)
+    settings = app.settings
+    several = Prune(app.store, keep_log=settings.keep_log, keep_actions=settings.keep_actions)
+    removed = await several.all()
+    said = "{jobs} jobs, {messages} messages, {events} events and {actions} actions removed"
+    return Said({"removed": sum(removed.values()), **removed}, said.format_map(removed))
 
 
 @click.command("show")

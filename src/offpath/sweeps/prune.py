@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from offpath.jobs.worker.upkeep import PRUNE_BATCH
 from offpath.model.tally import Tally
 from offpath.store.log_trim import trim, trim_actions
 from offpath.store.protocol import Store
 from offpath.sweeps.own import OwnSweep
+
+KINDS = ("jobs", "messages", "events", "actions")
+"""What is removed."""
 
 
 class Prune(OwnSweep):
@@ -31,11 +35,18 @@ class Prune(OwnSweep):
         removed = await self._store().prune(limit=limit)
         events = await trim(self._store(), self._keep_log, limit)
         actions = await trim_actions(self._store(), self._keep_actions, limit)
-        counted = {
-            "jobs": removed.jobs,
-            "messages": removed.messages,
-            "events": events,
-            "actions": actions,
-        }
+        numbers = (removed.jobs, removed.messages, events, actions)
+        counted = dict(zip(KINDS, numbers, strict=True))
         more = max(counted.values()) >= limit
         return Tally(counted={name: n for name, n in counted.items() if n}, more=more)
+
+    async def all(self, limit: int = PRUNE_BATCH) -> dict[str, int]:
+        """Remove pass by pass until nothing is left; the number of each kind."""
+        removed = dict.fromkeys(KINDS, 0)
+        more = True
+        while more:
+            tally = await self.move(limit)
+            more = tally.more
+            for kind, number in tally.counted.items():
+                removed[kind] += number
+        return removed

@@ -8,12 +8,12 @@ import pytest
 
 import offpath
 from offpath import App
-from offpath.cli.checkup import look
 from offpath.config import Settings
 from offpath.events import Event, InboxMessage
 from offpath.health.fleet import FleetHealth, examine
 from offpath.health.thresholds import Thresholds
 from offpath.model.deaths import FEW, Deaths, Ends, Whose
+from offpath.operating.checkup import look
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
 from offpath.runtime.recent_ends import MOST, RecentEnds

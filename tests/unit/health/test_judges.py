@@ -10,7 +10,6 @@ import pytest
 
 import offpath
 from offpath import App
-from offpath.cli.checkup import look
 from offpath.config import Settings
 from offpath.events import Event, InboxMessage
 from offpath.health.fleet import FleetHealth, examine
@@ -18,6 +17,7 @@ from offpath.health.supervisor import STALLED, Supervisor
 from offpath.health.thresholds import Thresholds
 from offpath.jobs.worker.app_worker import AppWorker
 from offpath.model.lease import Rescued
+from offpath.operating.checkup import look
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore
 from offpath.store.protocol import Finding, Level

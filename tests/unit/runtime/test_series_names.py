@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 
 from offpath import App
-from offpath.cli.checkup import look
 from offpath.config import Settings
 from offpath.health.fleet import examine
 from offpath.health.thresholds import Thresholds
 from offpath.jobs.worker.telemetry import WorkerTelemetry
 from offpath.model.health import AgeGauge
+from offpath.operating.checkup import look
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import LOOK_EVERY, Metrics
 from offpath.runtime.recent_ends import RecentEnds

@@ -1,11 +1,11 @@
-"""The checks of ``offpath doctor``: of the fleet's work, and of the store."""
+"""The checkup of a store: the fleet's work, the settings and the database, check by check."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from offpath.app import App
-from offpath.cli.output import short
 from offpath.errors import SchemaError
 from offpath.health.fleet import (
     WorkerPresence,
@@ -22,9 +22,8 @@ from offpath.model.deaths import Whose
 from offpath.model.job import JobState
 from offpath.model.lease import WorkerRecord
 from offpath.operating.schema_check import require_schema
+from offpath.operating.times import short
 from offpath.store.protocol import Backlog, Finding, Level
-
-__all__ = ["Finding", "Level", "examine"]
 
 SKEW = timedelta(seconds=2)
 """Difference between the clocks of this machine and the store that is worth a warning."""
@@ -53,6 +52,11 @@ async def examine(app: App) -> list[Finding]:
     async with app:
         findings = [schema, *await look(app)]
     return sorted(findings, key=lambda one: _ORDER[one.level])
+
+
+def ill(findings: Iterable[Finding]) -> bool:
+    """True if one of them is a problem; warnings alone make nothing ill."""
+    return any(one.level is Level.PROBLEM for one in findings)
 
 
 async def _schema(app: App) -> Finding:
