@@ -47,7 +47,7 @@ from offpath.economy import (
 )
 from offpath.economy.ledger.merkle import root_of
 from offpath.economy.ledger.outcome import Outcome, outcome_of
-from offpath.economy.sweeps.runs import IDLE
+from offpath.economy.sweeps.catalogue import IDLE
 from offpath.economy.testing import FakeDirectory, FakeProvider, Mode, TestSigner
 from offpath.model.ledger.decision import Decided
 from offpath.model.ledger.faults import Unplanned

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from offpath.app import App
 from offpath.cli.apps import given_app
@@ -96,8 +97,8 @@ def _parts(result: SweepResult) -> list[Part]:
 
 
 def _document(result: SweepResult) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(result.tally)
-    plain.pop("bad")
+    plain: dict[str, Any] = msgspec.to_builtins(replace(result.tally, summary=None))
+    del plain["bad"], plain["summary"]
     return {
         "ok": result.verdict in {Verdict.CLEAN, Verdict.EMPTY},
         "name": result.name,

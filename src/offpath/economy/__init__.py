@@ -47,7 +47,8 @@ from offpath.economy.passes import (
     sweep_fees_due,
     verify_checkpoint,
 )
-from offpath.economy.sweeps.runs import SWEEP_NAMES, EconomyResult, EconomyRun, SweepInput
+from offpath.economy.sweeps.catalogue import SWEEP_NAMES
+from offpath.economy.sweeps.runs import EconomyResult, EconomyRun, SweepInput
 from offpath.economy.webhooks import provider_event, webhook_door
 from offpath.economy.worker import EconomyWorker
 from offpath.model.ledger.faults import (

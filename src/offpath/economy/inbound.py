@@ -15,7 +15,7 @@ from offpath.economy.ledger.operations.families import Operation, checked
 from offpath.economy.ledger.outcome import Outcome
 from offpath.economy.ledger.outcome import Rejected as Declined
 from offpath.economy.ledger.rules import Rules
-from offpath.economy.sweeps.messages import SOURCE, applied, not_applied
+from offpath.economy.sweeps.drain_inbox import SOURCE, applied, not_applied
 from offpath.errors import Abort
 from offpath.events.inbox import InboxMessage, Rejected
 from offpath.model import checks

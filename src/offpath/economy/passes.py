@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from offpath.economy import pauses
 from offpath.economy.ledger.reconciliation import Window
 from offpath.economy.sweeps import telemetry
-from offpath.economy.sweeps.context import Pass
 from offpath.economy.sweeps.prune import PRUNE_BATCH, PruneLedger
-from offpath.economy.sweeps.runs import SWEEP_NAMES, EconomyRun, EconomySweeps, SweepInput
+from offpath.economy.sweeps.runs import EconomyRun, EconomySweeps, SweepInput
 from offpath.economy.sweeps.summaries import (
     FeesSummary,
     InboxSummary,
@@ -22,15 +21,13 @@ from offpath.economy.sweeps.summaries import (
     RelaySummary,
     SealSummary,
     SubscriptionsSummary,
-    SweepSummary,
     TreasurySummary,
     VerifySummary,
 )
+from offpath.economy.sweeps.sweep import DrivingTerms, store_time
 from offpath.economy.worker import EconomyWorker
 from offpath.jobs.client.core import core_of
 from offpath.model.health import window_of
-from offpath.model.tally import Tally
-from offpath.sweeps.context import SweepContext
 from offpath.sweeps.registry import Sweep, SweepInfo
 
 if TYPE_CHECKING:
@@ -43,15 +40,6 @@ S_co = TypeVar("S_co", covariant=True)
 
 PREFIX = "economy."
 """The prefix of the names of these sweeps among the app's."""
-_DRIVEN_BY_THE_APP = frozenset({"relay", "drain_inbox"})
-"""A worker has loops for every stream and source of the app."""
-_EVERY = {"payouts": 5.0, "subscriptions": 5.0, "promos": 5.0}
-"""Seconds from one look to the next when nothing was due; others: ``worker_interval``."""
-PASS_TIMEOUT = 600.0
-"""Seconds for one pass of a loop; each call of a port has a shorter limit of its own."""
-PROOF_TIMEOUT = 7_200.0
-"""Seconds for a pass that proves chains: the first seal replays the whole ledger."""
-_PROVING = frozenset({"checkpoint", "checkpoint_verify"})
 
 
 class EconomyVerbs:
@@ -118,73 +106,23 @@ class EconomyVerbs:
         the app has an economy already.
         """
         telemetry.known(self.app.metrics)
-        for name in SWEEP_NAMES:
-            self._register(name, AppSweep(self, name), self.settings.worker_batch)
-        self._register("prune", PruneLedger(self), PRUNE_BATCH)
+        for sweep in self.sweeps:
+            self._register(sweep.terms, sweep)
+        self._register(DrivingTerms(name="prune", limit=PRUNE_BATCH), PruneLedger(self))
 
-    def _register(self, name: str, target: object, limit: int) -> None:
-        every = _EVERY.get(name, self.settings.worker_interval)
-        longest = PROOF_TIMEOUT if name in _PROVING else PASS_TIMEOUT
+    def _register(self, terms: DrivingTerms, target: object) -> None:
+        settings = self.settings
+        every = settings.worker_interval if terms.every is None else terms.every
         info = SweepInfo(
-            name=f"{PREFIX}{name}",
+            name=f"{PREFIX}{terms.name}",
             every=every,
-            limit=limit,
-            claim_timeout=longest,
-            window=window_of(every) + longest,
+            limit=settings.worker_batch if terms.limit is None else terms.limit,
+            claim_timeout=terms.longest,
+            window=window_of(every) + terms.longest,
             by_rows=False,
         )
-        driven = name not in _DRIVEN_BY_THE_APP
-        self.app.sweeps.add(Sweep(info=info, target=target, driven=driven))
+        self.app.sweeps.add(Sweep(info=info, target=target, driven=terms.driven))
         core_of(self.app).sweep_added(info.name)
-
-
-class AppSweep:
-    """One sweep of an economy as a sweep of its app: a bounded pass that gives a tally."""
-
-    def __init__(self, economy: EconomyVerbs, name: str) -> None:
-        self._economy = economy
-        self._name = name
-
-    def skip(self) -> str | None:
-        """Say that there is nothing to do it with, if so."""
-        return _absent(self._economy, self._name)
-
-    async def run(self, _ctx: SweepContext, now: datetime, limit: int) -> Tally:
-        """One pass over up to ``limit`` rows; none while the economy is paused. Never ahead of the
-        store's clock.
-        """
-        if await self._economy.paused():
-            return Tally(skipped="the economy is paused")
-        sweeps = self._economy.sweeps
-        run = sweeps.new_pass(min(now, await sweeps.now()), limit)
-        summary = await sweeps.sweep(self._name, run)
-        return counted(summary, run)
-
-
-def counted(summary: SweepSummary, run: Pass) -> Tally:
-    """A summary as a tally, with what the pass posted and whether there may be more."""
-    tally = summary.tally()
-    return Tally(
-        buckets=tally.buckets,
-        bad=tally.bad,
-        reasons=tally.reasons,
-        facts=tally.facts,
-        postings=tuple(run.postings),
-        more=run.more,
-    )
-
-
-def _absent(economy: EconomyVerbs, name: str) -> str | None:
-    ports = economy.ports
-    match name:
-        case "payouts" if ports.provider is None:
-            return "the economy has no provider"
-        case "checkpoint" | "checkpoint_verify" if ports.signer is None:
-            return "the economy has no signer"
-        case "reconcile":
-            return "windows are given by hand: economy.run_sweeps(SweepInput(windows=...))"
-        case _:
-            return None
 
 
 class _Swept(Protocol[S_co]):
@@ -214,9 +152,9 @@ def _alone(name: str, kind: type[K], doc: str) -> _Swept[K]:
         windows: Iterable[Window] = (),
     ) -> K:
         await economy.app.open()
-        sweeps = economy.sweeps
-        at = await sweeps.now() if now is None else now
-        summary = await sweeps.sweep(name, sweeps.new_pass(at, limit, windows))
+        sweep = economy.sweeps[name]
+        at = await store_time(economy) if now is None else now
+        summary = (await sweep.move(sweep.new_pass(at, limit, windows))).summary
         assert isinstance(summary, kind)  # noqa: S101 - each sweep has its own
         return summary
 

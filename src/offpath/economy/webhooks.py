@@ -21,7 +21,7 @@ from offpath.economy.ledger.requests import (
     SettlePayout,
     TopUp,
 )
-from offpath.economy.sweeps.messages import SOURCE
+from offpath.economy.sweeps.drain_inbox import SOURCE
 from offpath.errors import InvalidArgument
 from offpath.events.door import Door, Ignored, Refusal
 from offpath.model import checks

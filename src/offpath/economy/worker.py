@@ -10,16 +10,14 @@ from msgspec.structs import replace
 
 from offpath.economy.sweeps.runs import EconomyRun, SweepInput
 from offpath.errors import InvalidArgument
+from offpath.jobs.worker.passes import Scheduler, Timed, clock_scheduler
 from offpath.model import checks
 from offpath.runtime.clock import Clock
+from offpath.runtime.loop import Report
 
 Runs = Callable[[SweepInput], Awaitable[EconomyRun]]
-Report = Callable[[BaseException, str], None]
-Tick = Callable[[], Awaitable[None]]
 Resting = Callable[[], Awaitable[bool]]
 """True if the economy is paused on every worker."""
-Scheduler = Callable[[Tick, float], Callable[[], object]]
-"""Calls the tick every so many seconds; returns what ends that."""
 
 EVERY = 60.0
 
@@ -40,9 +38,7 @@ class EconomyWorker:
         self._report = report
         self._running = asyncio.Lock()
         self._paused = False
-        self._ending: asyncio.Event | None = None
-        self._timer: asyncio.Task[None] | None = None
-        self._cancel: Callable[[], object] | None = None
+        self._timer: Timed | None = None
         self._asked = SweepInput()
 
     @property
@@ -53,7 +49,7 @@ class EconomyWorker:
     @property
     def started(self) -> bool:
         """True if a timer goes."""
-        return self._ending is not None
+        return self._timer is not None
 
     async def run_once(self, asked: SweepInput | None = None, /) -> EconomyRun:
         """One run of the sweeps, also while it is paused; see :meth:`Economy.run_sweeps`.
@@ -78,34 +74,21 @@ class EconomyWorker:
         """
         if (seconds := checks.seconds(every, "every")) <= 0:
             raise InvalidArgument("every must be more than 0 seconds")
-        if self._ending is not None:
+        if self._timer is not None:
             raise InvalidArgument("the worker is started already: stop it first")
         if asked is not None and asked.now is not None:
             raise InvalidArgument("a timer reads the clock each time: leave `now` out")
         self._asked = asked or SweepInput()
-        self._ending = ending = asyncio.Event()
-        if scheduler is not None:
-            self._cancel = scheduler(self.tick, seconds)
-        else:
-            self._timer = asyncio.get_running_loop().create_task(
-                self._repeat(seconds, ending), name="offpath economy"
-            )
+        self._timer = Timed(self._tick, lambda error, _: self._report(error, "economy sweeps"))
+        self._timer.begin(scheduler or clock_scheduler(self._clock), seconds)
 
     async def stop(self) -> None:
         """Begin no run any more, and return when the present one is over. Idempotent."""
-        ending, self._ending = self._ending, None
-        if ending is None:
-            return
-        ending.set()
-        cancel, self._cancel = self._cancel, None
-        if cancel is not None:
-            answer = cancel()
-            if isinstance(answer, Awaitable):
-                await answer
         timer, self._timer = self._timer, None
-        if timer is not None:
-            await asyncio.wait({timer})
-        async with self._running:  # a scheduler's tick may still be at work
+        if timer is None:
+            return
+        await timer.stop()
+        async with self._running:  # one by hand may still be at work
             pass
 
     def pause(self) -> None:
@@ -116,28 +99,21 @@ class EconomyWorker:
         """Let ticks run again."""
         self._paused = False
 
-    async def tick(self) -> None:
-        """The call of a timer: a run, unless one is under way, or it, or the economy, is paused."""
-        ending = self._ending
-        if ending is None or self._paused or self._running.locked():
+    async def _tick(self) -> None:
+        """A run, unless one is under way by hand, or this worker, or the economy, is paused."""
+        timer = self._timer
+        if self._paused or self._running.locked():
             return
         async with self._running:
-            try:
-                if self._resting is None or not await self._resting():
-                    await self._run_all(ending)
-            except Exception as error:  # noqa: BLE001 - reported; the next tick comes
-                self._report(error, "economy sweeps")
+            if self._resting is None or not await self._resting():
+                await self._run_all(timer)
 
-    async def _run_all(self, ending: asyncio.Event) -> None:
+    async def _run_all(self, timer: Timed | None) -> None:
+        """Run, and go on at once with those sweeps whose page was full, until it is stopped."""
         asked = self._asked
         while True:
             done = await self._run(asked)
             full = tuple(result.name for result in done.batch if result.more)
-            if not full or ending.is_set() or self._paused:
+            if not full or self._timer is not timer or self._paused:
                 return
             asked = replace(asked, only=full)
-
-    async def _repeat(self, every: float, ending: asyncio.Event) -> None:
-        while not ending.is_set():
-            await self.tick()
-            await self._clock.wait(ending, every)

@@ -47,6 +47,8 @@ class Tally(Struct, frozen=True, kw_only=True):
     """The further facts of the pass, as plain JSON values."""
     postings: tuple[str, ...] = ()
     """Ids of the ledger's transactions that the pass committed."""
+    summary: Any = None
+    """The pass's report in a shape of its own, for callers in this process."""
 
     @property
     def counts(self) -> dict[str, int]:

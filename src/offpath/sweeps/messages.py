@@ -27,6 +27,37 @@ Found = Callable[[], Mapping[str, Callable[[], Moves]]]
 """The movers that there are now, by name, and how each is made."""
 
 
+class KeptMovers:
+    """Movers, kept from pass to pass while the app has the same store.
+
+    Each opens its dispatcher once, and the app closes it.
+    """
+
+    def __init__(self, store: Callable[[], Store], found: Found) -> None:
+        self._store = store
+        self._found = found
+        self._made: dict[str, Moves] = {}
+        self._made_for: Store | None = None
+
+    def all(self) -> dict[str, Moves]:
+        """Those that there are now, by name; what is new is made."""
+        store, found = self._store(), self._found()
+        if self._made_for is not store:
+            self._made, self._made_for = {}, store
+        for name, make in found.items():
+            if name not in self._made:
+                self._made[name] = make()
+        return {name: self._made[name] for name in found}
+
+
+async def moved(mover: Moves, limit: int) -> Tally:
+    """One pass, whatever became of its messages. Raises what leasing them raises."""
+    try:
+        return await mover.run_once(limit=limit)
+    except PassFailed as failed:
+        return failed.tally
+
+
 class Wanting(Struct, frozen=True):
     """The purpose of a sweep of messages, and why it may have nothing to do."""
 
@@ -45,10 +76,8 @@ class MoveDue:
     """
 
     def __init__(self, store: Callable[[], Store], wanting: Wanting) -> None:
-        self._store = store
         self._wanting = wanting
-        self._made: dict[str, Moves] = {}
-        self._made_for: Store | None = None
+        self._movers = KeptMovers(store, wanting.found)
 
     def skip(self) -> str | None:
         """Say that there is nothing to move with, if so."""
@@ -60,7 +89,7 @@ class MoveDue:
         """Move up to ``limit`` messages in all; what is due is judged by the store's clock."""
         tallies: dict[str, Tally] = {}
         errors: list[Exception] = []
-        movers = self._movers()
+        movers = self._movers.all()
         left = limit
         for waiting, (name, mover) in zip(range(len(movers), 0, -1), movers.items(), strict=True):
             if left <= 0:
@@ -68,9 +97,7 @@ class MoveDue:
                 continue
             try:
                 # What one leaves of its share is for those after it: no stream takes it all.
-                tallies[name] = await mover.run_once(limit=max(1, left // waiting))
-            except PassFailed as failed:
-                tallies[name] = failed.tally
+                tallies[name] = await moved(mover, max(1, left // waiting))
             except Exception as error:  # this stream alone: told in the tally
                 errors.append(error)
                 ctx.log.warning("%s failed: %s", name, reason_of(error), exc_info=error)
@@ -79,17 +106,6 @@ class MoveDue:
         if errors and len(errors) == len(movers):
             raise errors[0]
         return _loud(ctx.sweep, merged(tallies))
-
-    def _movers(self) -> dict[str, Moves]:
-        # Kept from pass to pass: each opens its dispatcher once, and the app closes it.
-        store = self._store()
-        if self._made_for is not store:
-            self._made, self._made_for = {}, store
-        found = self._wanting.found()
-        for name, make in found.items():
-            if name not in self._made:
-                self._made[name] = make()
-        return {name: self._made[name] for name in found}
 
 
 def _loud(sweep: str, tally: Tally) -> Tally:

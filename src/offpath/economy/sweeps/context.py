@@ -41,6 +41,10 @@ class SweptEconomy(Protocol):
         """Decide one operation, in a batch with whatever else is submitted at the same time."""
         ...
 
+    async def paused(self) -> bool:
+        """True if the sweeps rest on every worker."""
+        ...
+
     def report(self, error: BaseException, phase: str) -> None:
         """Tell the app of an error that is survived."""
         ...

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from offpath.economy.passes import AppSweep, renew_subscriptions, settle_due_payouts
+from offpath.economy.passes import renew_subscriptions, settle_due_payouts
 from offpath.economy.sweeps.runs import SweepInput
 from offpath.runtime.clock import ManualClock
 from tests.unit.sweeps.economy.rig import Rig
@@ -25,7 +25,7 @@ async def all_of_them(rig: Rig, _name: str) -> Any:
 
 
 async def by_the_app(rig: Rig, name: str) -> Any:
-    return await AppSweep(rig, name).run(None, rig.app.clock.now(), 100)  # type: ignore[arg-type]
+    return await rig.sweeps[name].run(None, rig.app.clock.now(), 100)  # type: ignore[arg-type]
 
 
 def ahead(rig: Rig) -> Rig:

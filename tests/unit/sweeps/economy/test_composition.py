@@ -18,7 +18,7 @@ from offpath.economy import (
 )
 from offpath.economy.ledger.reconciliation import RecordKind
 from offpath.economy.passes import PREFIX
-from offpath.economy.sweeps.runs import IDLE
+from offpath.economy.sweeps.catalogue import IDLE
 from offpath.economy.sweeps.summaries import (
     FailedWindow,
     FeesSummary,
@@ -84,7 +84,7 @@ async def test_only_those_that_are_named_run(rig: Rig) -> None:
 
 async def test_an_unknown_name_is_refused_before_anything_runs(rig: Rig) -> None:
     await rig.top_up("fan", "1.00")
-    with pytest.raises(InvalidArgument, match=r"no sweep 'feeSweep'; it has: payouts"):
+    with pytest.raises(InvalidArgument, match=r"no sweep 'feeSweep'; there are: payouts"):
         await rig.sweep("checkpoint", "feeSweep")
     with pytest.raises(InvalidArgument, match="windows are Window"):
         await rig.sweep("checkpoint", windows=("2026-06",))

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from offpath.economy import TopUp, credits, event_key
+from offpath.economy import SWEEP_NAMES, EconomyRun, TopUp, credits, event_key
 from offpath.economy.ledger.obligations import position
 from offpath.economy.ledger.rows import SubscriptionBody, body
-from offpath.economy.sweeps.runs import SWEEP_NAMES, EconomyRun
 from offpath.economy.testing import Killed, Mode
 from offpath.events import Event
 from offpath.model.message import MessageState

@@ -8,9 +8,10 @@ from datetime import datetime
 
 import pytest
 
-from offpath.economy.sweeps.runs import SWEEP_NAMES, EconomyResult, EconomyRun, SweepInput
+from offpath.economy import SWEEP_NAMES, EconomyResult, EconomyRun, SweepInput
 from offpath.economy.worker import EconomyWorker
 from offpath.errors import InvalidArgument
+from offpath.model.tally import Tally
 from offpath.testing import ManualClock
 from tests.unit.jobs.worker.rig import breathe, until
 
@@ -46,7 +47,9 @@ class Runs:
         self.ended += 1
         full = self.full.pop(0) if self.full else ()
         return EconomyRun(
-            batch=tuple(EconomyResult(name=name, more=name in full) for name in SWEEP_NAMES)
+            batch=tuple(
+                EconomyResult(name=name, tally=Tally(more=name in full)) for name in SWEEP_NAMES
+            )
         )
 
 
