@@ -49,8 +49,10 @@ class MemorySchedules(Part):
 
     async def delete_schedule(self, name: str) -> bool:
         """Remove one with its history."""
+        if self._tables.schedules.pop(name, None) is None:
+            return False
         self._tables.occurrences.pop(name, None)
-        return self._tables.schedules.pop(name, None) is not None
+        return True
 
     async def fire(self, firing: Firing) -> FiringStatus:
         """Settle occurrences."""

@@ -100,7 +100,8 @@ def _granted(rates: Rows, picked: Rows) -> tuple[list[str], list[_Pass]]:
     """Of the picked jobs, those that the rates allow; and what each key's row says from now on."""
     by_key: dict[str, list[str]] = {key: [] for key, *_ in rates}
     for key, job, _ in picked:
-        by_key[key].append(job)
+        if key in by_key:  # else its row was made after those of this pass were held
+            by_key[key].append(job)
     ids, passes = list[str](), list[_Pass]()
     for key, rate, state, micros in rates:
         wanted = by_key[key]

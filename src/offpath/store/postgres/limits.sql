@@ -168,12 +168,20 @@ where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
     )
 
 -- name: read_nudges
--- Nudges of these keys are taken in.
-with gone as (
+-- Nudges of these keys are taken in, where the row of the key is held: of one that was pruned since it
+-- was looked for they are kept for the next pass.
+with held as materialized (
+    select k.key
+    from offpath.limit_key k
+    where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+    order by k.key
+    for update
+),
+gone as (
     delete from offpath.limit_nudge n
     where n.id = any (array(
         select o.id
-        from (select distinct jsonb_array_elements_text(:keys::text::jsonb) as key) as given
+        from held as given
         cross join lateral (
             select n.id from offpath.limit_nudge n where n.key = given.key order by n.id limit 2000
         ) as o
@@ -337,19 +345,22 @@ where k.key = b.key
 
 -- name: close_limits
 -- Nothing of these keys is admitted until a time, or (null) until they are opened. An earlier end
--- shortens nothing.
+-- shortens nothing. A row that was pruned since it was looked for is made here.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 )
-update offpath.limit_key k
-set paused = k.paused or (b."until" is null and b.seconds is null),
-    closed_until = greatest(
-        k.closed_until, b."until", (select clock.now from clock) + b.seconds * interval '1 second'
-    )
+insert into offpath.limit_key as k (key, paused, closed_until)
+select
+    b.key,
+    b."until" is null and b.seconds is null,
+    greatest(b."until", (select clock.now from clock) + b.seconds * interval '1 second')
 from jsonb_to_recordset(:batch::text::jsonb) as b (
     key text, "until" timestamptz, seconds double precision
 )
-where k.key = b.key
+order by b.key collate "C"
+on conflict (key) do update
+set paused = k.paused or excluded.paused,
+    closed_until = greatest(k.closed_until, excluded.closed_until)
 
 -- name: hold_closed
 -- Ready jobs of keys that are closed are held again.

@@ -101,8 +101,10 @@ def pause(d: Dialect, name: str, *, paused: bool, next_at: datetime | None = Non
 def delete(d: Dialect, name: str) -> Steps[bool]:
     """Remove one with its history; False: unknown."""
     known = yield from ask(d.sql["delete_schedule"](name=name))
+    if not known:  # one that another transaction adds in this moment keeps its history
+        return False
     yield from ask(d.sql["forget_occurrences"](name=name), last=True)
-    return bool(known)
+    return True
 
 
 def fire(d: Dialect, firing: Firing) -> Steps[FiringStatus]:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
+import psycopg
 import pytest
 
 from offpath.model.effects import Effects
@@ -17,8 +19,10 @@ from offpath.model.job import JobState, NewJob
 from offpath.store.postgres import PostgresStore
 from offpath.store.protocol import JobRedrive
 from tests.conformance.builders import new_job
+from tests.conformance.interleaving import before
+from tests.conformance.workflow_builders import limited
 
-from .conftest import Ask, Opened
+from .conftest import Ask, Opened, until
 
 SECOND = timedelta(seconds=1)
 _GROUP = "select open, failed from offpath.job_group where id = %s"
@@ -81,3 +85,88 @@ async def test_a_job_that_comes_between_the_look_and_the_change_is_left_alone(
     assert (kept.state, kept.run_at) == (JobState.QUEUED, kept.enqueued_at + (late.delay * SECOND))
     ended = statement == "cancel_waiting"
     assert ask(_GROUP, root.id) == [(3 - ended, int(ended))]
+
+
+_KEY = "api"
+_WAITS = (
+    "select count(*) from pg_stat_activity"
+    " where wait_event_type = 'Lock' and datname = current_database()"
+)
+_DROPS = "create function d() returns trigger language plpgsql as 'begin return null; end'"
+_STATES = "select state, count(*)::int from offpath.job group by state order by state"
+
+
+@asynccontextmanager
+async def _pruned_meanwhile(url: str, ask: Ask) -> AsyncIterator[None]:
+    """A pass has removed the row of an idle key, and commits when somebody waits for it.
+
+    Who looks for the row before that sees it, and does not make it.
+    """
+    ask("insert into offpath.limit_key (key) values (%s)", _KEY)
+    with psycopg.connect(url) as pruning:
+        pruning.execute("delete from offpath.limit_key where key = %s", [_KEY])
+
+        async def end() -> None:
+            await until(lambda: ask(_WAITS) == [(1,)])
+            pruning.commit()
+
+        ending = asyncio.create_task(end())
+        yield
+        await ending
+
+
+@pytest.mark.parametrize("seconds", [60.0, None])
+async def test_a_key_whose_row_is_pruned_as_it_is_closed_is_closed(
+    opened: Opened, url: str, ask: Ask, seconds: float | None
+) -> None:
+    store = await opened()
+    async with _pruned_meanwhile(url, ask):
+        await store.close_limit(_KEY, seconds=seconds)
+    (record,) = await store.limits(keys=[_KEY])
+    assert record.paused == (seconds is None)
+    assert (record.closed_until is None) == (seconds is None)
+
+
+async def test_a_key_whose_row_is_pruned_as_its_jobs_are_admitted_keeps_its_limit(
+    opened: Opened, url: str, ask: Ask
+) -> None:
+    """The limit comes with the jobs, as a nudge, and must not be taken in where no row is."""
+    store = await opened()
+    async with _pruned_meanwhile(url, ask):
+        await store.commit(Effects(jobs=(limited(_KEY, 1), limited(_KEY, 1))))
+        await store.admit(limit=10, keys=[_KEY])
+    for _ in range(2):
+        await store.admit(limit=10, keys=[_KEY])
+    assert ask(_STATES) == [("blocked", 1), ("ready", 1)]
+
+
+async def test_a_key_that_is_made_while_others_are_admitted_waits_for_the_next_pass(
+    opened: Opened, url: str, ask: Ask
+) -> None:
+    """Its row was pruned as this pass looked for it; here a trigger sees to that."""
+    store = await opened()
+    await store.commit(Effects(jobs=(limited(_KEY, 1),)))
+    ask(_DROPS)
+    ask("create trigger drops before insert on offpath.limit_key for each row execute function d()")
+
+    def make() -> None:
+        with psycopg.connect(url) as other:
+            other.execute("set session_replication_role = replica")
+            other.execute("insert into offpath.limit_key (key, max_running) values (%s, 1)", [_KEY])
+
+    with before(store, "pick_held", make):
+        assert (await store.admit(limit=10, keys=[_KEY])).jobs == 0
+    assert (await store.admit(limit=10, keys=[_KEY])).jobs == 1
+
+
+async def test_removing_a_schedule_that_is_not_there_leaves_a_history_of_its_name(
+    opened: Opened, ask: Ask
+) -> None:
+    """As of one that is added, and fires, in the same moment."""
+    store = await opened()
+    ask(
+        "insert into offpath.occurrence (schedule, at, made_at, outcome)"
+        " values ('nightly', now(), now(), 'skipped')"
+    )
+    assert not await store.delete_schedule("nightly")
+    assert len(await store.occurrences("nightly")) == 1
