@@ -123,22 +123,29 @@ class Claimer:
 
     async def claim(self, limit: int = BATCH) -> tuple[bool | float | None, int]:
         """Take what there is room for; returns when to ask again, and how many came."""
-        suspects = await self._claim_suspects(limit)
+        # Where no suspects are known of, other jobs come first: an idle worker would else begin
+        # each job a round trip later.
+        known = self._quarantine.may_wait
+        suspects = await self._claim_suspects(limit) if known else 0
+        again, taken = None, 0
+        if not self._quarantine.occupied:
+            again, taken = await self._claim_beside(limit)
+        if not known:
+            suspects = await self._claim_suspects(limit)
         if self._quarantine.occupied:
             self._left_behind = True
-            return None, suspects
-        again, taken = await self._claim_beside(limit)
+            return None, taken + suspects
         if again is not True and self._quarantine.expected:
             soon = max(self._quarantine.due_in(), _SOONEST)
             again = soon if again is None or again is False else min(again, soon)
-        return again, taken
+        return again, taken + suspects
 
     async def _claim_suspects(self, limit: int) -> int:
         """Take suspects, if it is time to look for some; how many came."""
         quarantine = self._quarantine
         if not self.open or quarantine.occupied or quarantine.due_in() > 0:
             return 0
-        # Suspects are looked for before other jobs: they begin only while nothing else runs.
+        # They begin only while nothing else runs: beside other jobs this is no more than a look.
         room = min(quarantine.room(), limit)
         request = self._request_of(
             room, self._hand.rooms_when_empty(self._resting()), suspects_only=True

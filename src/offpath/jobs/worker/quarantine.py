@@ -68,6 +68,11 @@ class Quarantine:
         return max(self._looked_at + rest - self._clock.monotonic(), 0.0)
 
     @property
+    def may_wait(self) -> bool:
+        """True if the last look has shown suspects that wait, or none was made yet."""
+        return self._seen_at is not None or self._looked_at == -math.inf
+
+    @property
     def expected(self) -> bool:
         """True if the next look should come sooner than at the next poll."""
         return self._announced or self._seen_at is not None

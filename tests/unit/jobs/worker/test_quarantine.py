@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from offpath.errors import StoreUnavailable
 from offpath.jobs.worker.worker import Worker
 from offpath.model.job import JobState
-from offpath.model.lease import LeaseRequest, WorkerInfo
+from offpath.model.lease import Leased, LeaseRequest, WorkerInfo
 from tests.unit.jobs.worker.rig import Rig, breathe
 
 
@@ -61,6 +63,28 @@ async def test_suspects_run_in_sets_and_then_all_are_done(rig: Rig) -> None:
     await rig.pass_time(1)
     assert [await rig.state(each) for each in ids] == [JobState.SUCCEEDED] * 4
     assert frozenset("cd") not in ward.beside, "what is left of a set that went well is halved"
+
+
+async def test_who_knows_of_no_suspects_takes_other_jobs_first(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ward = Ward(rig)
+    await rig.started()
+    await rig.pass_time(10)
+    asked: list[LeaseRequest] = []
+    lease = rig.memory.lease
+
+    async def noted(request: LeaseRequest) -> Leased:
+        asked.append(request)
+        return await lease(request)
+
+    monkeypatch.setattr(rig.memory, "lease", noted)
+    await ward.enqueue("x")
+    await breathe()
+    assert ward.running == {"x"}
+    await rig.pass_time(1)
+    looks = [one.suspects_only for one in asked]
+    assert (looks[0], True in looks) == (False, True)
 
 
 async def test_nothing_is_taken_beside_a_suspect(rig: Rig) -> None:
