@@ -49,12 +49,7 @@ async def payouts(run: Pass) -> PayoutsSummary:
         return PayoutsSummary()
     rows = await leased(run, "payout", _hold(run))
     step = partial(_step, provider)
-    found = await each_row(run, rows, step, _failed, "retrying", most=AT_ONCE)
-    return PayoutsSummary(
-        submitted=tuple(found.get("submitted", ())),
-        dead_lettered=tuple(found.get("dead_lettered", ())),
-        retrying=tuple(found.get("retrying", ())),
-    )
+    return PayoutsSummary(**await each_row(run, rows, step, _failed, "retrying", most=AT_ONCE))
 
 
 def _hold(run: Pass) -> float:

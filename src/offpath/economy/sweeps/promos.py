@@ -26,11 +26,7 @@ async def promos(run: Pass) -> PromosSummary:
     if found:
         counts = {f"{bucket}_count": len(ended) for bucket, ended in found.items()}
         run.tell(logging.INFO, "worker.promos.swept", **counts)
-    return PromosSummary(
-        reversed=tuple(found.get("reversed", ())),
-        failed=tuple(found.get("failed", ())),
-        dead_lettered=tuple(found.get("dead_lettered", ())),
-    )
+    return PromosSummary(**found)
 
 
 async def _step(run: Pass, row: SideRow) -> Found | None:

@@ -49,7 +49,7 @@ async def each_row(
     bucket: str,
     *,
     most: int = AT_ONCE,
-) -> dict[str, list[Any]]:
+) -> dict[str, tuple[Any, ...]]:
     """Take each row one step; what the summary has of them, by bucket, in the order of the rows.
 
     At most ``most`` rows are in hand. ``failed`` records what ``step`` raised; when that fails too
@@ -67,7 +67,7 @@ async def each_row(
     for outcome in await at_once(rows, one, most):
         if outcome is not None:
             found.setdefault(outcome[0], []).append(outcome[1])
-    return found
+    return {bucket: tuple(several) for bucket, several in found.items()}
 
 
 async def _failed(

@@ -22,13 +22,7 @@ HOLD = 60.0
 async def subscriptions(run: Pass) -> SubscriptionsSummary:
     """Charge each due subscription one period, let it lapse, or put it off."""
     rows = await leased(run, "subscription", HOLD)
-    found = await each_row(run, rows, _step, _failed, "retrying")
-    return SubscriptionsSummary(
-        charged=tuple(found.get("charged", ())),
-        lapsed=tuple(found.get("lapsed", ())),
-        dead_lettered=tuple(found.get("dead_lettered", ())),
-        retrying=tuple(found.get("retrying", ())),
-    )
+    return SubscriptionsSummary(**await each_row(run, rows, _step, _failed, "retrying"))
 
 
 async def _step(run: Pass, row: SideRow) -> Found | None:

@@ -73,18 +73,20 @@ class SweepSummary(Protocol):
         ...
 
 
-class PayoutsSummary(Struct, frozen=True, kw_only=True):
+class RowsSummary(Struct, frozen=True, kw_only=True):
+    """A summary whose fields are the buckets of its rows."""
+
+    def tally(self) -> Tally:
+        """Rows by bucket."""
+        return _tally(**{name: getattr(self, name) for name in self.__struct_fields__})
+
+
+class PayoutsSummary(RowsSummary, frozen=True, kw_only=True):
     """The outcome of due payouts. Those that only wait are in no bucket."""
 
     submitted: tuple[str, ...] = ()
     dead_lettered: tuple[Reasoned, ...] = ()
     retrying: tuple[Coded, ...] = ()
-
-    def tally(self) -> Tally:
-        """Rows by bucket."""
-        return _tally(
-            submitted=self.submitted, dead_lettered=self.dead_lettered, retrying=self.retrying
-        )
 
 
 WAITING = frozenset({"FUNDS_IMMATURE"})
@@ -188,28 +190,20 @@ class SealSummary(Struct, frozen=True, kw_only=True):
         )
 
 
-class RelaySummary(Struct, frozen=True, kw_only=True):
+class RelaySummary(RowsSummary, frozen=True, kw_only=True):
     """The outcome of due events."""
 
     relayed: tuple[str, ...] = ()
     failed: tuple[FailedMessage, ...] = ()
     dead_lettered: tuple[Reasoned, ...] = ()
 
-    def tally(self) -> Tally:
-        """Rows by bucket."""
-        return _tally(relayed=self.relayed, failed=self.failed, dead_lettered=self.dead_lettered)
 
-
-class InboxSummary(Struct, frozen=True, kw_only=True):
+class InboxSummary(RowsSummary, frozen=True, kw_only=True):
     """The outcome of inbound operations; duplicates count as applied."""
 
     applied: tuple[str, ...] = ()
     failed: tuple[FailedMessage, ...] = ()
     dead_lettered: tuple[Reasoned, ...] = ()
-
-    def tally(self) -> Tally:
-        """Rows by bucket."""
-        return _tally(applied=self.applied, failed=self.failed, dead_lettered=self.dead_lettered)
 
 
 class ReconcileSummary(Struct, frozen=True, kw_only=True):
@@ -232,16 +226,12 @@ class ReconcileSummary(Struct, frozen=True, kw_only=True):
         )
 
 
-class PromosSummary(Struct, frozen=True, kw_only=True):
+class PromosSummary(RowsSummary, frozen=True, kw_only=True):
     """The outcome of expired grants."""
 
     reversed: tuple[Expired, ...] = ()
     failed: tuple[Coded, ...] = ()
     dead_lettered: tuple[Coded, ...] = ()
-
-    def tally(self) -> Tally:
-        """Rows by bucket."""
-        return _tally(reversed=self.reversed, failed=self.failed, dead_lettered=self.dead_lettered)
 
 
 _Row = str | Coded | Reasoned | FailedMessage | Expired | Breach
