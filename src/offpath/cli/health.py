@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult
 
 import click
 import msgspec
@@ -18,28 +17,24 @@ from offpath.cli.flow import limit_table
 from offpath.cli.frame import plain_command
 from offpath.cli.values import Failed, Part, Shown, Table, Value
 from offpath.config import Settings, load_settings
-from offpath.errors import ConfigurationError, InvalidArgument, OffpathError, StoreUnavailable
+from offpath.errors import StoreUnavailable
 from offpath.health.fleet import FleetMember
-from offpath.health.probe import check_token
+from offpath.health.probe_client import (
+    ProbeUnreachable,
+    ask_probe,
+    ask_processes,
+    probe_here,
+    probe_of,
+)
 from offpath.model import checks
 from offpath.model.deaths import Dying
 from offpath.model.finding import FindingRecord
 from offpath.model.health import Condition
-from offpath.model.json_text import decode_json
 from offpath.operating import views
 from offpath.operating.documents.health import describe
 from offpath.operating.schema_check import require_schema
 
 HEALTHY, UNHEALTHY, UNREACHABLE = range(3)
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - told apart
-"""The addresses at which this machine reaches what listens on all addresses."""
-_JUDGED = (200, 503)
-
-
-class ProbeUnreachable(OffpathError):
-    """Nothing answers there as a worker's probe does."""
-
-    code = "probe_unreachable"
 
 
 @click.command()
@@ -83,37 +78,15 @@ def health(url: str | None, timeout: float) -> Value:
 
 def _place(url: str | None) -> SplitResult | None:
     """The probe that is meant; None when the store is."""
-    if url is not None:
-        return _probe_of(url)
-    settings = load_settings()
-    if not settings.health_port:
-        return None
-    host = _EVERYWHERE.get(settings.health_host, settings.health_host)
-    host = f"[{host}]" if ":" in host else host
-    return urlsplit(f"http://{host}:{settings.health_port}")
-
-
-def _probe_of(url: str) -> SplitResult | None:
-    """The probe that a URL names; None when it names a store. Raises ``ConfigurationError``."""
-    if url.partition(":")[0].lower() not in {"http", "https"}:
-        return None
-    try:
-        parts = urlsplit(url)
-        if parts.hostname and parts.port != 0:
-            return parts
-    except ValueError:  # a port that is none, a bracket without its other
-        pass
-    raise ConfigurationError("write the probe's URL as http://127.0.0.1:8080")
+    return probe_here(load_settings()) if url is None else probe_of(url)
 
 
 # -- a worker --------------------------------------------------------------------------------------
 
 
 def _of_worker(place: SplitResult, timeout: float, *, all_of_them: bool) -> Shown:
-    token = load_settings().health_token
-    report = _asked(place, token, timeout)
-    if all_of_them and (reasons := _of_siblings(place, report, token, timeout)):
-        report = {**report, "ready": False, "reasons": [*report["reasons"], *reasons]}
+    ask = ask_processes if all_of_them else ask_probe
+    report = ask(place, load_settings().health_token, timeout)
     parts: list[Part] = [
         _loop_table(report["loops"]),
         _waiting_table(report["waiting"]),
@@ -121,64 +94,6 @@ def _of_worker(place: SplitResult, timeout: float, *, all_of_them: bool) -> Show
         *_verdict(report["reasons"], report.get("warnings", ())),
     ]
     return Shown(report, parts, exit=HEALTHY if report["ready"] else UNHEALTHY)
-
-
-def _of_siblings(
-    place: SplitResult, report: Mapping[str, Any], token: str | None, timeout: float
-) -> list[str]:
-    """The reasons of other processes of the same command, each with its number and port."""
-    own = report.get("process", {})  # an older worker's probe has none
-    number, count = own.get("number", 0), own.get("count", 1)
-    first = (place.port or 0) - number
-    reasons = []
-    for other in range(count):
-        if other == number:
-            continue
-        named = f"process {other + 1} of {count} (port {first + other})"
-        sibling = place._replace(netloc=f"{_host(place)}:{first + other}")
-        try:
-            told = _asked(sibling, token, timeout)["reasons"]
-        except ProbeUnreachable:
-            told = ["it does not answer: it is stopped, hangs, or has ended"]
-        reasons += [f"{named}: {one}" for one in told]
-    return reasons
-
-
-def _host(place: SplitResult) -> str:
-    host = place.hostname or ""
-    return f"[{host}]" if ":" in host else host
-
-
-def _asked(place: SplitResult, token: str | None, timeout: float) -> dict[str, Any]:
-    """The probe's report. No proxy is asked: a probe is next door."""
-    host = place.hostname or ""
-    kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
-    check_token(token)
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    where = f"{host}:{place.port or place.scheme}"
-    path = place.path.rstrip("/").removesuffix("/readyz") + "/readyz"
-    connection = kind(host, place.port, timeout=timeout)
-    try:
-        connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        status, body = answer.status, answer.read()
-    except (OSError, UnicodeError, http.client.HTTPException) as error:
-        raise ProbeUnreachable(f"{where}: {error or type(error).__name__}") from error
-    finally:
-        connection.close()
-    return _read(where, status, body)
-
-
-def _read(where: str, status: int, body: bytes) -> dict[str, Any]:
-    if status == http.client.UNAUTHORIZED:
-        raise ProbeUnreachable(f"{where} wants its token: set OFFPATH_HEALTH_TOKEN")
-    try:
-        report = decode_json(body, "the report") if status in _JUDGED else None
-    except InvalidArgument:
-        report = None
-    if not isinstance(report, dict) or not {"ready", "loops", "waiting", "reasons"} <= set(report):
-        raise ProbeUnreachable(f"{where} answered {status}: is that a worker's probe?")
-    return report
 
 
 def _loop_table(loops: Iterable[Mapping[str, Any]]) -> Table:

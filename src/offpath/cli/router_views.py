@@ -26,6 +26,7 @@ from offpath.cli.values import (
 )
 from offpath.model.redact import redact, redact_text
 from offpath.model.tally import Verdict
+from offpath.operating.documents.routers import router_state
 
 if TYPE_CHECKING:
     from offpath.events.router_run import RouterRun
@@ -35,13 +36,6 @@ if TYPE_CHECKING:
     from offpath.model.tally import Tally
 
 _MARKS = {True: "ok", False: "FAILED", None: "-"}
-
-
-def gate(record: RouterRecord) -> str:
-    """The state of a router's gates: open, or which one is closed."""
-    if not record.master:
-        return "closed (master)" if record.open else "closed (both)"
-    return "open" if record.open else "closed"
 
 
 def _lag(found: RouterStatus) -> str:
@@ -58,7 +52,7 @@ def _router_table(found: Sequence[RouterStatus]) -> Table:
         (
             one.record.name,
             one.record.domain,
-            gate(one.record),
+            router_state(one.record),
             len(one.record.routes),
             one.record.partitions,
             sum(cursor.passed for cursor in one.record.cursors),
@@ -82,10 +76,11 @@ def router_status(found: Sequence[RouterStatus], *, single: bool) -> Shown:
 
 def _status_parts(one: RouterStatus) -> list[Part]:
     record, facts = one.record, one.facts
+    closed = "" if record.master else ": offpath router enable --master"
     fields: dict[str, Cell] = {
         "router": record.name,
         "domain": record.domain,
-        "gate": gate(record) + ("" if record.master else ": offpath router enable --master"),
+        "gate": router_state(record) + closed,
         "log": f"settled up to {facts.horizon}, head {facts.head}",
         "behind": _lag(one),
         "letters": f"{facts.open_letters} unresolved",
